@@ -1,0 +1,75 @@
+/* The copies that leave the bytes in the kernel. */
+#include "copier.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/sendfile.h>
+#include <unistd.h>
+
+#define PIPE_SIZE ((size_t)65536)
+
+/* One call that moves up to `ask` bytes. */
+typedef ssize_t (*move_fn)(const struct job *job, size_t ask);
+
+static uint64_t pump(struct job *job, move_fn move, const char *call, size_t chunk) {
+    uint64_t total = 0;
+    for (;;) {
+        size_t ask = next_ask(job, job->buffer ? job->buffer : chunk);
+        ssize_t count = ask == 0 ? 0 : move(job, ask);
+        if (count < 0 && errno == EINTR) {
+            continue;
+        }
+        if (count < 0) {
+            fail(job, call);
+        }
+        if (count == 0) {
+            return total;
+        }
+        job->left -= job->left == NO_LIMIT ? 0 : (uint64_t)count;
+        total += (uint64_t)count;
+    }
+}
+
+static ssize_t one_sendfile(const struct job *job, size_t ask) {
+    return sendfile(job->out, job->in, NULL, ask);
+}
+
+static ssize_t one_copy_file_range(const struct job *job, size_t ask) {
+    return copy_file_range(job->in, NULL, job->out, NULL, ask, 0);
+}
+
+uint64_t copy_by_sendfile(struct job *job) {
+    return pump(job, one_sendfile, "sendfile", MOST);
+}
+
+uint64_t copy_by_copy_file_range(struct job *job) {
+    return pump(job, one_copy_file_range, "copy_file_range", MOST);
+}
+
+static int pipe_ends[2];
+
+static ssize_t one_round_through_pipe(const struct job *job, size_t ask) {
+    ssize_t count = splice(job->in, NULL, pipe_ends[1], NULL, ask, SPLICE_F_MOVE);
+    for (ssize_t left = count; left > 0;) {
+        ssize_t taken = splice(pipe_ends[0], NULL, job->out, NULL, (size_t)left, SPLICE_F_MOVE);
+        if (taken > 0) {
+            left -= taken;
+        } else if (taken == 0 || errno != EINTR) {
+            fail(job, "splice out of the pipe");
+        }
+    }
+    return count;
+}
+
+uint64_t splice_pipe(struct job *job) {
+    if (pipe2(pipe_ends, O_CLOEXEC) != 0) {
+        fail(job, "pipe2");
+    }
+    if (job->buffer > PIPE_SIZE && fcntl(pipe_ends[1], F_SETPIPE_SZ, job->buffer) < 0) {
+        fail(job, "fcntl(F_SETPIPE_SZ)");
+    }
+    uint64_t total = pump(job, one_round_through_pipe, "splice", PIPE_SIZE);
+    close(pipe_ends[0]);
+    close(pipe_ends[1]);
+    return total;
+}

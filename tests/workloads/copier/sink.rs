@@ -1,0 +1,138 @@
+//! The other side of a socket: accept one connection, drain it, say how much came.
+//!
+//! The sink never outlives its use. While nobody is connected it watches its parent and the signals that ask it to end; a Unix
+//! socket's file is gone as soon as somebody has connected. Afterwards it ends with its peer.
+
+use std::fs;
+use std::io::{self, Read};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
+use rustix::process::{PidfdFlags, getppid, pidfd_open};
+use zc_tests::{Spec, named, print_line};
+
+use crate::job::retry;
+
+/// What one read of the drain asks for.
+const BUFFER: usize = 256 * 1024;
+
+/// Listens on `address`, says so (`listening unix:PATH`, or with the real port), drains one connection, says `received N bytes`.
+pub(crate) fn drain_one(address: &Spec) -> Result<()> {
+    let ending = block_ending_signals()?;
+    let listener = Listener::bind(address).with_context(|| format!("listen on {address}"))?;
+    print_line(&format!("listening {}", listener.address()?)).map_err(named)?;
+    let mut peer = listener.accept(&ending).with_context(|| format!("accept on {address}"))?;
+    ending.thread_unblock()?;
+    let mut buffer = vec![0; BUFFER];
+    let mut total = 0;
+    loop {
+        match retry(|| peer.read(&mut buffer)).map_err(named).with_context(|| format!("read from {address}"))? {
+            0 => break,
+            count => total += count as u64,
+        }
+    }
+    print_line(&format!("received {total} bytes")).map_err(named)
+}
+
+/// A listening socket; a Unix one owns its file.
+enum Listener {
+    Unix(UnixListener, SocketFile),
+    Tcp(TcpListener),
+}
+
+/// A socket's file, removed when dropped.
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // Somebody else may have removed it already; there is nobody to tell anyway.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+impl Listener {
+    /// Listens on the address.
+    fn bind(address: &Spec) -> Result<Self> {
+        match address {
+            Spec::Unix(path) => {
+                let listener = UnixListener::bind(path).map_err(named)?;
+                Ok(Self::Unix(listener, SocketFile(path.clone())))
+            }
+            Spec::Tcp(address) => Ok(Self::Tcp(TcpListener::bind(address).map_err(named)?)),
+            Spec::Path(_) | Spec::Standard => bail!("a sink listens on unix:PATH or tcp:HOST:PORT"),
+        }
+    }
+
+    /// Where it listens; for TCP with the port that the kernel chose for port 0.
+    fn address(&self) -> Result<Spec> {
+        Ok(match self {
+            Self::Unix(_, file) => Spec::Unix(file.0.clone()),
+            Self::Tcp(listener) => Spec::Tcp(listener.local_addr().map_err(named)?.to_string()),
+        })
+    }
+
+    /// Waits for the one peer, and stops listening.
+    fn accept(self, ending: &SigSet) -> Result<Peer> {
+        match self {
+            Self::Unix(listener, _file) => {
+                wait_for_peer(listener.as_fd(), ending)?;
+                Ok(Peer::Unix(listener.accept().map_err(named)?.0))
+            }
+            Self::Tcp(listener) => {
+                wait_for_peer(listener.as_fd(), ending)?;
+                Ok(Peer::Tcp(listener.accept().map_err(named)?.0))
+            }
+        }
+    }
+}
+
+/// Who is connected.
+enum Peer {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Read for Peer {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.read(buffer),
+            Self::Tcp(stream) => stream.read(buffer),
+        }
+    }
+}
+
+/// Keeps the signals that ask for the end from ending the sink as long as there is a socket file to remove.
+fn block_ending_signals() -> Result<SigSet> {
+    let ending = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
+    ending.thread_block()?;
+    Ok(ending)
+}
+
+/// Returns when somebody connects; fails when the parent ends first, or one of the signals `ending` comes.
+fn wait_for_peer(listener: BorrowedFd<'_>, ending: &SigSet) -> Result<()> {
+    let signals = SignalFd::with_flags(ending, SfdFlags::SFD_CLOEXEC)?;
+    let parent = getppid().context("the parent has ended")?;
+    let parent_end = pidfd_open(parent, PidfdFlags::empty()).context("watch the parent")?;
+    if getppid() != Some(parent) {
+        bail!("the parent has ended");
+    }
+    let mut watched = [
+        PollFd::from_borrowed_fd(listener, PollFlags::IN),
+        PollFd::from_borrowed_fd(parent_end.as_fd(), PollFlags::IN),
+        PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN),
+    ];
+    retry_on_intr(|| poll(&mut watched, None)).context("poll")?;
+    let [connected, orphaned, asked_to_end] = watched.map(|fd| !fd.revents().is_empty());
+    match (connected, orphaned, asked_to_end) {
+        (true, ..) => Ok(()),
+        (_, true, _) => bail!("the parent ended and nobody had connected"),
+        (..) => bail!("ended by a signal before anybody connected"),
+    }
+}

@@ -1,0 +1,50 @@
+//! What the workloads share: programs whose system calls are known, for zctrace to be tested against.
+//!
+//! - `copier` (Rust) and `copier-c` (C) move bytes from one end to another by a chosen kernel interface; `--list` shows the cases.
+//! - `workload` has named cases that make exactly known calls and print what a tracer has to find; `--list` shows them.
+//! - `int80` (C, x86-64 only) makes 32-bit calls from 64-bit code.
+//!
+//! A workload that states what it did prints one line of JSON (one `write`): `{"case": ..., "calls": {NAME: Figure}, ...}`,
+//! where a [`Figure`] has the names and the meaning of zctrace's own report. The line's own `write` is not in it, nor are the
+//! calls with which the language's runtime starts and ends; where those would blur a figure, the deliberate calls are made on a
+//! thread of their own, named in `"thread"`, whose row in a per-thread report shows nothing else.
+
+mod bare_thread;
+mod blocked;
+mod end;
+mod errors;
+mod remaining;
+mod size;
+mod tally;
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+pub use bare_thread::with_bare_thread;
+pub use blocked::wait_until_in_call;
+pub use end::{Sink, Source, Spec};
+pub use errors::{errno_name, named};
+pub use remaining::Remaining;
+pub use size::parse_size;
+pub use tally::{Figure, Figures, Tally};
+
+/// Where the C program `name` (`copier-c`, `int80`) was built: beside the Rust programs.
+pub fn c_program(name: &str) -> PathBuf {
+    Path::new(env!("ZC_C_DIR")).join(name)
+}
+
+/// Prints one line to stdout with exactly one `write`.
+pub fn print_line(line: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(format!("{line}\n").as_bytes())?;
+    stdout.flush()
+}
+
+/// Prints what a case did as one line of JSON: its name, its deliberate calls, and what else there is to know.
+pub fn print_expectation(case: &str, calls: &Figures, facts: serde_json::Value) -> anyhow::Result<()> {
+    let mut line = serde_json::json!({ "case": case, "calls": calls });
+    if let (serde_json::Value::Object(line), serde_json::Value::Object(facts)) = (&mut line, facts) {
+        line.extend(facts);
+    }
+    Ok(print_line(&line.to_string())?)
+}

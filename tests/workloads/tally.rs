@@ -1,0 +1,185 @@
+//! A count of deliberate calls, each checked against the result that is known beforehand.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, bail};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use crate::errno_name;
+
+/// The figures of several calls by their names, as in zctrace's report.
+pub type Figures = BTreeMap<String, Figure>;
+
+/// The figures of one call; the names and the meaning are those of zctrace's report.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Figure {
+    /// Calls that returned, also with an error.
+    pub calls: u64,
+    /// Calls that returned an error.
+    pub errors: u64,
+    /// The same by errno name.
+    pub errnos: BTreeMap<String, u64>,
+    /// Calls that were entered and never returned.
+    pub unfinished: u64,
+    /// The bytes that the calls returned as moved; `None` where the result is not a byte count.
+    pub bytes: Option<u64>,
+    /// The bytes that the calls asked for, failed ones too; `None` where the arguments do not say.
+    pub requested_bytes: Option<u64>,
+}
+
+impl Figure {
+    /// The figures of `calls` calls that each asked for `size` bytes and moved them.
+    pub fn of(calls: u64, size: u64) -> Self {
+        Self { calls, bytes: Some(calls * size), requested_bytes: Some(calls * size), ..Self::default() }
+    }
+}
+
+/// Room for as many different calls as a case makes; beyond it, counting would have to allocate.
+const CALLS: usize = 40;
+/// Room for the different errnos of one call.
+const ERRNOS: usize = 4;
+
+/// Counts calls without allocating, so that a counted thread makes no `mmap` of its own.
+#[derive(Debug)]
+pub struct Tally {
+    rows: Vec<Row>,
+    surprises: u64,
+    first_surprise: Option<Surprise>,
+}
+
+/// One call's figures while they grow.
+#[derive(Debug)]
+struct Row {
+    name: &'static str,
+    calls: u64,
+    bytes: Option<u64>,
+    requested: Option<u64>,
+    errnos: [Option<(Errno, u64)>; ERRNOS],
+}
+
+/// A call that did not return what it was known to return.
+#[derive(Debug)]
+struct Surprise {
+    name: &'static str,
+    want: Result<usize, Errno>,
+    got: Result<usize, Errno>,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self { rows: Vec::with_capacity(CALLS), surprises: 0, first_surprise: None }
+    }
+}
+
+impl Tally {
+    /// Counts a call that asked for `asked` bytes and returns how many it moved; `None`: where that stands cannot be read.
+    pub fn moved(
+        &mut self,
+        name: &'static str,
+        asked: impl Into<Option<usize>>,
+        want: Result<usize, Errno>,
+        got: Result<usize, Errno>,
+    ) {
+        let row = self.count(name, asked.into(), want, got);
+        row.bytes = Some(row.bytes.unwrap_or(0) + got.unwrap_or(0) as u64);
+    }
+
+    /// Counts a call whose result is not a count of bytes; `asked` is the size in its arguments, if there is one.
+    pub fn done<T>(&mut self, name: &'static str, asked: Option<usize>, want: Result<(), Errno>, got: Result<T, Errno>) {
+        self.count(name, asked, want.map(|()| 0), got.map(|_| 0));
+    }
+
+    /// What both kinds of call have in common.
+    fn count(
+        &mut self,
+        name: &'static str,
+        asked: Option<usize>,
+        want: Result<usize, Errno>,
+        got: Result<usize, Errno>,
+    ) -> &mut Row {
+        if want != got {
+            self.surprises += 1;
+            self.first_surprise.get_or_insert(Surprise { name, want, got });
+        }
+        let index = self.rows.iter().position(|row| row.name == name).unwrap_or_else(|| {
+            assert!(self.rows.len() < CALLS, "no room for {name}");
+            self.rows.push(Row { name, calls: 0, bytes: None, requested: asked.map(|_| 0), errnos: [None; ERRNOS] });
+            self.rows.len() - 1
+        });
+        let row = &mut self.rows[index];
+        row.calls += 1;
+        row.requested = row.requested.zip(asked).map(|(sum, asked)| sum + asked as u64);
+        if let Err(errno) = got {
+            row.count_error(errno);
+        }
+        row
+    }
+
+    /// The figures of all calls.
+    ///
+    /// # Errors
+    ///
+    /// If a call returned something else than it should have: then nothing about this run is known.
+    pub fn figures(self) -> Result<Figures> {
+        if let Some(Surprise { name, want, got }) = self.first_surprise {
+            bail!("{name} returned {} instead of {} ({} surprises)", shown(got), shown(want), self.surprises);
+        }
+        Ok(self.rows.into_iter().map(|row| (row.name.to_owned(), row.figure())).collect())
+    }
+}
+
+/// A result as manual pages write it: a number, or an errno.
+fn shown(result: Result<usize, Errno>) -> String {
+    result.map_or_else(|errno| errno_name(errno.raw_os_error()), |count| count.to_string())
+}
+
+impl Row {
+    /// Counts one failed call.
+    fn count_error(&mut self, errno: Errno) {
+        let slot = self.errnos.iter_mut().find(|slot| slot.is_none_or(|(known, _)| known == errno));
+        let slot = slot.expect("a call fails in a few ways only");
+        slot.get_or_insert((errno, 0)).1 += 1;
+    }
+
+    /// The finished figures.
+    fn figure(self) -> Figure {
+        let errnos: BTreeMap<_, _> =
+            self.errnos.into_iter().flatten().map(|(errno, count)| (errno_name(errno.raw_os_error()), count)).collect();
+        Figure {
+            calls: self.calls,
+            errors: errnos.values().sum(),
+            errnos,
+            unfinished: 0,
+            bytes: self.bytes,
+            requested_bytes: self.requested,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::Tally;
+
+    #[test]
+    fn calls_bytes_and_errnos_are_summed() {
+        let mut tally = Tally::default();
+        tally.moved("read", 100, Ok(60), Ok(60));
+        tally.moved("read", 100, Err(Errno::AGAIN), Err(Errno::AGAIN));
+        tally.done("ioctl", None, Err(Errno::OPNOTSUPP), Err::<(), _>(Errno::OPNOTSUPP));
+        let figures = tally.figures().expect("all as wanted");
+        let read = &figures["read"];
+        assert_eq!((read.calls, read.errors, read.bytes, read.requested_bytes), (2, 1, Some(60), Some(200)));
+        assert_eq!(read.errnos["EAGAIN"], 1);
+        assert_eq!((figures["ioctl"].bytes, figures["ioctl"].requested_bytes), (None, None));
+    }
+
+    #[test]
+    fn a_surprise_makes_the_figures_unknown() {
+        let mut tally = Tally::default();
+        tally.moved("read", 100, Ok(100), Ok(60));
+        assert!(tally.figures().unwrap_err().to_string().starts_with("read returned 60 instead of 100"));
+    }
+}

@@ -1,0 +1,79 @@
+//! `workload`: named cases that make known system calls, and say which. `workload --list` shows them.
+//!
+//! What a case prints, and why some make their calls on a thread of their own, is told in the library's documentation.
+
+mod bystander;
+mod endings;
+mod errnos;
+mod known;
+mod parameters;
+mod proc_io;
+mod rusage;
+mod signals;
+mod storms;
+mod unfinished;
+mod writes;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use zc_tests::print_line;
+
+use crate::parameters::Parameters;
+
+/// One workload.
+struct Case {
+    name: &'static str,
+    parameters: &'static str,
+    about: &'static str,
+    run: fn(Parameters) -> Result<()>,
+}
+
+/// A row of the table.
+const fn case(name: &'static str, parameters: &'static str, about: &'static str, run: fn(Parameters) -> Result<()>) -> Case {
+    Case { name, parameters, about, run }
+}
+
+/// Every case; this table is also `--list`.
+const CASES: &[Case] = &[
+    case("known", "[DIR]", "known numbers of every call that moves data, on thread zc-known", known::run),
+    case("errnos", "", "calls that fail with known errnos, on thread zc-errnos", errnos::run),
+    case("proc-io", "[READS [WRITES [SIZE]]]", "reads and writes between two looks at /proc/self/io", proc_io::run),
+    case("signal-reads", "[N]", "N reads ended by a signal without SA_RESTART, on thread zc-reader", signals::reads),
+    case("signal-recv", "[N]", "the same with recvfrom and a receive timeout: a real EINTR", signals::receives),
+    case("signal-restart", "[N]", "one read restarted N times (SA_RESTART), then 1 byte", signals::restart),
+    case("fork-storm", "[N]", "N children (2000), each 3 writes of 10 bytes, at most 32 alive", storms::forks),
+    case("exec-storm", "[N [PROGRAM...]]", "N programs (500; `workload write 3 10`), at most 32 alive", storms::execs),
+    case("thread-storm", "[T [N]]", "T threads (64), each N writes (1000) of 8 bytes", storms::threads),
+    case("unfinished", "", "exits while thread zc-blocked is inside a read", unfinished::at_exit),
+    case("killed", "", "kills a child that is inside a read", unfinished::killed),
+    case("rusage", "", "a child with faults, switches and CPU time, and its wait4 rusage", rusage::run),
+    case("exec-thread", "[N [SIZE]]", "a thread that is not the leader executes `workload write N SIZE`", writes::exec_thread),
+    case("write", "[N [SIZE]]", "N writes (100) of SIZE bytes (10) to /dev/null; prints nothing", writes::run),
+    case("bystander", "", "says `ready`, then reads and writes until its stdin closes", bystander::run),
+    case("exit-code", "N", "exits with status N", endings::exit_code),
+    case("kill-self", "SIGNAL", "ends by the signal, given as a name or a number", endings::kill_self),
+];
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(err) => {
+            eprintln!("workload: {err:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the case that the first argument names.
+fn run() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let name = arguments.next().context("name a case; see --list")?;
+    if name == "--list" {
+        let line = |case: &Case| format!("{:<40} {}", format!("{} {}", case.name, case.parameters), case.about);
+        return Ok(print_line(&CASES.iter().map(line).collect::<Vec<_>>().join("\n"))?);
+    }
+    let case = CASES.iter().find(|case| case.name == name);
+    let case = case.with_context(|| format!("there is no case {name:?}; see --list"))?;
+    (case.run)(Parameters::new(arguments)).context(case.name)
+}

@@ -1,0 +1,109 @@
+//! Many short-lived processes, programs, threads.
+
+use std::fs::{self, File};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::process::{Child, Command};
+use std::thread;
+
+use anyhow::{Context, Result, ensure};
+use rustix::io::write;
+use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
+use serde_json::json;
+use zc_tests::{Figure, Figures, print_expectation};
+
+use crate::parameters::Parameters;
+use crate::writes::write_exactly;
+
+/// The most children that are alive at a time.
+const ALIVE: usize = 32;
+
+/// N children made by `fork`, each with 3 writes of 10 bytes.
+pub(crate) fn forks(mut parameters: Parameters) -> Result<()> {
+    let children = parameters.count(2000)?;
+    parameters.end()?;
+    let null = File::options().write(true).open("/dev/null")?;
+    for started in 0..children {
+        if started >= ALIVE {
+            check(wait(WaitOptions::empty())?)?;
+        }
+        fork_writer(null.as_fd())?;
+    }
+    for _ in 0..children.min(ALIVE) {
+        check(wait(WaitOptions::empty())?)?;
+    }
+    print_expectation("fork-storm", &writes(children * 3, 10), json!({ "children": children }))
+}
+
+/// Starts one child; it never returns from here.
+fn fork_writer(null: BorrowedFd<'_>) -> Result<()> {
+    // SAFETY: this process has one thread, so the child may do as it likes; it makes three calls and ends.
+    match unsafe { libc::fork() } {
+        -1 => Err(std::io::Error::last_os_error()).context("fork"),
+        0 => {
+            let written = (0..3).all(|_| write(null, &[0; 10]) == Ok(10));
+            // SAFETY: ends the child at once, without the parent's exit handlers.
+            unsafe { libc::_exit(libc::c_int::from(!written)) }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Makes sure that a child did what it should.
+fn check(ended: Option<(Pid, WaitStatus)>) -> Result<()> {
+    let (pid, status) = ended.context("a child is missing")?;
+    ensure!(status.exit_status() == Some(0), "child {} ended with {status:?}", pid.as_raw_nonzero());
+    Ok(())
+}
+
+/// N programs started by `posix_spawn`: the one given, or this one with 3 writes of 10 bytes.
+pub(crate) fn execs(mut parameters: Parameters) -> Result<()> {
+    let children = parameters.count(500)?;
+    let program = parameters.rest();
+    let own = program.is_empty();
+    let program = if own { own_writer()? } else { program };
+    let mut alive: Vec<Child> = Vec::new();
+    for _ in 0..children {
+        if alive.len() == ALIVE {
+            wait_for_program(alive.remove(0))?;
+        }
+        alive.push(Command::new(&program[0]).args(&program[1..]).spawn().with_context(|| program[0].clone())?);
+    }
+    alive.into_iter().try_for_each(wait_for_program)?;
+    let calls = if own { writes(children * 3, 10) } else { Figures::new() };
+    print_expectation("exec-storm", &calls, json!({ "children": children, "program": program }))
+}
+
+/// This program, writing 3 times 10 bytes.
+fn own_writer() -> Result<Vec<String>> {
+    let this = fs::read_link("/proc/self/exe")?.into_os_string().into_string();
+    let this = this.map_err(|path| anyhow::anyhow!("{} is not UTF-8", path.display()))?;
+    Ok(vec![this, "write".to_owned(), "3".to_owned(), "10".to_owned()])
+}
+
+/// Reaps one program.
+fn wait_for_program(mut child: Child) -> Result<()> {
+    let status = child.wait()?;
+    ensure!(status.success(), "program {} ended with {status}", child.id());
+    Ok(())
+}
+
+/// T threads at once, each with N writes of 8 bytes.
+pub(crate) fn threads(mut parameters: Parameters) -> Result<()> {
+    let (threads, times) = (parameters.count(64)?, parameters.count(1000)?);
+    parameters.end()?;
+    let null = File::options().write(true).open("/dev/null")?;
+    thread::scope(|scope| {
+        let start = |_| {
+            let builder = thread::Builder::new().name("zc-storm".to_owned());
+            builder.spawn_scoped(scope, || write_exactly(null.as_fd(), times, &[0; 8]))
+        };
+        let started = (0..threads).map(start).collect::<Result<Vec<_>, _>>()?;
+        started.into_iter().try_for_each(|thread| thread.join().expect("a writer does not panic"))
+    })?;
+    print_expectation("thread-storm", &writes(threads * times, 8), json!({ "threads": threads }))
+}
+
+/// The figures of `calls` writes of `size` bytes.
+fn writes(calls: usize, size: u64) -> Figures {
+    [("write".to_owned(), Figure::of(calls as u64, size))].into()
+}

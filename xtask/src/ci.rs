@@ -1,0 +1,66 @@
+//! `cargo xtask ci`: everything that must hold before a change goes in.
+
+use std::{
+    env,
+    process::{Command, ExitCode},
+    time::Instant,
+};
+
+use anyhow::{Result, bail};
+
+use crate::{
+    command::{cargo, check, show},
+    setup::{self, Need},
+};
+
+/// Runs every step, also after one that failed, and sums up.
+pub(crate) fn run() -> Result<ExitCode> {
+    let start = Instant::now();
+    setup::install(Need::Checking)?;
+    let mut summary = vec![line("ok", "set-up", start)];
+    let mut failed = Vec::new();
+    for (name, mut command) in steps() {
+        println!("\n== {name}: {}", show(&command));
+        let start = Instant::now();
+        let result = check(&mut command);
+        let state = if result.is_ok() { "ok" } else { "FAILED" };
+        summary.push(line(state, name, start));
+        println!("== {}", line(state, name, start));
+        failed.extend(result.err().map(|_| name));
+    }
+    println!("\n{}", summary.join("\n"));
+    if !failed.is_empty() {
+        bail!("failed: {}", failed.join(", "));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The steps after set-up, in order: what is quick to fail comes first, the tests' own results last.
+fn steps() -> [(&'static str, Command); 5] {
+    let mut format = cargo();
+    format.args(["fmt", "--all", "--check"]);
+
+    let mut lint = cargo();
+    lint.args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]);
+
+    // The eBPF programs as the host's compiler sees them: BPF toolchains come without clippy. There is no unwinding in
+    // the kernel, and without the standard library the host cannot do it either.
+    let mut lint_ebpf = cargo();
+    lint_ebpf.args(["clippy", "--package", "zc-ebpf", "--bins", "--features", "kernel", "--", "-D", "warnings"]);
+    lint_ebpf.env("CARGO_PROFILE_DEV_PANIC", "abort");
+    lint_ebpf.env("CARGO_ENCODED_RUSTFLAGS", format!("--cfg=bpf_target_arch=\"{}\"", env::consts::ARCH));
+
+    let mut document = cargo();
+    document.args(["doc", "--no-deps", "--workspace"]).env("RUSTDOCFLAGS", "-Dwarnings");
+
+    // As the README has it.
+    let mut test = cargo();
+    test.args(["xtask", "test"]);
+
+    [("format", format), ("lint", lint), ("lint the eBPF side", lint_ebpf), ("documentation", document), ("test", test)]
+}
+
+/// One line about a step that began at `start`.
+fn line(state: &str, name: &str, start: Instant) -> String {
+    format!("{state:6} {name:20} {:6.1} s", start.elapsed().as_secs_f64())
+}

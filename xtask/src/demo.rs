@@ -1,0 +1,127 @@
+//! `cargo xtask run` without a command: what `std::io::copy` does, seen by zctrace.
+
+use std::{
+    env,
+    ffi::OsString,
+    fs::{self, DirBuilder, File},
+    io::{BufRead as _, BufReader, Write as _},
+    os::unix::fs::DirBuilderExt as _,
+    path::{Path, PathBuf},
+    process::{self, Child, Command, ExitCode, ExitStatus, Stdio},
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::{
+    command::{exit_code, release_dir},
+    run,
+};
+
+/// How much is copied, in MiB.
+const FILE_MIB: usize = 256;
+
+/// Traces the project's copier twice: to a file, and to a Unix socket.
+pub(crate) fn run() -> Result<ExitCode> {
+    run::build(&["zctrace", "zc-tests"])?;
+    let copier = release_dir()?.join("copier");
+    let directory = Scratch::new()?;
+    let input = directory.path("in");
+    write_input(&input).context("cannot write the file to copy")?;
+
+    let to_file = trace(&copier, &input, directory.path("out").into())?;
+    let socket = directory.path("socket");
+    let address = unix_address(&socket);
+    let mut sink = Sink::start(&copier, &address)?;
+    let to_socket = trace(&copier, &input, address)?;
+    if to_socket.success() {
+        sink.0.wait()?;
+    }
+    Ok(exit_code(if to_file.success() { to_socket } else { to_file }))
+}
+
+/// Traces one copy, and says so first.
+fn trace(copier: &Path, input: &Path, output: OsString) -> Result<ExitStatus> {
+    eprintln!("\n== std::io::copy of {FILE_MIB} MiB, {} to {}\n", input.display(), output.display());
+    let mut zctrace = run::zctrace()?;
+    zctrace.arg(copier).args(["std-io-copy", "--from"]).arg(input).arg("--to").arg(output);
+    zctrace.status().context("cannot start zctrace")
+}
+
+/// The copier's notation for a socket.
+fn unix_address(socket: &Path) -> OsString {
+    let mut address = OsString::from("unix:");
+    address.push(socket);
+    address
+}
+
+/// Writes data that no file system stores as a hole.
+fn write_input(path: &Path) -> Result<()> {
+    let block: Vec<u8> = (1..=0xff_u8).cycle().take(1 << 20).collect();
+    let mut file = File::create_new(path)?;
+    for _ in 0..FILE_MIB {
+        file.write_all(&block)?;
+    }
+    Ok(())
+}
+
+/// The process that reads the socket; ended with the value, should it still run.
+struct Sink(Child);
+
+impl Sink {
+    /// Starts it and returns once it listens.
+    fn start(copier: &Path, address: &OsString) -> Result<Self> {
+        let mut sink = Command::new(copier);
+        sink.arg("sink").arg(address).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut sink = Self(sink.spawn().context("cannot start the copier's sink")?);
+        let stdout = sink.0.stdout.as_mut().context("the sink has no output")?;
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line)?;
+        if !line.starts_with("listening") {
+            bail!("the copier's sink did not start to listen on {}", address.display());
+        }
+        Ok(sink)
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        // Both fail if it has ended, which is what is wanted.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A directory of our own, deleted with the value.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Makes one.
+    fn new() -> Result<Self> {
+        // Ctrl-C is for the traced command; xtask has to live on and delete the files.
+        ignore_interrupts();
+        let path = env::temp_dir().join(format!("zctrace-demo-{}", process::id()));
+        DirBuilder::new().mode(0o700).create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+        Ok(Self(path))
+    }
+
+    /// Where a file of this name goes.
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            eprintln!("xtask: {} is left behind: {error}", self.0.display());
+        }
+    }
+}
+
+/// Takes SIGINT without any effect; unlike `SIG_IGN`, a handler is not inherited by the programs started from here.
+fn ignore_interrupts() {
+    extern "C" fn nothing(_signal: libc::c_int) {}
+    let handler: extern "C" fn(libc::c_int) = nothing;
+    // SAFETY: the handler does nothing, so it is safe to run at any point of the program.
+    unsafe { libc::signal(libc::SIGINT, handler as libc::sighandler_t) };
+}

@@ -1,0 +1,71 @@
+//! What is done to this repository: set-up, runs, tests, measurements. Started as `cargo xtask`.
+
+mod bench;
+mod ci;
+mod command;
+mod demo;
+mod run;
+mod setup;
+mod test;
+#[path = "../../zc-user/build/toolchain.rs"]
+mod toolchain;
+
+use std::{env, ffi::OsString, process::ExitCode};
+
+use clap::{Parser, Subcommand};
+
+/// What is done to this repository.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    task: Task,
+}
+
+/// What can be done.
+#[derive(Subcommand)]
+enum Task {
+    /// Install what building, running and testing need on Debian or Ubuntu
+    Setup {
+        /// Only show the state of each step and what would be done
+        #[arg(long)]
+        print: bool,
+    },
+    /// Build zctrace and trace a command with it; without one, trace a copier
+    Run {
+        /// The command, after `--`
+        #[arg(last = true, value_name = "CMD")]
+        command: Vec<OsString>,
+    },
+    /// Run all tests
+    Test {
+        /// Passed on to `cargo test`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+    /// Everything that must hold before a change goes in
+    Ci,
+    /// Measure what tracing costs, and print it
+    Bench(bench::Options),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().task {
+        Task::Setup { print: true } => {
+            setup::print();
+            Ok(ExitCode::SUCCESS)
+        }
+        Task::Setup { print: false } => setup::install(setup::Need::Checking).map(|()| ExitCode::SUCCESS),
+        Task::Run { command } if command.is_empty() => demo::run(),
+        Task::Run { command } => run::run(&command),
+        // Taken as they were typed: clap would drop a `--` in front, which is cargo's.
+        Task::Test { .. } => test::run(&env::args_os().skip(2).collect::<Vec<_>>()),
+        Task::Ci => ci::run(),
+        Task::Bench(options) => bench::run(&options),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("xtask: {error:#}");
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,97 @@
+//! `cargo xtask setup`: brings a Debian or Ubuntu machine into a state where everything builds and all tests run.
+
+mod host;
+mod steps;
+
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::command::root;
+use host::Host;
+use steps::STEPS;
+
+/// What a step is needed for; each includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Need {
+    /// Building and running zctrace.
+    Building,
+    /// Running the tests.
+    Testing,
+    /// Checking a change.
+    Checking,
+}
+
+/// One thing that has to be on the machine.
+struct Step {
+    /// What it is.
+    name: &'static str,
+    /// What it is for.
+    need: Need,
+    /// Looks whether it is there, without changing anything.
+    check: fn(&Host) -> State,
+    /// What to do if none of the routes works.
+    by_hand: &'static str,
+}
+
+/// What a check found.
+enum State {
+    /// It is there; the text says which.
+    Ready(String),
+    /// It is not.
+    Missing {
+        /// What was found instead.
+        found: String,
+        /// Shell lines that install it, each an alternative to those before it.
+        routes: Vec<String>,
+    },
+}
+
+/// Does all steps up to a need. Quick and silent where nothing is missing.
+pub(crate) fn install(need: Need) -> Result<()> {
+    let host = Host::examine();
+    let mut missing = Vec::new();
+    for step in STEPS.iter().filter(|step| step.need <= need) {
+        if !step.install(&host) {
+            eprintln!("setup: {} by hand: {}", step.name, step.by_hand);
+            missing.push(step.name);
+        }
+    }
+    if !missing.is_empty() {
+        bail!("set-up lacks {}: do what the lines above say, then start again", missing.join(", "));
+    }
+    Ok(())
+}
+
+/// Shows the state of every step and what would be done, and does nothing.
+pub(crate) fn print() {
+    let host = Host::examine();
+    for step in &STEPS {
+        match (step.check)(&host) {
+            State::Ready(which) => println!("ok       {:16} {which}", step.name),
+            State::Missing { found, routes } => {
+                println!("missing  {:16} {found}", step.name);
+                for (position, route) in routes.iter().enumerate() {
+                    println!("{:26}{} {route}", "", if position == 0 { "would run:" } else { "or else:  " });
+                }
+                println!("{:26}by hand:   {}", "", step.by_hand);
+            }
+        }
+    }
+}
+
+impl Step {
+    /// Tries the routes until the check is content; says whether it is.
+    fn install(&self, host: &Host) -> bool {
+        let State::Missing { found, routes } = (self.check)(host) else { return true };
+        eprintln!("setup: {}: {found}", self.name);
+        routes.iter().any(|route| {
+            eprintln!("setup: $ {route}");
+            // Nothing here may wait for an answer; what a route prints is no result of xtask's, so none goes to stdout.
+            let line = format!("exec 1>&2 </dev/null; {route}");
+            let status = Command::new("sh").args(["-c", &line]).current_dir(root()).status();
+            // A route that ended well is believed only if what it was to bring is there.
+            status.is_ok_and(|status| status.success()) && matches!((self.check)(host), State::Ready(_))
+        })
+    }
+}

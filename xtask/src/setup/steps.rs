@@ -1,0 +1,160 @@
+//! The list of what has to be on the machine.
+
+use std::{env, path::Path, process::Command};
+
+use super::{Need, State, Step, host::Host};
+use crate::toolchain::{LLVM_MAJOR, Linker, Source, TOOLCHAIN_VAR, Toolchain, Unusable, on_path, output};
+
+/// In the order in which they build on each other.
+pub(super) const STEPS: [Step; 7] = [
+    Step { name: "C compiler", need: Need::Building, check: c_compiler, by_hand: "install gcc" },
+    Step {
+        name: "LLVM",
+        need: Need::Building,
+        check: llvm,
+        by_hand: "install llvm-22-dev, libzstd-dev and zlib1g-dev (a release without LLVM 22: from LLVM's own apt archive), \
+                  or put a released bpf-linker on the PATH",
+    },
+    Step {
+        name: "bpf-linker",
+        need: Need::Building,
+        check: bpf_linker,
+        by_hand: "build bpf-linker 0.13.0 against LLVM 22 or newer, or put a released one on the PATH",
+    },
+    Step {
+        name: "BPF toolchain",
+        need: Need::Building,
+        check: bpf_toolchain,
+        by_hand: "`rustup component add rust-src`, or a rustup nightly with rust-src, named in ZCTRACE_BPF_TOOLCHAIN if it is \
+                  not called nightly; its LLVM must not be newer than bpf-linker's",
+    },
+    Step { name: "strace", need: Need::Testing, check: strace, by_hand: "install strace" },
+    Step { name: "32-bit C", need: Need::Testing, check: c_32_bit, by_hand: "install gcc-multilib: the tests make 32-bit calls" },
+    Step {
+        name: "rustfmt, clippy",
+        need: Need::Checking,
+        check: rustfmt_and_clippy,
+        by_hand: "`rustup component add rustfmt clippy`, or your distribution's packages of them",
+    },
+];
+
+/// What builds the C programs among the workloads, and links everything.
+fn c_compiler(host: &Host) -> State {
+    match first_line("cc", "--version") {
+        Some(version) => State::Ready(version),
+        None => missing("no cc on the PATH", host.packages("gcc libc6-dev")),
+    }
+}
+
+/// What bpf-linker is built against; without a use once there is one that runs.
+fn llvm(host: &Host) -> State {
+    if linker_in_order().is_ok() {
+        return State::Ready("as bpf-linker has it".into());
+    }
+    match first_line(&llvm_config(), "--version") {
+        Some(version) => State::Ready(version),
+        None => missing(format!("no {}", llvm_config()), host.packages(&format!("llvm-{LLVM_MAJOR}-dev libzstd-dev zlib1g-dev"))),
+    }
+}
+
+/// What links the eBPF programs.
+fn bpf_linker(_host: &Host) -> State {
+    let install = format!(
+        "LLVM_PREFIX=\"$({} --prefix)\" cargo install bpf-linker --version 0.13.0 --locked --no-default-features --features llvm-{LLVM_MAJOR}",
+        llvm_config(),
+    );
+    match linker_in_order() {
+        Ok(linker) => State::Ready(linker.to_string()),
+        Err(found) => missing(found, vec![install]),
+    }
+}
+
+/// What compiles the eBPF programs.
+fn bpf_toolchain(host: &Host) -> State {
+    let llvm_max = Linker::find().map_or(LLVM_MAJOR, |linker| linker.llvm_major);
+    let found = match Toolchain::find(llvm_max) {
+        Ok(found) => return State::Ready(found.to_string()),
+        Err(found) => found,
+    };
+    if env::var_os(TOOLCHAIN_VAR).is_some() {
+        // Somebody has chosen: no other one would be taken.
+        return missing(found, Vec::new());
+    }
+    let mut routes = Vec::new();
+    if host.rustup {
+        // Downloads may hang for ever where a proxy swallows them, so every one has a limit.
+        let nightly = Toolchain::from(Source::Rustup("nightly".into()), llvm_max).err();
+        if nightly == Some(Unusable::NoSources) {
+            routes.push("timeout --foreground -k 5 90 rustup component add rust-src --toolchain nightly".into());
+        }
+        // A stable compiler does as well, since build.rs sets RUSTC_BOOTSTRAP, and it needs the smaller download.
+        if Toolchain::from(Source::Current, llvm_max).err() == Some(Unusable::NoSources) {
+            routes.push("timeout --foreground -k 5 90 rustup component add rust-src".into());
+        }
+        if nightly == Some(Unusable::NotInstalled) {
+            routes.push(
+                "timeout --foreground -k 5 300 rustup toolchain install nightly --profile minimal --component rust-src --no-self-update".into(),
+            );
+        }
+    }
+    routes.extend(host.packages("rustc-web cargo-web rust-web-src"));
+    missing(found, routes)
+}
+
+/// The backend for machines without eBPF, and a second opinion in the tests.
+fn strace(host: &Host) -> State {
+    match first_line("strace", "-V") {
+        Some(version) => State::Ready(version),
+        None => missing("no strace on the PATH", host.packages("strace")),
+    }
+}
+
+/// What links 32-bit test programs.
+fn c_32_bit(host: &Host) -> State {
+    if !cfg!(target_arch = "x86_64") {
+        return State::Ready("not needed on this architecture".into());
+    }
+    let library = output(Command::new("cc").args(["-m32", "-print-libgcc-file-name"]));
+    // Without the 32-bit parts, cc names the 64-bit library.
+    let library = library.map(|path| path.trim().to_owned()).filter(|path| path.contains("/32/") && Path::new(path).is_file());
+    match library {
+        Some(library) => State::Ready(library),
+        None => missing("cc cannot link with -m32", host.packages("gcc-multilib")),
+    }
+}
+
+/// What `cargo xtask ci` checks the sources with.
+fn rustfmt_and_clippy(host: &Host) -> State {
+    match (first_line("rustfmt", "--version"), first_line("cargo-clippy", "--version")) {
+        (Some(rustfmt), Some(clippy)) => State::Ready(format!("{rustfmt}, {clippy}")),
+        _ if host.rustup => {
+            missing("not both there", vec!["timeout --foreground -k 5 90 rustup component add rustfmt clippy".into()])
+        }
+        _ => missing("not both there", host.packages("rustfmt-web rust-web-clippy")),
+    }
+}
+
+/// bpf-linker, if its LLVM is the wanted one or newer.
+fn linker_in_order() -> Result<Linker, String> {
+    let linker = Linker::find()?;
+    if linker.llvm_major < LLVM_MAJOR {
+        return Err(format!("{} is built with LLVM {}", linker.path.display(), linker.llvm_major));
+    }
+    Ok(linker)
+}
+
+/// The program that knows where the wanted LLVM is.
+fn llvm_config() -> String {
+    format!("llvm-config-{LLVM_MAJOR}")
+}
+
+/// The first line of what a program on the PATH says about itself.
+fn first_line(program: &str, option: &str) -> Option<String> {
+    let about = output(Command::new(on_path(program)?).arg(option))?;
+    Some(about.lines().next()?.to_owned())
+}
+
+/// Shorthand.
+fn missing(found: impl Into<String>, routes: Vec<String>) -> State {
+    State::Missing { found: found.into(), routes }
+}

@@ -1,0 +1,134 @@
+//! Reading the kernel's own structs, at the offsets that user space found in the kernel's BTF.
+//!
+//! The offsets are constants to the verifier (the global is frozen before it looks), so code for a field
+//! that this kernel lacks is dead to it, and a load through a typed pointer is a plain load.
+
+use aya_ebpf::{Global, bindings::pt_regs, helpers::bpf_probe_read_kernel};
+use zc_ebpf::{ABSENT, Counters, KernelFields};
+
+/// A pointer into the kernel: `task_struct`, `pid`, ... as told by the offset that is used with it.
+pub type KernelPtr = *const u8;
+
+/// Filled in by user space.
+#[unsafe(no_mangle)]
+static FIELDS: Global<KernelFields> = Global::new(KernelFields::NONE);
+
+/// The offset in bytes of a field of [`KernelFields`]; [`ABSENT`] if this kernel has none.
+macro_rules! offset_of_field {
+    ($field:ident) => {
+        $crate::fields::offset(core::mem::offset_of!(zc_ebpf::KernelFields, $field))
+    };
+}
+pub(crate) use offset_of_field;
+
+/// The offset at this place of [`KernelFields`]. One load of 4 bytes instead of a copy of the whole struct.
+#[inline(always)]
+#[expect(clippy::cast_ptr_alignment, reason = "`place` is the offset of a u32 in a struct of them")]
+pub fn offset(place: usize) -> u32 {
+    // SAFETY: `place` is the offset of a u32 in KernelFields; volatile because user space fills the global in after compilation.
+    unsafe { core::ptr::read_volatile((&raw const FIELDS).cast::<u8>().add(place).cast::<u32>()) }
+}
+
+/// Reads a field through a pointer that the verifier knows the type of.
+///
+/// # Safety
+///
+/// `base` must be a typed pointer (an argument of the tracepoint, or the current task) and `offset` that of a field in it.
+#[inline(always)]
+pub unsafe fn load<T: Copy>(base: KernelPtr, offset: u32) -> T {
+    // SAFETY: the caller's promise; the verifier checks it once more when it loads the program.
+    unsafe { core::ptr::read_volatile(base.add(offset as usize).cast::<T>()) }
+}
+
+/// Reads a field of any kernel struct; `None` if the memory cannot be read.
+#[inline(always)]
+pub fn probe<T: Copy>(base: KernelPtr, offset: u32) -> Option<T> {
+    if offset == ABSENT {
+        return None;
+    }
+    // SAFETY: the helper checks the address.
+    unsafe { bpf_probe_read_kernel(base.wrapping_add(offset as usize).cast::<T>()) }.ok()
+}
+
+/// A task's counters; 0 where the kernel lacks the field (user space knows which).
+#[inline(always)]
+pub fn counters(task: KernelPtr) -> Counters {
+    let read = |offset| probe::<u64>(task, offset).unwrap_or(0);
+    Counters {
+        user_ns: read(offset_of_field!(task_utime)),
+        system_ns: read(offset_of_field!(task_stime)),
+        runtime_ns: read(offset_of_field!(task_runtime)),
+        voluntary_switches: read(offset_of_field!(task_nvcsw)),
+        involuntary_switches: read(offset_of_field!(task_nivcsw)),
+        minor_faults: read(offset_of_field!(task_min_flt)),
+        major_faults: read(offset_of_field!(task_maj_flt)),
+    }
+}
+
+/// A task's thread id and process id as seen in the PID namespace at this depth.
+#[inline(always)]
+pub fn ids(task: KernelPtr, level: u32) -> Option<(u32, u32)> {
+    let leader: KernelPtr = probe(task, offset_of_field!(task_group_leader))?;
+    Some((id(task, level)?, id(leader, level)?))
+}
+
+/// A task's id as seen in the PID namespace at this depth: `task->thread_pid->numbers[level].nr`.
+#[inline(always)]
+fn id(task: KernelPtr, level: u32) -> Option<u32> {
+    let pid: KernelPtr = probe(task, offset_of_field!(task_thread_pid))?;
+    let depth = level.wrapping_mul(offset_of_field!(upid_size));
+    probe(pid, offset_of_field!(pid_numbers).wrapping_add(depth))
+}
+
+/// How deep a task's PID namespace is nested: `task->thread_pid->level`.
+#[inline(always)]
+pub fn pidns_level(task: KernelPtr) -> Option<u32> {
+    let pid: KernelPtr = probe(task, offset_of_field!(task_thread_pid))?;
+    probe(pid, offset_of_field!(pid_level))
+}
+
+/// The arguments of the call under way, and its number, from the registers that entered the kernel.
+///
+/// Layout: `struct pt_regs` in the kernel's uapi/asm/ptrace.h, which is ABI.
+#[cfg(any(bpf_target_arch = "x86_64", not(target_arch = "bpf")))]
+pub mod regs {
+    use super::pt_regs;
+
+    /// The number of the call: `orig_ax`.
+    ///
+    /// # Safety
+    ///
+    /// `regs` is the tracepoint's argument.
+    #[inline(always)]
+    pub unsafe fn number(regs: *const pt_regs) -> i64 {
+        // SAFETY: the caller's promise.
+        unsafe { core::ptr::read_volatile(&raw const (*regs).orig_rax) as i64 }
+    }
+
+    /// Argument `index` (from 0): di, si, dx, r10, r8, r9; through the 32-bit entry bx, cx, dx, si, di, bp.
+    ///
+    /// # Safety
+    ///
+    /// `regs` is the tracepoint's argument.
+    #[inline(always)]
+    pub unsafe fn argument(regs: *const pt_regs, index: u8, compat: bool) -> u64 {
+        // SAFETY: the caller's promise. Each arm is a load at a constant offset, which is what the verifier wants.
+        unsafe {
+            let register = |address: *const u64| core::ptr::read_volatile(address);
+            match (compat, index) {
+                (false, 0) => register(&raw const (*regs).rdi),
+                (false, 1) => register(&raw const (*regs).rsi),
+                (false, 2) => register(&raw const (*regs).rdx),
+                (false, 3) => register(&raw const (*regs).r10),
+                (false, 4) => register(&raw const (*regs).r8),
+                (false, _) => register(&raw const (*regs).r9),
+                (true, 0) => register(&raw const (*regs).rbx) & 0xffff_ffff,
+                (true, 1) => register(&raw const (*regs).rcx) & 0xffff_ffff,
+                (true, 2) => register(&raw const (*regs).rdx) & 0xffff_ffff,
+                (true, 3) => register(&raw const (*regs).rsi) & 0xffff_ffff,
+                (true, 4) => register(&raw const (*regs).rdi) & 0xffff_ffff,
+                (true, _) => register(&raw const (*regs).rbp) & 0xffff_ffff,
+            }
+        }
+    }
+}

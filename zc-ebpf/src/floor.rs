@@ -1,0 +1,28 @@
+//! The floor of any design that traces system calls: two programs that do nothing. `cargo xtask bench` compares with it.
+#![no_std]
+#![no_main]
+
+use aya_ebpf::{macros::btf_tracepoint, programs::BtfTracePointContext};
+
+/// Nothing, at every entry.
+#[btf_tracepoint(function = "sys_enter")]
+fn sys_enter(_ctx: BtfTracePointContext) -> i32 {
+    0
+}
+
+/// Nothing, at every exit.
+#[btf_tracepoint(function = "sys_exit")]
+fn sys_exit(_ctx: BtfTracePointContext) -> i32 {
+    0
+}
+
+#[cfg(not(test))]
+#[panic_handler]
+fn panic(_info: &core::panic::PanicInfo<'_>) -> ! {
+    loop {}
+}
+
+/// As of the other object.
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";

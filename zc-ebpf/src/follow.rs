@@ -1,0 +1,213 @@
+//! Following tasks: who is in scope, from birth to last breath.
+//!
+//! A child is registered in `sched_process_fork`, which fires before it can run: nothing it does can be missed.
+//! A task's last act is to be switched out dead; only then are the kernel's counters of it final.
+
+use aya_ebpf::{
+    helpers::{
+        bpf_ktime_get_ns, bpf_probe_read_kernel_buf, bpf_probe_read_kernel_str_bytes, bpf_probe_read_user_buf,
+        generated::{bpf_get_current_task, bpf_get_ns_current_pid_tgid},
+    },
+    programs::BtfTracePointContext,
+};
+use aya_log_ebpf::{debug, warn};
+use zc_ebpf::{
+    ABSENT, ARGS_BYTES, COMM_BYTES, Control, Ended, EventHeader, Exec, Interrupted, Loss, NO_CALL, Task, event_kind, phase,
+};
+
+use crate::{
+    count,
+    fields::{self, KernelPtr, offset_of_field},
+    maps::{CONTROL, EVENTS, TASKS, fetch_add, lose},
+};
+
+/// `TASK_DEAD` of the kernel's include/linux/sched.h: the state of a task that is switched out for the last time.
+const TASK_DEAD: u32 = 0x80;
+
+/// The current task, if it is followed.
+#[inline(always)]
+pub fn current() -> Option<*mut Task> {
+    // SAFETY: the helper has no preconditions.
+    let key = unsafe { bpf_get_current_task() };
+    TASKS.get_ptr_mut(key)
+}
+
+/// A task was created; it has not run yet.
+pub fn forked(ctx: &BtfTracePointContext, parent: KernelPtr, child: KernelPtr) {
+    let Some(control) = CONTROL.get_ptr_mut(0) else { return };
+    // SAFETY: entries of TASKS are removed by the task itself only, and `parent` is the current task.
+    match TASKS.get_ptr(parent as u64).map(|parent| unsafe { *parent }) {
+        Some(parent_task) => follow_child(ctx, control, &parent_task, child),
+        // SAFETY: CONTROL has one entry that lives as long as the map.
+        None if unsafe { (*control).armed } != 0 => follow_root(ctx, control, parent, child),
+        None => {}
+    }
+}
+
+/// The tracer's own child is the root of the trace, if the tracer is armed.
+fn follow_root(ctx: &BtfTracePointContext, control: *mut Control, parent: KernelPtr, child: KernelPtr) {
+    if !current_is_tracer(control) {
+        return;
+    }
+    let Some(level) = fields::pidns_level(parent) else { return };
+    // SAFETY: CONTROL has one entry; the tracer has one thread that forks, so nobody else writes now.
+    unsafe {
+        (*control).armed = 0;
+        (*control).pidns_level = level;
+    }
+    // SAFETY: as above.
+    let tracer = Task { pid: unsafe { (*control).tracer_pid }, ..NOBODY };
+    follow_child(ctx, control, &tracer, child);
+}
+
+/// A task before anything is known of it.
+const NOBODY: Task = Task {
+    serial: 0,
+    process: 0,
+    tid: 0,
+    pid: 0,
+    phase: phase::ARMED,
+    call: NO_CALL,
+    entered_ns: 0,
+    exited_ns: 0,
+    exit_without_entry_expected: 1,
+    interrupted: NO_CALL,
+    interruption: Interrupted { errno: 0, request_unknown: 0, requested_bytes: 0, duration_ns: 0 },
+};
+
+fn follow_child(ctx: &BtfTracePointContext, control: *mut Control, parent: &Task, child: KernelPtr) {
+    // SAFETY: points into CONTROL's one entry; atomic as tasks fork on several CPUs at once.
+    let serial = unsafe { fetch_add(&raw mut (*control).last_serial, 1) } as u32 + 1;
+    // SAFETY: as above; the level is written once, before the root runs.
+    let level = unsafe { (*control).pidns_level };
+    let (tid, pid) = fields::ids(child, level).unwrap_or((0, 0));
+    let process = if tid == pid { serial } else { parent.process };
+    let task = Task { serial, process, tid, pid, phase: parent.phase, ..NOBODY };
+    if TASKS.insert(child as u64, task, 0).is_err() {
+        lose(Loss::UnfollowedTask);
+        warn!(ctx, "task {} is not followed: the map of tasks is full", tid);
+        return;
+    }
+    debug!(ctx, "task {} of process {} is followed as number {}", tid, pid, serial);
+    // SAFETY: the helper has no preconditions.
+    let now = unsafe { bpf_ktime_get_ns() };
+    send(header(event_kind::STARTED, &task, now, parent.pid, child));
+}
+
+/// Whether the current task belongs to the tracer. Compared in the tracer's PID namespace: it may run in a container.
+fn current_is_tracer(control: *const Control) -> bool {
+    // `struct bpf_pidns_info { __u32 pid; __u32 tgid; }` of the kernel's uapi/linux/bpf.h.
+    let mut info = [0_u32; 2];
+    // SAFETY: `control` is CONTROL's one entry, `info` has the size that is passed.
+    unsafe {
+        let (device, inode) = ((*control).pidns_device, (*control).pidns_inode);
+        bpf_get_ns_current_pid_tgid(device, inode, info.as_mut_ptr().cast(), 8) == 0 && info[1] == (*control).tracer_pid
+    }
+}
+
+/// A process replaced its program. The current task is the only one left in it.
+pub fn executed(ctx: &BtfTracePointContext, task: KernelPtr, binprm: KernelPtr) {
+    let Some(state) = current() else { return };
+    // SAFETY: an entry of TASKS is written by its own task only, which is the current one.
+    let state = unsafe { &mut *state };
+    state.phase = phase::ACTIVE;
+    // A thread that was not the leader takes over the process's id.
+    state.tid = state.pid;
+    let Some(mut entry) = EVENTS.reserve::<Exec>(0) else {
+        lose(Loss::LostEvent);
+        return;
+    };
+    let event: *mut Exec = entry.as_mut_ptr();
+    // SAFETY: the helper has no preconditions.
+    let now = unsafe { bpf_ktime_get_ns() };
+    // SAFETY: `event` points to room for an Exec in the ring buffer, all of which is written before it is submitted
+    // (exe and args as far as they are filled; user space reads no further).
+    unsafe {
+        (*event).counters = fields::counters(task);
+        (*event).exe[0] = 0;
+        if let Some(filename) = fields::probe::<KernelPtr>(binprm, offset_of_field!(binprm_filename)) {
+            let _ = bpf_probe_read_kernel_str_bytes(filename, &mut (*event).exe);
+        }
+        let (length, filled) = read_args(task, &raw mut (*event).args);
+        (*event).args_length = length;
+        (*event).header = header(event_kind::EXEC, state, now, filled, task);
+    }
+    entry.submit(0);
+    debug!(ctx, "process {} executed a program", state.pid);
+}
+
+/// Copies the command line. Returns its length and how much of it was copied.
+///
+/// # Safety
+///
+/// `args` points to writable memory of that type.
+#[inline(always)]
+unsafe fn read_args(task: KernelPtr, args: *mut [u8; ARGS_BYTES]) -> (u64, u32) {
+    let Some(mm) = fields::probe::<KernelPtr>(task, offset_of_field!(task_mm)) else { return (0, 0) };
+    let Some(start) = fields::probe::<u64>(mm, offset_of_field!(mm_arg_start)) else { return (0, 0) };
+    let Some(end) = fields::probe::<u64>(mm, offset_of_field!(mm_arg_end)) else { return (0, 0) };
+    let length = end.saturating_sub(start);
+    let filled = if length < ARGS_BYTES as u64 { length as usize } else { ARGS_BYTES };
+    if filled == 0 {
+        return (0, 0);
+    }
+    // SAFETY: the caller's promise; `filled` is at most its size. The helper checks the address that it reads from.
+    let copied = unsafe {
+        let args = core::slice::from_raw_parts_mut(args.cast::<u8>(), filled);
+        bpf_probe_read_user_buf(start as *const u8, args)
+    };
+    if copied.is_ok() { (length, filled as u32) } else { (length, 0) }
+}
+
+/// The current task begins to exit: its call under way will never return.
+pub fn exiting(_ctx: &BtfTracePointContext, _task: KernelPtr) {
+    let Some(state) = current() else { return };
+    // SAFETY: an entry of TASKS is written by its own task only, which is the current one.
+    let state = unsafe { &mut *state };
+    // SAFETY: the helper has no preconditions.
+    state.exited_ns = unsafe { bpf_ktime_get_ns() };
+    count::abandon(state);
+}
+
+/// A task was switched out. If it is dead, it was for the last time, and its counters are final.
+pub fn switched_out(ctx: &BtfTracePointContext, previous: KernelPtr) {
+    if offset_of_field!(task_state) == ABSENT {
+        return;
+    }
+    // SAFETY: `previous` is the tracepoint's argument, a task_struct.
+    let state: u32 = unsafe { fields::load(previous, offset_of_field!(task_state)) };
+    if state != TASK_DEAD {
+        return;
+    }
+    let key = previous as u64;
+    // SAFETY: a dead task does nothing any more, so nobody writes its entry.
+    let Some(task) = TASKS.get_ptr(key).map(|task| unsafe { *task }) else { return };
+    let ended =
+        Ended { header: header(event_kind::ENDED, &task, task.exited_ns, 0, previous), counters: fields::counters(previous) };
+    send(ended);
+    let _ = TASKS.remove(key);
+    debug!(ctx, "task {} ended", task.tid);
+}
+
+#[inline(always)]
+fn header(kind: u32, task: &Task, time_ns: u64, extra: u32, of: KernelPtr) -> EventHeader {
+    let mut comm = [0; COMM_BYTES];
+    let offset = offset_of_field!(task_comm);
+    if offset != ABSENT {
+        // SAFETY: the helper checks the address; `comm` has the size of the field.
+        let _ = unsafe { bpf_probe_read_kernel_buf(of.wrapping_add(offset as usize), &mut comm) };
+    }
+    EventHeader { kind, serial: task.serial, process: task.process, tid: task.tid, pid: task.pid, extra, time_ns, comm }
+}
+
+/// Sends an event, or counts its loss.
+#[inline(always)]
+fn send<T: Copy + 'static>(event: T) {
+    let sent = EVENTS.reserve::<T>(0).map(|mut entry| {
+        entry.write(event);
+        entry.submit(0);
+    });
+    if sent.is_none() {
+        lose(Loss::LostEvent);
+    }
+}

@@ -1,0 +1,106 @@
+//! The latency histogram: log-linear buckets, eight to each power of two.
+//!
+//! Below 8 ns every value has its own bucket. From there on a bucket is 1/8 of its power of two wide,
+//! so its middle is at most 1/16 (6.25 %) away from any value in it. The last bucket takes all from 2^38 ns (275 s) on.
+
+#![expect(clippy::cast_possible_truncation, reason = "what is cast to usize is a bucket's number; `TryFrom` is not const")]
+
+/// Buckets to a power of two, as a power of two.
+const SUB_BITS: u32 = 3;
+const SUBS: u64 = 1 << SUB_BITS;
+/// The highest power of two with buckets of its own.
+const TOP_POWER: u32 = 37;
+
+/// Number of buckets.
+pub const BUCKETS: usize = ((TOP_POWER - SUB_BITS + 2) << SUB_BITS) as usize;
+
+/// The index of the bucket that takes this duration in ns; always below [`BUCKETS`].
+#[inline(always)]
+pub const fn bucket_of(ns: u64) -> usize {
+    if ns < SUBS {
+        return ns as usize;
+    }
+    if ns >> (TOP_POWER + 1) != 0 {
+        return BUCKETS - 1;
+    }
+    let power = floor_log2(ns);
+    let shift = power - SUB_BITS;
+    (((shift + 1) << SUB_BITS) as u64 + ((ns >> shift) & (SUBS - 1))) as usize
+}
+
+/// The values that a bucket takes: its lowest, and how many there are, in ns.
+pub const fn bucket_range(index: usize) -> (u64, u64) {
+    let index = index as u64;
+    if index < SUBS {
+        return (index, 1);
+    }
+    let shift = (index >> SUB_BITS) - 1;
+    ((SUBS + (index & (SUBS - 1))) << shift, 1 << shift)
+}
+
+/// `ns` is not 0. BPF has no instruction that counts leading zeros; halving takes a few branches less than LLVM's expansion.
+#[inline(always)]
+const fn floor_log2(ns: u64) -> u32 {
+    let mut value = ns;
+    let mut power = 0;
+    if value >> 32 != 0 {
+        value >>= 32;
+        power += 32;
+    }
+    if value >> 16 != 0 {
+        value >>= 16;
+        power += 16;
+    }
+    if value >> 8 != 0 {
+        value >>= 8;
+        power += 8;
+    }
+    if value >> 4 != 0 {
+        value >>= 4;
+        power += 4;
+    }
+    if value >> 2 != 0 {
+        value >>= 2;
+        power += 2;
+    }
+    if value >> 1 != 0 {
+        power += 1;
+    }
+    power
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bucket_takes_just_its_range() {
+        for index in 0..BUCKETS {
+            let (low, width) = bucket_range(index);
+            assert_eq!(bucket_of(low), index, "lowest of {index}");
+            assert_eq!(bucket_of(low + width - 1), index, "highest of {index}");
+        }
+    }
+
+    #[test]
+    fn buckets_touch_without_gap() {
+        for index in 1..BUCKETS {
+            let (below, width) = bucket_range(index - 1);
+            assert_eq!(below + width, bucket_range(index).0);
+        }
+    }
+
+    #[test]
+    fn the_middle_of_a_bucket_is_within_a_sixteenth() {
+        for index in 8..BUCKETS {
+            let (low, width) = bucket_range(index);
+            assert!(width * 8 <= low, "bucket {index}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_goes_to_the_last_bucket() {
+        assert_eq!(bucket_of(1 << 38), BUCKETS - 1);
+        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+    }
+}

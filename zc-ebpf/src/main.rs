@@ -1,0 +1,72 @@
+//! The programs: one short function per hook. What they do is in [`follow`] and [`count`].
+#![no_std]
+#![no_main]
+#![expect(clippy::needless_pass_by_value, reason = "the macro passes the context by value")]
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "registers are 64 bits wide, whatever they hold"
+)]
+#![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
+
+mod count;
+mod fields;
+mod follow;
+mod maps;
+mod request;
+
+use aya_ebpf::{macros::btf_tracepoint, programs::BtfTracePointContext};
+
+/// `sys_enter(struct pt_regs *regs, long id)`
+#[btf_tracepoint(function = "sys_enter")]
+fn sys_enter(ctx: BtfTracePointContext) -> i32 {
+    count::enter(&ctx, ctx.arg(1));
+    0
+}
+
+/// `sys_exit(struct pt_regs *regs, long ret)`
+#[btf_tracepoint(function = "sys_exit")]
+fn sys_exit(ctx: BtfTracePointContext) -> i32 {
+    count::exit(&ctx, ctx.arg(0), ctx.arg(1));
+    0
+}
+
+/// `sched_process_fork(struct task_struct *parent, struct task_struct *child)`, before the child can run.
+#[btf_tracepoint(function = "sched_process_fork")]
+fn sched_process_fork(ctx: BtfTracePointContext) -> i32 {
+    follow::forked(&ctx, ctx.arg(0), ctx.arg(1));
+    0
+}
+
+/// `sched_process_exec(struct task_struct *p, pid_t old_pid, struct linux_binprm *bprm)`
+#[btf_tracepoint(function = "sched_process_exec")]
+fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
+    follow::executed(&ctx, ctx.arg(0), ctx.arg(2));
+    0
+}
+
+/// `sched_process_exit(struct task_struct *p, ...)`
+#[btf_tracepoint(function = "sched_process_exit")]
+fn sched_process_exit(ctx: BtfTracePointContext) -> i32 {
+    follow::exiting(&ctx, ctx.arg(0));
+    0
+}
+
+/// `sched_switch(bool preempt, struct task_struct *prev, ...)`
+#[btf_tracepoint(function = "sched_switch")]
+fn sched_switch(ctx: BtfTracePointContext) -> i32 {
+    follow::switched_out(&ctx, ctx.arg(1));
+    0
+}
+
+#[cfg(not(test))]
+#[panic_handler]
+fn panic(_info: &core::panic::PanicInfo<'_>) -> ! {
+    loop {}
+}
+
+/// Helpers with a GPL licence (reading kernel memory) are open to this object: "Dual MIT/GPL" is what the kernel calls our licence.
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";

@@ -1,0 +1,70 @@
+//! Every map, and the counting of losses. User space sizes the hashes when it loads the object.
+
+use aya_ebpf::{
+    bindings::BPF_F_NO_PREALLOC,
+    macros::map,
+    maps::{Array, HashMap, PerCpuArray, RingBuf},
+};
+use zc_ebpf::{CallSpec, Control, ErrnoKey, LOSSES as LOSS_COUNT, Loss, Row, RowKey, SPEC_SLOTS, Task};
+
+/// Address of a `task_struct` -> the task, while it is followed. Preallocated: to follow a new task must not depend on free memory.
+#[map]
+pub static TASKS: HashMap<u64, Task> = HashMap::with_max_entries(1, 0);
+
+/// The counts. Rows are large and their number is unknown, so memory is taken as they come.
+#[map]
+pub static ROWS: HashMap<RowKey, Row> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
+
+/// Errors by errno.
+#[map]
+pub static ERRNOS: HashMap<ErrnoKey, u64> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
+
+/// Tasks starting, executing, ending.
+#[map]
+pub static EVENTS: RingBuf = RingBuf::with_byte_size(4096, 0);
+
+/// What to do with each call.
+#[map]
+pub static SPECS: Array<CallSpec> = Array::with_max_entries(SPEC_SLOTS, 0);
+
+/// What user space tells the programs.
+#[map]
+pub static CONTROL: Array<Control> = Array::with_max_entries(1, 0);
+
+/// How often which [`Loss`] happened.
+#[map]
+pub static LOSSES: PerCpuArray<u64> = PerCpuArray::with_max_entries(LOSS_COUNT, 0);
+
+/// The row that new rows are copied from: too large for the stack.
+pub static EMPTY_ROW: Row = Row::EMPTY;
+
+/// Counts a loss, so that the report says "lower bound".
+pub fn lose(loss: Loss) {
+    if let Some(count) = LOSSES.get_ptr_mut(loss as u32) {
+        // SAFETY: a per-CPU value, and a program is not preempted by another on its CPU.
+        unsafe { *count += 1 };
+    }
+}
+
+/// Adds to a number that other CPUs add to as well, and returns what it was before.
+///
+/// rustc knows no atomics for BPF, the instruction set does (v3): `BPF_ATOMIC | BPF_FETCH`.
+///
+/// # Safety
+///
+/// `number` points to an aligned u64 in a map.
+#[inline(always)]
+pub unsafe fn fetch_add(number: *mut u64, addend: u64) -> u64 {
+    let mut value = addend;
+    #[cfg(target_arch = "bpf")]
+    // SAFETY: the caller's promise.
+    unsafe {
+        core::arch::asm!("{value} = atomic_fetch_add((u64 *)({number} + 0), {value})", value = inout(reg) value, number = in(reg) number);
+    }
+    #[cfg(not(target_arch = "bpf"))]
+    {
+        // On the host this crate is only checked, never run.
+        let _ = (number, &mut value);
+    }
+    value
+}

@@ -1,0 +1,200 @@
+//! A lean reader of the kernel's own type information (BTF): where the wanted fields stand, nothing else.
+//!
+//! It runs at every start, so it only notes where each type begins, and looks at the wanted ones.
+//! Format: the kernel's Documentation/bpf/btf.rst. Tests compare it with the crate `btf` on the running kernel.
+
+use thiserror::Error;
+
+/// Why type information could not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum BtfError {
+    /// It does not begin with BTF's magic number in this machine's byte order.
+    #[error("it is not BTF")]
+    NotBtf,
+    /// It ends in the middle of something, or points outside of itself.
+    #[error("it is damaged")]
+    Damaged,
+}
+
+const MAGIC: u16 = 0xeb9f;
+const KIND_STRUCT: u32 = 4;
+const KIND_UNION: u32 = 5;
+const KIND_TYPEDEF: u32 = 8;
+/// Depth of anonymous members within each other that is followed; the kernel has three.
+const MAX_DEPTH: u32 = 8;
+/// Bytes of a type before what its kind adds.
+const TYPE_HEADER: usize = 12;
+
+/// The types of a kernel.
+#[derive(Debug)]
+pub struct Btf<'a> {
+    types: &'a [u8],
+    strings: &'a [u8],
+    /// Where in `types` the type with this id minus 1 begins.
+    starts: Vec<u32>,
+}
+
+#[derive(Clone, Copy)]
+struct Type {
+    start: usize,
+    name: u32,
+    kind: u32,
+    members: u32,
+    has_bitfields: bool,
+    /// Size in bytes, or the id of the type that this one refers to: by kind.
+    payload: u32,
+}
+
+struct Member {
+    name: u32,
+    type_id: u32,
+    offset_bytes: u32,
+}
+
+impl<'a> Btf<'a> {
+    /// Reads the header and notes where each type begins.
+    pub fn parse(data: &'a [u8]) -> Result<Self, BtfError> {
+        let word = |at| read_u32(data, at).ok_or(BtfError::NotBtf);
+        let magic = data.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes));
+        if magic != Some(MAGIC) {
+            return Err(BtfError::NotBtf);
+        }
+        let header_bytes = word(4)?;
+        let section = |offset: u32, length: u32| {
+            let begin = usize::try_from(header_bytes.checked_add(offset)?).ok()?;
+            data.get(begin..begin.checked_add(usize::try_from(length).ok()?)?)
+        };
+        let types = section(word(8)?, word(12)?).ok_or(BtfError::Damaged)?;
+        let strings = section(word(16)?, word(20)?).ok_or(BtfError::Damaged)?;
+        let mut btf = Self { types, strings, starts: Vec::with_capacity(types.len() / 24) };
+        let mut at = 0;
+        while at < types.len() {
+            btf.starts.push(u32::try_from(at).map_err(|_| BtfError::Damaged)?);
+            at += btf.type_at(at).and_then(Type::bytes).ok_or(BtfError::Damaged)?;
+        }
+        Ok(btf)
+    }
+
+    /// The offset in bytes of a field: `path` leads from a struct's field to the fields of that field's own struct.
+    /// Anonymous structs and unions on the way are looked through. `None` if there is no such field.
+    pub fn offset_of(&self, structure: &str, path: &[&str]) -> Option<u32> {
+        let mut current = self.structure(structure)?;
+        let mut offset = 0_u32;
+        for (index, field) in path.iter().enumerate() {
+            let (member_offset, type_id) = self.member(current, field, MAX_DEPTH)?;
+            offset = offset.checked_add(member_offset)?;
+            if index + 1 < path.len() {
+                current = self.resolve(type_id)?;
+            }
+        }
+        Some(offset)
+    }
+
+    /// The size in bytes of a struct.
+    pub fn size_of(&self, structure: &str) -> Option<u32> {
+        self.structure(structure).map(|found| found.payload)
+    }
+
+    /// Whether the kernel has a tracepoint of this name that programs can attach to with types.
+    pub fn has_tracepoint(&self, name: &str) -> bool {
+        self.all().any(|found| {
+            found.kind == KIND_TYPEDEF
+                && self.name_bytes(found.name).and_then(|n| n.strip_prefix(b"btf_trace_")) == Some(name.as_bytes())
+        })
+    }
+
+    fn all(&self) -> impl Iterator<Item = Type> + '_ {
+        self.starts.iter().filter_map(|&start| self.type_at(start as usize))
+    }
+
+    fn structure(&self, name: &str) -> Option<Type> {
+        self.all().find(|found| found.kind == KIND_STRUCT && found.members > 0 && self.is_named(found.name, name))
+    }
+
+    fn member(&self, of: Type, name: &str, depth: u32) -> Option<(u32, u32)> {
+        for index in 0..of.members {
+            let member = self.member_at(of, index)?;
+            if member.name != 0 {
+                if self.is_named(member.name, name) {
+                    return Some((member.offset_bytes, member.type_id));
+                }
+            } else if let Some(inner) = self.resolve(member.type_id).filter(|_| depth > 0)
+                && let Some((offset, type_id)) = self.member(inner, name, depth - 1)
+            {
+                return Some((member.offset_bytes.checked_add(offset)?, type_id));
+            }
+        }
+        None
+    }
+
+    fn member_at(&self, of: Type, index: u32) -> Option<Member> {
+        let at = of.start + TYPE_HEADER + 12 * usize::try_from(index).ok()?;
+        let offset = read_u32(self.types, at + 8)?;
+        // With bitfields, the upper byte is the width of the field.
+        let offset_bits = if of.has_bitfields { offset & 0x00ff_ffff } else { offset };
+        Some(Member { name: read_u32(self.types, at)?, type_id: read_u32(self.types, at + 4)?, offset_bytes: offset_bits / 8 })
+    }
+
+    /// The struct or union behind typedefs and qualifiers.
+    fn resolve(&self, type_id: u32) -> Option<Type> {
+        let mut id = type_id;
+        for _ in 0..MAX_DEPTH {
+            let index = usize::try_from(id.checked_sub(1)?).ok()?;
+            let found = self.type_at(*self.starts.get(index)? as usize)?;
+            match found.kind {
+                KIND_STRUCT | KIND_UNION => return Some(found),
+                // typedef, volatile, const, restrict, type tag
+                8..=11 | 18 => id = found.payload,
+                _ => return None,
+            }
+        }
+        None
+    }
+
+    fn type_at(&self, start: usize) -> Option<Type> {
+        let info = read_u32(self.types, start + 4)?;
+        Some(Type {
+            start,
+            name: read_u32(self.types, start)?,
+            kind: (info >> 24) & 0x1f,
+            members: info & 0xffff,
+            has_bitfields: info >> 31 != 0,
+            payload: read_u32(self.types, start + 8)?,
+        })
+    }
+
+    fn is_named(&self, offset: u32, name: &str) -> bool {
+        self.name_bytes(offset) == Some(name.as_bytes())
+    }
+
+    fn name_bytes(&self, offset: u32) -> Option<&'a [u8]> {
+        let tail = self.strings.get(usize::try_from(offset).ok()?..)?;
+        tail.split(|&byte| byte == 0).next()
+    }
+}
+
+impl Type {
+    /// How many bytes the type takes; `None` for a kind that is not known, whose length cannot be.
+    fn bytes(self) -> Option<usize> {
+        let members = usize::try_from(self.members).ok()?;
+        let more = match self.kind {
+            // int, variable, declaration tag
+            1 | 14 | 17 => 4,
+            // pointer, forward, typedef, volatile, const, restrict, function, float, type tag
+            2 | 7..=12 | 16 | 18 => 0,
+            // array
+            3 => 12,
+            // struct, union, data section, enum of 64 bits
+            KIND_STRUCT | KIND_UNION | 15 | 19 => 12 * members,
+            // enum, function prototype
+            6 | 13 => 8 * members,
+            _ => return None,
+        };
+        Some(TYPE_HEADER + more)
+    }
+}
+
+fn read_u32(data: &[u8], at: usize) -> Option<u32> {
+    let bytes = data.get(at..at.checked_add(4)?)?;
+    Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+}

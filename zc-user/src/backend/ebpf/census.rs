@@ -1,0 +1,263 @@
+//! Who lived: from events to the processes and threads of a [`Trace`](crate::trace::Trace). Pure.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::trace::{Counters, Process, Row, State, Thread};
+
+use super::events::{Event, Kind};
+
+/// Serial number of the root's first task: the first that the kernel side gives out.
+const ROOT: u32 = 1;
+
+/// The kernel's raw counters of a task.
+pub type RawCounters = zc_ebpf::Counters;
+
+/// Everybody that was followed.
+#[derive(Debug, Default)]
+pub struct Census {
+    tasks: BTreeMap<u32, Task>,
+    processes: HashMap<u32, Program>,
+    /// What the root's task had used up before its program began: not part of the trace.
+    baseline: RawCounters,
+    began_ns: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Task {
+    process: u32,
+    tid: u32,
+    pid: u32,
+    ppid: Option<u32>,
+    comm: String,
+    ended: Option<End>,
+}
+
+#[derive(Debug)]
+struct End {
+    time_ns: u64,
+    counters: RawCounters,
+}
+
+#[derive(Debug, Default)]
+struct Program {
+    exe: Option<String>,
+    command: Option<Vec<String>>,
+}
+
+impl Census {
+    /// Takes note of an event.
+    pub fn record(&mut self, event: Event) {
+        let task = self.tasks.entry(event.serial).or_default();
+        (task.process, task.tid, task.pid) = (event.process, event.tid, event.pid);
+        task.comm = event.comm;
+        match event.kind {
+            Kind::Started { ppid } => task.ppid = Some(ppid),
+            Kind::Exec { exe, command, counters } => {
+                if event.process == ROOT && self.began_ns.is_none() {
+                    self.began_ns = Some(event.time_ns);
+                    self.baseline = counters;
+                }
+                self.processes.insert(event.process, Program { exe, command });
+            }
+            Kind::Ended { counters } => task.ended = Some(End { time_ns: event.time_ns, counters }),
+        }
+    }
+
+    /// Serial numbers of the tasks whose end was not seen so far.
+    pub fn not_ended(&self) -> impl Iterator<Item = u32> + '_ {
+        self.tasks.iter().filter(|(_, task)| task.ended.is_none()).map(|(serial, _)| *serial)
+    }
+
+    /// From the root's exec to the end of its last thread.
+    pub fn wall_ns(&self) -> Option<u64> {
+        let ends = self.tasks.values().filter(|task| task.process == ROOT).filter_map(|task| Some(task.ended.as_ref()?.time_ns));
+        Some(ends.max()?.saturating_sub(self.began_ns?))
+    }
+
+    /// The processes with their threads, and how many tasks' ends were not seen. `rows` are taken by the task's serial number;
+    /// `alive` has the counters of the tasks that live (`None` within: they could not be read).
+    pub fn into_processes(
+        mut self,
+        mut rows: HashMap<u32, Vec<Row>>,
+        alive: &HashMap<u32, Option<RawCounters>>,
+        counters_known: bool,
+    ) -> (Vec<Process>, u64) {
+        // Rows of a task whose birth was lost still count: it becomes a task without a name.
+        for serial in rows.keys() {
+            self.tasks.entry(*serial).or_default();
+        }
+        let mut unseen_ends = 0;
+        let mut processes: BTreeMap<u32, (Process, Sum)> = BTreeMap::new();
+        for (serial, task) in self.tasks {
+            let (process, sum) = processes.entry(task.process).or_default();
+            let raw = match (&task.ended, alive.get(&serial)) {
+                (Some(end), _) => Some(end.counters),
+                (None, Some(counters)) => {
+                    process.state = State::Running;
+                    *counters
+                }
+                (None, None) => {
+                    unseen_ends += 1;
+                    None
+                }
+            };
+            let raw = raw.map(|raw| if serial == ROOT { minus(&raw, &self.baseline) } else { raw }).filter(|_| counters_known);
+            sum.add(raw);
+            // The first task of a process speaks for it; after an exec by another thread, that one has its id.
+            if serial == task.process || task.tid == task.pid {
+                process.pid = task.pid;
+                process.comm = (!task.comm.is_empty()).then(|| task.comm.clone());
+                process.ppid = process.ppid.or(task.ppid);
+            }
+            process.threads.push(Thread {
+                tid: task.tid,
+                comm: (!task.comm.is_empty()).then_some(task.comm),
+                counters: raw.map(|raw| adjusted(&raw)),
+                rows: rows.remove(&serial).unwrap_or_default(),
+            });
+        }
+        let processes = processes.into_iter().map(|(serial, (mut process, sum))| {
+            let program = self.processes.remove(&serial).unwrap_or_default();
+            (process.exe, process.command) = (program.exe, program.command);
+            process.counters = sum.total();
+            process
+        });
+        (processes.collect(), unseen_ends)
+    }
+}
+
+/// A sum that is unknown as soon as one addend is.
+#[derive(Debug, Default)]
+struct Sum {
+    known: RawCounters,
+    unknown: bool,
+}
+
+impl Sum {
+    fn add(&mut self, addend: Option<RawCounters>) {
+        let Some(addend) = addend else {
+            self.unknown = true;
+            return;
+        };
+        let sum = &mut self.known;
+        sum.user_ns += addend.user_ns;
+        sum.system_ns += addend.system_ns;
+        sum.runtime_ns += addend.runtime_ns;
+        sum.voluntary_switches += addend.voluntary_switches;
+        sum.involuntary_switches += addend.involuntary_switches;
+        sum.minor_faults += addend.minor_faults;
+        sum.major_faults += addend.major_faults;
+    }
+
+    fn total(&self) -> Option<Counters> {
+        (!self.unknown).then(|| adjusted(&self.known))
+    }
+}
+
+fn minus(all: &RawCounters, before: &RawCounters) -> RawCounters {
+    RawCounters {
+        user_ns: all.user_ns.saturating_sub(before.user_ns),
+        system_ns: all.system_ns.saturating_sub(before.system_ns),
+        runtime_ns: all.runtime_ns.saturating_sub(before.runtime_ns),
+        voluntary_switches: all.voluntary_switches.saturating_sub(before.voluntary_switches),
+        involuntary_switches: all.involuntary_switches.saturating_sub(before.involuntary_switches),
+        minor_faults: all.minor_faults.saturating_sub(before.minor_faults),
+        major_faults: all.major_faults.saturating_sub(before.major_faults),
+    }
+}
+
+/// CPU time as the kernel tells it to everybody: the run time is exact, user and system time are sampled by the timer tick,
+/// so the samples only divide the run time (`cputime_adjust` of the kernel's kernel/sched/cputime.c).
+fn adjusted(raw: &RawCounters) -> Counters {
+    let sampled = u128::from(raw.user_ns) + u128::from(raw.system_ns);
+    let system_ns = if raw.system_ns == 0 {
+        0
+    } else {
+        let share = u128::from(raw.runtime_ns) * u128::from(raw.system_ns) / sampled;
+        u64::try_from(share).unwrap_or(raw.runtime_ns)
+    };
+    Counters {
+        user_ns: raw.runtime_ns - system_ns,
+        system_ns,
+        voluntary_switches: raw.voluntary_switches,
+        involuntary_switches: raw.involuntary_switches,
+        minor_faults: raw.minor_faults,
+        major_faults: raw.major_faults,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(serial: u32, process: u32, kind: Kind) -> Event {
+        Event {
+            serial,
+            process,
+            tid: 100 + serial,
+            pid: 100 + process,
+            time_ns: u64::from(serial) * 10,
+            comm: format!("t{serial}"),
+            kind,
+        }
+    }
+
+    fn raw(minor_faults: u64) -> RawCounters {
+        RawCounters { minor_faults, runtime_ns: 1000, user_ns: 300, system_ns: 100, ..RawCounters::default() }
+    }
+
+    fn exec(counters: RawCounters) -> Kind {
+        Kind::Exec { exe: Some("/bin/x".into()), command: Some(vec!["x".into()]), counters }
+    }
+
+    #[test]
+    fn threads_add_up_to_their_process() {
+        let mut census = Census::default();
+        census.record(event(1, 1, Kind::Started { ppid: 7 }));
+        census.record(event(1, 1, exec(RawCounters::default())));
+        census.record(event(2, 1, Kind::Started { ppid: 101 }));
+        assert_eq!(census.not_ended().count(), 2);
+        for serial in [2, 1] {
+            census.record(event(serial, 1, Kind::Ended { counters: raw(5) }));
+        }
+        assert_eq!(census.not_ended().count(), 0);
+        assert_eq!(census.wall_ns(), Some(10));
+        let (processes, unseen) = census.into_processes(HashMap::new(), &HashMap::new(), true);
+        assert_eq!((processes.len(), unseen), (1, 0));
+        let process = &processes[0];
+        assert_eq!((process.pid, process.ppid, process.comm.as_deref()), (101, Some(7), Some("t1")));
+        assert_eq!(process.threads.len(), 2);
+        let counters = process.counters.expect("all ends were seen");
+        assert_eq!((counters.minor_faults, counters.user_ns, counters.system_ns), (10, 1500, 500));
+    }
+
+    #[test]
+    fn what_the_root_used_before_its_program_is_not_counted() {
+        let mut census = Census::default();
+        census.record(event(1, 1, Kind::Started { ppid: 7 }));
+        census.record(event(1, 1, exec(raw(30))));
+        // Only the first exec is the beginning.
+        census.record(event(1, 1, exec(raw(35))));
+        census.record(event(1, 1, Kind::Ended { counters: raw(42) }));
+        let (processes, _) = census.into_processes(HashMap::new(), &HashMap::new(), true);
+        assert_eq!(processes[0].counters.expect("known").minor_faults, 12);
+    }
+
+    #[test]
+    fn a_task_that_vanished_makes_its_process_unknown() {
+        let mut census = Census::default();
+        census.record(event(1, 1, Kind::Started { ppid: 7 }));
+        let (processes, unseen) = census.into_processes(HashMap::new(), &HashMap::new(), true);
+        assert_eq!((processes[0].counters, unseen), (None, 1));
+    }
+
+    #[test]
+    fn a_task_that_lives_is_running_with_what_it_used_so_far() {
+        let mut census = Census::default();
+        census.record(event(1, 1, Kind::Started { ppid: 7 }));
+        let alive = HashMap::from([(1, Some(raw(3)))]);
+        let (processes, unseen) = census.into_processes(HashMap::new(), &alive, true);
+        assert_eq!((processes[0].state, unseen), (State::Running, 0));
+        assert_eq!(processes[0].counters.map(|c| c.minor_faults), Some(3));
+    }
+}

@@ -1,0 +1,71 @@
+//! Counters of tasks that live on after the trace, from `/proc`: the kernel side sees a task's counters when it ends.
+
+use std::fs;
+
+use super::census::RawCounters;
+
+/// The counters of a living task so far; `None` if it is gone.
+pub fn counters(pid: u32, tid: u32) -> Option<RawCounters> {
+    let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}")).ok();
+    let (stat, status) = (Stat::parse(&read("stat")?)?, read("status")?);
+    let runtime_ns = read("schedstat").and_then(|text| text.split_ascii_whitespace().next()?.parse().ok());
+    Some(RawCounters {
+        user_ns: stat.user_ns,
+        system_ns: stat.system_ns,
+        // Without CONFIG_SCHED_INFO, the samples have to do.
+        runtime_ns: runtime_ns.unwrap_or(stat.user_ns + stat.system_ns),
+        voluntary_switches: field(&status, "voluntary_ctxt_switches:")?,
+        involuntary_switches: field(&status, "nonvoluntary_ctxt_switches:")?,
+        minor_faults: stat.minor_faults,
+        major_faults: stat.major_faults,
+    })
+}
+
+fn field(status: &str, name: &str) -> Option<u64> {
+    status.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    minor_faults: u64,
+    major_faults: u64,
+    user_ns: u64,
+    system_ns: u64,
+}
+
+impl Stat {
+    /// `man 5 proc_pid_stat`: the name, in parentheses, may itself contain any of the separators.
+    fn parse(text: &str) -> Option<Self> {
+        let (_, after_name) = text.rsplit_once(')')?;
+        let fields: Vec<&str> = after_name.split_ascii_whitespace().collect();
+        let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
+        Some(Self {
+            minor_faults: number(7)?,
+            major_faults: number(9)?,
+            user_ns: number(11)? * NS_PER_TICK,
+            system_ns: number(12)? * NS_PER_TICK,
+        })
+    }
+}
+
+/// `USER_HZ` is 100 on every architecture that zctrace runs on.
+const NS_PER_TICK: u64 = 10_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_look_like_fields() {
+        let text = "12 (a) 1 (b)) R 1 2 3 4 5 6 70 8 90 10 110 120 13 14";
+        let stat = Stat { minor_faults: 70, major_faults: 90, user_ns: 1_100_000_000, system_ns: 1_200_000_000 };
+        assert_eq!(Stat::parse(text), Some(stat));
+    }
+
+    #[test]
+    fn this_task_has_counters() {
+        let pid = std::process::id();
+        let counters = counters(pid, pid).expect("it lives");
+        assert!(counters.minor_faults > 0);
+    }
+}

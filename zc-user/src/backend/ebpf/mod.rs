@@ -1,0 +1,32 @@
+//! The eBPF backend: programs in the kernel do the sums, this side launches, waits and reads them.
+
+pub mod btf;
+mod census;
+mod drain;
+mod events;
+mod fields;
+mod living;
+mod object;
+mod run;
+
+use crate::trace::Trace;
+
+use super::{Backend, RunError, RunOptions};
+
+pub use object::{BTF_PATH_VARIABLE, EbpfUnavailable};
+
+/// The backend that counts in the kernel.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Ebpf;
+
+impl Backend for Ebpf {
+    fn name(&self) -> &'static str {
+        "ebpf"
+    }
+
+    fn run(&self, options: &RunOptions) -> Result<Trace, RunError> {
+        // One thread: the kernel side takes the next fork of this process for the command.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        runtime.block_on(run::run(self.name(), options))
+    }
+}

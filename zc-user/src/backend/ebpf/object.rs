@@ -1,0 +1,259 @@
+//! The eBPF object: embedded, loaded with what this kernel needs, attached, and taken off again.
+
+use std::{
+    fs, io,
+    os::fd::{AsFd as _, AsRawFd as _},
+    path::{Path, PathBuf},
+    thread,
+};
+
+use aya::{
+    Btf, Ebpf, EbpfLoader, Endianness,
+    maps::{Array, Map, MapData, MapError, RingBuf},
+    programs::{BtfTracePoint, ProgramError},
+};
+use thiserror::Error;
+use zc_ebpf::{CallSpec, Control, KernelFields, maps, programs};
+
+use super::{
+    btf::{self, BtfError},
+    drain::Maps,
+    fields::{self, MissingField},
+};
+use crate::syscall::Selection;
+
+/// The compiled kernel side; empty if this zctrace was built without a BPF toolchain.
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/zctrace-bpf"));
+
+/// Where the kernel shows its type information, unless this environment variable names another file.
+pub const BTF_PATH_VARIABLE: &str = "ZCTRACE_BTF";
+const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
+
+/// Why the eBPF backend cannot run here. Each message says what to do.
+#[derive(Debug, Error)]
+pub enum EbpfUnavailable {
+    /// Built without the kernel side.
+    #[error("this zctrace was built without eBPF: run `cargo xtask setup`, then build it again")]
+    NotBuilt,
+    /// The kernel shows no BTF.
+    #[error("cannot read the kernel's type information {}: {source}; it needs a kernel built with CONFIG_DEBUG_INFO_BTF", path.display())]
+    NoBtf {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The kernel's BTF makes no sense.
+    #[error("cannot use the kernel's type information {}: {source}", path.display())]
+    BadBtf {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: BtfError,
+    },
+    /// The kernel lacks a field.
+    #[error("{0}: use another kernel, or --backend strace")]
+    MissingField(#[from] MissingField),
+    /// Not allowed to load programs.
+    #[error("not allowed to load eBPF programs: run it with sudo, or give it CAP_BPF and CAP_PERFMON")]
+    NotPermitted,
+    /// Anything else that the kernel refuses.
+    #[error("the kernel refuses the eBPF programs: {0}")]
+    Refused(String),
+}
+
+/// What the object is loaded with.
+#[derive(Debug, Clone)]
+pub struct Settings<'a> {
+    /// Which calls are counted.
+    pub selection: &'a Selection,
+    /// Most rows (threads x calls).
+    pub max_rows: u32,
+    /// Most tasks that live at the same time.
+    pub max_tasks: u32,
+    /// Whether the programs tell what they do.
+    pub verbose: bool,
+}
+
+/// Programs that run in the kernel, and their maps. Dropping it takes them off.
+pub struct Loaded {
+    ebpf: Ebpf,
+    /// The maps that are read in the end.
+    pub maps: Maps,
+    control: Array<MapData, Control>,
+    /// Whether this kernel has all counters of tasks.
+    pub counters_known: bool,
+    /// What this kernel lacks, each a sentence.
+    pub notes: Vec<String>,
+}
+
+impl Loaded {
+    /// Loads the programs and attaches them. Gives back the kernel side's events, too.
+    pub fn new(settings: &Settings<'_>) -> Result<(Self, RingBuf<MapData>), EbpfUnavailable> {
+        if OBJECT.is_empty() {
+            return Err(EbpfUnavailable::NotBuilt);
+        }
+        let path = std::env::var_os(BTF_PATH_VARIABLE).map_or_else(|| PathBuf::from(BTF_PATH), PathBuf::from);
+        // To make a loader is to parse the whole of the kernel's BTF (~25 ms), and so does what attaching needs: side by side.
+        let (loader, kernel) = thread::scope(|scope| {
+            let loader = scope.spawn(EbpfLoader::new);
+            let kernel = read_kernel(&path);
+            (loader.join(), kernel)
+        });
+        let kernel = kernel?;
+        let mut loader = loader.map_err(|_| EbpfUnavailable::Refused("its loader panicked".into()))?;
+        let mut ebpf = thread::scope(|scope| {
+            let mut ebpf = load(&mut loader, &kernel.fields, settings)?;
+            // Hundreds of thousands of types take 5 ms to free.
+            scope.spawn(move || drop(loader));
+            attach(&mut ebpf, &kernel.types)?;
+            Ok::<_, EbpfUnavailable>(ebpf)
+        })?;
+        let types = kernel.types;
+        thread::spawn(move || drop(types));
+        let mut specs: Array<_, CallSpec> = take(&mut ebpf, maps::SPECS)?;
+        for (slot, spec) in settings.selection.kernel_specs() {
+            specs.set(slot, spec, 0).map_err(refused)?;
+        }
+        let events = take(&mut ebpf, maps::EVENTS)?;
+        let this = Self {
+            maps: Maps {
+                tasks: take(&mut ebpf, maps::TASKS)?,
+                rows: take(&mut ebpf, maps::ROWS)?,
+                errnos: take(&mut ebpf, maps::ERRNOS)?,
+                losses: take(&mut ebpf, maps::LOSSES)?,
+            },
+            control: take(&mut ebpf, maps::CONTROL)?,
+            counters_known: fields::has_counters(&kernel.fields),
+            notes: kernel.notes,
+            ebpf,
+        };
+        Ok((this, events))
+    }
+
+    /// Makes the next process that this one forks the root of the trace.
+    pub fn arm(&mut self) -> Result<(), EbpfUnavailable> {
+        use std::os::unix::fs::MetadataExt as _;
+        let namespace = fs::metadata("/proc/self/ns/pid").map_err(refused)?;
+        let control = Control {
+            pidns_device: namespace.dev(),
+            pidns_inode: namespace.ino(),
+            tracer_pid: std::process::id(),
+            armed: 1,
+            ..Control::default()
+        };
+        self.control.set(0, control, 0).map_err(refused)
+    }
+
+    /// Takes off the programs that count, and the ones that follow new tasks. What watches the end of tasks stays on.
+    pub fn stop_counting(&mut self) {
+        for name in ["sys_enter", "sys_exit", "sched_process_fork", "sched_process_exec"] {
+            self.unload(name);
+        }
+    }
+
+    fn unload(&mut self, name: &str) {
+        if let Some(Ok(program)) = self.ebpf.program_mut(name).map(<&mut BtfTracePoint>::try_from) {
+            // Fails only if it is not loaded.
+            let _ = program.unload();
+        }
+    }
+
+    /// How often the kernel skipped a program of ours because another run of it was under way on that CPU.
+    pub fn missed(&self) -> u64 {
+        self.ebpf.programs().filter_map(|(_, program)| program.fd().ok().map(|fd| recursion_misses(fd.as_fd().as_raw_fd()))).sum()
+    }
+
+    /// The object itself, for the programs' own diagnostics.
+    pub fn ebpf_mut(&mut self) -> &mut Ebpf {
+        &mut self.ebpf
+    }
+}
+
+/// What is to be known of the running kernel.
+struct Kernel {
+    types: Btf,
+    fields: KernelFields,
+    notes: Vec<String>,
+}
+
+fn read_kernel(path: &Path) -> Result<Kernel, EbpfUnavailable> {
+    let bad = |source| EbpfUnavailable::BadBtf { path: path.to_owned(), source };
+    let data = fs::read(path).map_err(|source| EbpfUnavailable::NoBtf { path: path.to_owned(), source })?;
+    let (fields, notes) = fields::find(&btf::Btf::parse(&data).map_err(bad)?)?;
+    let types = Btf::parse(&data, Endianness::default()).map_err(|_| bad(BtfError::Damaged))?;
+    Ok(Kernel { types, fields, notes })
+}
+
+/// Loads the object, its maps as large as the settings say.
+fn load<'a>(loader: &mut EbpfLoader<'a>, fields: &'a KernelFields, settings: &Settings<'_>) -> Result<Ebpf, EbpfUnavailable> {
+    loader
+        .override_global(maps::FIELDS, fields, true)
+        .override_global(aya_log::LEVEL, if settings.verbose { &DEBUG_LEVEL } else { &SILENT_LEVEL }, true)
+        .map_max_entries(maps::TASKS, settings.max_tasks)
+        .map_max_entries(maps::ROWS, settings.max_rows)
+        .map_max_entries(maps::ERRNOS, settings.max_rows)
+        .map_max_entries(maps::EVENTS, events_bytes(settings.max_tasks))
+        .load(OBJECT)
+        .map_err(|error| if is_denied(&error) { EbpfUnavailable::NotPermitted } else { refused(error) })
+}
+
+/// `aya_log::Level::Debug`, and the level below all.
+static DEBUG_LEVEL: u8 = aya_log::Level::Debug as u8;
+static SILENT_LEVEL: u8 = 0;
+
+/// Room for the events of as many tasks as may live at once (an exec's event is the largest), within reason.
+fn events_bytes(max_tasks: u32) -> u32 {
+    max_tasks.saturating_mul(256).clamp(1 << 13, 1 << 23).next_power_of_two()
+}
+
+fn attach(ebpf: &mut Ebpf, types: &Btf) -> Result<(), EbpfUnavailable> {
+    for (name, tracepoint) in programs::ALL {
+        let program: &mut BtfTracePoint = ebpf
+            .program_mut(name)
+            .ok_or_else(|| EbpfUnavailable::Refused(format!("the object has no program {name}")))?
+            .try_into()
+            .map_err(refused)?;
+        program.load(tracepoint, types).map_err(program_refused)?;
+    }
+    for (name, _) in programs::ALL {
+        let program: Option<Result<&mut BtfTracePoint, _>> = ebpf.program_mut(name).map(TryInto::try_into);
+        if let Some(Ok(program)) = program {
+            program.attach().map_err(program_refused)?;
+        }
+    }
+    Ok(())
+}
+
+fn take<T: TryFrom<Map, Error = MapError>>(ebpf: &mut Ebpf, name: &str) -> Result<T, EbpfUnavailable> {
+    let map = ebpf.take_map(name).ok_or_else(|| EbpfUnavailable::Refused(format!("the object has no map {name}")))?;
+    T::try_from(map).map_err(refused)
+}
+
+fn refused(error: impl std::error::Error + 'static) -> EbpfUnavailable {
+    EbpfUnavailable::Refused(one_line(&error))
+}
+
+fn program_refused(error: ProgramError) -> EbpfUnavailable {
+    if is_denied(&error) { EbpfUnavailable::NotPermitted } else { refused(error) }
+}
+
+/// The error with its causes, without the verifier's log.
+fn one_line(error: &(dyn std::error::Error + 'static)) -> String {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    let parts: Vec<String> = chain.filter_map(|error| error.to_string().lines().next().map(str::to_owned)).collect();
+    parts.join(": ")
+}
+
+/// Whether the cause at the bottom is that this is not allowed.
+fn is_denied(error: &(dyn std::error::Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |error| error.source())
+        .filter_map(|error| error.downcast_ref::<io::Error>())
+        .any(|error| error.kind() == io::ErrorKind::PermissionDenied)
+}
+
+/// From the kernel's own figures of a program (`/proc/self/fdinfo`).
+fn recursion_misses(fd: i32) -> u64 {
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).unwrap_or_default();
+    info.lines().find_map(|line| line.strip_prefix("recursion_misses:")?.trim().parse().ok()).unwrap_or(0)
+}

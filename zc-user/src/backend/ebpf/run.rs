@@ -1,0 +1,183 @@
+//! A run: load, arm, launch, wait, drain.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::{Duration, SystemTime},
+};
+
+use aya::maps::{MapData, RingBuf};
+use aya_log::EbpfLogger;
+use tokio::{
+    io::unix::AsyncFd,
+    time::{Instant, sleep},
+};
+use zc_ebpf::Task;
+
+use super::{
+    census::{Census, RawCounters},
+    events::Event,
+    living,
+    object::{Loaded, Settings},
+};
+use crate::{
+    backend::{RunError, RunOptions, Until},
+    launch::{Child, Received, Signals},
+    readable::readable,
+    trace::{Exit, Loss, Trace},
+};
+
+/// How long the last breath of a task may take after its process was reaped. It takes microseconds; a machine under load, more.
+const LAST_BREATH: Duration = Duration::from_secs(2);
+/// How often to look whether a dying task is dead, should its message be lost.
+const DYING_CHECK: Duration = Duration::from_millis(5);
+/// How often to look whether anybody lives, should the message of the last end be lost.
+const LIVING_CHECK: Duration = Duration::from_millis(200);
+
+/// Runs the command and gives back what it did.
+pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, RunError> {
+    let signals = Signals::hold()?;
+    let (mut loaded, events) = Loaded::new(&Settings {
+        selection: &options.selection,
+        max_rows: options.limits.max_rows,
+        max_tasks: options.limits.max_tasks,
+        verbose: options.verbose,
+    })?;
+    let mut log = Log::open(options.verbose, &mut loaded);
+    let mut watch = Watch { census: Census::default(), events: readable(events)?, unreadable: 0 };
+    loaded.arm()?;
+    let started_at = SystemTime::now();
+    let child = Child::start(&options.command, options.identity, &signals)?;
+    let exit = watch.until_root_ends(&child, &signals, &mut log).await?;
+    if options.until == Until::AllEnd {
+        watch.until_all_end(&loaded, &signals, &mut log).await?;
+    }
+    let missed = loaded.missed();
+    loaded.stop_counting();
+    let (living, alive) = watch.settle(&loaded).await?;
+    log.flush();
+    let rows = loaded.maps.rows(&living)?;
+    let mut losses: BTreeMap<Loss, u64> = loaded.maps.losses()?.into_iter().collect();
+    *losses.entry(Loss::LostEvents).or_default() += watch.unreadable;
+    losses.insert(Loss::MissedProbes, missed);
+    let wall_ns = watch.census.wall_ns();
+    let (processes, unseen_ends) = watch.census.into_processes(rows, &alive, loaded.counters_known);
+    losses.insert(Loss::UnseenEnds, unseen_ends);
+    let system = nix::sys::utsname::uname().map_err(std::io::Error::from)?;
+    Ok(Trace {
+        backend,
+        kernel: Some(system.release().to_string_lossy().into_owned()),
+        arch: Some(system.machine().to_string_lossy().into_owned()),
+        command: options.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        started_at: Some(started_at),
+        wall_ns,
+        exit: Some(exit),
+        losses,
+        notes: std::mem::take(&mut loaded.notes),
+        processes,
+    })
+}
+
+/// Watching the tasks by their events.
+struct Watch {
+    census: Census,
+    events: AsyncFd<RingBuf<MapData>>,
+    /// Events that were none of this version's.
+    unreadable: u64,
+}
+
+impl Watch {
+    async fn until_root_ends(&mut self, child: &Child, signals: &Signals, log: &mut Log) -> Result<Exit, RunError> {
+        loop {
+            tokio::select! {
+                exit = child.wait() => return Ok(exit?),
+                more = self.more() => more?,
+                signal = signals.next() => if let Received::ToForward(signal) = signal? { child.forward(signal) },
+                more = log.more() => more?,
+            }
+        }
+    }
+
+    /// Until the last descendant has ended, or a signal says that this is enough.
+    async fn until_all_end(&mut self, loaded: &Loaded, signals: &Signals, log: &mut Log) -> Result<(), RunError> {
+        self.drain();
+        while self.census.not_ended().next().is_some() {
+            tokio::select! {
+                more = self.more() => more?,
+                signal = signals.next() => { signal?; return Ok(()) }
+                more = log.more() => more?,
+                // The message of the last end may be lost.
+                () = sleep(LIVING_CHECK) => if loaded.maps.living()?.is_empty() { return Ok(()) },
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the tasks that are about to end, so that their counters are final. Gives back the tasks that live on,
+    /// and their counters by serial number.
+    async fn settle(&mut self, loaded: &Loaded) -> Result<(Vec<Task>, HashMap<u32, Option<RawCounters>>), RunError> {
+        let deadline = Instant::now() + LAST_BREATH;
+        loop {
+            let tasks = loaded.maps.living()?;
+            let alive: HashMap<_, _> = tasks
+                .iter()
+                .filter(|task| task.exited_ns == 0)
+                .map(|task| (task.serial, living::counters(task.pid, task.tid)))
+                .collect();
+            self.drain();
+            // A task whose counters cannot be read any more is ending right now.
+            let all_live = alive.len() == tasks.len() && alive.values().all(Option::is_some);
+            if (all_live && !self.census_waits_for(&alive)) || Instant::now() >= deadline {
+                return Ok((tasks, alive));
+            }
+            tokio::select! {
+                more = self.more() => more?,
+                () = sleep(DYING_CHECK) => {}
+            }
+        }
+    }
+
+    /// Whether a task is neither alive nor known to have ended: its last event is on the way.
+    fn census_waits_for(&self, alive: &HashMap<u32, Option<RawCounters>>) -> bool {
+        self.census.not_ended().any(|serial| !alive.contains_key(&serial))
+    }
+
+    async fn more(&mut self) -> std::io::Result<()> {
+        let mut ready = self.events.readable_mut().await?;
+        ready.clear_ready();
+        self.drain();
+        Ok(())
+    }
+
+    fn drain(&mut self) {
+        while let Some(bytes) = self.events.get_mut().next() {
+            match Event::parse(&bytes) {
+                Some(event) => self.census.record(event),
+                None => self.unreadable += 1,
+            }
+        }
+    }
+}
+
+/// The programs' own diagnostics.
+struct Log(Option<AsyncFd<EbpfLogger<&'static dyn log::Log>>>);
+
+impl Log {
+    fn open(verbose: bool, loaded: &mut Loaded) -> Self {
+        let logger = verbose.then(|| EbpfLogger::init(loaded.ebpf_mut()).ok()).flatten();
+        Self(logger.and_then(|logger| readable(logger).ok()))
+    }
+
+    /// Shows what there is to show; never ready without a logger.
+    async fn more(&mut self) -> std::io::Result<()> {
+        let Some(logger) = &mut self.0 else { return std::future::pending().await };
+        logger.readable_mut().await?.clear_ready();
+        logger.get_mut().flush();
+        Ok(())
+    }
+
+    fn flush(&mut self) {
+        if let Some(logger) = &mut self.0 {
+            logger.get_mut().flush();
+        }
+    }
+}

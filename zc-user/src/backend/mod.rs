@@ -1,0 +1,87 @@
+//! Backends: each runs a command in scope and gives back a [`Trace`].
+
+pub mod ebpf;
+
+use std::{ffi::OsString, io};
+
+use thiserror::Error;
+
+use crate::{
+    launch::{Identity, LaunchError},
+    syscall::Selection,
+    trace::Trace,
+};
+
+/// What to run, and what to count of it.
+#[derive(Debug, Clone)]
+pub struct RunOptions {
+    /// Program and arguments; not empty.
+    pub command: Vec<OsString>,
+    /// Which calls are counted.
+    pub selection: Selection,
+    /// Whether the trace ends with the launched process, or with the last of its descendants.
+    pub until: Until,
+    /// Whose identity the command has; zctrace's own without.
+    pub identity: Option<Identity>,
+    /// How much is kept at once.
+    pub limits: Limits,
+    /// Whether the backend tells what it does, on stderr.
+    pub verbose: bool,
+}
+
+/// When a trace ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// With the launched process.
+    RootEnds,
+    /// With the last of all descendants.
+    AllEnd,
+}
+
+/// How much a backend keeps at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Most rows: threads times calls, of the whole trace.
+    pub max_rows: u32,
+    /// Most tasks that live at the same time.
+    pub max_tasks: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { max_rows: 262_144, max_tasks: 16_384 }
+    }
+}
+
+/// Why there is no trace.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The command could not be started.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// The eBPF backend cannot run here.
+    #[error(transparent)]
+    Ebpf(#[from] ebpf::EbpfUnavailable),
+    /// The kernel's maps could not be read.
+    #[error("cannot read what the kernel counted: {0}")]
+    Drain(#[from] aya::maps::MapError),
+    /// The operating system refused something else.
+    #[error("cannot trace: {0}")]
+    Io(#[from] io::Error),
+}
+
+impl RunError {
+    /// The exit status of a command that could not be started; `None` if that was not the trouble.
+    pub fn exit_status(&self) -> Option<u8> {
+        if let Self::Launch(error) = self { Some(error.exit_status()) } else { None }
+    }
+}
+
+/// Runs a command in scope.
+pub trait Backend {
+    /// The name in reports.
+    fn name(&self) -> &'static str;
+
+    /// Runs the command to its end, and gives back what it did.
+    fn run(&self, options: &RunOptions) -> Result<Trace, RunError>;
+}

@@ -1,0 +1,136 @@
+//! The command line: what a person writes, as plain options.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use zctrace::{
+    backend::Limits,
+    render::Format,
+    report::{Detail, SortKey},
+    syscall::Selection,
+};
+
+/// Show which system calls a command makes, how many bytes they move, and what they cost.
+#[derive(Debug, Parser)]
+#[command(name = "zctrace", version, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(override_usage = "zctrace [run] [OPTIONS] -- CMD...", after_help = EXAMPLES)]
+pub struct Cli {
+    /// What to do; `run` if left out.
+    #[command(subcommand)]
+    pub action: Option<Action>,
+    /// Options of `run`.
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  zctrace -- cp big.iso /mnt/            which calls copied it, and how fast were they?
+  zctrace --by thread -- ./server        the calls of each thread
+  zctrace --syscalls read,%network -- CMD
+  zctrace --format json -o report.json -- make -j8
+
+The report goes to stderr, so that the command's stdout stays its own; -o sends it elsewhere.
+The exit status is the command's own; 125 if zctrace itself failed.";
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// Run a command, and report what it did (the default).
+    #[command(override_usage = "zctrace run [OPTIONS] -- CMD...", after_help = EXAMPLES)]
+    Run(RunArgs),
+}
+
+/// Options of `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The command and its arguments, after `--`.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+
+    /// Calls to count: names and classes (%data, %network, %file, %desc, %memory, %process, %signal, %ipc), or `all`.
+    #[arg(short = 'e', long, value_name = "SET", default_value = "%data", hide_default_value = false)]
+    pub syscalls: Selection,
+
+    /// Wait for every descendant, not only for the command itself.
+    #[arg(long)]
+    pub wait_all: bool,
+
+    /// Run the command as this user: a name, or UID[:GID].
+    #[arg(long, value_name = "USER")]
+    pub user: Option<String>,
+
+    /// Form of the report.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+
+    /// Write the report to this file (`-`: stdout) instead of stderr.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Order of the rows.
+    #[arg(long, value_enum, default_value_t)]
+    pub sort: SortKey,
+
+    /// Whom to show the calls of.
+    #[arg(long, value_enum, default_value_t)]
+    pub by: Detail,
+
+    /// Show every process, also where there are many.
+    #[arg(long)]
+    pub all_processes: bool,
+
+    /// When to use colour.
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    pub color: ColorWhen,
+
+    /// Most rows (threads times calls) to keep.
+    #[arg(long, value_name = "N", default_value_t = Limits::default().max_rows, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    pub max_rows: u32,
+
+    /// Most tasks to follow at the same time.
+    #[arg(long, value_name = "N", default_value_t = Limits::default().max_tasks, value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
+    pub max_tasks: u32,
+
+    /// Show what the eBPF programs do: tasks followed, maps full.
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+/// When to use colour.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum ColorWhen {
+    /// On a terminal, unless `NO_COLOR` or `TERM=dumb` say otherwise.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl Cli {
+    /// What was asked for, with `run` as the default.
+    pub fn into_action(self) -> Action {
+        self.action.unwrap_or(Action::Run(self.run))
+    }
+}
+
+/// What is wrong with the command line and what to do about it, in one line.
+pub fn one_line(error: &clap::Error) -> String {
+    use clap::error::{ContextKind, ErrorKind};
+    let rendered = error.render().to_string();
+    let lines = rendered.lines().map(str::trim);
+    let mut said = lines.clone().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+    for tip in lines.filter_map(|line| line.strip_prefix("tip: ")) {
+        said = format!("{said}; {tip}");
+    }
+    let word = || error.get(ContextKind::InvalidSubcommand).map(ToString::to_string).unwrap_or_default();
+    match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            format!("'{0}' is no subcommand; a command to trace goes after `--`: zctrace -- {0} ...", word())
+        }
+        ErrorKind::MissingRequiredArgument => "no command to trace; write it after `--`, as in: zctrace -- cp a b".into(),
+        _ => format!("{said} (see zctrace --help)"),
+    }
+}

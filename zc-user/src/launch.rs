@@ -1,0 +1,170 @@
+//! Launching the command as a shell would: terminal, working directory, environment and process group stay its own.
+
+use std::{
+    ffi::OsString,
+    io,
+    os::{
+        fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
+        unix::process::{CommandExt as _, ExitStatusExt as _},
+    },
+    process::{Command, ExitStatus},
+};
+
+use nix::{
+    errno::Errno,
+    sys::{
+        signal::{SigSet, SigmaskHow, Signal, kill, pthread_sigmask},
+        signalfd::{SfdFlags, SignalFd},
+    },
+    unistd::Pid,
+};
+use thiserror::Error;
+use tokio::io::unix::AsyncFd;
+
+use crate::{readable::readable, trace::Exit};
+
+/// The signals that a person or a supervisor ends a program with; zctrace must outlive its command to report on it.
+const FORWARDED: [Signal; 4] = [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGHUP];
+/// `SI_KERNEL` of the kernel's include/uapi/asm-generic/siginfo.h: the terminal sent the signal, to the whole process group.
+const FROM_KERNEL: i32 = 0x80;
+
+/// The command could not be started.
+#[derive(Debug, Error)]
+#[error("cannot run '{program}': {}", reason(.source))]
+pub struct LaunchError {
+    /// What was to be run.
+    pub program: String,
+    /// Why it could not be.
+    pub source: io::Error,
+}
+
+impl LaunchError {
+    /// The exit status for it, as of `env` and `timeout`: 127 if there is no such program, else 126.
+    pub fn exit_status(&self) -> u8 {
+        if self.source.kind() == io::ErrorKind::NotFound { 127 } else { 126 }
+    }
+}
+
+/// The errno's own message.
+fn reason(error: &io::Error) -> String {
+    error.raw_os_error().map_or_else(|| error.to_string(), |errno| Errno::from_raw(errno).desc().to_owned())
+}
+
+/// Whose identity a command is to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+}
+
+/// Signals to zctrace, held back from this process so that they can be handed on.
+pub struct Signals {
+    fd: AsyncFd<SignalFd>,
+    before: SigSet,
+}
+
+impl Signals {
+    /// Holds the signals back. To be called before any other thread is there, in a tokio runtime.
+    pub fn hold() -> io::Result<Self> {
+        let held: SigSet = FORWARDED.into_iter().collect();
+        let mut before = SigSet::empty();
+        pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&held), Some(&mut before))?;
+        let fd = SignalFd::with_flags(&held, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+        Ok(Self { fd: readable(fd)?, before })
+    }
+
+    /// The next signal that the command has not had yet. What the terminal sends, it sends to the command too.
+    pub async fn next(&self) -> io::Result<Received> {
+        loop {
+            let mut ready = self.fd.readable().await?;
+            match self.fd.get_ref().read_signal()? {
+                Some(info) => {
+                    let number = i32::try_from(info.ssi_signo).map_err(io::Error::other)?;
+                    let signal = Signal::try_from(number)?;
+                    return Ok(if info.ssi_code == FROM_KERNEL { Received::FromTerminal } else { Received::ToForward(signal) });
+                }
+                None => ready.clear_ready(),
+            }
+        }
+    }
+}
+
+/// A signal to zctrace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Received {
+    /// The command has it too.
+    FromTerminal,
+    /// The command is to have it.
+    ToForward(Signal),
+}
+
+/// The command, running.
+pub struct Child {
+    pid: Pid,
+    pidfd: AsyncFd<OwnedFd>,
+}
+
+impl Child {
+    /// Starts the command. It has run its exec when this returns.
+    pub fn start(command: &[OsString], identity: Option<Identity>, signals: &Signals) -> Result<Self, LaunchError> {
+        let no_program = || LaunchError { program: String::new(), source: io::ErrorKind::InvalidInput.into() };
+        let (program, arguments) = command.split_first().ok_or_else(no_program)?;
+        let failed = |source| LaunchError { program: program.to_string_lossy().into_owned(), source };
+        let mut launched = Command::new(program);
+        launched.args(arguments);
+        if let Some(identity) = identity {
+            launched.gid(identity.gid).uid(identity.uid);
+        }
+        let mask = signals.before;
+        // SAFETY: the closure runs between fork and exec, and only calls sigprocmask, which is async-signal-safe.
+        unsafe {
+            launched.pre_exec(move || pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&mask), None).map_err(io::Error::from));
+        }
+        let child = launched.spawn().map_err(|error| failed(explain(program, error)))?;
+        let id = i32::try_from(child.id()).map_err(|error| failed(io::Error::other(error)))?;
+        let pid = Pid::from_raw(id);
+        // SAFETY: no pointers are passed; the child is not waited for before, so the id is its.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, id, 0) };
+        let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or_else(|| failed(io::Error::last_os_error()))?;
+        // SAFETY: the kernel just gave us this descriptor.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let pidfd = readable(fd).map_err(failed)?;
+        Ok(Self { pid, pidfd })
+    }
+
+    /// Waits for its end.
+    pub async fn wait(&self) -> io::Result<Exit> {
+        let _ = self.pidfd.readable().await?;
+        debug_assert!(self.pidfd.as_raw_fd() >= 0, "it is open as long as this lives");
+        let mut status = 0;
+        // SAFETY: `status` is ours; the child is ours.
+        while unsafe { libc::waitpid(self.pid.as_raw(), &raw mut status, 0) } < 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+        let status = ExitStatus::from_raw(status);
+        Ok(match (status.code(), status.signal()) {
+            (Some(code), _) => Exit::Code(code),
+            (None, signal) => Exit::Signal(signal.unwrap_or_default()),
+        })
+    }
+
+    /// Hands a signal on. That the command has ended meanwhile is no error.
+    pub fn forward(&self, signal: Signal) {
+        let _ = kill(self.pid, signal);
+    }
+}
+
+/// A directory cannot be run, but exec says "Permission denied".
+fn explain(program: &OsString, error: io::Error) -> io::Error {
+    let is_path = program.to_string_lossy().contains('/');
+    if error.kind() == io::ErrorKind::PermissionDenied && is_path && std::path::Path::new(program).is_dir() {
+        io::Error::from_raw_os_error(libc::EISDIR)
+    } else {
+        error
+    }
+}

@@ -1,0 +1,17 @@
+//! zctrace launches a program, lets the kernel sum up what its system calls move, and reports it.
+//!
+//! ```text
+//! command ──launch──▶ kernel ──probes──▶ maps/rows ──drain──▶ Trace ──analyse──▶ Report ──render──▶ person, file, exit code
+//! ```
+//!
+//! Data flows one way, left to right: [`backend`] makes a [`trace::Trace`], [`report`] derives a [`report::Report`] from it
+//! without any I/O, [`render`] shows that. [`syscall`] is the one table of calls that all of them read.
+
+pub mod backend;
+pub mod histogram;
+pub mod launch;
+mod readable;
+pub mod render;
+pub mod report;
+pub mod syscall;
+pub mod trace;

@@ -1,0 +1,106 @@
+//! Where a report goes: stderr, stdout, or a file that is there whole or not at all.
+
+use std::{
+    fs,
+    io::{self, IsTerminal as _, Write as _},
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
+use tempfile::NamedTempFile;
+
+use crate::cli::ColorWhen;
+
+/// Where a report goes.
+pub enum Output {
+    /// To stderr: the command's stdout stays its own.
+    Stderr,
+    /// To stdout.
+    Stdout,
+    /// To a file, written beside it first and renamed then.
+    File(NamedTempFile, PathBuf),
+    /// To something that is no regular file, like `/dev/null` or a FIFO.
+    Special(fs::File),
+}
+
+impl Output {
+    /// Opens what `-o` names, before the command runs: a report must not be lost for a wrong path.
+    pub fn open(path: Option<&Path>) -> anyhow::Result<Self> {
+        match path {
+            None => Ok(Self::Stderr),
+            Some(path) if path == Path::new("-") => Ok(Self::Stdout),
+            Some(path) => Self::open_file(path).with_context(|| format!("cannot write the report to '{}'", path.display())),
+        }
+    }
+
+    fn open_file(path: &Path) -> io::Result<Self> {
+        match fs::metadata(path) {
+            Ok(found) if found.is_dir() => return Err(io::Error::from_raw_os_error(libc::EISDIR)),
+            Ok(found) if !found.is_file() => return Ok(Self::Special(fs::OpenOptions::new().write(true).open(path)?)),
+            _ => {}
+        }
+        // A link stays a link: what it leads to is replaced.
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // The umask decides about the rest, as for any new file.
+        let permissions = fs::metadata(&path).map_or_else(|_| fs::Permissions::from_mode(0o666), |found| found.permissions());
+        let file = tempfile::Builder::new().prefix(".zctrace-").permissions(permissions).tempfile_in(folder)?;
+        Ok(Self::File(file, path))
+    }
+
+    /// Whether it goes to a terminal.
+    pub fn is_terminal(&self) -> bool {
+        match self {
+            Self::Stderr => io::stderr().is_terminal(),
+            Self::Stdout => io::stdout().is_terminal(),
+            Self::File(..) | Self::Special(_) => false,
+        }
+    }
+
+    /// The width in columns of the terminal that it goes to; `None` if it goes to no terminal.
+    pub fn width(&self) -> Option<usize> {
+        let fd = if matches!(self, Self::Stderr) { libc::STDERR_FILENO } else { libc::STDOUT_FILENO };
+        self.is_terminal().then(|| terminal_width(fd))
+    }
+
+    /// Writes the report. A reader that has gone away is no error.
+    pub fn write(self, report: &str) -> anyhow::Result<()> {
+        let written = match self {
+            Self::Stderr => io::stderr().lock().write_all(report.as_bytes()),
+            Self::Stdout => io::stdout().lock().write_all(report.as_bytes()).and_then(|()| io::stdout().flush()),
+            Self::Special(mut file) => file.write_all(report.as_bytes()),
+            Self::File(mut file, path) => {
+                let persisted = file.write_all(report.as_bytes()).and_then(|()| Ok(file.persist(&path).map(drop)?));
+                return persisted.with_context(|| format!("cannot write the report to '{}'", path.display()));
+            }
+        };
+        match written {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot write the report"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What is assumed of a terminal that does not say how wide it is.
+const USUAL_WIDTH: usize = 80;
+
+fn terminal_width(fd: i32) -> usize {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: TIOCGWINSZ fills in a winsize.
+    let told = unsafe { libc::ioctl(fd, libc::TIOCGWINSZ, &raw mut size) } == 0 && size.ws_col > 0;
+    if told { usize::from(size.ws_col) } else { USUAL_WIDTH }
+}
+
+/// Whether to colour what goes to a terminal or not, as people expect it: the option first, then `NO_COLOR` (no-color.org),
+/// `CLICOLOR_FORCE` and `TERM=dumb`.
+pub fn wants_colour(when: ColorWhen, is_terminal: bool) -> bool {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    match when {
+        ColorWhen::Always => true,
+        ColorWhen::Never => false,
+        ColorWhen::Auto if is_set("NO_COLOR") => false,
+        ColorWhen::Auto if std::env::var_os("CLICOLOR_FORCE").is_some_and(|value| value != "0" && !value.is_empty()) => true,
+        ColorWhen::Auto => is_terminal && std::env::var_os("TERM").is_some_and(|term| term != "dumb"),
+    }
+}

@@ -1,0 +1,190 @@
+//! The columns of the tables: what is in them, which of them a width has room for.
+
+use comfy_table::{CellAlignment, ColumnConstraint, ContentLineStyle, LineStyle, Table, TableStyle, Width};
+
+use super::{
+    text,
+    units::{self, Decimals, UNKNOWN},
+};
+use crate::{report::Syscall, syscall::Abi};
+
+/// A column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Column {
+    Syscall,
+    Calls,
+    Errors,
+    Bytes,
+    AvgSize,
+    TotalMs,
+    MinMs,
+    AvgMs,
+    MaxMs,
+    P99Ms,
+}
+
+/// The columns in their order.
+const ALL: [Column; 10] = {
+    use Column::{AvgMs, AvgSize, Bytes, Calls, Errors, MaxMs, MinMs, P99Ms, Syscall, TotalMs};
+    [Syscall, Calls, Errors, Bytes, AvgSize, TotalMs, MinMs, AvgMs, MaxMs, P99Ms]
+};
+
+/// What goes first where room is short. Errors have a line of their own below the table; call and count always stay.
+const DROPPED_FIRST: [Column; 8] = {
+    use Column::{AvgMs, AvgSize, Bytes, Errors, MaxMs, MinMs, P99Ms, TotalMs};
+    [P99Ms, MinMs, AvgSize, AvgMs, Errors, MaxMs, Bytes, TotalMs]
+};
+
+/// Spaces between two columns.
+const GAP: usize = 2;
+
+impl Column {
+    pub(super) const fn title(self) -> &'static str {
+        match self {
+            Self::Syscall => "syscall",
+            Self::Calls => "calls",
+            Self::Errors => "errors",
+            Self::Bytes => "bytes",
+            Self::AvgSize => "avg size",
+            Self::TotalMs => "total ms",
+            Self::MinMs => "min ms",
+            Self::AvgMs => "avg ms",
+            Self::MaxMs => "max ms",
+            Self::P99Ms => "p99 ms",
+        }
+    }
+
+    /// The time of a column that shows one.
+    const fn time(self, line: &Syscall) -> Option<u64> {
+        match self {
+            Self::TotalMs => line.total_ns,
+            Self::MinMs => line.min_ns,
+            Self::AvgMs => line.mean_ns,
+            Self::MaxMs => line.max_ns,
+            Self::P99Ms => line.p99_ns,
+            Self::Syscall | Self::Calls | Self::Errors | Self::Bytes | Self::AvgSize => None,
+        }
+    }
+
+    fn cell(self, line: &Syscall, decimals: Decimals) -> String {
+        let known = match self {
+            Self::Syscall => Some(name(line)),
+            Self::Calls => Some(line.calls.to_string()),
+            Self::Errors => Some(line.errors.to_string()),
+            Self::Bytes => line.bytes.map(units::bytes),
+            Self::AvgSize => average_size(line).map(units::bytes),
+            Self::TotalMs | Self::MinMs | Self::AvgMs | Self::MaxMs | Self::P99Ms => {
+                self.time(line).map(|ns| units::milliseconds(ns, decimals))
+            }
+        };
+        known.unwrap_or_else(|| UNKNOWN.to_owned())
+    }
+}
+
+/// The name of the call; with the table of numbers that it came through, if that is not the 64-bit one.
+pub(super) fn name(line: &Syscall) -> String {
+    let is_64_bit = [Abi::X86_64, Abi::Aarch64].iter().any(|abi| abi.name() == line.abi);
+    let name = text::escape(&line.name);
+    if is_64_bit { name } else { format!("{name} ({})", text::escape(&line.abi)) }
+}
+
+/// Bytes of a call that succeeded.
+fn average_size(line: &Syscall) -> Option<u64> {
+    Some(line.bytes?.checked_div(line.calls.saturating_sub(line.errors)).unwrap_or(0))
+}
+
+/// A column as it is shown in every table of a report.
+#[derive(Debug, Clone, Copy)]
+struct Shown {
+    column: Column,
+    decimals: Decimals,
+    width: usize,
+}
+
+/// The columns of all tables of a report: the same in each, so that the eye can go down a column over several tables.
+#[derive(Debug)]
+pub(super) struct Layout {
+    shown: Vec<Shown>,
+    left_out: Vec<Column>,
+}
+
+impl Layout {
+    /// The columns that have room in `width` for these lines.
+    pub(super) fn fit(lines: &[&Syscall], width: Option<usize>) -> Self {
+        let mut shown: Vec<Shown> = ALL.map(|column| measure(column, lines)).into();
+        let mut drop = DROPPED_FIRST.iter();
+        while width.is_some_and(|width| total_width(&shown) > width)
+            && let Some(next) = drop.next()
+        {
+            shown.retain(|shown| shown.column != *next);
+        }
+        // Even call and count may have too little room: then the names are shortened.
+        let excess = width.map_or(0, |width| total_width(&shown).saturating_sub(width));
+        shown[0].width = shown[0].width.saturating_sub(excess).max(Column::Syscall.title().len());
+        let left_out = ALL.into_iter().filter(|column| shown.iter().all(|shown| shown.column != *column)).collect();
+        Self { shown, left_out }
+    }
+
+    /// Columns without room.
+    pub(super) fn left_out(&self) -> &[Column] {
+        &self.left_out
+    }
+
+    /// Whether a cell of this line is [`UNKNOWN`].
+    pub(super) fn has_unknown(&self, line: &Syscall) -> bool {
+        self.shown.iter().any(|shown| shown.column.cell(line, shown.decimals) == UNKNOWN)
+    }
+
+    /// The table: titles, a rule, the lines. Without lines nothing.
+    pub(super) fn table(&self, lines: &[&Syscall]) -> Vec<String> {
+        const RULED: TableStyle = TableStyle::new()
+            .header_lines(ContentLineStyle::none().junction(' '))
+            .header_separator(LineStyle::none().fill('-').junction(' '))
+            .content_lines(ContentLineStyle::none().junction(' '));
+        if lines.is_empty() {
+            return Vec::new();
+        }
+        let mut table = Table::new();
+        table.load_style(RULED).force_no_tty();
+        table.set_header(self.shown.iter().map(|shown| shown.column.title()));
+        for line in lines {
+            table.add_row(self.shown.iter().map(|shown| shown.cell(line)));
+        }
+        for (index, (column, shown)) in table.column_iter_mut().zip(&self.shown).enumerate() {
+            // The style draws one space between two columns, the padding the other.
+            let padding = u16::from(index > 0);
+            column.set_padding((padding, 0));
+            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(saturate(shown.width) + padding)));
+            if shown.column != Column::Syscall {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        table.lines().map(|line| line.trim_end().to_owned()).collect()
+    }
+}
+
+impl Shown {
+    fn cell(&self, line: &Syscall) -> String {
+        let cell = self.column.cell(line, self.decimals);
+        if self.column == Column::Syscall { text::shorten(&cell, self.width).into_owned() } else { cell }
+    }
+}
+
+fn measure(column: Column, lines: &[&Syscall]) -> Shown {
+    // A total to the nanosecond would be noise beside those of seconds.
+    let decimals = match column {
+        Column::TotalMs => Decimals::Micro,
+        _ => Decimals::for_times(lines.iter().filter_map(|line| column.time(line))),
+    };
+    let cells = lines.iter().map(|line| text::width(&column.cell(line, decimals)));
+    Shown { column, decimals, width: cells.max().unwrap_or(0).max(column.title().len()) }
+}
+
+fn total_width(shown: &[Shown]) -> usize {
+    let columns: usize = shown.iter().map(|shown| shown.width).sum();
+    columns + GAP * shown.len().saturating_sub(1)
+}
+
+fn saturate(width: usize) -> u16 {
+    u16::try_from(width).unwrap_or(u16::MAX)
+}

@@ -1,0 +1,71 @@
+//! The head of a report: what ran, how it ended, what it cost, whether the numbers are exact.
+
+use nix::sys::signal::Signal;
+
+use super::{
+    page::{Page, Piece, Style, words},
+    text,
+    units::{self, UNKNOWN},
+};
+use crate::{
+    report::{Exit, Report},
+    trace::Loss,
+};
+
+/// Writes the head.
+pub(super) fn write(page: &mut Page, report: &Report) {
+    let command = match report.command.as_slice() {
+        [] => "(command unknown)".to_owned(),
+        words => text::command_line(words),
+    };
+    page.line(0, Style::Heading, &format!("zctrace: {command}"));
+    page.flow(0, &summary(report));
+    for (name, &count) in &report.losses {
+        page.flow(0, &words(&loss(name, count), Style::Warning));
+    }
+    for note in &report.notes {
+        page.flow(0, &words(&format!("note: {}", text::escape(note)), Style::Plain));
+    }
+}
+
+fn summary(report: &Report) -> Vec<Piece> {
+    let seconds = |ns: Option<u64>| ns.map_or_else(|| UNKNOWN.to_owned(), units::seconds);
+    let usage = &report.totals.usage;
+    let (exit, style) = exit(report.exit);
+    let plain = |text: String| Piece::new(text, Style::Plain);
+    vec![
+        Piece::new(format!("{exit},"), style),
+        plain(format!("wall {},", seconds(report.wall_ns))),
+        plain(format!("user {},", seconds(usage.user_ns))),
+        plain(format!("system {},", seconds(usage.system_ns))),
+        plain(format!("backend {},", text::escape(&report.backend))),
+        if report.exact { Piece::new("exact", Style::Good) } else { Piece::new("lower bound", Style::Warning) },
+    ]
+}
+
+/// Whether the summary shows something as [`UNKNOWN`].
+pub(super) fn has_unknown(report: &Report) -> bool {
+    let usage = &report.totals.usage;
+    report.exit == Exit::default() || [report.wall_ns, usage.user_ns, usage.system_ns].contains(&None)
+}
+
+/// How the command ended. A signal that has no name, a real-time one, is called by its number.
+fn exit(exit: Exit) -> (String, Style) {
+    match exit {
+        Exit { signal: Some(number), .. } => {
+            let name = Signal::try_from(number).map_or_else(|_| format!("signal {number}"), |signal| signal.to_string());
+            (format!("killed by {name}"), Style::Bad)
+        }
+        Exit { code: Some(0), .. } => ("exit 0".to_owned(), Style::Plain),
+        Exit { code: Some(code), .. } => (format!("exit {code}"), Style::Bad),
+        Exit { code: None, signal: None } => (format!("exit {UNKNOWN}"), Style::Plain),
+    }
+}
+
+/// What was lost and what helps. A newer zctrace may know more ways to lose numbers than this one.
+fn loss(name: &str, count: u64) -> String {
+    match Loss::ALL.iter().find(|loss| loss.name() == name) {
+        Some(loss) => format!("lower bound: {}", loss.explain(count)),
+        None => format!("lower bound: {} {count}", text::escape(name)),
+    }
+}

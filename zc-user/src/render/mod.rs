@@ -1,0 +1,46 @@
+//! Renderers: a [`Report`] as text, one file for each format. Pure: width and colour are options, nothing is printed here.
+
+mod columns;
+mod header;
+mod json;
+mod page;
+mod section;
+mod table;
+mod text;
+mod units;
+
+use clap::ValueEnum;
+
+use crate::report::Report;
+
+/// A format of reports.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Tables for a person.
+    #[default]
+    Table,
+    /// The whole report, with a versioned schema.
+    Json,
+}
+
+/// How a report is shown. A format ignores what does not concern it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Columns of the terminal; `None` without a limit.
+    pub width: Option<usize>,
+    /// Whether to colour, with ANSI escapes.
+    pub colour: bool,
+    /// Show every process, not only those with the most calls.
+    pub all_processes: bool,
+}
+
+/// The report in this format, with a newline at its end.
+pub fn render(report: &Report, format: Format, options: &Options) -> String {
+    match format {
+        Format::Table => table::render(report, options),
+        Format::Json => json::render(report),
+    }
+}
+
+#[cfg(test)]
+mod tests;

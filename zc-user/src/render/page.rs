@@ -1,0 +1,183 @@
+//! The page that a report is written on: lines within a width, coloured or not.
+
+use super::{Options, text};
+
+/// The role of a text. Colour only repeats what the words say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    Plain,
+    Heading,
+    Faint,
+    Good,
+    Warning,
+    Bad,
+}
+
+impl Style {
+    /// Its ANSI parameters.
+    const fn sgr(self) -> Option<&'static str> {
+        match self {
+            Self::Plain => None,
+            Self::Heading => Some("1"),
+            Self::Faint => Some("2"),
+            Self::Good => Some("32"),
+            Self::Warning => Some("33"),
+            Self::Bad => Some("31"),
+        }
+    }
+}
+
+/// A text, at most a few words, that stands on one line if a line has room for it.
+#[derive(Debug, Clone)]
+pub(super) struct Piece {
+    text: String,
+    style: Style,
+}
+
+impl Piece {
+    pub(super) fn new(text: impl Into<String>, style: Style) -> Self {
+        Self { text: text.into(), style }
+    }
+
+    /// Itself if it fits, else what is between its commas, each as much of it as fits.
+    fn split(&self, room: usize) -> Vec<Self> {
+        if text::width(&self.text) <= room {
+            return vec![self.clone()];
+        }
+        let parts = self.text.split_inclusive(", ").map(str::trim_end);
+        parts.map(|part| Self::new(text::shorten(part, room), self.style)).collect()
+    }
+}
+
+/// The words of a sentence as pieces.
+pub(super) fn words(sentence: &str, style: Style) -> Vec<Piece> {
+    sentence.split_whitespace().map(|word| Piece::new(word, style)).collect()
+}
+
+/// These texts as pieces of a list: with a comma after each but the last.
+pub(super) fn list(texts: &[String], style: Style) -> Vec<Piece> {
+    let last = texts.len().saturating_sub(1);
+    let comma = |index| if index < last { "," } else { "" };
+    texts.iter().enumerate().map(|(index, text)| Piece::new(format!("{text}{}", comma(index)), style)).collect()
+}
+
+/// Lines as they will be printed.
+#[derive(Debug)]
+pub(super) struct Page {
+    width: Option<usize>,
+    colour: bool,
+    text: String,
+}
+
+impl Page {
+    pub(super) fn new(options: &Options) -> Self {
+        Self { width: options.width, colour: options.colour, text: String::new() }
+    }
+
+    /// An empty line.
+    pub(super) fn gap(&mut self) {
+        self.text.push('\n');
+    }
+
+    /// One line; what is too long for it is left out.
+    pub(super) fn line(&mut self, indent: usize, style: Style, line: &str) {
+        let room = self.width.map_or(usize::MAX, |width| width.saturating_sub(indent));
+        self.text.push_str(&" ".repeat(indent));
+        self.paint(style, &text::shorten(line, room));
+        self.gap();
+    }
+
+    /// Pieces with a space between them, on as many lines as they need; those after the first are indented deeper.
+    pub(super) fn flow(&mut self, indent: usize, pieces: &[Piece]) {
+        let room = self.width.map_or(usize::MAX, |width| width.saturating_sub(indent + DEEPER));
+        for (index, line) in break_lines(pieces, room).iter().enumerate() {
+            self.text.push_str(&" ".repeat(if index == 0 { indent } else { indent + DEEPER }));
+            // One escape for all neighbours of a style.
+            for run in line.chunk_by(|a, b| a.style == b.style) {
+                let texts: Vec<&str> = run.iter().map(|piece| piece.text.as_str()).collect();
+                self.paint(run[0].style, &texts.join(" "));
+                self.text.push(' ');
+            }
+            self.text.pop();
+            self.gap();
+        }
+    }
+
+    pub(super) fn finish(self) -> String {
+        self.text
+    }
+
+    fn paint(&mut self, style: Style, text: &str) {
+        match style.sgr() {
+            Some(sgr) if self.colour => self.text.extend(["\x1b[", sgr, "m", text, "\x1b[0m"]),
+            _ => self.text.push_str(text),
+        }
+    }
+}
+
+/// By how much the second line of a flow is indented more than the first.
+const DEEPER: usize = 2;
+
+/// Pieces line by line. Every line has the same room, the first leaves unused what the others are indented by.
+fn break_lines(pieces: &[Piece], room: usize) -> Vec<Vec<Piece>> {
+    let mut lines = vec![Vec::new()];
+    let mut used = 0;
+    for piece in pieces.iter().flat_map(|piece| piece.split(room)) {
+        let wanted = text::width(&piece.text);
+        if used > 0 && used + 1 + wanted > room {
+            lines.push(Vec::new());
+            used = 0;
+        }
+        used += wanted + usize::from(used > 0);
+        if let Some(line) = lines.last_mut() {
+            line.push(piece);
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(width: usize, colour: bool) -> Page {
+        Page::new(&Options { width: Some(width), colour, all_processes: false })
+    }
+
+    #[test]
+    fn pieces_flow_over_lines_but_are_not_broken() {
+        let mut page = page(20, false);
+        page.flow(2, &list(&["exit 0", "wall 1.234 s", "user 0.1 s"].map(str::to_owned), Style::Plain));
+        assert_eq!(page.finish(), "  exit 0,\n    wall 1.234 s,\n    user 0.1 s\n");
+    }
+
+    #[test]
+    fn a_piece_longer_than_a_line_breaks_at_its_commas() {
+        let mut page = page(18, false);
+        page.flow(0, &[Piece::new("switches: 12 voluntary, 3 involuntary;", Style::Plain), Piece::new("cpu", Style::Plain)]);
+        assert_eq!(page.finish(), "switches: 12 vo…\n  3 involuntary;\n  cpu\n");
+    }
+
+    #[test]
+    fn neighbours_of_one_style_share_an_escape() {
+        let mut page = page(80, true);
+        let mut pieces = words("read errors:", Style::Warning);
+        pieces.push(Piece::new("3", Style::Plain));
+        page.flow(0, &pieces);
+        assert_eq!(page.finish(), "\x1b[33mread errors:\x1b[0m 3\n");
+    }
+
+    #[test]
+    fn a_line_is_shortened_before_it_is_coloured() {
+        let mut page = page(8, true);
+        page.line(2, Style::Heading, "copier in out");
+        assert_eq!(page.finish(), "  \x1b[1mcopie…\x1b[0m\n");
+    }
+
+    #[test]
+    fn without_colour_there_is_no_escape() {
+        let mut page = page(80, false);
+        page.line(0, Style::Bad, "exit 1");
+        assert_eq!(page.finish(), "exit 1\n");
+    }
+}

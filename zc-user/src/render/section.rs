@@ -1,0 +1,164 @@
+//! A section of the report: the calls of one process, of one thread, or of all together.
+
+use super::{
+    columns::{self, Layout},
+    page::{Page, Piece, Style, list},
+    text,
+    units::{self, UNKNOWN},
+};
+use crate::report::{Process, State, Syscall, Thread, Totals, Usage};
+
+/// What one section shows.
+#[derive(Debug)]
+pub(super) struct Section<'a> {
+    /// Read as a list.
+    heading: Vec<String>,
+    /// The command line, where the heading alone does not tell one process from another.
+    command: Option<String>,
+    usage: &'a Usage,
+    syscalls: &'a [Syscall],
+}
+
+impl<'a> Section<'a> {
+    pub(super) fn totals(totals: &'a Totals) -> Self {
+        let heading = vec![
+            "TOTAL".to_owned(),
+            plural(totals.processes, "process", "processes"),
+            plural(totals.threads, "thread", "threads"),
+            calls(&totals.syscalls),
+        ];
+        Self { heading, command: None, usage: &totals.usage, syscalls: &totals.syscalls }
+    }
+
+    /// The section of the only process: its command is in the report's head.
+    pub(super) fn only_process(process: &'a Process) -> Self {
+        let mut heading = vec![
+            named(process.comm.as_deref(), process.pid),
+            plural(process.threads, "thread", "threads"),
+            calls(&process.syscalls),
+        ];
+        if process.state == State::Running {
+            heading.push("still running".to_owned());
+        }
+        Self { heading, command: None, usage: &process.usage, syscalls: &process.syscalls }
+    }
+
+    /// The section of one process among others.
+    pub(super) fn process(process: &'a Process) -> Self {
+        let command = process.command.as_deref().filter(|command| !command.is_empty()).map(text::command_line);
+        Self { command, ..Self::only_process(process) }
+    }
+
+    pub(super) fn thread(process: &Process, thread: &'a Thread) -> Self {
+        let heading = vec![named(thread.comm.as_deref(), process.pid), format!("thread {}", thread.tid), calls(&thread.syscalls)];
+        Self { heading, command: None, usage: &thread.usage, syscalls: &thread.syscalls }
+    }
+
+    /// The lines of its table. A call that never returned has no figures but that, which has a line below the table.
+    pub(super) fn returned(&self) -> Vec<&'a Syscall> {
+        self.syscalls.iter().filter(|line| line.calls > 0).collect()
+    }
+
+    /// Whether it is a single line: without calls there is nothing to show.
+    pub(super) const fn is_one_line(&self) -> bool {
+        self.syscalls.is_empty()
+    }
+
+    /// Whether its body shows something as [`UNKNOWN`].
+    pub(super) fn has_unknown(&self, layout: &Layout) -> bool {
+        !self.is_one_line()
+            && (figures(self.usage).contains(&None) || self.returned().into_iter().any(|line| layout.has_unknown(line)))
+    }
+
+    pub(super) fn write(&self, page: &mut Page, layout: &Layout) {
+        page.flow(0, &list(&self.heading, Style::Heading));
+        if self.is_one_line() {
+            return;
+        }
+        if let Some(command) = &self.command {
+            page.line(INDENT, Style::Faint, &format!("$ {command}"));
+        }
+        for (index, row) in layout.table(&self.returned()).iter().enumerate() {
+            let style = if index < 2 { Style::Faint } else { Style::Plain };
+            page.line(INDENT, style, row);
+        }
+        page.flow(INDENT, &usage(self.usage));
+        for line in self.syscalls.iter().filter(|line| line.errors > 0) {
+            page.flow(INDENT, &errors(line));
+        }
+        let unfinished = unfinished(self.syscalls);
+        if !unfinished.is_empty() {
+            page.flow(INDENT, &unfinished);
+        }
+    }
+}
+
+/// By how much a section's body is indented.
+pub(super) const INDENT: usize = 2;
+
+/// `no calls`, `1 call`, `12 calls`; those that never returned are no calls, but worth a section.
+fn calls(syscalls: &[Syscall]) -> String {
+    match syscalls.iter().map(|line| line.calls).sum() {
+        0 => "no calls".to_owned(),
+        calls => plural(calls, "call", "calls"),
+    }
+}
+
+/// `1 thread`, `2 threads`.
+pub(super) fn plural(count: u64, one: &str, more: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { more })
+}
+
+/// `copier (1234)`.
+fn named(comm: Option<&str>, pid: u32) -> String {
+    format!("{} ({pid})", comm.map_or_else(|| UNKNOWN.to_owned(), text::escape))
+}
+
+fn figures(usage: &Usage) -> [Option<u64>; 6] {
+    let (switches, faults) = (usage.context_switches, usage.page_faults);
+    [switches.voluntary, switches.involuntary, faults.minor, faults.major, usage.user_ns, usage.system_ns]
+}
+
+/// Switches, faults and CPU time. What is unknown altogether is not listed figure by figure.
+fn usage(usage: &Usage) -> Vec<Piece> {
+    let [voluntary, involuntary, minor, major, user, system] = figures(usage);
+    let known = |figure: Option<u64>, show: fn(u64) -> String| figure.map_or_else(|| UNKNOWN.to_owned(), show);
+    let group = |title, figures: [(Option<u64>, &str); 2], show, end| {
+        let text = match figures {
+            [(None, _), (None, _)] => UNKNOWN.to_owned(),
+            [(one, of), (other, of_other)] => format!("{} {of}, {} {of_other}", known(one, show), known(other, show)),
+        };
+        Piece::new(format!("{title}: {text}{end}"), Style::Plain)
+    };
+    vec![
+        group("context switches", [(voluntary, "voluntary"), (involuntary, "involuntary")], |count| count.to_string(), ";"),
+        group("page faults", [(minor, "minor"), (major, "major")], |count| count.to_string(), ";"),
+        group("cpu", [(user, "user"), (system, "system")], units::seconds, ""),
+    ]
+}
+
+/// `read errors: EAGAIN 5, EBADF 3`, the most frequent first.
+fn errors(line: &Syscall) -> Vec<Piece> {
+    let mut errnos: Vec<(&str, u64)> = line.errnos.iter().map(|(name, &count)| (name.as_str(), count)).collect();
+    errnos.sort_by_key(|&(name, count)| (std::cmp::Reverse(count), name));
+    let named: u64 = errnos.iter().map(|(_, count)| count).sum();
+    let mut texts: Vec<String> = errnos.iter().map(|(name, count)| format!("{} {count}", text::escape(name))).collect();
+    if line.errors > named {
+        texts.push(format!("errno lost {}", line.errors - named));
+    }
+    let mut pieces = vec![Piece::new(format!("{} errors:", columns::name(line)), Style::Warning)];
+    pieces.extend(list(&texts, Style::Warning));
+    pieces
+}
+
+/// `never returned: read 1, exit_group 1`; nothing if all did.
+fn unfinished(syscalls: &[Syscall]) -> Vec<Piece> {
+    let unfinished = syscalls.iter().filter(|line| line.unfinished > 0);
+    let texts: Vec<String> = unfinished.map(|line| format!("{} {}", columns::name(line), line.unfinished)).collect();
+    if texts.is_empty() {
+        return Vec::new();
+    }
+    let mut pieces = vec![Piece::new("never returned:", Style::Plain)];
+    pieces.extend(list(&texts, Style::Plain));
+    pieces
+}

@@ -1,0 +1,156 @@
+//! Golden files: `ZC_UPDATE_GOLDEN=1 cargo test -p zctrace --lib render` writes them anew; read the diff before you commit it.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use super::*;
+use crate::{
+    report::{self, Detail, sample},
+    trace::{Exit, Loss, Trace},
+};
+
+/// Compares with the file `golden/NAME.txt`.
+fn golden(name: &str, found: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/render/golden").join(name).with_extension("txt");
+    if std::env::var_os("ZC_UPDATE_GOLDEN").is_some() {
+        fs::write(&path, found).expect("golden file can be written");
+    }
+    let expected = fs::read_to_string(&path).unwrap_or_default();
+    assert!(expected == found, "{}\n--- expected\n{expected}\n--- found\n{found}", path.display());
+}
+
+fn report(trace: &Trace) -> Report {
+    let mut report = Report::from_trace(trace, &report::Options::default());
+    report.tool.version = "0.0.0".into();
+    report
+}
+
+fn table(trace: &Trace, width: Option<usize>) -> String {
+    render(&report(trace), Format::Table, &Options { width, ..Options::default() })
+}
+
+/// No line is wider than the terminal.
+fn assert_fits(text: &str, width: usize) {
+    for line in text.lines() {
+        assert!(text::width(line) <= width, "{} columns in {width}: {line}", text::width(line));
+    }
+}
+
+#[test]
+fn one_process_at_many_widths() {
+    for width in [200, 80, 60, 40] {
+        let text = table(&sample::copier(), Some(width));
+        assert_fits(&text, width);
+        golden(&format!("copier-{width}"), &text);
+    }
+    golden("copier-200", &table(&sample::copier(), None));
+}
+
+#[test]
+fn no_width_breaks_the_tables() {
+    for trace in [sample::copier(), sample::make(30), sample::from_strace(), sample::nothing(), lossy()] {
+        for width in 40..200 {
+            assert_fits(&table(&trace, Some(width)), width);
+        }
+    }
+    // Whatever else happens in a few columns, it does not panic.
+    for width in 0..40 {
+        table(&sample::copier(), Some(width));
+    }
+}
+
+#[test]
+fn a_few_processes_are_all_shown_after_their_total() {
+    golden("make-5", &table(&sample::make(5), Some(100)));
+}
+
+#[test]
+fn of_many_processes_the_busiest_are_shown_and_the_rest_summed() {
+    let text = table(&sample::make(2000), Some(100));
+    assert!(text.contains("\nand 1990 more processes with "), "{text}");
+    assert!(text.lines().count() < 110, "{} lines", text.lines().count());
+    golden("make-2000", &text);
+}
+
+#[test]
+fn every_process_is_shown_on_request() {
+    let options = Options { all_processes: true, ..Options::default() };
+    let text = render(&report(&sample::make(2000)), Format::Table, &options);
+    assert!(text.contains("cc1 (3998)") && !text.contains("more processes"));
+}
+
+#[test]
+fn by_total_there_is_only_the_total() {
+    let options = report::Options { detail: Detail::Total, ..report::Options::default() };
+    let report = Report::from_trace(&sample::make(5), &options);
+    golden("by-total", &render(&report, Format::Table, &Options::default()));
+}
+
+#[test]
+fn by_thread_every_thread_has_its_section() {
+    let options = report::Options { detail: Detail::Thread, ..report::Options::default() };
+    let report = Report::from_trace(&sample::copier(), &options);
+    golden("by-thread", &render(&report, Format::Table, &Options::default()));
+}
+
+#[test]
+fn unknown_figures_are_a_dash_with_a_legend() {
+    golden("strace", &table(&sample::from_strace(), Some(120)));
+}
+
+#[test]
+fn without_calls_a_process_is_one_line() {
+    golden("nothing", &table(&sample::nothing(), Some(80)));
+}
+
+/// A copier of which numbers were lost, killed by a signal.
+fn lossy() -> Trace {
+    let mut trace = sample::copier();
+    trace.exit = Some(Exit::Signal(libc::SIGKILL));
+    trace.losses = BTreeMap::from([(Loss::UncountedCalls, 12), (Loss::UncountedErrnos, 2), (Loss::MissedProbes, 0)]);
+    trace.notes = vec!["This kernel has no field `nvcsw`: context switches are unknown.".into()];
+    trace.processes[0].threads[0].rows[0].errnos.clear();
+    trace
+}
+
+#[test]
+fn losses_say_what_is_missing_and_what_helps() {
+    golden("lossy-80", &table(&lossy(), Some(80)));
+}
+
+#[test]
+fn how_a_command_ended_has_a_name() {
+    let head = |exit| {
+        let text = table(&Trace { exit, ..sample::nothing() }, None);
+        text.lines().nth(1).and_then(|line| line.split(',').next()).map(str::to_owned).expect("has a summary")
+    };
+    assert_eq!(head(Some(Exit::Code(3))), "exit 3");
+    assert_eq!(head(Some(Exit::Signal(libc::SIGSEGV))), "killed by SIGSEGV");
+    assert_eq!(head(Some(Exit::Signal(40))), "killed by signal 40");
+    assert_eq!(head(None), "exit -");
+}
+
+#[test]
+fn colour_marks_what_the_words_say() {
+    let text = render(&report(&lossy()), Format::Table, &Options { width: Some(80), colour: true, all_processes: false });
+    golden("lossy-colour", &text.replace('\x1b', "^["));
+}
+
+#[test]
+fn hostile_names_cannot_drive_the_terminal() {
+    let mut trace = sample::make(2);
+    trace.command = vec!["./a b".into(), "\x1b]0;owned\x07".into(), "x".repeat(300)];
+    trace.processes[1].comm = Some("\x1b[2Jevil\n\u{202e}".into());
+    trace.notes = vec!["line\x1b[2J".into()];
+    let text = table(&trace, Some(80));
+    assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text}");
+    assert_fits(&text, 80);
+    golden("hostile", &text);
+}
+
+#[test]
+fn json_is_the_model_and_ends_in_a_newline() {
+    let report = report(&sample::copier());
+    let json = render(&report, Format::Json, &Options::default());
+    assert_eq!(serde_json::from_str::<Report>(&json).expect("parses"), report);
+    golden("copier-json", &json);
+}

@@ -1,0 +1,171 @@
+//! `Trace` -> `Report`: threads fold to processes, processes to totals.
+
+use std::{
+    collections::BTreeMap,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use clap::ValueEnum;
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+
+use super::{ContextSwitches, Exit, PageFaults, Process, Report, SCHEMA, SortKey, State, Syscall, Thread, Tool, Totals, Usage};
+use crate::{
+    report::sums::Sums,
+    syscall::Call,
+    trace::{self, Counters, Row, Trace},
+};
+
+/// How far the figures are broken down.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Detail {
+    /// Sums for each process.
+    #[default]
+    Process,
+    /// Sums for each process and each of its threads.
+    Thread,
+    /// Only the sums over all processes; the list of processes stays empty.
+    Total,
+}
+
+/// What of a trace goes into a report, and in which order.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// How far the figures are broken down.
+    pub detail: Detail,
+    /// The order of the calls.
+    pub sort: SortKey,
+}
+
+impl Report {
+    /// The report on a trace.
+    pub fn from_trace(trace: &Trace, options: &Options) -> Self {
+        let losses: BTreeMap<String, u64> =
+            trace.losses.iter().filter(|(_, count)| **count > 0).map(|(loss, count)| (loss.name().to_owned(), *count)).collect();
+        let processes = match options.detail {
+            Detail::Total => Vec::new(),
+            Detail::Process | Detail::Thread => trace.processes.iter().map(|process| fold_process(process, *options)).collect(),
+        };
+        Self {
+            schema: SCHEMA,
+            tool: Tool { name: env!("CARGO_PKG_NAME").to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
+            command: trace.command.clone(),
+            backend: trace.backend.to_owned(),
+            kernel: trace.kernel.clone(),
+            arch: trace.arch.clone(),
+            started_at: trace.started_at.and_then(rfc3339),
+            wall_ns: trace.wall_ns,
+            exit: exit(trace.exit),
+            exact: losses.is_empty(),
+            losses,
+            notes: trace.notes.clone(),
+            processes,
+            totals: totals(&trace.processes, options.sort),
+        }
+    }
+}
+
+fn totals(processes: &[trace::Process], sort: SortKey) -> Totals {
+    Totals {
+        processes: count(processes.len()),
+        threads: processes.iter().map(|process| count(process.threads.len())).sum(),
+        syscalls: fold_rows(processes.iter().flat_map(rows), sort),
+        usage: sum_usage(&processes.iter().map(|process| usage(process.counters))),
+    }
+}
+
+fn fold_process(process: &trace::Process, options: Options) -> Process {
+    let by_thread = match options.detail {
+        Detail::Thread => process.threads.iter().map(|thread| fold_thread(thread, options.sort)).collect(),
+        Detail::Process | Detail::Total => Vec::new(),
+    };
+    Process {
+        pid: process.pid,
+        ppid: process.ppid,
+        comm: process.comm.clone(),
+        exe: process.exe.clone(),
+        command: process.command.clone(),
+        state: match process.state {
+            trace::State::Exited => State::Exited,
+            trace::State::Running => State::Running,
+        },
+        threads: count(process.threads.len()),
+        usage: usage(process.counters),
+        syscalls: fold_rows(rows(process), options.sort),
+        by_thread,
+    }
+}
+
+fn fold_thread(thread: &trace::Thread, sort: SortKey) -> Thread {
+    Thread {
+        tid: thread.tid,
+        comm: thread.comm.clone(),
+        usage: usage(thread.counters),
+        syscalls: fold_rows(thread.rows.iter(), sort),
+    }
+}
+
+fn rows(process: &trace::Process) -> impl Iterator<Item = &Row> {
+    process.threads.iter().flat_map(|thread| &thread.rows)
+}
+
+/// One line for each call: rows differ in thread and files, too.
+fn fold_rows<'a>(rows: impl Iterator<Item = &'a Row>, sort: SortKey) -> Vec<Syscall> {
+    let mut sums: BTreeMap<&Call, Sums> = BTreeMap::new();
+    for row in rows.filter(|row| row.calls > 0 || row.unfinished > 0) {
+        sums.entry(&row.call).or_default().add(row);
+    }
+    let mut syscalls: Vec<Syscall> = sums.into_iter().map(|(call, sums)| sums.finish(call)).collect();
+    sort.sort(&mut syscalls);
+    syscalls
+}
+
+fn usage(counters: Option<Counters>) -> Usage {
+    Usage {
+        user_ns: counters.map(|counters| counters.user_ns),
+        system_ns: counters.map(|counters| counters.system_ns),
+        context_switches: ContextSwitches {
+            voluntary: counters.map(|counters| counters.voluntary_switches),
+            involuntary: counters.map(|counters| counters.involuntary_switches),
+        },
+        page_faults: PageFaults {
+            minor: counters.map(|counters| counters.minor_faults),
+            major: counters.map(|counters| counters.major_faults),
+        },
+    }
+}
+
+/// A figure is unknown as soon as it is unknown of one; of none at all, too.
+fn sum_usage(all: &(impl Iterator<Item = Usage> + Clone)) -> Usage {
+    let sum = |figure: fn(Usage) -> Option<u64>| all.clone().map(figure).reduce(|a, b| a?.checked_add(b?)).flatten();
+    Usage {
+        user_ns: sum(|usage| usage.user_ns),
+        system_ns: sum(|usage| usage.system_ns),
+        context_switches: ContextSwitches {
+            voluntary: sum(|usage| usage.context_switches.voluntary),
+            involuntary: sum(|usage| usage.context_switches.involuntary),
+        },
+        page_faults: PageFaults { minor: sum(|usage| usage.page_faults.minor), major: sum(|usage| usage.page_faults.major) },
+    }
+}
+
+fn exit(exit: Option<trace::Exit>) -> Exit {
+    match exit {
+        Some(trace::Exit::Code(code)) => Exit { code: Some(code), signal: None },
+        Some(trace::Exit::Signal(signal)) => Exit { code: None, signal: Some(signal) },
+        None => Exit::default(),
+    }
+}
+
+/// In UTC. `None` for a time that RFC 3339 has no form for.
+fn rfc3339(time: SystemTime) -> Option<String> {
+    let since_epoch = time::Duration::try_from(time.duration_since(UNIX_EPOCH).ok()?).ok()?;
+    OffsetDateTime::UNIX_EPOCH.checked_add(since_epoch)?.format(&Rfc3339).ok()
+}
+
+/// A length as a figure of the report.
+fn count(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+use std::time::Duration;
+
+use crate::{
+    report::sample::{self, row},
+    trace::Loss,
+};
+
+use super::*;
+
+/// The report on a trace, sorted by name so that the order depends on nothing else.
+fn report(trace: &Trace) -> Report {
+    Report::from_trace(trace, &Options { detail: Detail::Thread, sort: SortKey::Name })
+}
+
+#[test]
+fn threads_fold_to_their_process_call_by_call() {
+    let trace = sample::of_threads(vec![
+        vec![row("read").bytes(10).took(&[100]), row("read").bytes(20).took(&[300])],
+        vec![row("read").bytes(30).took(&[200]), row("write").bytes(60).took(&[50])],
+    ]);
+    let report = report(&trace);
+    let process = &report.processes[0];
+    let lines: Vec<_> = process.syscalls.iter().map(|line| (line.name.as_str(), line.calls, line.bytes)).collect();
+    assert_eq!(lines, [("read", 3, Some(60)), ("write", 1, Some(60))]);
+    assert_eq!(process.threads, 2);
+    assert_eq!(process.by_thread[0].syscalls[0].calls, 2);
+}
+
+#[test]
+fn calls_through_the_32_bit_entry_stay_apart() {
+    let trace = sample::of_threads(vec![vec![row("read").called(1), row("read").i386().called(2)]]);
+    let lines: Vec<_> = report(&trace).totals.syscalls.into_iter().map(|line| (line.abi, line.calls)).collect();
+    assert_eq!(lines, [("i386".to_owned(), 2), ("x86_64".to_owned(), 1)]);
+}
+
+#[test]
+fn what_never_happened_has_no_line() {
+    let trace = sample::of_threads(vec![vec![row("read"), row("write").unfinished(1)]]);
+    let names: Vec<_> = report(&trace).totals.syscalls.into_iter().map(|line| line.name).collect();
+    assert_eq!(names, ["write"]);
+}
+
+#[test]
+fn a_row_without_calls_makes_nothing_unknown() {
+    let trace = sample::of_threads(vec![vec![row("read"), row("read").bytes(5).took(&[10])]]);
+    assert_eq!(report(&trace).totals.syscalls[0].bytes, Some(5));
+}
+
+#[test]
+fn usage_is_unknown_as_soon_as_one_process_s_is() {
+    let mut trace = sample::make(3);
+    let known = report(&trace).totals.usage;
+    assert!(known.user_ns.is_some() && known.page_faults.major.is_some());
+    trace.processes[1].counters = None;
+    assert_eq!(report(&trace).totals.usage, Usage::default());
+}
+
+#[test]
+fn losses_that_happened_make_it_a_lower_bound() {
+    let mut trace = sample::copier();
+    trace.losses = BTreeMap::from([(Loss::UncountedCalls, 0), (Loss::LostEvents, 0)]);
+    let exact = report(&trace);
+    assert!(exact.exact && exact.losses.is_empty());
+    trace.losses.insert(Loss::UncountedCalls, 12);
+    let bound = report(&trace);
+    assert!(!bound.exact);
+    assert_eq!(bound.losses, BTreeMap::from([("uncounted_calls".to_owned(), 12)]));
+}
+
+#[test]
+fn by_total_lists_no_process_but_sums_the_same() {
+    let trace = sample::make(3);
+    let total = Report::from_trace(&trace, &Options { detail: Detail::Total, sort: SortKey::Name });
+    assert_eq!((total.processes, total.totals), (Vec::new(), report(&trace).totals));
+}
+
+#[test]
+fn threads_are_listed_only_on_request() {
+    let by_process = Report::from_trace(&sample::copier(), &Options::default());
+    assert!(by_process.processes[0].by_thread.is_empty());
+}
+
+#[test]
+fn times_are_rfc_3339_in_utc() {
+    let time = UNIX_EPOCH + Duration::from_millis(1_733_000_000_250);
+    assert_eq!(rfc3339(time).as_deref(), Some("2024-11-30T20:53:20.25Z"));
+    assert_eq!(rfc3339(UNIX_EPOCH - Duration::from_secs(1)), None);
+}
+
+#[test]
+fn a_report_survives_json() {
+    for trace in [sample::copier(), sample::make(5), sample::from_strace(), sample::nothing()] {
+        let report = report(&trace);
+        let json = serde_json::to_string(&report).expect("serialises");
+        assert_eq!(serde_json::from_str::<Report>(&json).expect("parses"), report);
+    }
+}
+
+/// The additive figures of lines, by call: what must be the same however it is cut up.
+fn figures<'a>(lines: impl Iterator<Item = &'a Syscall>) -> BTreeMap<(String, String), [Option<u64>; 6]> {
+    let mut sums = BTreeMap::new();
+    for line in lines {
+        let sum = sums.entry((line.name.clone(), line.abi.clone())).or_insert([Some(0); 6]);
+        let figures =
+            [Some(line.calls), Some(line.errors), Some(line.unfinished), line.bytes, line.requested_bytes, line.total_ns];
+        for (sum, figure) in sum.iter_mut().zip(figures) {
+            // Of no call nothing is unknown.
+            let figure = figure.or((line.calls == 0).then_some(0));
+            *sum = sum.zip(figure).map(|(sum, figure)| sum + figure);
+        }
+    }
+    sums
+}
+
+#[test]
+fn processes_add_up_to_the_totals() {
+    for seed in 0..50 {
+        let report = report(&sample::random(seed));
+        let of_processes = figures(report.processes.iter().flat_map(|process| &process.syscalls));
+        assert_eq!(of_processes, figures(report.totals.syscalls.iter()), "seed {seed}");
+        assert_eq!(report.totals.processes, count(report.processes.len()));
+    }
+}
+
+#[test]
+fn the_order_of_threads_rows_and_processes_does_not_matter() {
+    for seed in 0..50 {
+        let mut trace = sample::random(seed);
+        let totals = report(&trace).totals;
+        trace.processes.reverse();
+        for process in &mut trace.processes {
+            process.threads.reverse();
+            for thread in &mut process.threads {
+                thread.rows.reverse();
+            }
+        }
+        assert_eq!(report(&trace).totals, totals, "seed {seed}");
+    }
+}

@@ -1,0 +1,93 @@
+//! The order of the calls in a report.
+
+use std::cmp::{Ordering, Reverse};
+
+use clap::ValueEnum;
+
+use super::{Report, Syscall};
+
+/// What the calls of a table are sorted by: figures from high to low with the unknown ones last, names from A to Z.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum SortKey {
+    /// Total time.
+    #[default]
+    Time,
+    /// Number of calls.
+    Calls,
+    /// Number of errors.
+    Errors,
+    /// Bytes moved.
+    Bytes,
+    /// Mean time of a call.
+    Avg,
+    /// Longest time of a call.
+    Max,
+    /// 99th percentile of the times.
+    P99,
+    /// Name.
+    Name,
+}
+
+impl SortKey {
+    /// Sorts the calls of one table. Equal ones go by calls, then by name: the order is always the same.
+    pub fn sort(self, syscalls: &mut [Syscall]) {
+        syscalls.sort_by(|a, b| self.compare(a, b).then_with(|| by_calls_and_name(a, b)));
+    }
+
+    fn compare(self, a: &Syscall, b: &Syscall) -> Ordering {
+        // `None` is less than any `Some`: reversed, the unknown comes last.
+        match self {
+            Self::Time => b.total_ns.cmp(&a.total_ns),
+            Self::Calls => b.calls.cmp(&a.calls),
+            Self::Errors => b.errors.cmp(&a.errors),
+            Self::Bytes => b.bytes.cmp(&a.bytes),
+            Self::Avg => b.mean_ns.cmp(&a.mean_ns),
+            Self::Max => b.max_ns.cmp(&a.max_ns),
+            Self::P99 => b.p99_ns.cmp(&a.p99_ns),
+            Self::Name => (&a.name, &a.abi).cmp(&(&b.name, &b.abi)),
+        }
+    }
+}
+
+fn by_calls_and_name(a: &Syscall, b: &Syscall) -> Ordering {
+    (Reverse(a.calls), &a.name, &a.abi).cmp(&(Reverse(b.calls), &b.name, &b.abi))
+}
+
+impl Report {
+    /// Sorts the calls in all of its tables again, as for a report that was saved in another order.
+    pub fn sort(&mut self, key: SortKey) {
+        key.sort(&mut self.totals.syscalls);
+        for process in &mut self.processes {
+            key.sort(&mut process.syscalls);
+            for thread in &mut process.by_thread {
+                key.sort(&mut thread.syscalls);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::report::{Options, sample};
+
+    use super::*;
+
+    /// Names of the sample copier's calls in this order.
+    fn order(key: SortKey) -> Vec<String> {
+        let mut report = Report::from_trace(&sample::copier(), &Options::default());
+        report.sort(key);
+        report.totals.syscalls.into_iter().map(|syscall| syscall.name).collect()
+    }
+
+    #[test]
+    fn figures_go_from_high_to_low_with_the_unknown_last() {
+        assert_eq!(order(SortKey::Time), ["read", "write", "mmap", "exit_group"]);
+        assert_eq!(order(SortKey::Bytes), ["write", "read", "mmap", "exit_group"]);
+        assert_eq!(order(SortKey::Errors), ["write", "read", "mmap", "exit_group"]);
+    }
+
+    #[test]
+    fn names_go_from_a_to_z() {
+        assert_eq!(order(SortKey::Name), ["exit_group", "mmap", "read", "write"]);
+    }
+}

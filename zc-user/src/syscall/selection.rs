@@ -1,0 +1,173 @@
+//! Which calls a user wants counted: names, classes, `all`.
+
+use std::collections::BTreeSet;
+
+use thiserror::Error;
+use zc_ebpf::{CallSpec, TABLE_SLOTS, requested, selected, spec_slot};
+
+use super::{Abi, CLASSES, FICLONE, FICLONERANGE, Spec, TABLE, classes::DATA};
+
+/// A set of calls to count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Selection {
+    /// Every call.
+    All,
+    /// The calls of these names.
+    Names(BTreeSet<&'static str>),
+}
+
+/// A name that is no call and no class.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("unknown system call '{name}'{}", hint(*suggestion))]
+pub struct UnknownSyscall {
+    /// What the user wrote.
+    pub name: String,
+    /// The nearest known name.
+    pub suggestion: Option<&'static str>,
+}
+
+impl Default for Selection {
+    /// Everything that moves data.
+    fn default() -> Self {
+        Self::Names(TABLE.iter().map(|spec| spec.name).collect())
+    }
+}
+
+impl std::str::FromStr for Selection {
+    type Err = UnknownSyscall;
+
+    /// A comma-separated list of names and classes (`read,write,%network`), or `all`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut names = BTreeSet::new();
+        for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+            match word.strip_prefix('%') {
+                _ if word == "all" || word == "%all" => return Ok(Self::All),
+                Some(DATA) => names.extend(TABLE.iter().map(|spec| spec.name)),
+                Some(class) => {
+                    let (_, calls) = CLASSES.iter().find(|(name, _)| *name == class).ok_or_else(|| unknown(word))?;
+                    names.extend(calls.iter().copied());
+                }
+                None => {
+                    names.insert(known_names().find(|name| *name == word).ok_or_else(|| unknown(word))?);
+                }
+            }
+        }
+        if names.is_empty() {
+            return Err(unknown(text));
+        }
+        Ok(Self::Names(names))
+    }
+}
+
+impl Selection {
+    /// Whether calls of this name are counted.
+    pub fn contains(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            // `ioctl` selects its variants too, since a person who says ioctl means every ioctl.
+            Self::Names(names) => names.contains(name) || (names.contains("ioctl") && name.starts_with("ioctl(")),
+        }
+    }
+
+    /// What the kernel side does with each call: slot and spec of all that are selected.
+    pub fn kernel_specs(&self) -> Vec<(u32, CallSpec)> {
+        let mut specs = Vec::new();
+        for (abi, compat) in [(Abi::NATIVE, false), (Abi::COMPAT, true)] {
+            for number in 0..TABLE_SLOTS {
+                // The last slot stands for all numbers beyond the table.
+                let name = abi.call_name(number);
+                if let Some(spec) = self.kernel_spec(name) {
+                    specs.push((spec_slot(number, compat), spec));
+                }
+            }
+        }
+        specs
+    }
+
+    fn kernel_spec(&self, name: Option<&str>) -> Option<CallSpec> {
+        let Some(name) = name else {
+            return (*self == Self::All).then(|| Spec::of("").to_kernel());
+        };
+        if name == "ioctl" {
+            let selected = if self.contains(name) {
+                selected::ALWAYS
+            } else if self.contains(FICLONE) || self.contains(FICLONERANGE) {
+                selected::VARIANTS
+            } else {
+                return None;
+            };
+            return Some(CallSpec { selected, requested: requested::IOCTL, argument: 1, ..CallSpec::default() });
+        }
+        self.contains(name).then(|| Spec::of(name).to_kernel())
+    }
+}
+
+fn hint(suggestion: Option<&str>) -> String {
+    suggestion.map_or_else(
+        || " (classes are %data, %network, %file, %desc, %memory, %process, %signal, %ipc; 'all' is every call)".to_owned(),
+        |near| format!("; did you mean '{near}'?"),
+    )
+}
+
+fn known_names() -> impl Iterator<Item = &'static str> {
+    let numbered =
+        [Abi::NATIVE, Abi::COMPAT].into_iter().flat_map(|abi| (0..TABLE_SLOTS).filter_map(move |number| abi.call_name(number)));
+    TABLE.iter().map(|spec| spec.name).chain(numbered)
+}
+
+fn unknown(word: &str) -> UnknownSyscall {
+    let suggestion = known_names()
+        .map(|name| (strsim::damerau_levenshtein(name, word), name))
+        .min()
+        .filter(|(distance, _)| *distance <= (word.len() / 3).max(1))
+        .map(|(_, name)| name);
+    UnknownSyscall { name: word.to_owned(), suggestion }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Selection, UnknownSyscall> {
+        text.parse()
+    }
+
+    #[test]
+    fn names_and_classes_add_up() {
+        let selection = parse("read,%network").expect("parses");
+        assert!(selection.contains("read") && selection.contains("accept4"));
+        assert!(!selection.contains("write"));
+    }
+
+    #[test]
+    fn all_is_all() {
+        assert_eq!(parse("read,all"), Ok(Selection::All));
+    }
+
+    #[test]
+    fn a_misspelt_name_is_an_error_with_the_nearest_name() {
+        assert_eq!(parse("raed").expect_err("is no call").suggestion, Some("read"));
+        assert_eq!(parse("copy_file_rang").expect_err("is no call").suggestion, Some("copy_file_range"));
+        assert_eq!(parse("qqqqqqqq").expect_err("is no call").suggestion, None);
+        assert!(parse("%netwrk").is_err());
+        assert!(parse("").is_err());
+    }
+
+    #[test]
+    fn every_name_in_a_class_is_a_call() {
+        for (class, names) in CLASSES {
+            for name in *names {
+                let known = Abi::ALL.iter().any(|abi| (0..TABLE_SLOTS).any(|number| abi.call_name(number) == Some(name)));
+                assert!(known, "%{class} has {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_ioctls_are_selected_by_their_own_name_only() {
+        let spec = |text: &str| parse(text).expect("parses").kernel_spec(Some("ioctl"));
+        assert_eq!(Selection::default().kernel_spec(Some("ioctl")).map(|s| s.selected), Some(selected::VARIANTS));
+        assert_eq!(spec("ioctl").map(|s| s.selected), Some(selected::ALWAYS));
+        assert_eq!(spec("read"), None);
+    }
+}

@@ -1,0 +1,201 @@
+//! [`Trace`]: the raw record of a run, the same from every backend.
+//!
+//! Nothing here is derived: threads are not folded to processes, times are not averaged.
+//! A field that a backend cannot know is `None`, never 0.
+
+use std::{collections::BTreeMap, time::SystemTime};
+
+use crate::{histogram::Histogram, syscall::Call};
+
+/// The raw record of one run.
+#[derive(Debug, Clone)]
+pub struct Trace {
+    /// Name of the backend that made the record.
+    pub backend: &'static str,
+    /// Kernel release (`uname -r`); `None` for a record from elsewhere.
+    pub kernel: Option<String>,
+    /// Machine architecture (`uname -m`); `None` for a record from elsewhere.
+    pub arch: Option<String>,
+    /// The command as it was launched; empty if unknown.
+    pub command: Vec<String>,
+    /// When the command was launched.
+    pub started_at: Option<SystemTime>,
+    /// From the command's successful exec to its end.
+    pub wall_ns: Option<u64>,
+    /// How the command ended; `None` while it runs, or if the record does not say.
+    pub exit: Option<Exit>,
+    /// Ways in which a number was lost or merged, with how often. Without any entry above 0 the numbers are exact.
+    pub losses: BTreeMap<Loss, u64>,
+    /// What the record lacks without being wrong, each a sentence for the user.
+    pub notes: Vec<String>,
+    /// The processes, in the order in which they were created.
+    pub processes: Vec<Process>,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// By itself, with this status.
+    Code(i32),
+    /// Killed by this signal.
+    Signal(i32),
+}
+
+/// A way to lose or merge a number. [`Loss::name`] is what the report calls it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Loss {
+    /// A new task could not be followed; its calls are missing.
+    UnfollowedTasks,
+    /// Calls that were not counted for want of room.
+    UncountedCalls,
+    /// Failed calls that were counted without their errno.
+    UncountedErrnos,
+    /// Messages from the kernel that did not fit into the buffer: names, starts and ends of processes are missing.
+    LostEvents,
+    /// Calls whose entry was not seen: counted, without time.
+    ExitsWithoutEntry,
+    /// Runs of a probe that the kernel skipped.
+    MissedProbes,
+    /// Tasks whose end was not seen: their switches, faults and CPU time are missing.
+    UnseenEnds,
+    /// Lines of a log that were not understood.
+    UnparsedLines,
+}
+
+impl Loss {
+    /// All of them, in the order in which reports show them.
+    pub const ALL: [Self; 8] = [
+        Self::UnfollowedTasks,
+        Self::UncountedCalls,
+        Self::UncountedErrnos,
+        Self::LostEvents,
+        Self::ExitsWithoutEntry,
+        Self::MissedProbes,
+        Self::UnseenEnds,
+        Self::UnparsedLines,
+    ];
+
+    /// The name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::UnfollowedTasks => "unfollowed_tasks",
+            Self::UncountedCalls => "uncounted_calls",
+            Self::UncountedErrnos => "uncounted_errnos",
+            Self::LostEvents => "lost_events",
+            Self::ExitsWithoutEntry => "exits_without_entry",
+            Self::MissedProbes => "missed_probes",
+            Self::UnseenEnds => "unseen_ends",
+            Self::UnparsedLines => "unparsed_lines",
+        }
+    }
+
+    /// What there are so many of, and (in parentheses) what it means for the numbers and what helps: it follows "lower bound: ".
+    pub fn explain(self, count: u64) -> String {
+        let (what, remedy) = match self {
+            Self::UnfollowedTasks => ("tasks not followed", "their calls are missing; raise --max-tasks"),
+            Self::UncountedCalls => ("calls not counted", "the table of rows was full; raise --max-rows"),
+            Self::UncountedErrnos => ("errors counted without their errno", "the table of errnos was full; raise --max-rows"),
+            Self::LostEvents => ("messages from the kernel lost", "names and ends of processes are missing; raise --max-tasks"),
+            Self::ExitsWithoutEntry => ("calls without a visible entry", "denied by seccomp, say; counted without time"),
+            Self::MissedProbes => ("runs of a probe skipped by the kernel", "up to as many calls are missing"),
+            Self::UnseenEnds => ("ends of tasks not seen", "their switches, faults and CPU time are missing"),
+            Self::UnparsedLines => ("lines of the log not understood", "see them with -v"),
+        };
+        format!("{what}: {count} ({remedy})")
+    }
+}
+
+/// One process of the trace.
+#[derive(Debug, Clone, Default)]
+pub struct Process {
+    /// Process id, as the tracer sees it.
+    pub pid: u32,
+    /// Process id of its creator; `None` if unknown.
+    pub ppid: Option<u32>,
+    /// Name of its first thread, the last one seen.
+    pub comm: Option<String>,
+    /// Path of the program that it executed last, as given to `execve`.
+    pub exe: Option<String>,
+    /// Its command line after the last exec.
+    pub command: Option<Vec<String>>,
+    /// Whether it had ended.
+    pub state: State,
+    /// Counters of the whole process, threads that ended included.
+    pub counters: Option<Counters>,
+    /// Its threads, in the order in which they were created.
+    pub threads: Vec<Thread>,
+}
+
+/// Whether a process had ended when the trace did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum State {
+    /// It had ended.
+    #[default]
+    Exited,
+    /// It was alive: counted up to then.
+    Running,
+}
+
+/// One thread of a process.
+#[derive(Debug, Clone, Default)]
+pub struct Thread {
+    /// Thread id, as the tracer sees it.
+    pub tid: u32,
+    /// Its name, the last one seen.
+    pub comm: Option<String>,
+    /// The thread's own counters.
+    pub counters: Option<Counters>,
+    /// Its calls: a row for each call and the files involved.
+    pub rows: Vec<Row>,
+}
+
+/// The kernel's own counters of a task or process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// CPU time in user mode.
+    pub user_ns: u64,
+    /// CPU time in the kernel.
+    pub system_ns: u64,
+    /// Context switches because the task waited.
+    pub voluntary_switches: u64,
+    /// Context switches because its time was up or another was more urgent.
+    pub involuntary_switches: u64,
+    /// Page faults served without I/O.
+    pub minor_faults: u64,
+    /// Page faults that waited for I/O.
+    pub major_faults: u64,
+}
+
+/// What a thread did with one call.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The call.
+    pub call: Call,
+    /// How often it returned.
+    pub calls: u64,
+    /// How often it failed, by errno (positive; the kernel-internal ones from 512 on included).
+    pub errnos: BTreeMap<u32, u64>,
+    /// How often it failed; more than the sum of [`errnos`](Self::errnos) only if errnos were lost.
+    pub errors: u64,
+    /// How often it never returned.
+    pub unfinished: u64,
+    /// Sum of what it returned as moved.
+    pub bytes: Option<u64>,
+    /// Sum of what it asked for.
+    pub requested_bytes: Option<u64>,
+    /// Its times.
+    pub times: Option<Times>,
+}
+
+/// Times from entry to exit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Times {
+    /// Sum.
+    pub total_ns: u64,
+    /// Shortest.
+    pub min_ns: u64,
+    /// Longest.
+    pub max_ns: u64,
+    /// Distribution; it counts the calls that were timed.
+    pub histogram: Histogram,
+}

@@ -1,6 +1,6 @@
 //! The command line: what a person writes, as plain options.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{error::Error as _, ffi::OsString, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use zctrace::{
@@ -119,18 +119,27 @@ impl Cli {
 /// What is wrong with the command line and what to do about it, in one line.
 pub fn one_line(error: &clap::Error) -> String {
     use clap::error::{ContextKind, ErrorKind};
+    let word = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
     let rendered = error.render().to_string();
-    let lines = rendered.lines().map(str::trim);
-    let mut said = lines.clone().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-    for tip in lines.filter_map(|line| line.strip_prefix("tip: ")) {
-        said = format!("{said}; {tip}");
-    }
-    let word = || error.get(ContextKind::InvalidSubcommand).map(ToString::to_string).unwrap_or_default();
+    let said = rendered.lines().next().unwrap_or_default().trim_start_matches("error: ");
     match error.kind() {
-        ErrorKind::InvalidSubcommand => {
-            format!("'{0}' is no subcommand; a command to trace goes after `--`: zctrace -- {0} ...", word())
-        }
         ErrorKind::MissingRequiredArgument => "no command to trace; write it after `--`, as in: zctrace -- cp a b".into(),
+        ErrorKind::UnknownArgument if !word(ContextKind::InvalidArg).starts_with('-') => {
+            let command = word(ContextKind::InvalidArg);
+            format!("'{command}' is no subcommand; a command to trace goes after `--`: zctrace -- {command} ...")
+        }
+        ErrorKind::UnknownArgument => {
+            let near = error.get(ContextKind::SuggestedArg).map(|near| format!("; did you mean '{near}'?"));
+            format!("unknown option '{}'{} (see zctrace --help)", word(ContextKind::InvalidArg), near.unwrap_or_default())
+        }
+        ErrorKind::ValueValidation => {
+            let option = word(ContextKind::InvalidArg);
+            let reason = error.source().map_or_else(|| said.to_owned(), ToString::to_string);
+            format!("{}: {reason}", option.split(' ').next().unwrap_or_default())
+        }
+        ErrorKind::InvalidValue if error.get(ContextKind::ValidValue).is_some() => {
+            format!("{said}: it is one of {}", word(ContextKind::ValidValue))
+        }
         _ => format!("{said} (see zctrace --help)"),
     }
 }

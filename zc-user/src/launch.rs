@@ -30,18 +30,18 @@ const FROM_KERNEL: i32 = 0x80;
 
 /// The command could not be started.
 #[derive(Debug, Error)]
-#[error("cannot run '{program}': {}", reason(.source))]
+#[error("cannot run '{program}': {}", reason(.cause))]
 pub struct LaunchError {
     /// What was to be run.
     pub program: String,
-    /// Why it could not be.
-    pub source: io::Error,
+    /// Why it could not be. No source of this error to `Error::source`: its message is in this one's.
+    pub cause: io::Error,
 }
 
 impl LaunchError {
     /// The exit status for it, as of `env` and `timeout`: 127 if there is no such program, else 126.
     pub fn exit_status(&self) -> u8 {
-        if self.source.kind() == io::ErrorKind::NotFound { 127 } else { 126 }
+        if self.cause.kind() == io::ErrorKind::NotFound { 127 } else { 126 }
     }
 }
 
@@ -109,9 +109,9 @@ pub struct Child {
 impl Child {
     /// Starts the command. It has run its exec when this returns.
     pub fn start(command: &[OsString], identity: Option<Identity>, signals: &Signals) -> Result<Self, LaunchError> {
-        let no_program = || LaunchError { program: String::new(), source: io::ErrorKind::InvalidInput.into() };
+        let no_program = || LaunchError { program: String::new(), cause: io::ErrorKind::InvalidInput.into() };
         let (program, arguments) = command.split_first().ok_or_else(no_program)?;
-        let failed = |source| LaunchError { program: program.to_string_lossy().into_owned(), source };
+        let failed = |cause| LaunchError { program: program.to_string_lossy().into_owned(), cause };
         let mut launched = Command::new(program);
         launched.args(arguments);
         if let Some(identity) = identity {

@@ -43,9 +43,12 @@ impl Output {
         // A link stays a link: what it leads to is replaced.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        fs::metadata(folder)?;
         // The umask decides about the rest, as for any new file.
         let permissions = fs::metadata(&path).map_or_else(|_| fs::Permissions::from_mode(0o666), |found| found.permissions());
-        let file = tempfile::Builder::new().prefix(".zctrace-").permissions(permissions).tempfile_in(folder)?;
+        let file = tempfile::Builder::new().prefix(".zctrace-").permissions(permissions).tempfile_in(folder);
+        // tempfile's own message names a file that the user knows nothing of.
+        let file = file.map_err(|error| io::Error::from(error.kind()))?;
         Ok(Self::File(file, path))
     }
 

@@ -63,10 +63,10 @@ pub enum RunError {
     #[error(transparent)]
     Ebpf(#[from] ebpf::EbpfUnavailable),
     /// The kernel's maps could not be read.
-    #[error("cannot read what the kernel counted: {0}")]
+    #[error("cannot read what the kernel counted")]
     Drain(#[from] aya::maps::MapError),
     /// The operating system refused something else.
-    #[error("cannot trace: {0}")]
+    #[error("cannot trace")]
     Io(#[from] io::Error),
 }
 

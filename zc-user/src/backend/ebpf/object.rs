@@ -36,20 +36,20 @@ pub enum EbpfUnavailable {
     #[error("this zctrace was built without eBPF: run `cargo xtask setup`, then build it again")]
     NotBuilt,
     /// The kernel shows no BTF.
-    #[error("cannot read the kernel's type information {}: {source}; it needs a kernel built with CONFIG_DEBUG_INFO_BTF", path.display())]
+    #[error("cannot read the kernel's type information {}: {cause}; it needs a kernel built with CONFIG_DEBUG_INFO_BTF", path.display())]
     NoBtf {
         /// The file.
         path: PathBuf,
         /// Why not.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The kernel's BTF makes no sense.
-    #[error("cannot use the kernel's type information {}: {source}", path.display())]
+    #[error("cannot use the kernel's type information {}: {cause}", path.display())]
     BadBtf {
         /// The file.
         path: PathBuf,
         /// Why not.
-        source: BtfError,
+        cause: BtfError,
     },
     /// The kernel lacks a field.
     #[error("{0}: use another kernel, or --backend strace")]
@@ -178,8 +178,8 @@ struct Kernel {
 }
 
 fn read_kernel(path: &Path) -> Result<Kernel, EbpfUnavailable> {
-    let bad = |source| EbpfUnavailable::BadBtf { path: path.to_owned(), source };
-    let data = fs::read(path).map_err(|source| EbpfUnavailable::NoBtf { path: path.to_owned(), source })?;
+    let bad = |cause| EbpfUnavailable::BadBtf { path: path.to_owned(), cause };
+    let data = fs::read(path).map_err(|cause| EbpfUnavailable::NoBtf { path: path.to_owned(), cause })?;
     let (fields, notes) = fields::find(&btf::Btf::parse(&data).map_err(bad)?)?;
     let types = Btf::parse(&data, Endianness::default()).map_err(|_| bad(BtfError::Damaged))?;
     Ok(Kernel { types, fields, notes })

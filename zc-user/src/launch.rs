@@ -1,12 +1,16 @@
 //! Launching the command as a shell would: terminal, working directory, environment and process group stay its own.
 
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     io,
     os::{
         fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
-        unix::process::{CommandExt as _, ExitStatusExt as _},
+        unix::{
+            ffi::OsStrExt as _,
+            process::{CommandExt as _, ExitStatusExt as _},
+        },
     },
+    path::{Path, PathBuf},
     process::{Command, ExitStatus},
 };
 
@@ -15,8 +19,9 @@ use nix::{
     sys::{
         signal::{SigSet, SigmaskHow, Signal, kill, pthread_sigmask},
         signalfd::{SfdFlags, SignalFd},
+        stat::stat,
     },
-    unistd::Pid,
+    unistd::{AccessFlags, Pid, access},
 };
 use thiserror::Error;
 use tokio::io::unix::AsyncFd;
@@ -39,6 +44,11 @@ pub struct LaunchError {
 }
 
 impl LaunchError {
+    /// The error of this program.
+    pub fn new(program: impl AsRef<OsStr>, cause: io::Error) -> Self {
+        Self { program: program.as_ref().to_string_lossy().into_owned(), cause }
+    }
+
     /// The exit status for it, as of `env` and `timeout`: 127 if there is no such program, else 126.
     pub fn exit_status(&self) -> u8 {
         if self.cause.kind() == io::ErrorKind::NotFound { 127 } else { 126 }
@@ -107,13 +117,18 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts the command. It has run its exec when this returns.
-    pub fn start(command: &[OsString], identity: Option<Identity>, signals: &Signals) -> Result<Self, LaunchError> {
-        let no_program = || LaunchError { program: String::new(), cause: io::ErrorKind::InvalidInput.into() };
-        let (program, arguments) = command.split_first().ok_or_else(no_program)?;
-        let failed = |cause| LaunchError { program: program.to_string_lossy().into_owned(), cause };
+    /// Starts a program, found with [`find_program`], with a command line whose first word is the name it was called by.
+    /// It has run its exec when this returns.
+    pub fn start(
+        program: &Path,
+        command: &[OsString],
+        identity: Option<Identity>,
+        signals: &Signals,
+    ) -> Result<Self, LaunchError> {
+        let (name, arguments) = split(command)?;
+        let failed = |cause| LaunchError::new(name, cause);
         let mut launched = Command::new(program);
-        launched.args(arguments);
+        launched.arg0(name).args(arguments);
         if let Some(identity) = identity {
             launched.gid(identity.gid).uid(identity.uid);
         }
@@ -122,16 +137,19 @@ impl Child {
         unsafe {
             launched.pre_exec(move || pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&mask), None).map_err(io::Error::from));
         }
-        let child = launched.spawn().map_err(|error| failed(explain(program, error)))?;
+        let child = launched.spawn().map_err(failed)?;
         let id = i32::try_from(child.id()).map_err(|error| failed(io::Error::other(error)))?;
-        let pid = Pid::from_raw(id);
-        // SAFETY: no pointers are passed; the child is not waited for before, so the id is its.
-        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, id, 0) };
-        let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or_else(|| failed(io::Error::last_os_error()))?;
+        Self::adopt(Pid::from_raw(id)).map_err(failed)
+    }
+
+    /// Takes a child that is there already.
+    pub fn adopt(pid: Pid) -> io::Result<Self> {
+        // SAFETY: no pointers are passed; a child that was not waited for keeps its id.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.as_raw(), 0) };
+        let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or_else(io::Error::last_os_error)?;
         // SAFETY: the kernel just gave us this descriptor.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        let pidfd = readable(fd).map_err(failed)?;
-        Ok(Self { pid, pidfd })
+        Ok(Self { pid, pidfd: readable(fd)? })
     }
 
     /// Waits for its end.
@@ -159,12 +177,31 @@ impl Child {
     }
 }
 
-/// A directory cannot be run, but exec says "Permission denied".
-fn explain(program: &OsString, error: io::Error) -> io::Error {
-    let is_path = program.to_string_lossy().contains('/');
-    if error.kind() == io::ErrorKind::PermissionDenied && is_path && std::path::Path::new(program).is_dir() {
-        io::Error::from_raw_os_error(libc::EISDIR)
-    } else {
-        error
+/// The name of a command's program, and its arguments.
+fn split(command: &[OsString]) -> Result<(&OsString, &[OsString]), LaunchError> {
+    command.split_first().ok_or_else(|| LaunchError::new("", io::ErrorKind::InvalidInput.into()))
+}
+
+/// Where a command's program is, as exec finds it.
+pub fn find_program(command: &[OsString]) -> Result<PathBuf, LaunchError> {
+    let (name, _) = split(command)?;
+    let failed = |errno: Errno| LaunchError::new(name, errno.into());
+    if name.as_bytes().contains(&b'/') {
+        return check_program(Path::new(name)).map(|()| name.into()).map_err(failed);
     }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let mut reason = Errno::ENOENT;
+    for candidate in std::env::split_paths(&folders).map(|folder| folder.join(name)) {
+        match check_program(&candidate) {
+            Ok(()) => return Ok(candidate),
+            Err(Errno::ENOENT | Errno::ENOTDIR) => {}
+            // As exec does: it looks further, but if nothing is found, this is why.
+            Err(other) => reason = other,
+        }
+    }
+    Err(failed(reason))
+}
+
+fn check_program(path: &Path) -> Result<(), Errno> {
+    if stat(path)?.st_mode & libc::S_IFMT == libc::S_IFDIR { Err(Errno::EISDIR) } else { access(path, AccessFlags::X_OK) }
 }

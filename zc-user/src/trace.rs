@@ -60,11 +60,13 @@ pub enum Loss {
     UnseenEnds,
     /// Lines of a log that were not understood.
     UnparsedLines,
+    /// The tracer ended before the command did; what came after is missing.
+    TracerEnded,
 }
 
 impl Loss {
     /// All of them, in the order in which reports show them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::UnfollowedTasks,
         Self::UncountedCalls,
         Self::UncountedErrnos,
@@ -73,6 +75,7 @@ impl Loss {
         Self::MissedProbes,
         Self::UnseenEnds,
         Self::UnparsedLines,
+        Self::TracerEnded,
     ];
 
     /// The name in reports.
@@ -86,6 +89,7 @@ impl Loss {
             Self::MissedProbes => "missed_probes",
             Self::UnseenEnds => "unseen_ends",
             Self::UnparsedLines => "unparsed_lines",
+            Self::TracerEnded => "tracer_ended",
         }
     }
 
@@ -100,6 +104,7 @@ impl Loss {
             Self::MissedProbes => ("runs of a probe skipped by the kernel", "up to as many calls are missing"),
             Self::UnseenEnds => ("ends of tasks not seen", "their switches, faults and CPU time are missing"),
             Self::UnparsedLines => ("lines of the log not understood", "see them with -v"),
+            Self::TracerEnded => ("tracer ended before the command", "all that came after is missing; was strace killed?"),
         };
         format!("{what}: {count} ({remedy})")
     }

@@ -2,7 +2,7 @@
 
 pub mod ebpf;
 
-use std::{ffi::OsString, io};
+use std::{collections::BTreeMap, ffi::OsString, io, time::SystemTime};
 
 use thiserror::Error;
 
@@ -84,4 +84,21 @@ pub trait Backend {
 
     /// Runs the command to its end, and gives back what it did.
     fn run(&self, options: &RunOptions) -> Result<Trace, RunError>;
+}
+
+/// The trace of a run that has just begun: who runs what, where.
+fn new_trace(backend: &'static str, options: &RunOptions, started_at: SystemTime) -> io::Result<Trace> {
+    let system = nix::sys::utsname::uname()?;
+    Ok(Trace {
+        backend,
+        kernel: Some(system.release().to_string_lossy().into_owned()),
+        arch: Some(system.machine().to_string_lossy().into_owned()),
+        command: options.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        started_at: Some(started_at),
+        wall_ns: None,
+        exit: None,
+        losses: BTreeMap::new(),
+        notes: Vec::new(),
+        processes: Vec::new(),
+    })
 }

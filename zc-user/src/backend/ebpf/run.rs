@@ -1,7 +1,7 @@
 //! A run: load, arm, launch, wait, drain.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     time::{Duration, SystemTime},
 };
 
@@ -20,8 +20,8 @@ use super::{
     object::{Loaded, Settings},
 };
 use crate::{
-    backend::{RunError, RunOptions, Until},
-    launch::{Child, Received, Signals},
+    backend::{RunError, RunOptions, Until, new_trace},
+    launch::{Child, Received, Signals, find_program},
     readable::readable,
     trace::{Exit, Loss, Trace},
 };
@@ -36,6 +36,7 @@ const LIVING_CHECK: Duration = Duration::from_millis(200);
 /// Runs the command and gives back what it did.
 pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, RunError> {
     let signals = Signals::hold()?;
+    let program = find_program(&options.command)?;
     let (mut loaded, events) = Loaded::new(&Settings {
         selection: &options.selection,
         max_rows: options.limits.max_rows,
@@ -45,8 +46,8 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
     let mut log = Log::open(options.verbose, &mut loaded);
     let mut watch = Watch { census: Census::default(), events: readable(events)?, unreadable: 0 };
     loaded.arm()?;
-    let started_at = SystemTime::now();
-    let child = Child::start(&options.command, options.identity, &signals)?;
+    let mut trace = new_trace(backend, options, SystemTime::now())?;
+    let child = Child::start(&program, &options.command, options.identity, &signals)?;
     let exit = watch.until_root_ends(&child, &signals, &mut log).await?;
     if options.until == Until::AllEnd {
         watch.until_all_end(&loaded, &signals, &mut log).await?;
@@ -56,25 +57,16 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
     let (living, alive) = watch.settle(&loaded).await?;
     log.flush();
     let rows = loaded.maps.rows(&living)?;
-    let mut losses: BTreeMap<Loss, u64> = loaded.maps.losses()?.into_iter().collect();
-    *losses.entry(Loss::LostEvents).or_default() += watch.unreadable;
-    losses.insert(Loss::MissedProbes, missed);
-    let wall_ns = watch.census.wall_ns();
+    trace.losses = loaded.maps.losses()?.into_iter().collect();
+    *trace.losses.entry(Loss::LostEvents).or_default() += watch.unreadable;
+    trace.losses.insert(Loss::MissedProbes, missed);
+    trace.wall_ns = watch.census.wall_ns();
     let (processes, unseen_ends) = watch.census.into_processes(rows, &alive, loaded.counters_known);
-    losses.insert(Loss::UnseenEnds, unseen_ends);
-    let system = nix::sys::utsname::uname().map_err(std::io::Error::from)?;
-    Ok(Trace {
-        backend,
-        kernel: Some(system.release().to_string_lossy().into_owned()),
-        arch: Some(system.machine().to_string_lossy().into_owned()),
-        command: options.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        started_at: Some(started_at),
-        wall_ns,
-        exit: Some(exit),
-        losses,
-        notes: std::mem::take(&mut loaded.notes),
-        processes,
-    })
+    trace.losses.insert(Loss::UnseenEnds, unseen_ends);
+    trace.exit = Some(exit);
+    trace.notes = std::mem::take(&mut loaded.notes);
+    trace.processes = processes;
+    Ok(trace)
 }
 
 /// Watching the tasks by their events.

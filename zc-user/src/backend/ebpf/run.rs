@@ -23,7 +23,7 @@ use crate::{
     backend::{RunError, RunOptions, Until, new_trace},
     launch::{Child, Received, Signals, find_program},
     readable::readable,
-    trace::{Exit, Loss, Trace},
+    trace::{Exit, Loss, Process, Trace},
 };
 
 /// How long the last breath of a task may take after its process was reaped. It takes microseconds; a machine under load, more.
@@ -65,8 +65,19 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
     trace.losses.insert(Loss::UnseenEnds, unseen_ends);
     trace.exit = Some(exit);
     trace.notes = std::mem::take(&mut loaded.notes);
+    if uses_io_uring(&processes) {
+        trace.notes.push(IO_WORKERS.to_owned());
+    }
     trace.processes = processes;
     Ok(trace)
+}
+
+/// The kernel makes its workers without the tracepoint that new tasks are followed by.
+const IO_WORKERS: &str = "the kernel's worker threads for io_uring are not in the CPU time, switches and faults of their process";
+
+fn uses_io_uring(processes: &[Process]) -> bool {
+    let mut rows = processes.iter().flat_map(|process| &process.threads).flat_map(|thread| &thread.rows);
+    rows.any(|row| row.call.name == "io_uring_enter")
 }
 
 /// Watching the tasks by their events.

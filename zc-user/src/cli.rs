@@ -4,7 +4,7 @@ use std::{error::Error as _, ffi::OsString, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use zctrace::{
-    backend::Limits,
+    backend::{Choice, Limits},
     render::Format,
     report::{Detail, SortKey},
     syscall::Selection,
@@ -39,6 +39,63 @@ pub enum Action {
     /// Run a command, and report what it did (the default).
     #[command(override_usage = "zctrace run [OPTIONS] -- CMD...", after_help = EXAMPLES)]
     Run(RunArgs),
+    /// Show a saved JSON report, or strace logs, again.
+    #[command(after_help = REPORT_EXAMPLES)]
+    Report(ReportArgs),
+}
+
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  zctrace report --sort bytes r.json     a report saved with --format json -o r.json
+  zctrace report trace.log               a log of `strace -f -T -o trace.log CMD`
+  zctrace report trace.log.*             the files of `strace -ff -T -o trace.log CMD`";
+
+/// Options of `report`.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// A JSON report, or one log of strace, or all files of one `strace -ff`.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+
+    /// Calls to count, if the files are logs.
+    #[arg(short = 'e', long, value_name = "SET", default_value = "all")]
+    pub syscalls: Selection,
+
+    /// How it is shown.
+    #[command(flatten)]
+    pub look: LookArgs,
+
+    /// Show the lines of a log that are not understood.
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+/// How a report is shown.
+#[derive(Debug, Args)]
+pub struct LookArgs {
+    /// Form of the report.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+
+    /// Write the report to this file (`-`: stdout).
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Order of the rows.
+    #[arg(long, value_enum, default_value_t)]
+    pub sort: SortKey,
+
+    /// Whom to show the calls of.
+    #[arg(long, value_enum, default_value_t)]
+    pub by: Detail,
+
+    /// Show every process, also where there are many.
+    #[arg(long)]
+    pub all_processes: bool,
+
+    /// When to use colour.
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    pub color: ColorWhen,
 }
 
 /// Options of `run`.
@@ -60,29 +117,17 @@ pub struct RunArgs {
     #[arg(long, value_name = "USER")]
     pub user: Option<String>,
 
-    /// Form of the report.
+    /// What traces the command.
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub backend: Choice,
 
-    /// Write the report to this file (`-`: stdout) instead of stderr.
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
+    /// Run the command under both backends, one after the other, and compare what they count; exit status 1 if they differ.
+    #[arg(long, conflicts_with = "backend")]
+    pub verify: bool,
 
-    /// Order of the rows.
-    #[arg(long, value_enum, default_value_t)]
-    pub sort: SortKey,
-
-    /// Whom to show the calls of.
-    #[arg(long, value_enum, default_value_t)]
-    pub by: Detail,
-
-    /// Show every process, also where there are many.
-    #[arg(long)]
-    pub all_processes: bool,
-
-    /// When to use colour.
-    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
-    pub color: ColorWhen,
+    /// How it is shown.
+    #[command(flatten)]
+    pub look: LookArgs,
 
     /// Most rows (threads times calls) to keep.
     #[arg(long, value_name = "N", default_value_t = Limits::default().max_rows, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
@@ -92,7 +137,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", default_value_t = Limits::default().max_tasks, value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
     pub max_tasks: u32,
 
-    /// Show what the eBPF programs do: tasks followed, maps full.
+    /// Show what the backend does: tasks followed, maps full; lines not understood.
     #[arg(short, long)]
     pub verbose: bool,
 }

@@ -101,6 +101,14 @@ impl Signals {
     }
 }
 
+impl Drop for Signals {
+    /// Lets the signals through again, for whoever comes next.
+    fn drop(&mut self) {
+        // Restoring a mask that was in force cannot fail.
+        let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.before), None);
+    }
+}
+
 /// A signal to zctrace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {

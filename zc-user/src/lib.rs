@@ -8,6 +8,7 @@
 //! without any I/O, [`render`] shows that. [`syscall`] is the one table of calls that all of them read.
 
 pub mod backend;
+mod errno;
 pub mod histogram;
 pub mod launch;
 mod readable;
@@ -15,3 +16,4 @@ pub mod render;
 pub mod report;
 pub mod syscall;
 pub mod trace;
+pub mod verify;

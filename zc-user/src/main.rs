@@ -3,17 +3,20 @@
 mod cli;
 mod identity;
 mod output;
+mod saved;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use cli::{Action, Cli, RunArgs};
+use cli::{Action, Cli, LookArgs, ReportArgs, RunArgs};
 use output::Output;
+use saved::Saved;
 use zctrace::{
-    backend::{Backend as _, Limits, RunError, RunOptions, Until, ebpf::Ebpf},
+    backend::{Choice, Limits, RunError, RunOptions, Until},
     render,
     report::{self, Report},
     trace::{Exit, Trace},
+    verify::Comparison,
 };
 
 /// Exit status for a failure of zctrace itself, as of `env` and `timeout`.
@@ -23,6 +26,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::try_parse() {
         Ok(cli) => match cli.into_action() {
             Action::Run(args) => run(&args),
+            Action::Report(args) => report(&args),
         },
         Err(error) if !error.use_stderr() => {
             // Help or version; that nobody reads it to its end is no error.
@@ -41,20 +45,63 @@ fn main() -> ExitCode {
 /// `zctrace [run]`: launch, trace, report; the command's own exit status.
 fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let options = run_options(args)?;
-    let output = Output::open(args.output.as_deref())?;
-    if args.verbose {
-        log::set_logger(&KernelLog).map_err(|error| anyhow::anyhow!("cannot log: {error}"))?;
+    let output = Output::open(args.look.output.as_deref(), Output::Stderr)?;
+    log_if(args.verbose)?;
+    if args.verify {
+        return verify(&options, &args.look, output);
+    }
+    let trace = args.backend.run(&options)?;
+    show(&report_of(&trace, &args.look), &args.look, output)?;
+    Ok(exit_code(&trace))
+}
+
+/// `zctrace run --verify`: both backends side by side; 1 if they differ.
+fn verify(options: &RunOptions, look: &LookArgs, output: Output) -> anyhow::Result<ExitCode> {
+    let [ebpf, strace] = [Choice::Ebpf, Choice::Strace].map(|backend| backend.run(options).map(|trace| report_of(&trace, look)));
+    let comparison = Comparison::new(&ebpf?, &strace?);
+    let text = render::comparison(&comparison, look.format, &options_of(look, &output));
+    output.write(&text)?;
+    Ok(if comparison.is_equal() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// `zctrace report`: what was saved, shown again.
+fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
+    let output = Output::open(args.look.output.as_deref(), Output::Stdout)?;
+    log_if(args.verbose)?;
+    let report = match saved::open(&args.files, &args.syscalls)? {
+        Saved::Report(mut report) => {
+            report.sort(args.look.sort);
+            *report
+        }
+        Saved::Trace(trace) => report_of(&trace, &args.look),
+    };
+    show(&report, &args.look, output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn report_of(trace: &Trace, look: &LookArgs) -> Report {
+    Report::from_trace(trace, &report::Options { detail: look.by, sort: look.sort })
+}
+
+fn show(report: &Report, look: &LookArgs, output: Output) -> anyhow::Result<()> {
+    let text = render::render(report, look.format, &options_of(look, &output));
+    output.write(&text)
+}
+
+fn options_of(look: &LookArgs, output: &Output) -> render::Options {
+    render::Options {
+        width: output.width(),
+        colour: output::wants_colour(look.color, output.is_terminal()),
+        all_processes: look.all_processes,
+    }
+}
+
+fn log_if(verbose: bool) -> anyhow::Result<()> {
+    if verbose {
+        log::set_logger(&Log).map_err(|error| anyhow::anyhow!("cannot log: {error}"))?;
         log::set_max_level(log::LevelFilter::Debug);
     }
-    let trace = Ebpf.run(&options)?;
-    let report = Report::from_trace(&trace, &report::Options { detail: args.by, sort: args.sort });
-    let look = render::Options {
-        width: output.width(),
-        colour: output::wants_colour(args.color, output.is_terminal()),
-        all_processes: args.all_processes,
-    };
-    output.write(&render::render(&report, args.format, &look))?;
-    Ok(exit_code(&trace))
+    Ok(())
 }
 
 fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
@@ -78,10 +125,10 @@ fn exit_code(trace: &Trace) -> ExitCode {
     ExitCode::from(u8::try_from(status).unwrap_or(FAILED))
 }
 
-/// What the eBPF programs say of themselves, with `-v`.
-struct KernelLog;
+/// What the backends say of themselves, with `-v`.
+struct Log;
 
-impl log::Log for KernelLog {
+impl log::Log for Log {
     fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
         // The libraries' own messages are not for the user.
         metadata.target().starts_with("zctrace")
@@ -89,7 +136,8 @@ impl log::Log for KernelLog {
 
     fn log(&self, record: &log::Record<'_>) {
         if self.enabled(record.metadata()) {
-            eprintln!("zctrace: kernel: {}", record.args());
+            let backend = record.target().strip_prefix("zctrace::").unwrap_or("kernel");
+            eprintln!("zctrace: {backend}: {}", record.args());
         }
     }
 

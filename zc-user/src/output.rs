@@ -26,9 +26,9 @@ pub enum Output {
 
 impl Output {
     /// Opens what `-o` names, before the command runs: a report must not be lost for a wrong path.
-    pub fn open(path: Option<&Path>) -> anyhow::Result<Self> {
+    pub fn open(path: Option<&Path>, otherwise: Self) -> anyhow::Result<Self> {
         match path {
-            None => Ok(Self::Stderr),
+            None => Ok(otherwise),
             Some(path) if path == Path::new("-") => Ok(Self::Stdout),
             Some(path) => Self::open_file(path).with_context(|| format!("cannot write the report to '{}'", path.display())),
         }

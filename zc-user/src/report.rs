@@ -1,7 +1,6 @@
 //! [`Report`]: the versioned model that JSON shows and every renderer reads.
 //! Derived from a [`Trace`](crate::trace::Trace) without any I/O.
 
-mod errno;
 mod fold;
 #[cfg(test)]
 pub(crate) mod sample;

@@ -1,10 +1,14 @@
 //! Backends: each runs a command in scope and gives back a [`Trace`].
 
+mod choice;
 pub mod ebpf;
+pub mod strace;
 
 use std::{collections::BTreeMap, ffi::OsString, io, time::SystemTime};
 
 use thiserror::Error;
+
+pub use choice::Choice;
 
 use crate::{
     launch::{Identity, LaunchError},
@@ -62,6 +66,17 @@ pub enum RunError {
     /// The eBPF backend cannot run here.
     #[error(transparent)]
     Ebpf(#[from] ebpf::EbpfUnavailable),
+    /// The strace backend cannot run here.
+    #[error(transparent)]
+    Strace(#[from] strace::StraceError),
+    /// No backend can run here.
+    #[error("{ebpf}; nor can strace take its place: {strace}")]
+    NoBackend {
+        /// Why eBPF cannot.
+        ebpf: String,
+        /// Why strace cannot.
+        strace: strace::StraceError,
+    },
     /// The kernel's maps could not be read.
     #[error("cannot read what the kernel counted")]
     Drain(#[from] aya::maps::MapError),
@@ -71,6 +86,11 @@ pub enum RunError {
 }
 
 impl RunError {
+    /// The error of the second backend, if that cannot run either, together with that of the first.
+    fn after(self, ebpf: String) -> Self {
+        if let Self::Strace(strace) = self { Self::NoBackend { ebpf, strace } } else { self }
+    }
+
     /// The exit status of a command that could not be started; `None` if that was not the trouble.
     pub fn exit_status(&self) -> Option<u8> {
         if let Self::Launch(error) = self { Some(error.exit_status()) } else { None }

@@ -1,9 +1,9 @@
 //! The columns of the tables: what is in them, which of them a width has room for.
 
-use comfy_table::{CellAlignment, ColumnConstraint, ContentLineStyle, LineStyle, Table, TableStyle, Width};
+use comfy_table::{ColumnConstraint, Width};
 
 use super::{
-    text,
+    ruled, text,
     units::{self, Decimals, UNKNOWN},
 };
 use crate::{report::Syscall, syscall::Abi};
@@ -137,29 +137,19 @@ impl Layout {
 
     /// The table: titles, a rule, the lines. Without lines nothing.
     pub(super) fn table(&self, lines: &[&Syscall]) -> Vec<String> {
-        const RULED: TableStyle = TableStyle::new()
-            .header_lines(ContentLineStyle::none().junction(' '))
-            .header_separator(LineStyle::none().fill('-').junction(' '))
-            .content_lines(ContentLineStyle::none().junction(' '));
         if lines.is_empty() {
             return Vec::new();
         }
-        let mut table = Table::new();
-        table.load_style(RULED).force_no_tty();
+        let mut table = ruled::table();
         table.set_header(self.shown.iter().map(|shown| shown.column.title()));
         for line in lines {
             table.add_row(self.shown.iter().map(|shown| shown.cell(line)));
         }
+        ruled::align(&mut table);
         for (index, (column, shown)) in table.column_iter_mut().zip(&self.shown).enumerate() {
-            // The style draws one space between two columns, the padding the other.
-            let padding = u16::from(index > 0);
-            column.set_padding((padding, 0));
-            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(saturate(shown.width) + padding)));
-            if shown.column != Column::Syscall {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
+            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(saturate(shown.width) + ruled::padding(index))));
         }
-        table.lines().map(|line| line.trim_end().to_owned()).collect()
+        ruled::lines(&table)
     }
 }
 

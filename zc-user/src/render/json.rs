@@ -1,10 +1,10 @@
-//! The report as JSON: the model as it is.
+//! A model as JSON, as it is.
 
-use crate::report::Report;
+use serde::Serialize;
 
 /// Indented, with a newline at its end.
-pub(super) fn render(report: &Report) -> String {
-    let mut json = serde_json::to_string_pretty(report).expect("every key of a report is a string");
+pub(super) fn render(model: &impl Serialize) -> String {
+    let mut json = serde_json::to_string_pretty(model).expect("every key of a model is a string");
     json.push('\n');
     json
 }

@@ -1,9 +1,11 @@
 //! Renderers: a [`Report`] as text, one file for each format. Pure: width and colour are options, nothing is printed here.
 
 mod columns;
+mod comparison;
 mod header;
 mod json;
 mod page;
+mod ruled;
 mod section;
 mod table;
 mod text;
@@ -11,7 +13,7 @@ mod units;
 
 use clap::ValueEnum;
 
-use crate::report::Report;
+use crate::{report::Report, verify::Comparison};
 
 /// A format of reports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -39,6 +41,14 @@ pub fn render(report: &Report, format: Format, options: &Options) -> String {
     match format {
         Format::Table => table::render(report, options),
         Format::Json => json::render(report),
+    }
+}
+
+/// The comparison of two backends in this format, with a newline at its end.
+pub fn comparison(comparison: &Comparison, format: Format, options: &Options) -> String {
+    match format {
+        Format::Table => comparison::render(comparison, options),
+        Format::Json => json::render(comparison),
     }
 }
 

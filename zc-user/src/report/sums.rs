@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    report::{Syscall, errno},
+    errno,
+    report::Syscall,
     syscall::Call,
     trace::{Row, Times},
 };

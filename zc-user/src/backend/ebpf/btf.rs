@@ -198,3 +198,7 @@ fn read_u32(data: &[u8], at: usize) -> Option<u32> {
     let bytes = data.get(at..at.checked_add(4)?)?;
     Some(u32::from_ne_bytes(bytes.try_into().ok()?))
 }
+
+#[cfg(test)]
+#[path = "btf_tests.rs"]
+mod tests;

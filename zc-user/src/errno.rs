@@ -29,7 +29,7 @@ const INTERNAL: [(u32, &str); 19] = [
 
 /// The name of a positive errno. Of two names for one number it is the kernel's first: `EAGAIN`, not `EWOULDBLOCK`.
 /// One without a name becomes `errno_N`.
-pub(super) fn name(errno: u32) -> String {
+pub(crate) fn name(errno: u32) -> String {
     let internal = INTERNAL.iter().find(|(number, _)| *number == errno).map(|(_, name)| (*name).to_owned());
     let public = || {
         let known = i32::try_from(errno).map_or(Errno::UnknownErrno, Errno::from_raw);

@@ -1,0 +1,35 @@
+//! Which backend runs a command.
+
+use super::{Backend as _, RunError, RunOptions, ebpf::Ebpf, strace::Strace};
+use crate::trace::Trace;
+
+/// What the user says of the backend.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Choice {
+    /// eBPF where it can run, else strace.
+    #[default]
+    Auto,
+    /// Programs in the kernel: exact, fast, with switches, faults and CPU time; needs privileges.
+    Ebpf,
+    /// The program strace: slower, without the process's own counters; needs no privileges.
+    Strace,
+}
+
+impl Choice {
+    /// Runs the command under the backend of choice. If that is strace only for want of another, the trace has a note that says why.
+    pub fn run(self, options: &RunOptions) -> Result<Trace, RunError> {
+        match self {
+            Self::Ebpf => Ebpf.run(options),
+            Self::Strace => Strace.run(options),
+            Self::Auto => match Ebpf.run(options) {
+                // It says so before it launches anything.
+                Err(RunError::Ebpf(why)) => {
+                    let mut trace = Strace.run(options).map_err(|error| error.after(why.to_string()))?;
+                    trace.notes.insert(0, format!("backend strace, since eBPF cannot run here: {why}"));
+                    Ok(trace)
+                }
+                result => result,
+            },
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! The lean reader against the crate `btf` on the running kernel, and against damage of every kind.
+
+use std::fs;
+
+use super::{Btf, BtfError, KIND_STRUCT, KIND_TYPEDEF, KIND_UNION, TYPE_HEADER};
+
+const KERNEL: &str = "/sys/kernel/btf/vmlinux";
+const KIND_INT: u32 = 1;
+const KIND_POINTER: u32 = 2;
+const KIND_CONST: u32 = 10;
+
+mod oracle {
+    //! What the crate `btf` says.
+
+    use btf::{Btf, Struct, Type};
+
+    /// The struct of this name.
+    pub fn structure<'a>(kernel: &'a Btf, name: &str) -> &'a Struct {
+        let structures = kernel.get_types().iter().filter(|found| found.name.as_deref() == Some(name) && found.num_refs == 0);
+        let mut structures = structures.filter_map(|found| match &found.base_type {
+            Type::Struct(structure) if !structure.members.is_empty() => Some(structure),
+            _ => None,
+        });
+        structures.next().unwrap_or_else(|| panic!("this kernel has no struct {name}"))
+    }
+
+    /// All named members with their offsets in bytes, those of anonymous structs and unions within included.
+    pub fn members(kernel: &Btf, structure: &Struct) -> Vec<(String, u32)> {
+        let mut all = Vec::new();
+        for member in &structure.members {
+            match (&member.name, inner(kernel, member.type_id)) {
+                (Some(name), _) if !name.is_empty() => all.push((name.clone(), member.offset / 8)),
+                (_, Some(inner)) => {
+                    let within = members(kernel, inner).into_iter();
+                    all.extend(within.map(|(name, offset)| (name, offset + member.offset / 8)));
+                }
+                // Padding.
+                _ => {}
+            }
+        }
+        all
+    }
+
+    fn inner(kernel: &Btf, type_id: u32) -> Option<&Struct> {
+        match &kernel.get_type_by_id(type_id).ok()?.base_type {
+            Type::Struct(structure) | Type::Union(structure) => Some(structure),
+            _ => None,
+        }
+    }
+}
+
+#[test]
+fn every_member_stands_where_the_crate_btf_says() {
+    let data = fs::read(KERNEL).expect("needs a kernel with BTF");
+    let lean = Btf::parse(&data).expect("the kernel's own BTF is sound");
+    let kernel = btf::Btf::from_file(KERNEL).expect("the kernel's own BTF is sound");
+    let check = |root: &str, path: &[&str], structure: &str| {
+        let members = oracle::members(&kernel, oracle::structure(&kernel, structure));
+        assert!(members.len() > 1, "{structure} has members");
+        for (member, offset) in members {
+            let path: Vec<&str> = path.iter().copied().chain([member.as_str()]).collect();
+            let before = if path.len() > 1 { lean.offset_of(root, &path[..path.len() - 1]).expect("it leads there") } else { 0 };
+            assert_eq!(lean.offset_of(root, &path), Some(before + offset), "{root}.{}", path.join("."));
+        }
+    };
+    // All structs that zctrace reads.
+    for structure in ["task_struct", "pid", "upid", "mm_struct", "linux_binprm"] {
+        check(structure, &[], structure);
+    }
+    check("task_struct", &["thread_info"], "thread_info");
+    check("task_struct", &["se"], "sched_entity");
+}
+
+#[test]
+fn sizes_and_tracepoints_are_those_of_the_kernel() {
+    let data = fs::read(KERNEL).expect("needs a kernel with BTF");
+    let lean = Btf::parse(&data).expect("the kernel's own BTF is sound");
+    // `struct upid { int nr; struct pid_namespace *ns; }`, padded.
+    assert_eq!(lean.size_of("upid"), Some(16));
+    assert_eq!(lean.size_of("no_such_struct"), None);
+    for (_, tracepoint) in zc_ebpf::programs::ALL {
+        assert!(lean.has_tracepoint(tracepoint), "{tracepoint}");
+    }
+    assert!(!lean.has_tracepoint("no_such_tracepoint") && !lean.has_tracepoint(""));
+}
+
+/// Type information that is written by hand.
+struct Blob {
+    types: Vec<u8>,
+    strings: Vec<u8>,
+    count: u32,
+}
+
+impl Blob {
+    fn new() -> Self {
+        Self { types: Vec::new(), strings: vec![0], count: 0 }
+    }
+
+    fn name(&mut self, name: &str) -> u32 {
+        if name.is_empty() {
+            return 0;
+        }
+        let at = self.strings.len();
+        self.strings.extend(name.bytes().chain([0]));
+        u32::try_from(at).expect("small")
+    }
+
+    /// Adds a type and returns its id. `payload` is its size or the type it refers to; `more` is what its kind adds.
+    fn add(&mut self, kind: u32, name: &str, payload: u32, more: &[u32]) -> u32 {
+        let name = self.name(name);
+        for word in [name, kind << 24, payload].iter().chain(more) {
+            self.types.extend(word.to_ne_bytes());
+        }
+        self.count += 1;
+        self.count
+    }
+
+    /// Adds a struct or union with members of this name, type and offset in bits (bitfields have their width above).
+    fn add_members(&mut self, kind: u32, name: &str, size: u32, members: &[(&str, u32, u32)]) -> u32 {
+        let words: Vec<u32> = members.iter().flat_map(|(name, id, offset)| [self.name(name), *id, *offset]).collect();
+        let has_bitfields = members.iter().any(|(.., offset)| offset >> 24 != 0);
+        let start = self.types.len();
+        let id = self.add(kind, name, size, &words);
+        let info = kind << 24 | u32::try_from(members.len()).expect("few") | u32::from(has_bitfields) << 31;
+        self.types[start + 4..start + 8].copy_from_slice(&info.to_ne_bytes());
+        id
+    }
+
+    fn finish(&self) -> Vec<u8> {
+        let length = |part: &[u8]| u32::try_from(part.len()).expect("small");
+        let mut data = [super::MAGIC.to_ne_bytes(), [1, 0]].concat();
+        for word in [24, 0, length(&self.types), length(&self.types), length(&self.strings)] {
+            data.extend(word.to_ne_bytes());
+        }
+        data.extend(&self.types);
+        data.extend(&self.strings);
+        data
+    }
+}
+
+/// A small kernel with everything that the reader looks through.
+///
+/// ```c
+/// struct inner { int x; int y; };
+/// typedef struct inner inner_t;
+/// struct outer { int a; union { int b; struct { int c; const inner_t d; }; }; int flags:3, more:5; struct outer *next; };
+/// ```
+fn small() -> Vec<u8> {
+    let mut blob = Blob::new();
+    let int = blob.add(KIND_INT, "int", 4, &[32]);
+    let inner = blob.add_members(KIND_STRUCT, "inner", 8, &[("x", int, 0), ("y", int, 32)]);
+    let alias = blob.add(KIND_TYPEDEF, "inner_t", inner, &[]);
+    let constant = blob.add(KIND_CONST, "", alias, &[]);
+    let nameless = blob.add_members(KIND_STRUCT, "", 12, &[("c", int, 0), ("d", constant, 32)]);
+    let either = blob.add_members(KIND_UNION, "", 12, &[("b", int, 0), ("", nameless, 0)]);
+    let pointer = blob.add(KIND_POINTER, "", int + 7, &[]);
+    let bits = |offset: u32, width: u32| width << 24 | offset;
+    let members =
+        [("a", int, 0), ("", either, 32), ("flags", int, bits(128, 3)), ("more", int, bits(131, 5)), ("next", pointer, 192)];
+    blob.add_members(KIND_STRUCT, "outer", 32, &members);
+    blob.add(KIND_TYPEDEF, "btf_trace_sys_enter", pointer, &[]);
+    blob.finish()
+}
+
+#[test]
+fn members_are_found_through_what_has_no_name() {
+    let data = small();
+    let btf = Btf::parse(&data).expect("sound");
+    let offset = |path: &[&str]| btf.offset_of("outer", path);
+    assert_eq!([offset(&["a"]), offset(&["b"]), offset(&["c"]), offset(&["d"])], [Some(0), Some(4), Some(4), Some(8)]);
+    assert_eq!([offset(&["d", "x"]), offset(&["d", "y"])], [Some(8), Some(12)], "through const and typedef");
+    assert_eq!([offset(&["flags"]), offset(&["more"]), offset(&["next"])], [Some(16), Some(16), Some(24)], "bitfields");
+    assert_eq!([offset(&["e"]), offset(&["a", "x"]), offset(&["next", "a"]), offset(&[""])], [None; 4]);
+    assert_eq!((btf.size_of("outer"), btf.size_of("inner_t")), (Some(32), None));
+    assert!(btf.has_tracepoint("sys_enter") && !btf.has_tracepoint("sys_exit"));
+}
+
+#[test]
+fn types_that_lead_nowhere_or_in_circles_are_given_up() {
+    let mut blob = Blob::new();
+    // Type 1 refers to itself, type 2 contains itself twice, type 3 has a member of a type that is not there.
+    blob.add(KIND_TYPEDEF, "circle", 1, &[]);
+    blob.add_members(KIND_STRUCT, "matryoshka", 4, &[("", 2, 0), ("", 2, 32), ("", 1, 0)]);
+    blob.add_members(KIND_STRUCT, "hole", 4, &[("", 99, 0), ("far", 99, 0), ("circle", 1, 0)]);
+    let data = blob.finish();
+    let btf = Btf::parse(&data).expect("sound as far as its lengths go");
+    assert_eq!(btf.offset_of("matryoshka", &["x"]), None);
+    assert_eq!(btf.offset_of("hole", &["x"]), None);
+    assert_eq!((btf.offset_of("hole", &["far"]), btf.offset_of("hole", &["far", "x"])), (Some(0), None));
+    assert_eq!(btf.offset_of("hole", &["circle", "x"]), None);
+}
+
+#[test]
+fn something_else_is_refused() {
+    for data in [&b""[..], b"\x9f", b"\x9f\xeb", b"\x7fELF and so on", &[0; 100], &[0xff; 100]] {
+        assert_eq!(Btf::parse(data).err(), Some(BtfError::NotBtf), "{data:?}");
+    }
+}
+
+#[test]
+fn what_ends_too_early_is_refused() {
+    let data = small();
+    for length in 0..data.len() {
+        assert!(Btf::parse(&data[..length]).is_err(), "{length} of {} bytes", data.len());
+    }
+}
+
+/// Asks for everything there is, so that every path of the reader runs; what comes out does not matter.
+fn exercise(data: &[u8]) {
+    let Ok(btf) = Btf::parse(data) else { return };
+    for structure in ["outer", "inner", "matryoshka", "no_such_struct", ""] {
+        btf.size_of(structure);
+        for path in [&["a"][..], &["c"], &["d", "y"], &["flags"], &["next", "a"], &["no such"], &[""], &[]] {
+            btf.offset_of(structure, path);
+        }
+    }
+    btf.has_tracepoint("sys_enter");
+    for structure in btf.all().filter(|found| matches!(found.kind, KIND_STRUCT | KIND_UNION)).take(20) {
+        btf.member(structure, "no such", super::MAX_DEPTH);
+    }
+}
+
+/// Numbers that look random and are the same in every run (xorshift).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % limit as u64).expect("below a usize")
+    }
+}
+
+/// Damages copies of it in many ways, and reads each.
+fn torment(sound: &[u8], rounds: usize) {
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    for _ in 0..rounds {
+        let mut data = sound.to_vec();
+        for _ in 0..=random.below(8) {
+            let at = random.below(data.len());
+            match random.below(4) {
+                0 => data[at] ^= 1 << random.below(8),
+                1 => data[at] = [0, 1, 0x7f, 0x80, 0xff][random.below(5)],
+                // A whole word, where most fields are.
+                2 => data[at & !3..].iter_mut().take(4).for_each(|byte| *byte = 0xff),
+                _ => data.truncate(at.max(1)),
+            }
+        }
+        exercise(&data);
+    }
+}
+
+#[test]
+fn damage_never_makes_it_panic() {
+    torment(&small(), 60_000);
+}
+
+#[test]
+fn damage_to_a_real_kernels_types_never_makes_it_panic() {
+    let data = fs::read(KERNEL).expect("needs a kernel with BTF");
+    let whole = Btf::parse(&data).expect("the kernel's own BTF is sound");
+    // The first types and the strings that they may name.
+    let types = whole.starts.iter().copied().take_while(|&start| start < 20_000).last().expect("there are types");
+    let mut blob = Blob::new();
+    blob.types = whole.types[..usize::try_from(types).expect("small")].to_vec();
+    blob.strings = whole.strings[..20_000].to_vec();
+    let cut = blob.finish();
+    assert!(Btf::parse(&cut).is_ok_and(|btf| btf.starts.len() > 20_000 / (8 * TYPE_HEADER)));
+    torment(&cut, 1_500);
+}

@@ -1,0 +1,61 @@
+//! How strace is called.
+
+use std::{ffi::OsString, path::Path};
+
+use crate::{
+    backend::{RunOptions, Until},
+    syscall::Selection,
+};
+
+/// Calls that tell who begot whom and which program runs. They are traced also when nobody asked for them.
+const FAMILY: [&str; 6] = ["execve", "execveat", "clone", "clone3", "fork", "vfork"];
+
+/// The command that runs another under strace, with the log going to `log`.
+pub(super) fn command(strace: &Path, log: &Path, options: &RunOptions) -> Vec<OsString> {
+    let mut words: Vec<OsString> = vec![strace.into()];
+    // Children too; durations; the name of each process; nothing of the strings that are read and written.
+    words.extend(["--follow-forks", "-T", "--decode-pids=comm", "--string-limit=0"].map(Into::into));
+    // Vectors whole, since their sizes count; no signals; but do say who runs in 32-bit mode.
+    words.extend(["--abbrev=execve,execveat", "--signal=none", "--quiet=attach"].map(Into::into));
+    words.push(format!("--trace={}", trace_set(&options.selection)).into());
+    if options.until == Until::AllEnd {
+        // Calls that are not traced then run at full speed. Only here: a process that outlives strace would find every
+        // traced call failing with ENOSYS, since the filter stays and the tracer is gone.
+        words.push("--seccomp-bpf".into());
+    }
+    words.push("--output".into());
+    words.push(log.into());
+    words.push("--".into());
+    words.extend(options.command.iter().cloned());
+    words
+}
+
+/// strace's own name of the set of calls. The `?` makes it accept calls that this machine does not have.
+fn trace_set(selection: &Selection) -> String {
+    match selection {
+        Selection::All => "all".into(),
+        Selection::Names(names) => {
+            let bare = names.iter().map(|name| name.split('(').next().unwrap_or_default());
+            let mut words: Vec<String> = bare.chain(FAMILY).map(|name| format!("?{name}")).collect();
+            words.sort_unstable();
+            words.dedup();
+            words.join(",")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_family_is_always_traced() {
+        let set = trace_set(&"read".parse().expect("a call"));
+        assert_eq!(set, "?clone,?clone3,?execve,?execveat,?fork,?read,?vfork");
+    }
+
+    #[test]
+    fn variants_of_ioctl_are_ioctl_to_strace() {
+        assert!(trace_set(&Selection::default()).split(',').any(|name| name == "?ioctl"));
+    }
+}

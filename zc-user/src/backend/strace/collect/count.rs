@@ -1,0 +1,111 @@
+//! Counting whole calls, and what they tell of tasks.
+
+use super::Collector;
+use crate::{
+    backend::strace::{
+        args::{child, ioctl_variant, program, requested_bytes},
+        clock::Moment,
+        codes::MAX_ERRNO,
+        join::Entry,
+        line::{CallResult, Outcome},
+        names::{NameId, Role},
+        rows::{Afterwards, Ended, How},
+        tasks::{FirstCall, Launch, Program, TaskId},
+    },
+    syscall::Abi,
+    trace::Loss,
+};
+
+/// A call that returned, or never will.
+pub(super) struct Call<'a> {
+    /// Which call.
+    pub name: NameId,
+    /// Its arguments.
+    pub args: &'a [u8],
+    /// Whether `args` are all its arguments, and nothing else.
+    pub has_all_args: bool,
+    /// Number of the line where it began.
+    pub entered: u64,
+    /// How it ended.
+    pub outcome: Outcome<'a>,
+    /// When it ended.
+    pub at: Option<Moment>,
+}
+
+impl Collector<'_> {
+    pub(super) fn returned(&mut self, id: TaskId, call: &Call<'_>) {
+        let how = self.how(call.outcome.result);
+        let role = self.names.get(call.name).role;
+        if let How::Value(value) = how {
+            self.follow(id, call, role, value);
+        }
+        let variant = (role == Role::Ioctl).then(|| ioctl_variant(call.args)).flatten();
+        let name = variant.and_then(|variant| self.names.find(variant.as_bytes())).unwrap_or(call.name);
+        let known = self.names.get(name);
+        let task = self.tasks.get(id);
+        if let Some(abi) = known.only_in
+            && task.abi != abi
+            && !self.has_modes
+        {
+            task.abi = abi;
+            self.parts.guessed_abi = true;
+        }
+        let requested_bytes = call.has_all_args.then(|| requested_bytes(call.args, &known.spec)).flatten();
+        let ended = Ended { how, requested_bytes, duration_ns: call.outcome.duration_ns };
+        self.parts.has_durations |= ended.duration_ns.is_some();
+        if matches!(task.first_call, FirstCall::Awaited) {
+            task.first_call = FirstCall::Other;
+            if role == Role::Exec {
+                let program = task.program.clone().unwrap_or_default();
+                task.first_call = FirstCall::Exec(Box::new(Launch { name, abi: task.abi, ended, at: call.at, program }));
+                return;
+            }
+        }
+        if !known.is_selected {
+            task.rows.settle(Afterwards::WentOn);
+            return;
+        }
+        if how == How::Error(None) {
+            self.parts.lose(Loss::UncountedErrnos);
+        }
+        task.rows.add(name, known, task.abi, ended);
+    }
+
+    /// Draws conclusions on tasks from a call that succeeded.
+    fn follow(&mut self, id: TaskId, call: &Call<'_>, role: Role, value: i64) {
+        match (role, u32::try_from(value)) {
+            (Role::Birth, Ok(tid @ 1..)) => self.tasks.born(id, tid, child(call.args), call.entered, self.logs <= 1),
+            (Role::Identity, Ok(tid @ 1..)) => self.tasks.get(id).own_tid = Some(tid),
+            (Role::Exec, Ok(0)) => {
+                let (exe, command) = program(call.args);
+                let task = self.tasks.get(id);
+                task.program = Some(Program { exe, command });
+                if call.has_all_args {
+                    task.superseded_by = None;
+                }
+                if !self.has_modes {
+                    task.abi = Abi::NATIVE;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn how(&self, result: CallResult<'_>) -> How {
+        match result {
+            CallResult::Never => How::Never,
+            CallResult::Error(name) => How::Error(self.errnos.number(name)),
+            CallResult::Errno(errno) => How::Error(Some(errno)),
+            CallResult::Value(value) => match u32::try_from(value.unsigned_abs()) {
+                Ok(errno @ 1..=MAX_ERRNO) if value < 0 => How::Error(Some(errno)),
+                _ => How::Value(value),
+            },
+        }
+    }
+
+    pub(super) fn never_returned(&mut self, id: TaskId, entry: Option<Entry>) {
+        let Some(Entry { name, line, .. }) = entry else { return };
+        let outcome = Outcome { result: CallResult::Never, duration_ns: None };
+        self.returned(id, &Call { name, args: b"", has_all_args: false, entered: line, outcome, at: None });
+    }
+}

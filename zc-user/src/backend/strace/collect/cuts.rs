@@ -1,0 +1,64 @@
+//! Lines that are cut, and lines that are not understood.
+
+use super::Collector;
+use crate::{
+    backend::strace::{
+        join::Entry,
+        line::{Event, Line},
+    },
+    trace::Loss,
+};
+
+impl Collector<'_> {
+    /// A line is the beginning of one. `false` if it cannot be.
+    pub(super) fn open_cut(&mut self, line: &Line<'_>, name: &[u8], head: &[u8], attached: Option<u32>) -> bool {
+        if !self.names.has(name) {
+            return false;
+        }
+        let Some(name) = self.names.find(name) else { return false };
+        self.give_up_cut();
+        let id = self.task_of(line, None);
+        if let Some(tid) = attached {
+            self.tasks.attached(tid);
+        }
+        self.cut.open(head);
+        self.cut_call = Some((id, name));
+        true
+    }
+
+    /// Completes the line that is cut, if there is one and `tail` is the rest of it; or keeps `tail` as something that stands in between.
+    pub(super) fn close_cut(&mut self, tail: &[u8]) -> bool {
+        if !self.cut.is_open() {
+            return false;
+        }
+        let mut cut = std::mem::take(&mut self.cut);
+        let joined = Line::parse(cut.join(tail));
+        let is_whole = matches!(joined.event, Event::Call { .. } | Event::Unfinished { .. });
+        // What was printed in between may stand right after an argument: 1 and "5\n" look like 15.
+        let is_closed = is_whole && self.add_event(&joined, false);
+        if is_closed {
+            cut.close();
+            self.cut_call = None;
+        }
+        self.cut = cut;
+        is_closed || self.cut.keep(tail)
+    }
+
+    /// There is no rest: the call began, and what came after it is not understood.
+    pub(super) fn give_up_cut(&mut self) {
+        if !self.cut.is_open() {
+            return;
+        }
+        let mut cut = std::mem::take(&mut self.cut);
+        cut.give_up(|line| self.unparsed(line));
+        self.cut = cut;
+        if let Some((id, name)) = self.cut_call.take() {
+            self.never_returned(id, Some(Entry { name, line: self.lines, has_all_args: false }));
+        }
+    }
+
+    pub(super) fn unparsed(&mut self, line: &[u8]) {
+        self.parts.lose(Loss::UnparsedLines);
+        (self.on_unparsed)(&String::from_utf8_lossy(line));
+    }
+}

@@ -1,0 +1,41 @@
+//! How far a log has come, for whom reads it while it is written.
+
+use super::{
+    super::{
+        rows::How,
+        tasks::{FirstCall, Life, Task},
+    },
+    Collector,
+};
+
+impl Collector<'_> {
+    /// Whether the trace is over: what comes now is not in it.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Whether the command has ended.
+    pub fn has_root_ended(&self) -> bool {
+        self.root().is_some_and(|root| matches!(root.life, Life::Ended(_)))
+    }
+
+    /// Thread id of the command, once it was seen.
+    pub fn root_tid(&self) -> Option<u32> {
+        self.root()?.tid
+    }
+
+    /// Why the command's exec failed, if the log begins with that.
+    pub fn launch_errno(&self) -> Option<u32> {
+        match &self.root()?.first_call {
+            FirstCall::Exec(launch) => match launch.ended.how {
+                How::Error(errno) => errno,
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn root(&self) -> Option<&Task> {
+        self.tasks.first()
+    }
+}

@@ -1,0 +1,98 @@
+//! Layer 2, lines: a call whose line is cut in two, because something else was printed in between.
+//!
+//! In a log on stderr this is daily bread: what the traced program writes there stands inside the line of its `write`,
+//! and strace's own messages stand inside that of a `clone`.
+//! Nothing in between is strace's: it would have closed the line with `<unfinished ...>` first.
+
+/// Most bytes that are kept of a line that is cut, and of what stands in between.
+const MAX_BYTES: usize = 64 << 10;
+
+/// The beginning of a line that is cut, and what came after it.
+#[derive(Debug, Default)]
+pub struct Cut {
+    head: Vec<u8>,
+    /// The lines in between, each with a line break.
+    between: Vec<u8>,
+    joined: Vec<u8>,
+}
+
+impl Cut {
+    /// Whether there is a line to be completed.
+    pub fn is_open(&self) -> bool {
+        !self.head.is_empty()
+    }
+
+    /// Begins with a line that is cut. One that is too long to be kept is never completed.
+    pub fn open(&mut self, head: &[u8]) {
+        self.close();
+        if head.len() <= MAX_BYTES {
+            self.head.extend_from_slice(head);
+        }
+    }
+
+    /// The whole line, if `tail` is the rest of it.
+    pub fn join(&mut self, tail: &[u8]) -> &[u8] {
+        self.joined.clear();
+        self.joined.extend_from_slice(&self.head);
+        self.joined.extend_from_slice(tail);
+        &self.joined
+    }
+
+    /// Keeps a line that stands in between. `false` if there is no room.
+    pub fn keep(&mut self, line: &[u8]) -> bool {
+        if self.head.len() + self.between.len() + line.len() >= MAX_BYTES {
+            return false;
+        }
+        self.between.extend_from_slice(line);
+        self.between.push(b'\n');
+        true
+    }
+
+    /// The line is complete: what stood in between was the program's.
+    pub fn close(&mut self) {
+        self.head.clear();
+        self.between.clear();
+    }
+
+    /// The line is not completed: calls `on_line` with its beginning and with all that came after it.
+    pub fn give_up(&mut self, mut on_line: impl FnMut(&[u8])) {
+        if self.is_open() {
+            on_line(&self.head);
+            self.between.split_inclusive(|&byte| byte == b'\n').for_each(|line| on_line(&line[..line.len() - 1]));
+        }
+        self.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn head_and_tail_are_one_line() {
+        let mut cut = Cut::default();
+        cut.open(b"write(2, \"a\\n\", 2a");
+        assert_eq!(cut.join(b")  = 2"), b"write(2, \"a\\n\", 2a)  = 2");
+        assert!(cut.is_open());
+    }
+
+    #[test]
+    fn what_is_not_completed_is_given_back_in_order() {
+        let mut cut = Cut::default();
+        cut.open(b"write(2");
+        assert!(cut.keep(b"one") && cut.keep(b"") && cut.keep(b"two"));
+        let mut lines = Vec::new();
+        cut.give_up(|line| lines.push(String::from_utf8_lossy(line).into_owned()));
+        assert_eq!(lines, ["write(2", "one", "", "two"]);
+        assert!(!cut.is_open());
+    }
+
+    #[test]
+    fn the_memory_is_bounded() {
+        let mut cut = Cut::default();
+        cut.open(b"write(2");
+        assert!(!(0..100_000).all(|_| cut.keep(b"line")));
+        cut.open(&vec![b'x'; MAX_BYTES + 1]);
+        assert!(!cut.is_open());
+    }
+}

@@ -1,0 +1,90 @@
+//! Layer 2, calls: the line at which a call begins and the one at which it returns, as one.
+
+use super::names::NameId;
+
+/// The call that a thread is in, if its line ended before the call did.
+#[derive(Debug, Default)]
+pub struct Pending {
+    entry: Option<Entry>,
+    // Kept over calls, so that a call costs no allocation.
+    args: Vec<u8>,
+}
+
+/// The entry of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// Which call.
+    pub name: NameId,
+    /// Number of the line.
+    pub line: u64,
+    /// Whether the arguments that are kept are its own, and nothing else.
+    pub has_all_args: bool,
+}
+
+/// Most bytes of arguments that are kept. strace cuts strings and arrays short, so that real ones are far below.
+const MAX_ARGS: usize = 1 << 20;
+
+impl Pending {
+    /// The call that the thread is in.
+    pub fn entry(&self) -> Option<Entry> {
+        self.entry
+    }
+
+    /// The thread enters a call; gives the one that it was in before, whose return the log does not show.
+    pub fn enter(&mut self, entry: Entry, args: &[u8]) -> Option<Entry> {
+        self.args.clear();
+        self.extend(args);
+        self.entry.replace(entry)
+    }
+
+    /// More of the arguments is known.
+    pub fn extend(&mut self, args: &[u8]) {
+        let room = MAX_ARGS.saturating_sub(self.args.len());
+        self.args.extend_from_slice(&args[..args.len().min(room)]);
+    }
+
+    /// The arguments that are known.
+    pub fn args(&self) -> &[u8] {
+        &self.args
+    }
+
+    /// The call returns, or never will: the thread is in no call.
+    pub fn leave(&mut self) -> Option<Entry> {
+        self.entry.take()
+    }
+
+    /// Lends the memory of the arguments, until [`give_back`](Self::give_back).
+    pub fn take_args(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.args)
+    }
+
+    /// Gives the memory back.
+    pub fn give_back(&mut self, args: Vec<u8>) {
+        self.args = args;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_before_and_after_the_pause_are_one_list() {
+        let mut pending = Pending::default();
+        let entry = Entry { name: 7, line: 1, has_all_args: true };
+        assert_eq!(pending.enter(entry, b"3, "), None);
+        pending.extend(b"\"ab\", 10");
+        assert_eq!(pending.args(), b"3, \"ab\", 10");
+        assert_eq!(pending.leave(), Some(entry));
+        assert_eq!(pending.leave(), None);
+    }
+
+    #[test]
+    fn a_call_that_did_not_return_is_given_back() {
+        let mut pending = Pending::default();
+        let first = Entry { name: 7, line: 1, has_all_args: true };
+        pending.enter(first, b"3");
+        assert_eq!(pending.enter(Entry { name: 8, line: 2, has_all_args: true }, b"4"), Some(first));
+        assert_eq!(pending.args(), b"4");
+    }
+}

@@ -1,0 +1,194 @@
+//! Layer 1: one line of a log, as it stands, without any memory of other lines. Nothing is copied.
+
+mod notice;
+pub(super) mod number;
+mod outcome;
+mod prefix;
+pub(super) mod scan;
+
+pub use outcome::{CallResult, Outcome};
+pub use prefix::{Clock, Prefix, Stamp};
+
+use crate::syscall::Abi;
+
+/// One line of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Line<'a> {
+    /// Who and when.
+    pub prefix: Prefix<'a>,
+    /// What.
+    pub event: Event<'a>,
+}
+
+/// What a line tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// A call from its entry to its result.
+    Call {
+        /// Its name.
+        name: &'a [u8],
+        /// What stands between the brackets.
+        args: &'a [u8],
+        /// What it returned.
+        outcome: Outcome<'a>,
+    },
+    /// The entry of a call, as far as its arguments are known by then: `read(3,  <unfinished ...>`.
+    Unfinished {
+        /// Its name.
+        name: &'a [u8],
+        /// The beginning of its arguments.
+        args: &'a [u8],
+        /// Why the line ends.
+        pause: Pause,
+    },
+    /// The rest of a call: `<... read resumed>"abc", 10) = 3`.
+    Resumed {
+        /// Its name.
+        name: &'a [u8],
+        /// The rest of its arguments.
+        args: &'a [u8],
+        /// What it returned.
+        outcome: Outcome<'a>,
+    },
+    /// More of a call that goes on to be unfinished: `<... read resumed> <detached ...>`.
+    StillUnfinished {
+        /// Its name.
+        name: &'a [u8],
+        /// More of its arguments.
+        args: &'a [u8],
+    },
+    /// The beginning of a call, cut off by the end of the line: something else was printed in between, or the log ends here.
+    Cut {
+        /// Its name.
+        name: &'a [u8],
+        /// Length of the part of the line that belongs to the call.
+        length: usize,
+        /// The thread of strace's own message that stands where the line was cut.
+        attached: Option<u32>,
+    },
+    /// The thread ended by itself.
+    Exited {
+        /// Its status.
+        code: i32,
+    },
+    /// The thread was killed.
+    Killed {
+        /// Name of the signal.
+        signal: &'a [u8],
+    },
+    /// Another thread of this process replaced the program, and has this thread's id from now on.
+    Superseded {
+        /// The id it had before.
+        by: u32,
+    },
+    /// From here on, the calls of a thread are of this table.
+    Mode {
+        /// The thread.
+        tid: u32,
+        /// The table.
+        abi: Abi,
+    },
+    /// A signal arrived, or stopped the thread.
+    Signal,
+    /// strace follows a new thread.
+    Attached {
+        /// The thread.
+        tid: u32,
+    },
+    /// Something else that strace prints, and that says nothing of calls.
+    Notice,
+    /// Nothing that strace prints, as far as this parser knows.
+    Unparsed,
+}
+
+/// Why the line of an unfinished call ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pause {
+    /// The call goes on, another line came in between; or strace does not follow it any more.
+    Later,
+    /// An exec gave the thread the id of its process.
+    Renamed {
+        /// The id.
+        to: u32,
+    },
+}
+
+impl<'a> Line<'a> {
+    /// Reads one line, without its line break. Every line is some [`Event`].
+    pub fn parse(line: &'a [u8]) -> Self {
+        let (prefix, rest) = Prefix::read(line);
+        if let Some(event) = read_event(rest, line.len() - rest.len()) {
+            return Self { prefix, event };
+        }
+        // Messages and tables have no prefix; what looked like one is part of them.
+        Self { prefix: Prefix::default(), event: notice::message(line).unwrap_or(Event::Unparsed) }
+    }
+}
+
+fn read_event(text: &[u8], offset: usize) -> Option<Event<'_>> {
+    match text.first()? {
+        b'a'..=b'z' | b'_' => read_call(text, offset),
+        b'<' => read_resumed(text),
+        b'+' => notice::end(text),
+        b'-' => notice::signal(text),
+        b'[' => notice::mode(text),
+        // A thread was gone before strace could look at its call.
+        b'?' => text.starts_with(b"????(").then_some(Event::Notice),
+        _ => None,
+    }
+}
+
+/// `read(3, "abc", 10) = 3`, and the beginnings of it.
+fn read_call(text: &[u8], offset: usize) -> Option<Event<'_>> {
+    let bracket = text.iter().position(|byte| !matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))?;
+    let name = &text[..bracket];
+    let rest = text[bracket..].strip_prefix(b"(")?;
+    if let Some((args, pause)) = split_pause(rest) {
+        return Some(Event::Unfinished { name, args, pause });
+    }
+    if let Some((args, outcome)) = split_outcome(rest) {
+        return Some(Event::Call { name, args, outcome });
+    }
+    let attached = notice::attached_at_end(text);
+    let length = attached.map_or(text.len(), |(at, _)| at) + offset;
+    Some(Event::Cut { name, length, attached: attached.map(|(_, tid)| tid) })
+}
+
+/// `<... read resumed>"abc", 10) = 3`
+fn read_resumed(text: &[u8]) -> Option<Event<'_>> {
+    let text = text.strip_prefix(b"<... ")?;
+    let (name, rest) = text.split_at(text.iter().position(|&byte| byte == b' ')?);
+    let rest = rest.strip_prefix(b" resumed>")?;
+    if name == b"????" {
+        return Some(Event::Notice);
+    }
+    if let Some((args, _)) = split_pause(rest) {
+        return Some(Event::StillUnfinished { name, args });
+    }
+    // A thread that dies inside a call: `<... read resumed> <unfinished ...>) = ?`.
+    let arguments = rest.strip_prefix(b" <unfinished ...>").unwrap_or(rest);
+    split_outcome(arguments).map(|(args, outcome)| Event::Resumed { name, args, outcome })
+}
+
+/// Arguments up to their closing bracket, and the outcome after it.
+fn split_outcome(text: &[u8]) -> Option<(&[u8], Outcome<'_>)> {
+    let close = scan::find_top_level(text, b')')?;
+    Some((&text[..close], Outcome::read(&text[close + 1..])?))
+}
+
+/// Arguments before ` <unfinished ...>` and its kin at the end of the line.
+fn split_pause(text: &[u8]) -> Option<(&[u8], Pause)> {
+    let body = text.strip_suffix(b" ...>")?;
+    let angle = body.iter().rposition(|&byte| byte == b'<')?;
+    let pause = match &body[angle + 1..] {
+        b"unfinished" | b"detached" => Pause::Later,
+        renamed => {
+            let (to, rest) = number::tid(renamed.strip_prefix(b"pid changed to ")?)?;
+            rest.is_empty().then_some(Pause::Renamed { to })?
+        }
+    };
+    Some((&body[..angle], pause))
+}
+
+#[cfg(test)]
+mod tests;

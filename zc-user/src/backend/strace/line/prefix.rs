@@ -1,0 +1,190 @@
+//! What stands before the event: who (`[pid 123] `, `123 `), when (`-t`, `-tt`, `-ttt`, `-r`), where (`-i`, `-n`).
+
+use super::number::{self, SECOND_NS, decimal, fraction_ns, seconds};
+
+/// When a line was printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    /// What the time counts from.
+    pub clock: Clock,
+    /// The time.
+    pub ns: u64,
+    /// Whether it was printed with a fraction of a second.
+    pub has_fraction: bool,
+}
+
+/// What a [`Stamp`] counts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// The epoch (`-ttt`).
+    Epoch,
+    /// Midnight, local time (`-t`, `-tt`).
+    Midnight,
+    /// The line before (`-r`).
+    LineBefore,
+}
+
+/// What stands before the event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Prefix<'a> {
+    /// Thread id.
+    pub tid: Option<u32>,
+    /// Name of the thread (`-Y`), escaped as strace does.
+    pub comm: Option<&'a [u8]>,
+    /// When.
+    pub stamp: Option<Stamp>,
+}
+
+/// A plain number in front is a thread id up to here (`PID_MAX_LIMIT` of the kernel's include/linux/threads.h), beyond it is a time.
+const PID_MAX: u64 = 4 << 20;
+/// A number of seconds from here on counts from the epoch; below, from the line before. It is 30 years.
+const EPOCH_FROM_NS: u64 = 1_000_000_000 * SECOND_NS;
+
+impl<'a> Prefix<'a> {
+    /// Reads the prefix of a line; gives what comes after it, too.
+    pub fn read(line: &'a [u8]) -> (Self, &'a [u8]) {
+        let mut prefix = Self::default();
+        let rest = prefix.read_who(line).unwrap_or(line);
+        let rest = prefix.read_when(rest).unwrap_or(rest);
+        (prefix, skip_position(rest))
+    }
+
+    fn read_who(&mut self, line: &'a [u8]) -> Option<&'a [u8]> {
+        let bracketed = line.strip_prefix(b"[pid ");
+        let text = bracketed.map_or(line, skip_spaces);
+        let (tid, mut rest) = number::tid(text).filter(|(tid, _)| u64::from(*tid) <= PID_MAX)?;
+        if let Some(comm) = rest.strip_prefix(b"<") {
+            let end = comm.iter().position(|&byte| byte == b'>')?;
+            self.comm = Some(&comm[..end]);
+            rest = &comm[end + 1..];
+        }
+        let rest = if bracketed.is_some() { rest.strip_prefix(b"] ")? } else { rest.strip_prefix(b" ")? };
+        self.tid = Some(tid);
+        Some(skip_spaces(rest))
+    }
+
+    fn read_when(&mut self, text: &'a [u8]) -> Option<&'a [u8]> {
+        let (stamp, rest) = clock_time(text).or_else(|| plain_seconds(skip_spaces(text)))?;
+        self.stamp = Some(stamp);
+        // `-r` together with another: the absolute one says all.
+        let relative =
+            rest.strip_prefix(b"(+").and_then(|rest| seconds(skip_spaces(rest))).and_then(|(_, rest)| rest.strip_prefix(b") "));
+        Some(relative.unwrap_or(rest))
+    }
+}
+
+/// `06:52:41.123456 `
+fn clock_time(text: &[u8]) -> Option<(Stamp, &[u8])> {
+    if text.get(2) != Some(&b':') {
+        return None;
+    }
+    let (hours, rest) = decimal(text)?;
+    let (minutes, rest) = decimal(rest.strip_prefix(b":")?)?;
+    let (second, rest) = decimal(rest.strip_prefix(b":")?)?;
+    let (fraction, rest) = match rest.strip_prefix(b".") {
+        Some(fraction) => fraction_ns(fraction).map(|(ns, rest)| (Some(ns), rest))?,
+        None => (None, rest),
+    };
+    if hours > 23 || minutes > 59 || second > 60 {
+        return None;
+    }
+    let ns = (hours * 3600 + minutes * 60 + second) * SECOND_NS + fraction.unwrap_or(0);
+    Some((Stamp { clock: Clock::Midnight, ns, has_fraction: fraction.is_some() }, rest.strip_prefix(b" ")?))
+}
+
+/// `1795243962.014612 ` or `0.000123 `
+fn plain_seconds(text: &[u8]) -> Option<(Stamp, &[u8])> {
+    let (ns, rest) = seconds(text)?;
+    let number = &text[..text.len() - rest.len()];
+    let clock = if ns >= EPOCH_FROM_NS { Clock::Epoch } else { Clock::LineBefore };
+    Some((Stamp { clock, ns, has_fraction: number.contains(&b'.') }, rest.strip_prefix(b" ")?))
+}
+
+/// Skips the instruction pointer of `-i` and the number of `-n`: `[00007fc79db9ead7] `, `[  59] `.
+fn skip_position(text: &[u8]) -> &[u8] {
+    let mut text = text;
+    while let Some(inside) = text.strip_prefix(b"[") {
+        let Some(end) = inside.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b' ' | b'?')) else {
+            return text;
+        };
+        let Some(rest) = inside[end..].strip_prefix(b"] ") else { return text };
+        text = rest;
+    }
+    text
+}
+
+fn skip_spaces(text: &[u8]) -> &[u8] {
+    let spaces = text.iter().position(|&byte| byte != b' ').unwrap_or(text.len());
+    &text[spaces..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> (Prefix<'_>, &str) {
+        let (prefix, rest) = Prefix::read(line.as_bytes());
+        (prefix, std::str::from_utf8(rest).expect("is a piece of a str"))
+    }
+
+    fn stamp(clock: Clock, ns: u64) -> Stamp {
+        Stamp { clock, ns, has_fraction: true }
+    }
+
+    #[test]
+    fn who() {
+        for line in ["123 read(", "123   read(", "[pid 123] read(", "[pid   123] read("] {
+            assert_eq!(read(line), (Prefix { tid: Some(123), ..Prefix::default() }, "read("), "{line}");
+        }
+        let named = Prefix { tid: Some(123), comm: Some(b"a b"), stamp: None };
+        assert_eq!(read("123<a b> read("), (named, "read("));
+        assert_eq!(read("[pid   123<a b>] read("), (named, "read("));
+        assert_eq!(read("read("), (Prefix::default(), "read("));
+    }
+
+    #[test]
+    fn when() {
+        let noon = 12 * 3600 * SECOND_NS;
+        assert_eq!(read("12:00:00.000001 read(").0.stamp, Some(stamp(Clock::Midnight, noon + 1000)));
+        assert_eq!(read("12:00:00 read(").0.stamp, Some(Stamp { clock: Clock::Midnight, ns: noon, has_fraction: false }));
+        assert_eq!(read("1795243962.014612 read(").0.stamp, Some(stamp(Clock::Epoch, 1_795_243_962_014_612_000)));
+        assert_eq!(read("     0.000123 read(").0.stamp, Some(stamp(Clock::LineBefore, 123_000)));
+        assert_eq!(
+            read("1795243962 read(").0,
+            Prefix {
+                stamp: Some(Stamp { clock: Clock::Epoch, ns: 1_795_243_962 * SECOND_NS, has_fraction: false }),
+                ..Prefix::default()
+            }
+        );
+        assert_eq!(
+            read("12:00:00 (+     0.000437) read("),
+            (Prefix { stamp: read("12:00:00 x").0.stamp, ..Prefix::default() }, "read(")
+        );
+    }
+
+    #[test]
+    fn who_when_and_where_together() {
+        let (prefix, rest) = read("[pid   123] 12:00:00.5 [00007fc79db9ead7] [  59] read(");
+        assert_eq!((prefix.tid, prefix.stamp.map(|stamp| stamp.ns), rest), (Some(123), Some(43_200_500_000_000), "read("));
+        assert_eq!(
+            read("123        0.000012 read(").0,
+            Prefix { tid: Some(123), stamp: Some(stamp(Clock::LineBefore, 12_000)), ..Prefix::default() }
+        );
+        assert_eq!(read("[????????????????] +++").1, "+++");
+    }
+
+    #[test]
+    fn what_is_no_prefix_stays() {
+        for line in [
+            "",
+            " <unfinished ...>",
+            ", 88) = 1",
+            "[ Process PID=1 runs in 32 bit mode. ]",
+            "[pid x] read(",
+            "99:00:00 read(",
+            " > /lib",
+        ] {
+            assert_eq!(read(line).1, line);
+        }
+    }
+}

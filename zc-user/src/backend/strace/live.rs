@@ -1,0 +1,141 @@
+//! A run under `strace`: its log comes through a private FIFO, line by line, while the command runs.
+
+use std::{
+    io,
+    path::Path,
+    time::{Duration, Instant, SystemTime},
+};
+
+use nix::{sys::prctl, unistd::Pid};
+
+use super::{Collector, StraceError, arguments, fifo::Fifo, lines::Lines};
+use crate::{
+    backend::{RunError, RunOptions, Until, new_trace},
+    launch::{Child, LaunchError, Received, Signals, find_program},
+    trace::{Exit, Loss, Trace},
+};
+
+/// Runs the command under this `strace`, and gives back what it did.
+pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, RunError> {
+    let signals = Signals::hold()?;
+    // strace would find it missing too, but says so in its own words and with status 1.
+    find_program(&options.command)?;
+    let fifo = Fifo::create(options.identity)?;
+    // Should strace be killed, the command becomes our child: its end, and its status, are still ours to tell.
+    prctl::set_child_subreaper(true).map_err(io::Error::from)?;
+    let command = arguments::command(strace, fifo.path(), options);
+    let mut trace = new_trace(super::NAME, options, SystemTime::now())?;
+    let child = Child::start(strace, &command, options.identity, &signals)?;
+    let mut show = |line: &str| {
+        if options.verbose {
+            log::warn!(target: "zctrace::strace", "not understood: {line}");
+        }
+    };
+    let collector = Collector::new(&options.selection, options.until, &mut show);
+    let mut session = Session { fifo, lines: Lines::default(), collector, began: None, ended: None };
+    let strace_exit = session.until_over(&child, &signals, options.until).await?;
+    let orphan_exit = session.outlive(&signals).await?;
+    session.into_trace(strace_exit, orphan_exit, options).map(|collected| {
+        trace.wall_ns = collected.wall_ns;
+        trace.exit = collected.exit;
+        trace.losses = collected.losses;
+        trace.notes = collected.notes;
+        trace.processes = collected.processes;
+        trace
+    })
+}
+
+/// A run that is under way.
+struct Session<'a> {
+    fifo: Fifo,
+    lines: Lines,
+    collector: Collector<'a>,
+    /// When the first line came: the command's exec.
+    began: Option<Instant>,
+    /// When the line of the command's end came.
+    ended: Option<Instant>,
+}
+
+impl Session<'_> {
+    /// Until the trace is over, or strace is. Gives back how strace ended by itself; `None` if it was told to.
+    async fn until_over(&mut self, child: &Child, signals: &Signals, until: Until) -> Result<Option<Exit>, RunError> {
+        loop {
+            tokio::select! {
+                exit = child.wait() => {
+                    let exit = exit?;
+                    while self.take_chunk()? {}
+                    self.lines.end(&mut self.collector);
+                    return Ok(Some(exit));
+                }
+                ready = self.fifo.readable() => {
+                    ready?;
+                    self.take_chunk()?;
+                }
+                signal = signals.next() => {
+                    let signal = signal?;
+                    if until == Until::AllEnd && self.ended.is_some() {
+                        return self.dismiss(child).await;
+                    }
+                    if let (Received::ToForward(signal), Some(root)) = (signal, self.root()) {
+                        // That it has ended meanwhile is no error.
+                        let _ = nix::sys::signal::kill(root, signal);
+                    }
+                }
+            }
+            if self.collector.is_over() {
+                return self.dismiss(child).await;
+            }
+        }
+    }
+
+    /// Ends strace. What it still traces goes on without it.
+    async fn dismiss(&self, child: &Child) -> Result<Option<Exit>, RunError> {
+        // Of all signals it holds back the others: it must survive what a terminal sends to the command.
+        child.forward(nix::sys::signal::Signal::SIGKILL);
+        child.wait().await?;
+        Ok(None)
+    }
+
+    /// If strace was killed by somebody, the command may still run: waits for its end.
+    async fn outlive(&self, signals: &Signals) -> Result<Option<Exit>, RunError> {
+        let Some(root) = self.root().filter(|_| self.ended.is_none()) else { return Ok(None) };
+        let Ok(orphan) = Child::adopt(root) else { return Ok(None) };
+        loop {
+            tokio::select! {
+                exit = orphan.wait() => return Ok(exit.ok()),
+                signal = signals.next() => if let Received::ToForward(signal) = signal? { orphan.forward(signal) },
+            }
+        }
+    }
+
+    fn root(&self) -> Option<Pid> {
+        self.collector.root_tid().and_then(|tid| i32::try_from(tid).ok()).map(Pid::from_raw)
+    }
+
+    /// Takes what there is of the log, without waiting. Whether there was anything.
+    fn take_chunk(&mut self) -> io::Result<bool> {
+        let Some(chunk) = self.fifo.read()? else { return Ok(false) };
+        self.began.get_or_insert_with(Instant::now);
+        self.lines.push(chunk, &mut self.collector);
+        if self.ended.is_none() && self.collector.has_root_ended() {
+            self.ended = Some(Instant::now());
+        }
+        Ok(true)
+    }
+
+    fn into_trace(self, strace: Option<Exit>, orphan: Option<Exit>, options: &RunOptions) -> Result<Trace, RunError> {
+        let Some(began) = self.began else { return Err(StraceError::Silent(strace).into()) };
+        if let Some(errno) = self.collector.launch_errno().and_then(|errno| i32::try_from(errno).ok()) {
+            let program = options.command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+            return Err(LaunchError { program, cause: io::Error::from_raw_os_error(errno) }.into());
+        }
+        let wall = self.ended.unwrap_or_else(Instant::now).saturating_duration_since(began);
+        let mut trace = self.collector.finish();
+        trace.wall_ns = u64::try_from(Duration::as_nanos(&wall)).ok();
+        if self.ended.is_none() {
+            *trace.losses.entry(Loss::TracerEnded).or_default() += 1;
+            trace.exit = orphan;
+        }
+        Ok(trace)
+    }
+}

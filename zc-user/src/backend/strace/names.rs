@@ -1,0 +1,180 @@
+//! What this backend knows of a call by its name, found without an allocation per line.
+
+use std::{borrow::Cow, collections::HashMap};
+
+use zc_ebpf::{COMPAT, TABLE_SLOTS};
+
+use super::line::number::unsigned;
+use crate::syscall::{Abi, Call, FICLONE, FICLONERANGE, Selection, Spec};
+
+/// Most names that are in no table and still counted: a log may come from a newer kernel, but garbage must not fill the memory.
+const MAX_FOREIGN: usize = 256;
+
+/// What is known of a call.
+#[derive(Debug)]
+pub struct Known {
+    /// Its name.
+    pub name: Cow<'static, str>,
+    /// Its size and result.
+    pub spec: Spec,
+    /// Whether it is counted.
+    pub is_selected: bool,
+    /// What it does to tasks.
+    pub role: Role,
+    /// The only table that has it, if only one has.
+    pub only_in: Option<Abi>,
+}
+
+/// What a call does to the tasks that this backend keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Nothing.
+    None,
+    /// It makes a task.
+    Birth,
+    /// It replaces the program.
+    Exec,
+    /// It returns the caller's own thread id.
+    Identity,
+    /// It is another call, depending on an argument.
+    Ioctl,
+}
+
+/// Index of a call in [`Names`].
+pub type NameId = u16;
+
+/// All calls, by name.
+#[derive(Debug)]
+pub struct Names {
+    by_name: HashMap<Vec<u8>, NameId>,
+    known: Vec<Known>,
+    native: usize,
+    selection: Selection,
+}
+
+impl Names {
+    /// The calls of the machine's tables.
+    pub fn new(selection: &Selection) -> Self {
+        let mut names = Self { by_name: HashMap::new(), known: Vec::new(), native: 0, selection: selection.clone() };
+        for number in 0..TABLE_SLOTS {
+            names.add_from_table(Call::from_id(number));
+        }
+        for number in 0..TABLE_SLOTS {
+            names.add_from_table(Call::from_id(COMPAT | number));
+        }
+        for variant in [FICLONE, FICLONERANGE] {
+            names.add(variant.into(), None);
+        }
+        names.native = names.known.len();
+        names
+    }
+
+    fn add_from_table(&mut self, call: Call) {
+        if is_nameless(call.name.as_bytes()) {
+            return;
+        }
+        match self.by_name.get(call.name.as_bytes()) {
+            None => {
+                self.add(call.name, Some(call.abi));
+            }
+            Some(&id) => {
+                let known = &mut self.known[usize::from(id)];
+                known.only_in = known.only_in.filter(|abi| *abi == call.abi);
+            }
+        }
+    }
+
+    fn add(&mut self, name: Cow<'static, str>, only_in: Option<Abi>) -> NameId {
+        let id = NameId::try_from(self.known.len()).unwrap_or(NameId::MAX);
+        self.by_name.insert(name.as_bytes().to_vec(), id);
+        let role = match name.as_ref() {
+            "fork" | "vfork" | "clone" | "clone3" => Role::Birth,
+            "execve" | "execveat" => Role::Exec,
+            "set_tid_address" | "gettid" => Role::Identity,
+            "ioctl" => Role::Ioctl,
+            _ => Role::None,
+        };
+        self.known.push(Known { spec: Spec::of(&name), is_selected: self.selection.contains(&name), role, only_in, name });
+        id
+    }
+
+    /// The call of this name. `None` if it can be none: a log with the output of a program in it has names with words before them.
+    pub fn find(&mut self, name: &[u8]) -> Option<NameId> {
+        if let Some(&id) = self.by_name.get(name) {
+            return Some(id);
+        }
+        if let Some(call) = newer_than_strace(name) {
+            return self.by_name.get(call.name.as_bytes()).copied();
+        }
+        let is_plausible = is_nameless(name) || !self.ends_with_a_name(name);
+        let has_room = self.known.len() < self.native + MAX_FOREIGN;
+        (has_room && is_plausible && name.len() <= 64).then(|| self.add(String::from_utf8_lossy(name).into_owned().into(), None))
+    }
+
+    /// Whether this is the name of a call in a table of this machine.
+    pub fn has(&self, name: &[u8]) -> bool {
+        self.by_name.contains_key(name)
+    }
+
+    /// What is known of the call.
+    pub fn get(&self, id: NameId) -> &Known {
+        &self.known[usize::from(id)]
+    }
+
+    fn ends_with_a_name(&self, name: &[u8]) -> bool {
+        self.known.iter().any(|known| name.ends_with(known.name.as_bytes()))
+    }
+}
+
+/// The call that this strace had no name for, but the table here has: `syscall_0x1c4`.
+/// From 424 on (Linux 5.1) a number is the same call in every table of the kernel's arch/*/entry/syscalls.
+fn newer_than_strace(name: &[u8]) -> Option<Call> {
+    const SAME_FROM: u64 = 424;
+    let (number, rest) = unsigned(name.strip_prefix(b"syscall_")?)?;
+    let number = u32::try_from(number).ok().filter(|&number| number < TABLE_SLOTS)?;
+    let call = Call::from_id(number);
+    (rest.is_empty() && u64::from(number) >= SAME_FROM && !is_nameless(call.name.as_bytes())).then_some(call)
+}
+
+/// Whether strace had no name for the call, only a number.
+fn is_nameless(name: &[u8]) -> bool {
+    name.starts_with(b"syscall_0x")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_of_both_tables_are_known() {
+        let mut names = Names::new(&Selection::default());
+        let read = names.find(b"read").expect("is a call");
+        assert_eq!((names.get(read).name.as_ref(), names.get(read).only_in, names.get(read).is_selected), ("read", None, true));
+        let close = names.find(b"close").expect("is a call");
+        assert!(!names.get(close).is_selected);
+        #[cfg(target_arch = "x86_64")]
+        {
+            let mmap2 = names.find(b"mmap2").expect("is a call");
+            assert_eq!(names.get(mmap2).only_in, Some(Abi::COMPAT));
+            let newfstatat = names.find(b"newfstatat").expect("is a call");
+            assert_eq!(names.get(newfstatat).only_in, Some(Abi::NATIVE));
+        }
+    }
+
+    #[test]
+    fn a_new_call_is_counted_but_not_a_word_before_a_name() {
+        let mut names = Names::new(&Selection::All);
+        let new = names.find(b"quantum_leap").expect("may be a call");
+        assert_eq!(names.find(b"quantum_leap"), Some(new));
+        assert!(names.find(b"syscall_0x3fe").is_some());
+        assert_eq!(names.find(b"syscall_0x1c4"), Some(names.by_name[b"fchmodat2".as_slice()]));
+        assert_eq!(names.find(b"helloread"), None);
+    }
+
+    #[test]
+    fn garbage_does_not_fill_the_memory() {
+        let mut names = Names::new(&Selection::All);
+        let found = (0..10_000).filter(|number| names.find(format!("new_call_{number}").as_bytes()).is_some()).count();
+        assert_eq!(found, MAX_FOREIGN);
+    }
+}

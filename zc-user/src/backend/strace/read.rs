@@ -1,0 +1,70 @@
+//! Reading logs line by line, with a bounded memory.
+
+use std::io::{self, BufRead, Read};
+
+use super::Collector;
+use crate::{backend::Until, syscall::Selection, trace::Trace};
+
+/// Longest line that is kept. Real ones are far below; a file that is no log may have no line break at all.
+const MAX_LINE: usize = 1 << 20;
+
+/// One log, or one of the files of `strace -ff`.
+#[derive(Debug)]
+pub struct Log<R> {
+    /// What it reads from.
+    pub reader: R,
+    /// The thread whose calls it has; `None` if the lines say that, or if there is only one. See [`tid_of_file`].
+    pub tid: Option<u32>,
+}
+
+/// The thread id that a file of `strace -ff -o log` has at the end of its name: `log.1234`.
+pub fn tid_of_file(name: &str) -> Option<u32> {
+    let (_, suffix) = name.rsplit_once('.')?;
+    suffix.bytes().all(|byte| byte.is_ascii_digit()).then(|| suffix.parse().ok()).flatten()
+}
+
+/// Reads recorded logs: one, or all files of one `strace -ff`. `on_unparsed` gets every line that is not understood.
+pub fn read_logs<R: BufRead>(logs: Vec<Log<R>>, selection: &Selection, on_unparsed: &mut dyn FnMut(&str)) -> io::Result<Trace> {
+    let mut collector = Collector::new(selection, Until::AllEnd, on_unparsed);
+    for log in logs {
+        read_log(log, &mut collector)?;
+    }
+    Ok(collector.finish())
+}
+
+/// Adds all lines of a log, as they come.
+pub fn read_log(log: Log<impl BufRead>, collector: &mut Collector<'_>) -> io::Result<()> {
+    let Log { mut reader, tid } = log;
+    collector.begin_log(tid);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let limit = MAX_LINE as u64;
+        if reader.by_ref().take(limit).read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        match line.strip_suffix(b"\n") {
+            Some(line) => collector.push_line(line),
+            None if line.len() < MAX_LINE => collector.push_cut_line(&line),
+            None => {
+                skip_line(&mut reader)?;
+                collector.push_line(&line);
+            }
+        }
+    }
+}
+
+/// Skips what is left of a line.
+fn skip_line(reader: &mut impl BufRead) -> io::Result<()> {
+    loop {
+        let buffer = reader.fill_buf()?;
+        let (length, is_end) = match buffer.iter().position(|&byte| byte == b'\n') {
+            Some(line_break) => (line_break + 1, true),
+            None => (buffer.len(), buffer.is_empty()),
+        };
+        reader.consume(length);
+        if is_end {
+            return Ok(());
+        }
+    }
+}

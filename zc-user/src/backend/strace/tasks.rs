@@ -1,0 +1,296 @@
+//! Layer 2, tasks: the threads of a log, who made them, and whom a line without a thread id belongs to.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{
+    args::Child,
+    clock::Moment,
+    join::{Entry, Pending},
+    names::NameId,
+    rows::{Ended, Rows},
+};
+use crate::{syscall::Abi, trace::Exit};
+
+/// Index of a task in [`Tasks`].
+pub type TaskId = usize;
+
+/// A thread, from its first line to its last. An id that the kernel uses again is another task.
+#[derive(Debug)]
+pub struct Task {
+    /// Its id; `None` in a log without ids.
+    pub tid: Option<u32>,
+    /// What its own calls say is its id: for a log without ids.
+    pub own_tid: Option<u32>,
+    /// Its name, escaped (`-Y`).
+    pub comm: Vec<u8>,
+    /// Who made it, and as what.
+    pub creator: Option<(TaskId, Child)>,
+    /// Number of its first line.
+    pub first_line: u64,
+    /// The table that its calls are of.
+    pub abi: Abi,
+    /// Whether it lives.
+    pub life: Life,
+    /// When it ended.
+    pub ended_at: Option<Moment>,
+    /// The program it executed last.
+    pub program: Option<Program>,
+    /// Its first call.
+    pub first_call: FirstCall,
+    /// The call that it is in.
+    pub pending: Pending,
+    /// Its calls.
+    pub rows: Rows,
+    /// The thread that took its id by an exec, while the arguments of that exec are not known.
+    pub superseded_by: Option<u32>,
+}
+
+/// Whether a task lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Life {
+    /// As far as the log tells.
+    Alive,
+    /// It ended; `None`: by a signal that is unknown here.
+    Ended(Option<Exit>),
+    /// It has another task's id since an exec.
+    Renamed,
+}
+
+/// A program that a process executes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Program {
+    /// Its path as given to `execve`.
+    pub exe: Option<String>,
+    /// Its command line.
+    pub command: Option<Vec<String>>,
+}
+
+/// The first call of a task. If it is the exec that launches the command, it is not counted;
+/// which task is the command's is known only at the end of several logs.
+#[derive(Debug)]
+pub enum FirstCall {
+    /// There was none yet.
+    Awaited,
+    /// It was an exec.
+    Exec(Box<Launch>),
+    /// It was another call, and is counted.
+    Other,
+}
+
+/// The exec that may have launched the command.
+#[derive(Debug)]
+pub struct Launch {
+    /// Which call.
+    pub name: NameId,
+    /// Its table.
+    pub abi: Abi,
+    /// How it ended.
+    pub ended: Ended,
+    /// When.
+    pub at: Option<Moment>,
+    /// The program.
+    pub program: Program,
+}
+
+/// All tasks of a log.
+#[derive(Debug, Default)]
+pub struct Tasks {
+    all: Vec<Task>,
+    by_tid: HashMap<u32, TaskId>,
+    /// The task of the line before, by id.
+    last: Option<(u32, TaskId)>,
+    /// The task of the last line without an id.
+    last_nameless: Option<TaskId>,
+    /// How many are alive.
+    alive: usize,
+    /// Tasks that were made and have no line yet.
+    births: HashMap<u32, (TaskId, Child)>,
+    /// Tasks that strace said it follows, as long as the first task's id is unknown.
+    attached: HashSet<u32>,
+    /// Who entered a call that makes a task, last.
+    bearing: Option<TaskId>,
+}
+
+impl Tasks {
+    /// The task of a line. `resumes`: the call whose rest the line is.
+    pub fn of_line(&mut self, tid: Option<u32>, resumes: Option<NameId>, line: u64) -> TaskId {
+        let Some(tid) = tid else { return self.nameless(line) };
+        if let Some((last, id)) = self.last
+            && last == tid
+            && self.all[id].is_alive()
+        {
+            return id;
+        }
+        let id = match self.by_tid.get(&tid) {
+            Some(&id) if self.all[id].is_alive() => id,
+            _ if self.is_first(tid, resumes) => {
+                self.all[0].tid = Some(tid);
+                self.by_tid.insert(tid, 0);
+                self.attached.clear();
+                0
+            }
+            _ => self.add(Some(tid), line),
+        };
+        self.last = Some((tid, id));
+        id
+    }
+
+    /// The task of a line without an id. strace leaves the id out while it follows one task only.
+    fn nameless(&mut self, line: u64) -> TaskId {
+        let is_alive = |id: TaskId| self.all[id].is_alive();
+        if let Some(id) = self.last_nameless.filter(|&id| is_alive(id) && (self.alive == 1 || id == 0)) {
+            return id;
+        }
+        let id = (0..self.all.len()).find(|&id| is_alive(id)).unwrap_or_else(|| {
+            // What strace was attached to, if that was a single thread.
+            let is_only = self.all.is_empty() && self.attached.len() == 1;
+            let only = self.attached.iter().next().copied().filter(|_| is_only);
+            self.add(only, line)
+        });
+        self.last_nameless = Some(id);
+        id
+    }
+
+    /// Whether an id that was not seen before is that of the first task, whose lines had none while it was alone.
+    fn is_first(&self, tid: u32, resumes: Option<NameId>) -> bool {
+        let Some(first) = self.all.first().filter(|first| first.tid.is_none() && first.is_alive()) else { return false };
+        if self.attached.contains(&tid) || self.births.contains_key(&tid) {
+            return false;
+        }
+        // In a call, the first task can only go on with that.
+        first.own_tid == Some(tid) || first.pending.entry().is_none_or(|entry| Some(entry.name) == resumes)
+    }
+
+    fn add(&mut self, tid: Option<u32>, line: u64) -> TaskId {
+        let id = self.all.len();
+        let creator = tid.and_then(|tid| self.births.remove(&tid));
+        // The 32-bit child of a 32-bit task is not announced as such.
+        let model = creator.map(|(creator, _)| creator).or(self.bearing.filter(|&id| self.all[id].pending.entry().is_some()));
+        self.all.push(Task {
+            tid,
+            own_tid: None,
+            comm: Vec::new(),
+            creator,
+            first_line: line,
+            abi: model.map_or(Abi::NATIVE, |id| self.all[id].abi),
+            life: Life::Alive,
+            ended_at: None,
+            program: None,
+            first_call: FirstCall::Awaited,
+            pending: Pending::default(),
+            rows: Rows::default(),
+            superseded_by: None,
+        });
+        self.alive += 1;
+        if let Some(tid) = tid {
+            self.by_tid.insert(tid, id);
+        }
+        id
+    }
+
+    /// strace follows a new task.
+    pub fn attached(&mut self, tid: u32) {
+        if self.all.first().is_none_or(|first| first.tid.is_none()) {
+            self.attached.insert(tid);
+        }
+    }
+
+    /// A task entered a call that makes another.
+    pub fn bears(&mut self, id: TaskId) {
+        self.bearing = Some(id);
+    }
+
+    /// A call that began in line `entered` made a task. `is_ordered`: what stands later in the log happened later.
+    pub fn born(&mut self, creator: TaskId, tid: u32, child: Child, entered: u64, is_ordered: bool) {
+        if let Some(&id) = self.by_tid.get(&tid) {
+            let task = &self.all[id];
+            let is_its_child = task.creator.is_none() && (!is_ordered || task.first_line > entered);
+            if is_its_child && !self.descends(creator, id) {
+                self.all[id].creator = Some((creator, child));
+                return;
+            }
+            if self.all[id].is_alive() {
+                return;
+            }
+        }
+        self.births.insert(tid, (creator, child));
+    }
+
+    /// Whether `id` is `ancestor` or descends from it. Only a damaged log makes circles.
+    fn descends(&self, id: TaskId, ancestor: TaskId) -> bool {
+        let mut at = Some(id);
+        while let Some(id) = at {
+            if id == ancestor {
+                return true;
+            }
+            at = self.all[id].creator.map(|(creator, _)| creator);
+        }
+        false
+    }
+
+    /// A task ends; gives the call that it was in.
+    pub fn end(&mut self, id: TaskId, life: Life, at: Option<Moment>) -> Option<Entry> {
+        let task = &mut self.all[id];
+        self.alive -= usize::from(task.is_alive());
+        task.life = life;
+        task.ended_at = at;
+        task.pending.leave()
+    }
+
+    /// An exec in the thread `by` gave it the id of `id`; gives the call that `id` was in.
+    pub fn superseded(&mut self, id: TaskId, by: u32) -> Option<Entry> {
+        let abandoned = self.all[id].pending.leave();
+        let other = self.by_tid.get(&by).copied().filter(|&other| other != id);
+        if let Some(other) = other.filter(|&other| self.all[other].pending.entry().is_some()) {
+            self.all[id].pending = std::mem::take(&mut self.all[other].pending);
+            self.end(other, Life::Renamed, None);
+        } else {
+            self.all[id].superseded_by = Some(by);
+        }
+        abandoned
+    }
+
+    /// An exec in the thread `id` gives it another id, which has a log of its own: if that was read already, here are the arguments it lacks.
+    pub fn renamed(&mut self, id: TaskId, to: u32) -> Option<TaskId> {
+        self.alive -= usize::from(self.all[id].is_alive());
+        self.all[id].life = Life::Renamed;
+        let leader = self.by_tid.get(&to).copied()?;
+        (self.all[leader].superseded_by.is_some() && self.all[leader].superseded_by == self.all[id].tid).then_some(leader)
+    }
+
+    /// Tasks that were made and have no line become tasks: the trace ends before their first call does.
+    pub fn add_unseen(&mut self, line: u64) {
+        let mut unseen: Vec<u32> = self.births.keys().copied().collect();
+        unseen.sort_unstable();
+        for tid in unseen {
+            self.add(Some(tid), line);
+        }
+    }
+
+    /// A task.
+    pub fn get(&mut self, id: TaskId) -> &mut Task {
+        &mut self.all[id]
+    }
+
+    /// All tasks in the order of their first lines; and how many were made that have no line.
+    pub fn into_parts(self) -> (Vec<Task>, usize) {
+        (self.all, self.births.len())
+    }
+
+    /// The first that the log tells of.
+    pub fn first(&self) -> Option<&Task> {
+        self.all.first()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+}
+
+impl Task {
+    /// Whether it is alive, as far as the log tells.
+    pub fn is_alive(&self) -> bool {
+        self.life == Life::Alive
+    }
+}

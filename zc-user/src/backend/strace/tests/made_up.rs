@@ -1,0 +1,250 @@
+//! What joins lines, task by task: made-up logs, one for each rule.
+
+use std::collections::BTreeMap;
+
+use super::{lost, read_text, read_until, row};
+use crate::{
+    backend::{
+        Until,
+        strace::{Log, read_logs},
+    },
+    syscall::{Abi, Selection},
+    trace::{Exit, Loss, Process, State, Trace},
+};
+
+const LAUNCH: &str = "10 execve(\"/bin/x\", [\"x\", \"y\"], 0x7ffe /* 3 vars */) = 0 <0.000100>\n";
+
+fn launched(rest: &str) -> Trace {
+    read_text(&format!("{LAUNCH}{rest}"))
+}
+
+fn process(trace: &Trace, pid: u32) -> &Process {
+    trace.processes.iter().find(|process| process.pid == pid).unwrap_or_else(|| panic!("no process {pid} in {trace:?}"))
+}
+
+#[test]
+fn the_command_begins_with_its_exec_which_is_not_counted() {
+    let trace = launched("10 +++ exited with 3 +++\n");
+    assert_eq!(trace.command, ["x", "y"]);
+    assert_eq!(trace.exit, Some(Exit::Code(3)));
+    let root = process(&trace, 10);
+    assert_eq!((root.exe.as_deref(), root.ppid, root.state), (Some("/bin/x"), None, State::Exited));
+    assert!(root.threads[0].rows.is_empty());
+    assert!(trace.losses.is_empty());
+}
+
+#[test]
+fn the_exec_of_a_child_is_counted() {
+    let trace = launched(
+        "10 vfork() = 11\n11 execve(\"/bin/z\", [\"z\"], 0x7f) = 0\n11 +++ exited with 0 +++\n10 execve(\"/bin/q\", [], 0) = 0\n",
+    );
+    assert_eq!(process(&trace, 11).threads[0].rows[0].call.name, "execve");
+    assert_eq!((process(&trace, 11).ppid, process(&trace, 11).exe.as_deref()), (Some(10), Some("/bin/z")));
+    assert_eq!((process(&trace, 10).exe.as_deref(), trace.command.len()), (Some("/bin/q"), 2));
+}
+
+#[test]
+fn bytes_are_positive_results_of_calls_that_return_bytes() {
+    let trace = launched(
+        "10 read(3, \"ab\", 10) = 2 <0.000002>\n10 read(3, 0x7f, 10) = -1 EAGAIN (x) <0.000004>\n10 mmap(NULL, 4096, 0, 0, 3, 0) = 0x7f0000000000\n10 close(3) = 0\n",
+    );
+    let read = row(&trace, "read");
+    assert_eq!((read.calls, read.errors, &read.errnos), (2, 1, &BTreeMap::from([(11, 1)])));
+    assert_eq!((read.bytes, read.requested_bytes), (Some(2), Some(20)));
+    let times = read.times.as_ref().expect("has -T");
+    assert_eq!((times.total_ns, times.min_ns, times.max_ns, times.histogram.count()), (6000, 2000, 4000, 2));
+    assert_eq!((row(&trace, "mmap").bytes, row(&trace, "mmap").requested_bytes), (None, Some(4096)));
+    assert_eq!(
+        (row(&trace, "close").bytes, row(&trace, "close").requested_bytes, &row(&trace, "close").times),
+        (None, None, &None)
+    );
+}
+
+#[test]
+fn one_size_that_cannot_be_read_makes_the_sum_unknown() {
+    let trace = launched(
+        "10 readv(3, [{iov_base=\"a\", iov_len=5}], 1) = 1\n10 readv(3, 0x7f, 2) = -1 EAGAIN (x)\n10 readv(3, [{iov_base=\"a\", iov_len=5}], 1) = 1\n",
+    );
+    assert_eq!((row(&trace, "readv").bytes, row(&trace, "readv").requested_bytes), (Some(2), None));
+}
+
+#[test]
+fn both_halves_of_a_call_are_one() {
+    let trace = launched("10 read(3,  <unfinished ...>\n11 getuid() = 0\n10 <... read resumed>\"ab\", 10) = 2 <1.5>\n");
+    let read = row(&trace, "read");
+    assert_eq!((read.calls, read.bytes, read.requested_bytes), (1, Some(2), Some(10)));
+    assert_eq!(read.times.as_ref().map(|times| times.total_ns), Some(1_500_000_000));
+}
+
+#[test]
+fn a_restart_is_an_error_and_then_another_call() {
+    let trace = launched(
+        "10 read(3, 0x7f, 10) = ? ERESTARTSYS (To be restarted if SA_RESTART is set)\n10 --- SIGALRM {si_signo=SIGALRM} ---\n10 read(3, \"a\", 10) = 1\n",
+    );
+    let read = row(&trace, "read");
+    assert_eq!((read.calls, read.errors, &read.errnos), (2, 1, &BTreeMap::from([(512, 1)])));
+}
+
+#[test]
+fn what_does_not_return_is_unfinished_and_no_call() {
+    let trace = launched(
+        "10 exit_group(0) = ?\n10 +++ exited with 0 +++\n11 read(0,  <unfinished ...>\n11 +++ killed by SIGKILL +++\n12 write(1, \"\", 0 <unfinished ...>\n",
+    );
+    for name in ["exit_group", "read", "write"] {
+        assert_eq!((row(&trace, name).calls, row(&trace, name).unfinished), (0, 1), "{name}");
+    }
+    assert_eq!(process(&trace, 12).state, State::Running);
+    assert!(trace.losses.is_empty());
+}
+
+#[test]
+fn a_return_without_an_entry_is_counted_and_says_so() {
+    let trace =
+        launched("10 <... read resumed>\"ab\", 10) = 2 <0.1>\n10 write(1,  <unfinished ...>\n10 <... close resumed>) = 0\n");
+    assert_eq!((row(&trace, "read").calls, row(&trace, "read").bytes, row(&trace, "read").requested_bytes), (1, Some(2), None));
+    assert_eq!((row(&trace, "write").unfinished, row(&trace, "close").calls), (1, 1));
+    assert_eq!(lost(&trace, Loss::ExitsWithoutEntry), 2);
+}
+
+#[test]
+fn threads_belong_to_the_process_of_their_creator() {
+    let trace = launched(
+        "10 clone3({flags=CLONE_VM|CLONE_THREAD, x} => {parent_tid=[11]}, 88) = 11\n11 clone3({flags=CLONE_VM|CLONE_THREAD, x}, 88 <unfinished ...>\n12 getuid() = 0\n11 <... clone3 resumed>) = 12\n12 clone(child_stack=NULL, flags=SIGCHLD) = 13\n13 getuid() = 0\n13 clone(child_stack=NULL, flags=CLONE_PARENT|SIGCHLD) = 14\n14 getuid() = 0\n",
+    );
+    assert_eq!(trace.processes.len(), 3);
+    let tids: Vec<u32> = process(&trace, 10).threads.iter().map(|thread| thread.tid).collect();
+    assert_eq!(tids, [10, 11, 12]);
+    assert_eq!((process(&trace, 13).ppid, process(&trace, 14).ppid), (Some(10), Some(10)));
+    assert!(trace.losses.is_empty());
+}
+
+#[test]
+fn an_id_that_is_used_again_is_another_process() {
+    let trace = launched(
+        "10 fork() = 11\n11 +++ exited with 0 +++\n10 fork( <unfinished ...>\n11 getuid() = 0\n11 +++ exited with 0 +++\n10 <... fork resumed>) = 11\n",
+    );
+    let children: Vec<Option<u32>> =
+        trace.processes.iter().filter(|process| process.pid == 11).map(|process| process.ppid).collect();
+    assert_eq!(children, [Some(10), Some(10)]);
+    assert!(trace.losses.is_empty());
+}
+
+#[test]
+fn children_without_a_line_are_a_loss() {
+    let trace = launched("10 fork() = 11\n10 fork() = 12\n10 +++ exited with 0 +++\n");
+    assert_eq!(lost(&trace, Loss::UnfollowedTasks), 2);
+}
+
+#[test]
+fn a_trace_may_end_with_the_command() {
+    let log = format!(
+        "{LAUNCH}10 fork() = 11\n10 fork() = 12\n11 read(0,  <unfinished ...>\n10 +++ exited with 0 +++\n11 <... read resumed>\"\", 1) = 0\n11 +++ exited with 0 +++\n"
+    );
+    let trace = read_until(&log, Until::RootEnds);
+    assert_eq!((row(&trace, "read").calls, row(&trace, "read").unfinished), (0, 1));
+    assert_eq!((process(&trace, 11).state, process(&trace, 12).state), (State::Running, State::Running));
+    assert!(trace.losses.is_empty());
+    assert_eq!(row(&read_until(&log, Until::AllEnd), "read").calls, 1);
+}
+
+#[test]
+fn an_exec_in_another_thread_takes_over_the_process() {
+    let trace = launched(
+        "10 clone3({flags=CLONE_THREAD, x}, 88) = 11\n10 pause( <unfinished ...>\n11 execve(\"/bin/z\", [\"z\"], 0x7f <unfinished ...>\n10 <... pause resumed>) = ?\n10 +++ superseded by execve in pid 11 +++\n10 <... execve resumed>) = 0\n10 read(0, \"\", 1) = 0\n10 +++ exited with 0 +++\n",
+    );
+    assert_eq!(trace.processes.len(), 1);
+    assert_eq!(trace.processes[0].exe.as_deref(), Some("/bin/z"));
+    assert_eq!((row(&trace, "execve").calls, row(&trace, "execve").unfinished, row(&trace, "pause").unfinished), (1, 0, 1));
+    assert!(trace.losses.is_empty());
+}
+
+#[test]
+fn files_of_one_thread_each_are_one_trace_in_any_order() {
+    let root = "execve(\"/bin/x\", [\"x\"], 0x7f) = 0\nvfork() = 11\nclone3({flags=CLONE_THREAD, x}, 88) = 12\npause() = ?\n+++ superseded by execve in pid 12 +++\n<... execve resumed>) = 0\n+++ exited with 7 +++\n";
+    let child = "execve(\"/bin/c\", [\"c\"], 0x7f) = 0\n+++ exited with 0 +++\n";
+    let thread = "getuid() = 0\nexecve(\"/bin/t\", [\"t\"], 0x7f <pid changed to 10 ...>\n";
+    let mut logs = [(10, root), (11, child), (12, thread)];
+    for _ in 0..3 {
+        logs.rotate_left(1);
+        let logs = logs.iter().map(|&(tid, text)| Log { reader: text.as_bytes(), tid: Some(tid) }).collect();
+        let trace = read_logs(logs, &Selection::All, &mut |line| panic!("{line}")).expect("memory can be read");
+        assert_eq!((trace.exit, &trace.command[..]), (Some(Exit::Code(7)), &["x".to_owned()][..]));
+        assert_eq!((process(&trace, 11).ppid, process(&trace, 11).threads[0].rows[0].calls), (Some(10), 1));
+        let mut tids: Vec<u32> = process(&trace, 10).threads.iter().map(|thread| thread.tid).collect();
+        tids.sort_unstable();
+        assert_eq!((tids, process(&trace, 10).exe.as_deref()), (vec![10, 12], Some("/bin/t")));
+        assert!(trace.losses.is_empty(), "{:?}", trace.losses);
+    }
+}
+
+#[test]
+fn lines_without_an_id_are_those_of_the_only_task() {
+    let trace = read_text(
+        "execve(\"/bin/x\", [\"x\"], 0x7f) = 0\nvfork(strace: Process 11 attached\n <unfinished ...>\n[pid    11] getuid() = 0\n[pid    10] <... vfork resumed>) = 11\n[pid    10] wait4(-1,  <unfinished ...>\n[pid    11] +++ exited with 0 +++\n<... wait4 resumed>[{x}], 0, NULL) = 11\n+++ exited with 0 +++\n",
+    );
+    assert_eq!((trace.processes.len(), process(&trace, 11).ppid, row(&trace, "wait4").calls), (2, Some(10), 1));
+    assert_eq!((process(&trace, 10).state, process(&trace, 11).state), (State::Exited, State::Exited));
+    assert!(trace.losses.is_empty(), "{:?}", trace.losses);
+}
+
+#[test]
+fn a_task_without_an_id_may_name_itself() {
+    assert_eq!(read_text("execve(\"/bin/x\", [\"x\"], 0x7f) = 0\nset_tid_address(0x7f) = 10\n").processes[0].pid, 10);
+    assert_eq!(read_text("execve(\"/bin/x\", [\"x\"], 0x7f) = 0\n").processes[0].pid, 0);
+}
+
+#[test]
+fn output_inside_a_line_is_not_lost_and_not_taken_for_a_size() {
+    let trace = launched("10 write(2, \"23\\n4\\n\", 523\n4\n) = 5\n10 write(2, \"a\", 1a) = 1\n");
+    assert_eq!(
+        (row(&trace, "write").calls, row(&trace, "write").bytes, row(&trace, "write").requested_bytes),
+        (2, Some(6), None)
+    );
+    assert!(trace.losses.is_empty());
+}
+
+#[test]
+fn output_between_lines_is_not_understood() {
+    let trace = launched("1+0 records in\n10 getuid() = 0\nhelloread(0, \"\", 1) = 0\n");
+    assert_eq!(lost(&trace, Loss::UnparsedLines), 2);
+}
+
+#[test]
+fn a_log_that_is_cut_off_says_so() {
+    for (rest, lost_lines) in [("10 read(3, \"ab", 1), ("10 read(3, \"ab\", 2) = 2", 1), ("10 read(3,  <unfinished ...>", 0)] {
+        let trace = launched(rest);
+        assert_eq!((row(&trace, "read").calls, row(&trace, "read").unfinished), (0, 1), "{rest}");
+        assert_eq!(lost(&trace, Loss::UnparsedLines), lost_lines, "{rest}");
+    }
+    let resumed = launched("10 read(3,  <unfinished ...>\n10 <... read resumed>\"ab\", 2) = 2");
+    assert_eq!((row(&resumed, "read").unfinished, lost(&resumed, Loss::UnparsedLines)), (1, 1));
+    assert_eq!(launched("10 +++ exited with 0 +++").exit, Some(Exit::Code(0)));
+}
+
+#[test]
+fn calls_of_another_table_are_rows_of_their_own() {
+    let trace = launched(
+        "10 read(3, \"\", 1) = 0\n10 [ Process PID=10 runs in 32 bit mode. ]\n10 read(3, \"\", 1) = 0\n10 [ Process PID=10 runs in 64 bit mode. ]\n10 read(3, \"\", 1) = 0\n",
+    );
+    let calls: Vec<(Abi, u64)> = process(&trace, 10).threads[0].rows.iter().map(|row| (row.call.abi, row.calls)).collect();
+    assert_eq!(calls, [(Abi::NATIVE, 2), (Abi::COMPAT, 1)]);
+}
+
+#[test]
+fn stamps_tell_how_long_it_took() {
+    let wall = |start: &str, end: &str| {
+        read_text(&format!("{start} execve(\"/x\", [], 0) = 0 <0.25>\n{end} +++ exited with 0 +++\n")).wall_ns
+    };
+    assert_eq!(wall("1700000000.000000", "1700000002.000000"), Some(1_750_000_000));
+    assert_eq!(wall("23:59:59.000000", "00:00:01.000000"), Some(1_750_000_000));
+    assert_eq!(wall("     0.000000", "     2.000000"), Some(1_750_000_000));
+    assert_eq!(wall("12:00:00", "12:00:02"), None);
+    assert_eq!(launched("10 +++ exited with 0 +++\n").wall_ns, None);
+}
+
+#[test]
+fn lines_of_any_length_and_line_breaks_of_any_system() {
+    let long = format!("{}\n", "x".repeat(3 << 20));
+    let trace = launched(&format!("{long}10 getuid() = 0\r\n\n10 +++ exited with 0 +++\r\n"));
+    assert_eq!((row(&trace, "getuid").calls, trace.exit, lost(&trace, Loss::UnparsedLines)), (1, Some(Exit::Code(0)), 1));
+}

@@ -1,0 +1,83 @@
+//! Two reports of the same command, one by each backend, side by side. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::report::{Report, Syscall};
+
+/// What both backends counted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Comparison {
+    /// The command.
+    pub command: Vec<String>,
+    /// Names of the two backends.
+    pub backends: [String; 2],
+    /// Whether each of them counted exactly.
+    pub exact: [bool; 2],
+    /// Every call that either of them saw, by name and ABI.
+    pub rows: Vec<Row>,
+}
+
+/// One call under both backends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// Name of the call.
+    pub name: String,
+    /// Whose numbering it came through.
+    pub abi: String,
+    /// What each backend counted.
+    pub figures: [Figures; 2],
+    /// Whether these are the same.
+    pub equal: bool,
+}
+
+/// The figures that must not depend on the backend. Times do: what traces also slows.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Figures {
+    /// How often the call returned.
+    pub calls: u64,
+    /// How often it failed, by errno name.
+    pub errnos: BTreeMap<String, u64>,
+    /// What it returned as moved.
+    pub bytes: Option<u64>,
+    /// What it asked for.
+    pub requested_bytes: Option<u64>,
+}
+
+impl Comparison {
+    /// Compares the totals of two reports on the same command.
+    pub fn new(first: &Report, second: &Report) -> Self {
+        let calls = [first, second].map(|report| report.totals.syscalls.as_slice());
+        let names: BTreeSet<(&str, &str)> =
+            calls.iter().flat_map(|calls| calls.iter().map(|call| (call.name.as_str(), call.abi.as_str()))).collect();
+        let rows = names.into_iter().map(|name| Row::new(name, calls)).collect();
+        Self {
+            command: first.command.clone(),
+            backends: [first, second].map(|report| report.backend.clone()),
+            exact: [first, second].map(|report| report.exact),
+            rows,
+        }
+    }
+
+    /// Whether both counted the same.
+    pub fn is_equal(&self) -> bool {
+        self.rows.iter().all(|row| row.equal)
+    }
+}
+
+impl Row {
+    fn new((name, abi): (&str, &str), calls: [&[Syscall]; 2]) -> Self {
+        let figures = calls.map(|calls| {
+            let call = calls.iter().find(|call| call.name == name && call.abi == abi);
+            call.map(Figures::of).unwrap_or_default()
+        });
+        Self { name: name.to_owned(), abi: abi.to_owned(), equal: figures[0] == figures[1], figures }
+    }
+}
+
+impl Figures {
+    fn of(call: &Syscall) -> Self {
+        Self { calls: call.calls, errnos: call.errnos.clone(), bytes: call.bytes, requested_bytes: call.requested_bytes }
+    }
+}

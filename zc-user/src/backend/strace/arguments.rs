@@ -15,8 +15,9 @@ pub(super) fn command(strace: &Path, log: &Path, options: &RunOptions) -> Vec<Os
     let mut words: Vec<OsString> = vec![strace.into()];
     // Children too; durations; the name of each process; nothing of the strings that are read and written.
     words.extend(["--follow-forks", "-T", "--decode-pids=comm", "--string-limit=0"].map(Into::into));
-    // Vectors whole, since their sizes count; no signals; but do say who runs in 32-bit mode.
-    words.extend(["--abbrev=execve,execveat", "--signal=none", "--quiet=attach"].map(Into::into));
+    // Vectors whole, since their sizes count; and do say who runs in 32-bit mode. Of a signal that is not shown, strace does not
+    // show either that it killed: all are shown but the one that cannot kill and comes often.
+    words.extend(["--abbrev=execve,execveat", "--signal=!SIGCHLD", "--quiet=attach"].map(Into::into));
     words.push(format!("--trace={}", trace_set(&options.selection)).into());
     if options.until == Until::AllEnd {
         // Calls that are not traced then run at full speed. Only here: a process that outlives strace would find every

@@ -32,11 +32,8 @@ impl<'a> Section<'a> {
 
     /// The section of the only process: its command is in the report's head.
     pub(super) fn only_process(process: &'a Process) -> Self {
-        let mut heading = vec![
-            named(process.comm.as_deref(), process.pid),
-            plural(process.threads, "thread", "threads"),
-            calls(&process.syscalls),
-        ];
+        let mut heading =
+            vec![named(name_of(process), process.pid), plural(process.threads, "thread", "threads"), calls(&process.syscalls)];
         if process.state == State::Running {
             heading.push("still running".to_owned());
         }
@@ -107,6 +104,12 @@ fn calls(syscalls: &[Syscall]) -> String {
 /// `1 thread`, `2 threads`.
 pub(super) fn plural(count: u64, one: &str, more: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { more })
+}
+
+/// The name of a process; if that is unknown, that of its program.
+fn name_of(process: &Process) -> Option<&str> {
+    let program = || process.exe.as_deref().or(process.command.as_ref()?.first().map(String::as_str));
+    process.comm.as_deref().or_else(|| program()?.rsplit('/').next())
 }
 
 /// `copier (1234)`.

@@ -24,6 +24,8 @@ mod names;
 mod read;
 mod rows;
 mod tasks;
+#[cfg(test)]
+mod tests;
 mod text;
 
 pub use collect::Collector;

@@ -36,7 +36,7 @@ pub enum How {
 pub struct Rows {
     // Apart from the rows, which are large, so that finding one stays within a cache line or two.
     keys: Vec<(NameId, Abi)>,
-    rows: Vec<Row>,
+    sums: Vec<Row>,
     /// A call that a signal ended, and its row. Its caller has not seen the result: it will call again, or die.
     interrupted: Option<(usize, Ended)>,
 }
@@ -60,13 +60,13 @@ impl Rows {
         self.settle(Afterwards::WentOn);
         let index = self.keys.iter().position(|key| *key == (id, abi)).unwrap_or_else(|| {
             self.keys.push((id, abi));
-            self.rows.push(empty(known, abi));
-            self.rows.len() - 1
+            self.sums.push(empty(known, abi));
+            self.sums.len() - 1
         });
         if matches!(ended.how, How::Error(Some(errno)) if RESTARTS.contains(&errno)) {
             self.interrupted = Some((index, ended));
         } else {
-            add(&mut self.rows[index], ended);
+            add(&mut self.sums[index], ended);
         }
     }
 
@@ -74,12 +74,12 @@ impl Rows {
     pub fn settle(&mut self, afterwards: Afterwards) {
         let Some((index, ended)) = self.interrupted.take() else { return };
         let how = if afterwards == Afterwards::WentOn { ended.how } else { How::Never };
-        add(&mut self.rows[index], Ended { how, ..ended });
+        add(&mut self.sums[index], Ended { how, ..ended });
     }
 
     /// The rows, in the order of their first calls.
     pub fn into_rows(self) -> Vec<Row> {
-        self.rows
+        self.sums
     }
 }
 

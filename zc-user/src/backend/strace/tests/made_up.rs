@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{lost, read_text, read_until, row};
+use super::{lost, read_text, read_until, row, rows};
 use crate::{
     backend::{
         Until,
@@ -23,14 +23,24 @@ fn process(trace: &Trace, pid: u32) -> &Process {
 }
 
 #[test]
-fn the_command_begins_with_its_exec_which_is_not_counted() {
+fn the_command_begins_with_its_exec() {
     let trace = launched("10 +++ exited with 3 +++\n");
     assert_eq!(trace.command, ["x", "y"]);
     assert_eq!(trace.exit, Some(Exit::Code(3)));
     let root = process(&trace, 10);
     assert_eq!((root.exe.as_deref(), root.ppid, root.state), (Some("/bin/x"), None, State::Exited));
-    assert!(root.threads[0].rows.is_empty());
+    assert_eq!(
+        (row(&trace, "execve").calls, row(&trace, "execve").times.as_ref().map(|times| times.total_ns)),
+        (1, Some(100_000))
+    );
     assert!(trace.losses.is_empty());
+}
+
+#[test]
+fn an_exec_by_which_the_command_cannot_begin_is_not_counted() {
+    let trace = read_text("10 execve(\"/bin/x\", [\"x\"], 0x7ffe) = -1 EACCES (Permission denied)\n10 +++ exited with 1 +++\n");
+    assert!(rows(&trace).next().is_none());
+    assert_eq!((trace.command.len(), trace.exit), (0, Some(Exit::Code(1))));
 }
 
 #[test]
@@ -83,6 +93,16 @@ fn a_restart_is_an_error_and_then_another_call() {
     );
     let read = row(&trace, "read");
     assert_eq!((read.calls, read.errors, &read.errnos), (2, 1, &BTreeMap::from([(512, 1)])));
+}
+
+#[test]
+fn a_call_that_a_deadly_signal_ends_never_returned() {
+    let trace = launched(
+        "10 read(3, 0x7f, 10) = ? ERESTARTSYS (To be restarted if SA_RESTART is set)\n10 --- SIGTERM {x} ---\n10 +++ killed by SIGTERM +++\n",
+    );
+    let read = row(&trace, "read");
+    assert_eq!((read.calls, read.errors, read.unfinished), (0, 0, 1));
+    assert_eq!(trace.exit, Some(Exit::Signal(15)));
 }
 
 #[test]
@@ -154,7 +174,8 @@ fn an_exec_in_another_thread_takes_over_the_process() {
     );
     assert_eq!(trace.processes.len(), 1);
     assert_eq!(trace.processes[0].exe.as_deref(), Some("/bin/z"));
-    assert_eq!((row(&trace, "execve").calls, row(&trace, "execve").unfinished, row(&trace, "pause").unfinished), (1, 0, 1));
+    // The one that launched the command, and the thread's.
+    assert_eq!((row(&trace, "execve").calls, row(&trace, "execve").unfinished, row(&trace, "pause").unfinished), (2, 0, 1));
     assert!(trace.losses.is_empty());
 }
 
@@ -226,7 +247,8 @@ fn calls_of_another_table_are_rows_of_their_own() {
     let trace = launched(
         "10 read(3, \"\", 1) = 0\n10 [ Process PID=10 runs in 32 bit mode. ]\n10 read(3, \"\", 1) = 0\n10 [ Process PID=10 runs in 64 bit mode. ]\n10 read(3, \"\", 1) = 0\n",
     );
-    let calls: Vec<(Abi, u64)> = process(&trace, 10).threads[0].rows.iter().map(|row| (row.call.abi, row.calls)).collect();
+    let reads = rows(&trace).filter(|row| row.call.name == "read");
+    let calls: Vec<(Abi, u64)> = reads.map(|row| (row.call.abi, row.calls)).collect();
     assert_eq!(calls, [(Abi::NATIVE, 2), (Abi::COMPAT, 1)]);
 }
 

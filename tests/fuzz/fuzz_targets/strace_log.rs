@@ -1,0 +1,22 @@
+//! Any bytes are read as a log without a panic, and no call is made up: there are at most as many as there are lines.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use zctrace::{
+    backend::{
+        Until,
+        strace::{Collector, Log, read_log},
+    },
+    syscall::Selection,
+};
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut ignore = |_: &str| {};
+    let mut collector = Collector::new(&Selection::All, Until::AllEnd, &mut ignore);
+    read_log(Log { reader: bytes, tid: None }, &mut collector).expect("memory can be read");
+    let trace = collector.finish();
+    let lines = bytes.split(|&byte| byte == b'\n').count() as u64;
+    let rows = trace.processes.iter().flat_map(|process| &process.threads).flat_map(|thread| &thread.rows);
+    let calls: u64 = rows.map(|row| row.calls).sum();
+    assert!(calls <= lines, "{calls} calls in {lines} lines");
+});

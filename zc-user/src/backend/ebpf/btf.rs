@@ -16,6 +16,8 @@ pub enum BtfError {
     Damaged,
 }
 
+/// Where in the header the length of the type section stands.
+pub const TYPES_LENGTH_AT: std::ops::Range<usize> = 12..16;
 const MAGIC: u16 = 0xeb9f;
 const KIND_STRUCT: u32 = 4;
 const KIND_UNION: u32 = 5;
@@ -64,7 +66,7 @@ impl<'a> Btf<'a> {
             let begin = usize::try_from(header_bytes.checked_add(offset)?).ok()?;
             data.get(begin..begin.checked_add(usize::try_from(length).ok()?)?)
         };
-        let types = section(word(8)?, word(12)?).ok_or(BtfError::Damaged)?;
+        let types = section(word(8)?, word(TYPES_LENGTH_AT.start)?).ok_or(BtfError::Damaged)?;
         let strings = section(word(16)?, word(20)?).ok_or(BtfError::Damaged)?;
         let mut btf = Self { types, strings, starts: Vec::with_capacity(types.len() / 24) };
         let mut at = 0;
@@ -97,10 +99,19 @@ impl<'a> Btf<'a> {
 
     /// Whether the kernel has a tracepoint of this name that programs can attach to with types.
     pub fn has_tracepoint(&self, name: &str) -> bool {
-        self.all().any(|found| {
-            found.kind == KIND_TYPEDEF
-                && self.name_bytes(found.name).and_then(|n| n.strip_prefix(b"btf_trace_")) == Some(name.as_bytes())
-        })
+        self.tracepoint(name).is_some()
+    }
+
+    /// Length in bytes of the beginning of the type section that has all of these tracepoints; those that are missing do not count.
+    /// Types are numbered in the order in which they stand, so what is cut off after them changes no number.
+    pub fn types_length_with(&self, tracepoints: impl IntoIterator<Item = &'static str>) -> u32 {
+        let ends = tracepoints.into_iter().filter_map(|name| Some(self.tracepoint(name)?.start + TYPE_HEADER));
+        ends.max().and_then(|end| u32::try_from(end).ok()).unwrap_or(0)
+    }
+
+    fn tracepoint(&self, name: &str) -> Option<Type> {
+        let is_wanted = |bytes: &[u8]| bytes.strip_prefix(b"btf_trace_") == Some(name.as_bytes());
+        self.all().find(|found| found.kind == KIND_TYPEDEF && self.name_bytes(found.name).is_some_and(is_wanted))
     }
 
     fn all(&self) -> impl Iterator<Item = Type> + '_ {

@@ -94,7 +94,7 @@ impl Loaded {
             return Err(EbpfUnavailable::NotBuilt);
         }
         let path = std::env::var_os(BTF_PATH_VARIABLE).map_or_else(|| PathBuf::from(BTF_PATH), PathBuf::from);
-        // To make a loader is to parse the whole of the kernel's BTF (~25 ms), and so does what attaching needs: side by side.
+        // To make a loader is to parse the whole of the kernel's BTF (~25 ms); there is no way around that, but beside it.
         let (loader, kernel) = thread::scope(|scope| {
             let loader = scope.spawn(EbpfLoader::new);
             let kernel = read_kernel(&path);
@@ -109,8 +109,6 @@ impl Loaded {
             attach(&mut ebpf, &kernel.types)?;
             Ok::<_, EbpfUnavailable>(ebpf)
         })?;
-        let types = kernel.types;
-        thread::spawn(move || drop(types));
         let mut specs: Array<_, CallSpec> = take(&mut ebpf, maps::SPECS)?;
         for (slot, spec) in settings.selection.kernel_specs() {
             specs.set(slot, spec, 0).map_err(refused)?;
@@ -179,8 +177,14 @@ struct Kernel {
 
 fn read_kernel(path: &Path) -> Result<Kernel, EbpfUnavailable> {
     let bad = |cause| EbpfUnavailable::BadBtf { path: path.to_owned(), cause };
-    let data = fs::read(path).map_err(|cause| EbpfUnavailable::NoBtf { path: path.to_owned(), cause })?;
-    let (fields, notes) = fields::find(&btf::Btf::parse(&data).map_err(bad)?)?;
+    let mut data = fs::read(path).map_err(|cause| EbpfUnavailable::NoBtf { path: path.to_owned(), cause })?;
+    let (fields, notes, types_length) = {
+        let types = btf::Btf::parse(&data).map_err(bad)?;
+        let (fields, notes) = fields::find(&types)?;
+        (fields, notes, types.types_length_with(programs::ALL.map(|(_, tracepoint)| tracepoint)))
+    };
+    // aya makes a value of every type it reads, and needs just the tracepoints, which stand near the beginning.
+    data[btf::TYPES_LENGTH_AT].copy_from_slice(&types_length.to_ne_bytes());
     let types = Btf::parse(&data, Endianness::default()).map_err(|_| bad(BtfError::Damaged))?;
     Ok(Kernel { types, fields, notes })
 }

@@ -42,6 +42,8 @@ pub enum Action {
     /// Show a saved JSON report, or strace logs, again.
     #[command(after_help = REPORT_EXAMPLES)]
     Report(ReportArgs),
+    /// Show what this machine lets zctrace do, and the command that enables the rest.
+    Doctor(DoctorArgs),
 }
 
 const REPORT_EXAMPLES: &str = "\
@@ -68,6 +70,18 @@ pub struct ReportArgs {
     /// Show the lines of a log that are not understood.
     #[arg(short, long)]
     pub verbose: bool,
+}
+
+/// Options of `doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Form of the answer.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+
+    /// When to use colour.
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    pub color: ColorWhen,
 }
 
 /// How a report is shown.

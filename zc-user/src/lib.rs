@@ -8,6 +8,7 @@
 //! without any I/O, [`render`] shows that. [`syscall`] is the one table of calls that all of them read.
 
 pub mod backend;
+pub mod doctor;
 mod errno;
 pub mod histogram;
 pub mod launch;

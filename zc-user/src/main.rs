@@ -8,12 +8,12 @@ mod saved;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use cli::{Action, Cli, LookArgs, ReportArgs, RunArgs};
+use cli::{Action, Cli, DoctorArgs, LookArgs, ReportArgs, RunArgs};
 use output::Output;
 use saved::Saved;
 use zctrace::{
     backend::{Choice, Limits, RunError, RunOptions, Until},
-    render,
+    doctor, render,
     report::{self, Report},
     trace::{Exit, Trace},
     verify::Comparison,
@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         Ok(cli) => match cli.into_action() {
             Action::Run(args) => run(&args),
             Action::Report(args) => report(&args),
+            Action::Doctor(args) => doctor(&args),
         },
         Err(error) if !error.use_stderr() => {
             // Help or version; that nobody reads it to its end is no error.
@@ -77,6 +78,19 @@ fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     };
     show(&report, &args.look, output)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// `zctrace doctor`: what this machine can do; 1 if no backend can run.
+fn doctor(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+    let output = Output::Stdout;
+    let look = render::Options {
+        width: output.width(),
+        colour: output::wants_colour(args.color, output.is_terminal()),
+        ..render::Options::default()
+    };
+    let diagnosis = doctor::diagnose(&doctor::probe());
+    output.write(&render::diagnosis(&diagnosis, args.format, &look))?;
+    Ok(ExitCode::from(diagnosis.exit_status()))
 }
 
 fn report_of(trace: &Trace, look: &LookArgs) -> Report {

@@ -2,6 +2,7 @@
 
 mod columns;
 mod comparison;
+mod doctor;
 mod header;
 mod json;
 mod page;
@@ -13,7 +14,7 @@ mod units;
 
 use clap::ValueEnum;
 
-use crate::{report::Report, verify::Comparison};
+use crate::{doctor::Diagnosis, report::Report, verify::Comparison};
 
 /// A format of reports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -49,6 +50,14 @@ pub fn comparison(comparison: &Comparison, format: Format, options: &Options) ->
     match format {
         Format::Table => comparison::render(comparison, options),
         Format::Json => json::render(comparison),
+    }
+}
+
+/// What this machine can do in this format, with a newline at its end.
+pub fn diagnosis(diagnosis: &Diagnosis, format: Format, options: &Options) -> String {
+    match format {
+        Format::Table => doctor::render(diagnosis, options),
+        Format::Json => json::render(diagnosis),
     }
 }
 

@@ -4,9 +4,9 @@ pub mod btf;
 mod census;
 mod drain;
 mod events;
-mod fields;
+pub(crate) mod fields;
 mod living;
-mod object;
+pub(crate) mod object;
 mod run;
 
 use crate::trace::Trace;

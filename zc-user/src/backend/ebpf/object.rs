@@ -23,11 +23,16 @@ use super::{
 use crate::syscall::Selection;
 
 /// The compiled kernel side; empty if this zctrace was built without a BPF toolchain.
-static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/zctrace-bpf"));
+pub(crate) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/zctrace-bpf"));
 
 /// Where the kernel shows its type information, unless this environment variable names another file.
 pub const BTF_PATH_VARIABLE: &str = "ZCTRACE_BTF";
-const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
+pub(crate) const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
+
+/// The file that the kernel's type information is read from.
+pub(crate) fn btf_path() -> PathBuf {
+    std::env::var_os(BTF_PATH_VARIABLE).map_or_else(|| PathBuf::from(BTF_PATH), PathBuf::from)
+}
 
 /// Why the eBPF backend cannot run here. Each message says what to do.
 #[derive(Debug, Error)]
@@ -93,7 +98,7 @@ impl Loaded {
         if OBJECT.is_empty() {
             return Err(EbpfUnavailable::NotBuilt);
         }
-        let path = std::env::var_os(BTF_PATH_VARIABLE).map_or_else(|| PathBuf::from(BTF_PATH), PathBuf::from);
+        let path = btf_path();
         // To make a loader is to parse the whole of the kernel's BTF (~25 ms); there is no way around that, but beside it.
         let (loader, kernel) = thread::scope(|scope| {
             let loader = scope.spawn(EbpfLoader::new);

@@ -1,0 +1,41 @@
+//! `zctrace doctor`: what this machine lets each backend do, and the command that would enable the rest.
+//!
+//! ```text
+//! /proc, /sys, trials ──probe──▶ Facts ──diagnose──▶ Diagnosis ──render::doctor──▶ person, JSON
+//! ```
+//!
+//! [`probe()`] and [`why_no_strace()`] are the only I/O. All judgement is in pure functions of [`Facts`], so what a machine with other
+//! settings would be told is tested with made-up facts, without root.
+
+mod diagnosis;
+mod ebpf;
+mod facts;
+mod install;
+mod parse;
+mod probe;
+#[cfg(test)]
+pub(crate) mod sample;
+mod strace;
+#[cfg(test)]
+mod tests;
+
+pub use diagnosis::{Auto, BackendDiagnosis, Diagnosis, Finding, State};
+pub use facts::{
+    Capabilities, Capability, Container, Distribution, EbpfFacts, Facts, KernelTypes, Lockdown, Program, Reading, Seccomp,
+    Setting, Status, StraceFacts, System, Trial, Version,
+};
+pub use probe::probe;
+pub use strace::{MIN_STRACE, Obstacle, StraceUnavailable, strace_unavailable};
+
+use diagnosis::auto;
+
+/// What each backend can do where these facts hold. Pure.
+pub fn diagnose(facts: &Facts) -> Diagnosis {
+    let backends = [ebpf::diagnose(facts), strace::diagnose(facts)];
+    Diagnosis { auto: auto(&backends), backends, facts: facts.clone() }
+}
+
+/// Why the strace backend cannot run on this machine, looked up now; `None` if it can. It takes a few milliseconds.
+pub fn why_no_strace() -> Option<StraceUnavailable> {
+    strace_unavailable(&probe::system(), &probe::strace())
+}

@@ -1,0 +1,182 @@
+//! What keeps the eBPF backend from running, if anything does.
+
+use std::path::Path;
+
+use super::{
+    diagnosis::{BackendDiagnosis, Finding},
+    facts::{Capability, EbpfFacts, Facts, KernelTypes, Lockdown, Reading, Seccomp, Setting, System, Trial, Version},
+    install::as_root,
+    parse,
+};
+use crate::backend::ebpf::{BTF_PATH_VARIABLE, object::BTF_PATH};
+
+/// The first kernel with all that the programs use: `bpf_loop` came last (the kernel's commit e6f2dd0f8067).
+const KERNEL: Version = Version(5, 17);
+
+/// What was looked at, and what it means. Whether the backend can run is what the trial says; the rest explains it.
+pub(super) fn diagnose(facts: &Facts) -> BackendDiagnosis {
+    let (system, ebpf) = (&facts.system, &facts.ebpf);
+    let usable = ebpf.trial == Some(Trial::Works);
+    let mut findings = vec![built(ebpf.built), types(ebpf)];
+    if let Reading::Known(types) = &ebpf.types {
+        findings.extend([fields(types), tracepoints(types)]);
+    }
+    let privileges = if usable { Ok(()) } else { privileges(system) };
+    findings.push(match &privileges {
+        Ok(()) => Finding::ok("privileges", "enough to load eBPF programs"),
+        Err(finding) => finding.clone(),
+    });
+    findings.push(settings(system));
+    findings.extend(match &ebpf.trial {
+        Some(Trial::Works) => Some(Finding::ok("trial", "the programs load, attach and come off again")),
+        Some(Trial::Denied) if privileges.is_ok() => Some(denied(system)),
+        Some(Trial::Failed(reason)) => Some(failed(system, reason)),
+        // Something above explains it.
+        Some(Trial::Denied) | None => None,
+    });
+    BackendDiagnosis { name: "ebpf", usable, findings, can: can(), cannot: cannot(ebpf) }
+}
+
+fn can() -> Vec<String> {
+    ["calls, errors, bytes moved and asked for", "times", "context switches, page faults and CPU time of each process"]
+        .map(str::to_owned)
+        .into()
+}
+
+fn cannot(ebpf: &EbpfFacts) -> Vec<String> {
+    ebpf.types.known().map(|types| types.notes.clone()).unwrap_or_default()
+}
+
+fn built(built: bool) -> Finding {
+    const WHAT: &str = "programs";
+    if built {
+        return Finding::ok(WHAT, "built in");
+    }
+    let remedy = "cargo xtask setup && cargo build --release".to_owned();
+    Finding::missing(WHAT, "this zctrace was built without eBPF; set up what that needs and build it again", Some(remedy))
+}
+
+fn types(ebpf: &EbpfFacts) -> Finding {
+    const WHAT: &str = "kernel types";
+    let path = ebpf.types_path.display();
+    match &ebpf.types {
+        Reading::Known(types) => Finding::ok(WHAT, format!("{path}, {} bytes", types.bytes)),
+        Reading::Unknown { unknown } => {
+            let detail = format!("cannot use {path}: {unknown}");
+            if ebpf.types_path.as_path() == Path::new(BTF_PATH) {
+                return Finding::missing(WHAT, format!("{detail}; it needs a kernel built with CONFIG_DEBUG_INFO_BTF"), None);
+            }
+            Finding::missing(WHAT, format!("{detail}; {BTF_PATH_VARIABLE} names it"), Some(format!("unset {BTF_PATH_VARIABLE}")))
+        }
+    }
+}
+
+fn fields(types: &KernelTypes) -> Finding {
+    const WHAT: &str = "kernel fields";
+    match (&types.missing_field, types.notes.as_slice()) {
+        (Some(field), _) => Finding::missing(WHAT, format!("{field}; use another kernel"), None),
+        (None, []) => Finding::ok(WHAT, "all found"),
+        (None, notes) => Finding::warning(WHAT, notes.join("; ")),
+    }
+}
+
+fn tracepoints(types: &KernelTypes) -> Finding {
+    const WHAT: &str = "tracepoints";
+    if types.missing_tracepoints.is_empty() {
+        return Finding::ok(WHAT, "all found");
+    }
+    Finding::missing(WHAT, format!("this kernel has no {}; use another one", types.missing_tracepoints.join(", ")), None)
+}
+
+/// Whether this process holds what loading takes, else what is missing and how to get it.
+fn privileges(system: &System) -> Result<(), Finding> {
+    const WHAT: &str = "privileges";
+    if system.container.initial_user_namespace.known() == Some(&false) {
+        let detail =
+            "in this user namespace nobody has the machine's CAP_BPF and CAP_PERFMON, not even root; run zctrace outside of it";
+        return Err(Finding::missing(WHAT, detail, None));
+    }
+    let missing = missing_capabilities(
+        system.status.effective.known().map_or_else(|| if system.euid == 0 { u64::MAX } else { 0 }, |held| held.0),
+    );
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let missing = missing.join(" and ");
+    let reachable = system.status.bounding.known().is_none_or(|most| missing_capabilities(most.0).is_empty());
+    let sealed = system.status.no_new_privs.known() == Some(&true);
+    let (way, remedy) = match (reachable, sealed, system.container.is_likely()) {
+        (false, _, true) => ("start the container with them", Some(DOCKER_BPF.to_owned())),
+        (false, _, false) => ("nothing started from here can have them, not with sudo either (capability bounding set)", None),
+        (true, true, _) => ("nothing started from here can gain them, not with sudo either (no_new_privs)", None),
+        (true, false, _) => ("run zctrace with sudo, or give them to it for good", Some(set_capabilities(system))),
+    };
+    Err(Finding::missing(WHAT, format!("no {missing}; {way}"), remedy))
+}
+
+/// What lets a container load eBPF programs.
+const DOCKER_BPF: &str = "docker run --cap-add BPF --cap-add PERFMON IMAGE COMMAND";
+
+/// The names of those that loading takes and this set lacks.
+fn missing_capabilities(held: u64) -> Vec<&'static str> {
+    let held = super::Capabilities(held);
+    let needed = [Capability::Bpf, Capability::Perfmon].into_iter();
+    needed.filter(|one| !held.has(*one) && !held.has(Capability::SysAdmin)).map(Capability::name).collect()
+}
+
+fn set_capabilities(system: &System) -> String {
+    let program = match &system.executable {
+        Reading::Known(path) => shell_word(&path.to_string_lossy()),
+        Reading::Unknown { .. } => "\"$(command -v zctrace)\"".to_owned(),
+    };
+    as_root(system, &format!("setcap cap_bpf,cap_perfmon=ep {program}"))
+}
+
+/// The word as a shell reads it.
+fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+/// The settings that people suspect first. None of them keeps a privileged program from tracing.
+fn settings(system: &System) -> Finding {
+    let value = |name: &str, setting: &Setting| match setting {
+        Reading::Known(Some(value)) => format!("{name} = {value}"),
+        Reading::Known(None) => format!("no {name}"),
+        Reading::Unknown { unknown } => format!("{name} unknown ({unknown})"),
+    };
+    let bpf = value("kernel.unprivileged_bpf_disabled", &system.unprivileged_bpf_disabled);
+    let perf = value("kernel.perf_event_paranoid", &system.perf_event_paranoid);
+    Finding::ok("settings", format!("{bpf}, {perf}: neither matters to zctrace"))
+}
+
+/// What to say of a trial that failed for another reason than privileges.
+fn failed(system: &System, reason: &str) -> Finding {
+    let version = system.kernel.known().and_then(|release| parse::kernel_version(release));
+    // Distributions bring new features to old kernels, so the version explains a failure but does not foretell one.
+    let detail = match version {
+        Some(version) if version < KERNEL => format!("{reason} (this is Linux {version}; it works from {KERNEL} on)"),
+        _ => reason.to_owned(),
+    };
+    Finding::missing("trial", detail, None)
+}
+
+/// Why the kernel refuses what the capabilities allow.
+fn denied(system: &System) -> Finding {
+    const WHAT: &str = "trial";
+    if system.lockdown.known() == Some(&Some(Lockdown::Confidentiality)) {
+        let detail = "the kernel is locked down, no program may read its memory: boot it without lockdown=confidentiality";
+        return Finding::missing(WHAT, detail, None);
+    }
+    if system.status.seccomp.known() == Some(&Seccomp::Filter) {
+        let remedy = "docker run --cap-add BPF --cap-add PERFMON --security-opt seccomp=unconfined IMAGE COMMAND".to_owned();
+        let remedy = system.container.is_likely().then_some(remedy);
+        return Finding::missing(
+            WHAT,
+            "bpf(2) is refused although the privileges are there, by a seccomp filter it seems",
+            remedy,
+        );
+    }
+    let detail = "bpf(2) is refused although the privileges are there, by a security module perhaps (SELinux, AppArmor)";
+    Finding::missing(WHAT, detail, None)
+}

@@ -1,0 +1,244 @@
+//! What people on other machines are told.
+
+use super::{
+    facts::{Facts, Lockdown, Reading, Seccomp, Trial, Version},
+    sample::{self, container, root, user},
+    *,
+};
+
+/// What is missing for this backend, with the remedies.
+fn missing(facts: &Facts, backend: &str) -> Vec<(String, Option<String>)> {
+    let diagnosis = diagnose(facts);
+    let found = diagnosis.backends.iter().find(|found| found.name == backend).expect("a backend");
+    let missing: Vec<_> = found.findings.iter().filter(|finding| finding.state == State::Missing).collect();
+    assert_eq!(found.usable, missing.is_empty(), "what cannot run says why: {found:?}");
+    missing.into_iter().map(|finding| (finding.detail.clone(), finding.remedy.clone())).collect()
+}
+
+/// The one thing that is missing for a backend.
+fn only_missing(facts: &Facts, backend: &str) -> (String, Option<String>) {
+    let [only] = missing(facts, backend).try_into().expect("one thing is missing");
+    only
+}
+
+/// The one line about strace, which has to agree with its findings.
+fn strace_line(facts: &Facts) -> String {
+    let unavailable = strace_unavailable(&facts.system, &facts.strace).expect("strace cannot run");
+    let line = unavailable.to_string();
+    assert!(!line.contains('\n'), "{line}");
+    assert_eq!(missing(facts, "strace")[0], (unavailable.obstacle.to_string(), unavailable.remedy));
+    line
+}
+
+/// Facts in which ptrace is refused.
+fn refused(mut facts: Facts) -> Facts {
+    facts.strace.ptrace = Trial::Denied;
+    facts
+}
+
+#[test]
+fn where_all_is_fine_ebpf_is_taken() {
+    let diagnosis = diagnose(&root());
+    assert_eq!(diagnosis.auto.backend, Some("ebpf"));
+    assert!(diagnosis.backends.iter().all(|backend| backend.usable));
+    assert!(diagnosis.backends.iter().flat_map(|backend| &backend.findings).all(|finding| finding.state == State::Ok));
+    assert_eq!((strace_unavailable(&root().system, &root().strace), diagnosis.exit_status()), (None, 0));
+}
+
+#[test]
+fn a_user_without_privileges_has_strace() {
+    let (detail, remedy) = only_missing(&user(), "ebpf");
+    assert_eq!(detail, "no CAP_BPF and CAP_PERFMON; run zctrace with sudo, or give them to it for good");
+    assert_eq!(remedy.as_deref(), Some("sudo setcap cap_bpf,cap_perfmon=ep /usr/bin/zctrace"));
+    let diagnosis = diagnose(&user());
+    assert_eq!((diagnosis.auto.backend, diagnosis.exit_status()), (Some("strace"), 0));
+    assert_eq!(diagnosis.auto.why, format!("ebpf cannot run: {detail}"));
+}
+
+#[test]
+fn a_remedy_can_be_typed_whatever_the_path() {
+    let mut facts = user();
+    facts.system.executable = Reading::Known("/home/a b/it's".into());
+    assert_eq!(only_missing(&facts, "ebpf").1.as_deref(), Some(r"sudo setcap cap_bpf,cap_perfmon=ep '/home/a b/it'\''s'"));
+    facts.system.executable = Reading::unknown("no /proc");
+    let remedy = only_missing(&facts, "ebpf").1;
+    assert_eq!(remedy.as_deref(), Some("sudo setcap cap_bpf,cap_perfmon=ep \"$(command -v zctrace)\""));
+}
+
+#[test]
+fn who_cannot_gain_privileges_is_not_sent_to_sudo() {
+    let mut sealed = user();
+    sealed.system.status.no_new_privs = Reading::Known(true);
+    let (detail, remedy) = only_missing(&sealed, "ebpf");
+    assert!(detail.contains("not with sudo either (no_new_privs)"), "{detail}");
+    assert_eq!(remedy, None);
+    let mut bounded = user();
+    bounded.system.status.bounding = sample::DOCKER;
+    let (detail, remedy) = only_missing(&bounded, "ebpf");
+    assert!(detail.contains("capability bounding set"), "{detail}");
+    assert_eq!(remedy, None);
+}
+
+#[test]
+fn half_of_the_privileges_is_named() {
+    let mut facts = user();
+    facts.system.status.effective = Reading::Known(Capabilities(1 << 39));
+    assert!(only_missing(&facts, "ebpf").0.starts_with("no CAP_PERFMON; "));
+}
+
+#[test]
+fn a_container_without_capabilities_and_without_strace() {
+    let facts = container();
+    let (detail, remedy) = only_missing(&facts, "ebpf");
+    assert_eq!(detail, "no CAP_BPF and CAP_PERFMON; start the container with them");
+    assert_eq!(remedy.as_deref(), Some("docker run --cap-add BPF --cap-add PERFMON IMAGE COMMAND"));
+    assert_eq!(strace_line(&facts), "strace is not installed; it is in the package 'strace': apk add strace");
+    let diagnosis = diagnose(&facts);
+    assert_eq!((diagnosis.auto.backend, diagnosis.exit_status()), (None, 1));
+}
+
+#[test]
+fn a_filter_in_a_container() {
+    let mut facts = refused(container());
+    facts.strace = StraceFacts { ptrace: Trial::Denied, ..root().strace };
+    facts.system.status.effective = sample::ALL;
+    facts.system.status.bounding = sample::ALL;
+    let unconfined = "--security-opt seccomp=unconfined IMAGE COMMAND";
+    assert!(strace_line(&facts).ends_with(&format!("docker run --cap-add SYS_PTRACE {unconfined}")));
+    let (detail, remedy) = only_missing(&facts, "ebpf");
+    assert!(detail.contains("seccomp"), "{detail}");
+    assert!(remedy.is_some_and(|remedy| remedy.ends_with(unconfined)));
+}
+
+#[test]
+fn root_of_a_user_namespace_is_not_root() {
+    let mut facts = root();
+    facts.ebpf.trial = Some(Trial::Denied);
+    facts.system.container.initial_user_namespace = Reading::Known(false);
+    let (detail, remedy) = only_missing(&facts, "ebpf");
+    assert!(detail.contains("user namespace"), "{detail}");
+    assert_eq!(remedy, None);
+}
+
+#[test]
+fn an_unknown_distribution_gets_the_name_of_the_package() {
+    let mut facts = container();
+    facts.system.distribution = sample::distribution("Own", &["own"]);
+    assert_eq!(strace_line(&facts), "strace is not installed; it is in the package 'strace'");
+    facts.system.distribution = Reading::unknown("No such file or directory");
+    assert_eq!(strace_line(&facts), "strace is not installed; it is in the package 'strace'");
+}
+
+#[test]
+fn yama_in_its_strictest_scopes() {
+    let mut facts = refused(user());
+    facts.system.yama_ptrace_scope = Reading::Known(Some(3));
+    let line = strace_line(&facts);
+    assert!(line.contains("cannot be changed until the next boot"), "{line}");
+    assert!(line.ends_with("| sudo tee /etc/sysctl.d/zz-ptrace.conf && sudo reboot"), "{line}");
+    facts.system.yama_ptrace_scope = Reading::Known(Some(2));
+    let line = strace_line(&facts);
+    assert!(line.contains("CAP_SYS_PTRACE") && line.ends_with(": sudo sysctl kernel.yama.ptrace_scope=1"), "{line}");
+}
+
+#[test]
+fn a_scope_that_does_no_harm_is_not_blamed() {
+    let mut facts = root();
+    facts.system.yama_ptrace_scope = Reading::Known(Some(2));
+    assert_eq!(missing(&facts, "strace"), []);
+    // Root has CAP_SYS_PTRACE, so it must be something else.
+    assert!(strace_line(&refused(facts)).contains("security module"));
+}
+
+#[test]
+fn under_another_tracer() {
+    let mut facts = root();
+    facts.system.status.tracer_pid = Reading::Known(Some(4711));
+    assert_eq!(missing(&facts, "strace"), [], "a debugger that does not follow children is no obstacle");
+    let line = strace_line(&refused(facts));
+    assert!(line.contains("(pid 4711)") && line.ends_with("run zctrace outside of it"), "{line}");
+}
+
+#[test]
+fn a_strace_that_is_too_old_or_odd() {
+    let with = |version| {
+        let mut facts = root();
+        facts.strace.program = Reading::Known(Some(Program { path: "/opt/strace".into(), version }));
+        facts
+    };
+    assert_eq!(
+        strace_line(&with(Reading::Known(Some(Version(5, 10))))),
+        "/opt/strace is strace 5.10, too old: install 5.15 or newer"
+    );
+    assert_eq!(missing(&with(Reading::Known(Some(MIN_STRACE))), "strace"), []);
+    let silent = strace_line(&with(Reading::unknown("no answer within 2s")));
+    assert_eq!(silent, "cannot use strace: '/opt/strace --version' gives no answer: no answer within 2s");
+    let odd = diagnose(&with(Reading::Known(None)));
+    assert_eq!((odd.backends[1].usable, odd.backends[1].findings[0].state), (true, State::Warning));
+}
+
+#[test]
+fn without_type_information() {
+    let mut facts = root();
+    facts.ebpf.types = Reading::unknown("No such file or directory");
+    facts.ebpf.trial = None;
+    let (detail, _) = only_missing(&facts, "ebpf");
+    assert!(detail.contains("/sys/kernel/btf/vmlinux: No such file") && detail.contains("CONFIG_DEBUG_INFO_BTF"), "{detail}");
+    assert_eq!(diagnose(&facts).auto.backend, Some("strace"));
+    facts.ebpf.types_path = "/tmp/other".into();
+    let (detail, remedy) = only_missing(&facts, "ebpf");
+    assert!(detail.contains("/tmp/other") && !detail.contains("CONFIG"), "{detail}");
+    assert_eq!(remedy.as_deref(), Some("unset ZCTRACE_BTF"));
+}
+
+#[test]
+fn built_without_ebpf() {
+    let mut facts = root();
+    facts.ebpf.built = false;
+    facts.ebpf.trial = None;
+    assert_eq!(only_missing(&facts, "ebpf").1.as_deref(), Some("cargo xtask setup && cargo build --release"));
+}
+
+#[test]
+fn kernels_that_lack_something() {
+    let with = |types: KernelTypes, trial| {
+        let mut facts = root();
+        facts.ebpf.types = Reading::Known(types);
+        facts.ebpf.trial = trial;
+        facts
+    };
+    let all = || root().ebpf.types.known().cloned().expect("types");
+    let fieldless = KernelTypes { missing_field: Some("no field upid".into()), ..all() };
+    assert_eq!(only_missing(&with(fieldless, None), "ebpf").0, "no field upid; use another kernel");
+    let pointless = KernelTypes { missing_tracepoints: vec!["sys_enter".into()], ..all() };
+    assert_eq!(only_missing(&with(pointless, None), "ebpf").0, "this kernel has no sys_enter; use another one");
+    let poorer = with(KernelTypes { notes: vec!["CPU time is unknown".into()], ..all() }, Some(Trial::Works));
+    assert_eq!(missing(&poorer, "ebpf"), []);
+    assert_eq!(diagnose(&poorer).backends[0].cannot, ["CPU time is unknown"]);
+}
+
+#[test]
+fn refusals_that_privileges_do_not_explain() {
+    let mut facts = root();
+    facts.ebpf.trial = Some(Trial::Denied);
+    assert!(only_missing(&facts, "ebpf").0.contains("security module"));
+    facts.system.lockdown = Reading::Known(Some(Lockdown::Confidentiality));
+    assert!(only_missing(&facts, "ebpf").0.contains("lockdown=confidentiality"));
+    facts.ebpf.trial = Some(Trial::Failed("unknown func bpf_loop".into()));
+    assert_eq!(only_missing(&facts, "ebpf").0, "unknown func bpf_loop");
+    facts.system.kernel = Reading::Known("5.10.0-30-amd64".into());
+    assert_eq!(only_missing(&facts, "ebpf").0, "unknown func bpf_loop (this is Linux 5.10; it works from 5.17 on)");
+}
+
+#[test]
+fn where_nothing_can_be_read_nothing_is_invented() {
+    let mut facts = refused(root());
+    facts.system.status = parse::status(Err("No such file or directory"));
+    facts.system.yama_ptrace_scope = Reading::unknown("No such file or directory");
+    facts.system.distribution = Reading::unknown("No such file or directory");
+    facts.ebpf.trial = Some(Trial::Denied);
+    assert!(only_missing(&facts, "ebpf").0.contains("although the privileges are there"), "root is believed to have them");
+    assert!(strace_line(&facts).contains("perhaps"));
+    facts.system.status.seccomp = Reading::Known(Seccomp::Filter);
+    assert!(strace_line(&facts).contains("it seems"));
+}

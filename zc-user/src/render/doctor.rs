@@ -1,0 +1,188 @@
+//! What the doctor found, for a person: first what `auto` takes, then each backend with what is in its way.
+
+use super::{
+    Options,
+    page::{Page, Piece, Style, words},
+    text,
+};
+use crate::doctor::{BackendDiagnosis, Diagnosis, Finding, State, System};
+
+/// The whole answer.
+pub(super) fn render(diagnosis: &Diagnosis, options: &Options) -> String {
+    let mut page = Page::new(options);
+    page.flow(0, &first_line(diagnosis));
+    page.gap();
+    page.flow(0, &words(&machine(&diagnosis.facts.system), Style::Plain));
+    let mut all = page.finish();
+    for backend in &diagnosis.backends {
+        all.push('\n');
+        write_backend(&mut all, backend, options);
+    }
+    all
+}
+
+/// What the person came for.
+fn first_line(diagnosis: &Diagnosis) -> Vec<Piece> {
+    let (said, style) = match diagnosis.auto.backend {
+        Some(backend) => (format!("auto takes {backend}, since "), Style::Heading),
+        None => ("no backend can run. ".to_owned(), Style::Bad),
+    };
+    words(&text::escape(&(said + &diagnosis.auto.why)), style)
+}
+
+/// Which machine, and as whom.
+fn machine(system: &System) -> String {
+    let known = |text: Option<&String>, otherwise: &str| text.cloned().unwrap_or_else(|| otherwise.to_owned());
+    let kernel = known(system.kernel.known(), "(release unknown)");
+    let arch = known(system.arch.known(), "");
+    let distribution = system.distribution.known().map(|distribution| &distribution.name).filter(|name| !name.is_empty());
+    let user = if system.euid == 0 { "root".to_owned() } else { format!("uid {}", system.euid) };
+    let container = if system.container.is_likely() { ", in a container it seems" } else { "" };
+    let whole = format!("Linux {kernel} {arch}, {}, {user}{container}", known(distribution, "unknown distribution"));
+    text::escape(&whole)
+}
+
+/// A backend: whether it can run, what was found, what it can do.
+fn write_backend(all: &mut String, backend: &BackendDiagnosis, options: &Options) {
+    let (verdict, style, label) =
+        if backend.usable { ("can run", Style::Good, "tells:") } else { ("cannot run", Style::Bad, "would tell:") };
+    let mut page = Page::new(options);
+    let mut heading = words(&format!("{}:", backend.name), Style::Heading);
+    heading.extend(words(verdict, style));
+    page.flow(0, &heading);
+    all.push_str(&page.finish());
+    for finding in &backend.findings {
+        write_finding(all, finding, options);
+    }
+    let mut page = Page::new(options);
+    page.flow(2, &words(&format!("{label} {}", backend.can.join("; ")), Style::Plain));
+    if !backend.cannot.is_empty() {
+        page.flow(2, &words(&format!("but: {}", text::escape(&backend.cannot.join("; "))), Style::Plain));
+    }
+    all.push_str(&page.finish());
+}
+
+/// What was found, and under it the remedy.
+fn write_finding(all: &mut String, finding: &Finding, options: &Options) {
+    let (state, style) = match finding.state {
+        State::Ok => ("ok     ", Style::Good),
+        State::Warning => ("warning", Style::Warning),
+        State::Missing => ("missing", Style::Bad),
+    };
+    let mut page = Page::new(options);
+    let mut pieces = vec![Piece::new(state, style)];
+    pieces.extend(words(&text::escape(&format!("{}: {}", finding.what, finding.detail)), Style::Plain));
+    page.flow(2, &pieces);
+    all.push_str(&page.finish());
+    if let Some(remedy) = &finding.remedy {
+        // It is there to be copied, so it is not broken, however narrow the terminal.
+        let mut page = Page::new(&Options { width: None, ..*options });
+        page.line(REMEDY_INDENT, Style::Heading, &text::escape(remedy));
+        all.push_str(&page.finish());
+    }
+}
+
+/// Deeper than any text above it.
+const REMEDY_INDENT: usize = 6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        doctor::{Facts, diagnose, sample},
+        render::{Format, diagnosis},
+    };
+
+    fn table(facts: &Facts, width: Option<usize>) -> String {
+        diagnosis(&diagnose(facts), Format::Table, &Options { width, ..Options::default() })
+    }
+
+    #[test]
+    fn everything_fine() {
+        let expected = "\
+auto takes ebpf, since it runs here and tells the most at the least cost
+
+Linux 6.12.1-amd64 x86_64, Debian GNU/Linux 13 (trixie), root
+
+ebpf: can run
+  ok      programs: built in
+  ok      kernel types: /sys/kernel/btf/vmlinux, 5515236 bytes
+  ok      kernel fields: all found
+  ok      tracepoints: all found
+  ok      privileges: enough to load eBPF programs
+  ok      settings: kernel.unprivileged_bpf_disabled = 2, kernel.perf_event_paranoid = 3: neither matters to zctrace
+  ok      trial: the programs load, attach and come off again
+  tells: calls, errors, bytes moved and asked for; times; context switches, page faults and CPU time of each process
+
+strace: can run
+  ok      program: /usr/bin/strace, version 6.13
+  ok      ptrace: a trial was allowed
+  tells: calls, errors, bytes moved and asked for; times, with strace's own cost in them
+  but: no context switches, page faults or CPU time; slows the command down: it stops at every call that is traced; \
+one tracer at most: a command that uses ptrace itself, as debuggers do, does not work
+";
+        assert_eq!(table(&sample::root(), None), expected);
+    }
+
+    #[test]
+    fn nothing_works_in_this_container() {
+        let expected = "\
+no backend can run. ebpf: no CAP_BPF and CAP_PERFMON;
+  start the container with them. strace: strace is not
+  installed; it is in the package 'strace'
+
+Linux 6.12.1-amd64 x86_64, Alpine Linux v3.22, root, in a
+  container it seems
+
+ebpf: cannot run
+  ok      programs: built in
+  ok      kernel types: /sys/kernel/btf/vmlinux, 5515236
+    bytes
+  ok      kernel fields: all found
+  ok      tracepoints: all found
+  missing privileges: no CAP_BPF and CAP_PERFMON; start
+    the container with them
+      docker run --cap-add BPF --cap-add PERFMON IMAGE COMMAND
+";
+        let found = table(&sample::container(), Some(60));
+        assert!(found.starts_with(expected), "{found}");
+        assert!(found.contains("\n      apk add strace\n"), "{found}");
+    }
+
+    #[test]
+    fn nothing_but_the_remedy_is_wider_than_the_terminal() {
+        for (facts, width) in [sample::root(), sample::user(), sample::container()]
+            .into_iter()
+            .flat_map(|facts| (40..120).map(move |width| (facts.clone(), width)))
+        {
+            for line in table(&facts, Some(width)).lines().filter(|line| !line.starts_with("      ")) {
+                assert!(text::width(line) <= width, "{width}: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn colour_only_repeats_what_is_said() {
+        let options = Options { colour: true, ..Options::default() };
+        let coloured = diagnosis(&diagnose(&sample::user()), Format::Table, &options);
+        assert!(coloured.starts_with("\x1b[1mauto takes strace, since ebpf cannot run: "), "{coloured}");
+        assert!(coloured.contains("  \x1b[31mmissing\x1b[0m privileges: "), "{coloured}");
+        let mut plain = coloured;
+        for escape in ["\x1b[0m", "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[33m"] {
+            plain = plain.replace(escape, "");
+        }
+        assert_eq!(plain, table(&sample::user(), None));
+    }
+
+    #[test]
+    fn json_has_the_facts_too() {
+        let json = diagnosis(&diagnose(&sample::user()), Format::Json, &Options::default());
+        let found: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        assert_eq!(found["auto"]["backend"], "strace");
+        assert_eq!(found["backends"][0]["usable"], false);
+        assert_eq!(found["facts"]["ebpf"]["trial"], "denied");
+        assert_eq!(found["facts"]["system"]["status"]["effective"], serde_json::json!([]));
+        assert_eq!(found["facts"]["strace"]["program"]["version"], "6.13");
+        assert_eq!(found["facts"]["system"]["yama_ptrace_scope"], 0);
+    }
+}

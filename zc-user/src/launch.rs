@@ -12,11 +12,13 @@ use std::{
     },
     path::{Path, PathBuf},
     process::{Command, ExitStatus},
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 use nix::{
     errno::Errno,
     sys::{
+        prctl,
         signal::{SigSet, SigmaskHow, Signal, kill, pthread_sigmask},
         signalfd::{SfdFlags, SignalFd},
         stat::stat,
@@ -59,6 +61,26 @@ impl LaunchError {
 pub(crate) fn reason(error: &io::Error) -> String {
     error.raw_os_error().map_or_else(|| error.to_string(), |errno| Errno::from_raw(errno).desc().to_owned())
 }
+
+/// What SIGPIPE did when this process began. Rust's runtime ignores the signal before `main`, and std gives children the default;
+/// a command must find it as it would without zctrace.
+static SIGPIPE_BEFORE: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
+
+extern "C" fn note_sigpipe() {
+    // SAFETY: an all-zero sigaction is valid, and with a null pointer sigaction only reads the disposition into it.
+    unsafe {
+        let mut found: libc::sigaction = std::mem::zeroed();
+        if libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut found) == 0 {
+            SIGPIPE_BEFORE.store(found.sa_sigaction, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The loader calls it before Rust's runtime begins.
+// SAFETY: the section holds pointers to functions that take no arguments they need; this one does nothing but a system call.
+#[unsafe(link_section = ".init_array")]
+#[used]
+static NOTE_SIGPIPE: extern "C" fn() = note_sigpipe;
 
 /// Whose identity a command is to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,6 +140,15 @@ pub enum Received {
     ToForward(Signal),
 }
 
+/// What becomes of a child if zctrace is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bond {
+    /// It goes on.
+    Free,
+    /// It is killed too: for a helper that is of no use alone.
+    DiesWithUs,
+}
+
 /// The command, running.
 pub struct Child {
     pid: Pid,
@@ -131,6 +162,7 @@ impl Child {
         program: &Path,
         command: &[OsString],
         identity: Option<Identity>,
+        bond: Bond,
         signals: &Signals,
     ) -> Result<Self, LaunchError> {
         let (name, arguments) = split(command)?;
@@ -141,9 +173,16 @@ impl Child {
             launched.gid(identity.gid).uid(identity.uid);
         }
         let mask = signals.before;
-        // SAFETY: the closure runs between fork and exec, and only calls sigprocmask, which is async-signal-safe.
+        let sigpipe = SIGPIPE_BEFORE.load(Ordering::Relaxed);
+        // SAFETY: the closure runs between fork and exec, and only makes plain system calls.
         unsafe {
-            launched.pre_exec(move || pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&mask), None).map_err(io::Error::from));
+            launched.pre_exec(move || {
+                libc::signal(libc::SIGPIPE, sigpipe);
+                if bond == Bond::DiesWithUs {
+                    prctl::set_pdeathsig(Signal::SIGKILL)?;
+                }
+                pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&mask), None).map_err(io::Error::from)
+            });
         }
         let child = launched.spawn().map_err(failed)?;
         let id = i32::try_from(child.id()).map_err(|error| failed(io::Error::other(error)))?;
@@ -193,6 +232,9 @@ fn split(command: &[OsString]) -> Result<(&OsString, &[OsString]), LaunchError> 
 /// Where a command's program is, as exec finds it.
 pub fn find_program(command: &[OsString]) -> Result<PathBuf, LaunchError> {
     let (name, _) = split(command)?;
+    if name.is_empty() {
+        return Err(LaunchError::new(name, Errno::ENOENT.into()));
+    }
     let failed = |errno: Errno| LaunchError::new(name, errno.into());
     if name.as_bytes().contains(&b'/') {
         return check_program(Path::new(name)).map(|()| name.into()).map_err(failed);

@@ -5,7 +5,7 @@ mod identity;
 mod output;
 mod saved;
 
-use std::process::ExitCode;
+use std::{io::Write as _, process::ExitCode};
 
 use clap::Parser as _;
 use cli::{Action, Cli, DoctorArgs, LookArgs, ReportArgs, RunArgs};
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
         Err(error) => Err(anyhow::anyhow!(cli::one_line(&error))),
     };
     outcome.unwrap_or_else(|error| {
-        eprintln!("zctrace: {error:#}");
+        say(format_args!("{error:#}"));
         let launch_status = error.downcast_ref::<RunError>().and_then(RunError::exit_status);
         ExitCode::from(launch_status.unwrap_or(FAILED))
     })
@@ -129,6 +129,11 @@ fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
     })
 }
 
+/// A line on stderr. That nobody reads it any more changes nothing.
+fn say(line: std::fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr(), "zctrace: {line}");
+}
+
 /// The command's own status; 128 plus the signal that killed it, as a shell says it.
 fn exit_code(trace: &Trace) -> ExitCode {
     let status = match trace.exit {
@@ -151,7 +156,7 @@ impl log::Log for Log {
     fn log(&self, record: &log::Record<'_>) {
         if self.enabled(record.metadata()) {
             let backend = record.target().strip_prefix("zctrace::").unwrap_or("kernel");
-            eprintln!("zctrace: {backend}: {}", record.args());
+            say(format_args!("{backend}: {}", record.args()));
         }
     }
 

@@ -3,7 +3,10 @@
 use std::{
     fs,
     io::{self, IsTerminal as _, Write as _},
-    os::unix::fs::PermissionsExt as _,
+    os::{
+        fd::AsFd,
+        unix::fs::{MetadataExt as _, PermissionsExt as _},
+    },
     path::{Path, PathBuf},
 };
 
@@ -36,12 +39,15 @@ impl Output {
 
     fn open_file(path: &Path) -> io::Result<Self> {
         match fs::metadata(path) {
+            // `/dev/stdout` and its like: to replace the file behind them would take away what the command wrote there.
+            Ok(found) if is_same_file(&found, &io::stdout()) => return Ok(Self::Stdout),
+            Ok(found) if is_same_file(&found, &io::stderr()) => return Ok(Self::Stderr),
             Ok(found) if found.is_dir() => return Err(io::Error::from_raw_os_error(libc::EISDIR)),
             Ok(found) if !found.is_file() => return Ok(Self::Special(fs::OpenOptions::new().write(true).open(path)?)),
             _ => {}
         }
         // A link stays a link: what it leads to is replaced.
-        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let path = follow_links(path);
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         fs::metadata(folder)?;
         // The umask decides about the rest, as for any new file.
@@ -83,6 +89,23 @@ impl Output {
             _ => Ok(()),
         }
     }
+}
+
+/// The file that a path leads to, whether it is there or not.
+fn follow_links(path: &Path) -> PathBuf {
+    /// As many as the kernel follows: `MAXSYMLINKS` of its include/linux/namei.h.
+    const MAX_LINKS: usize = 40;
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        let Ok(target) = fs::read_link(&path) else { break };
+        path = path.parent().unwrap_or(Path::new("")).join(target);
+    }
+    path
+}
+
+fn is_same_file(found: &fs::Metadata, stream: &impl AsFd) -> bool {
+    let Ok(stream) = nix::sys::stat::fstat(stream) else { return false };
+    (found.dev(), found.ino()) == (stream.st_dev, stream.st_ino)
 }
 
 /// What is assumed of a terminal that does not say how wide it is.

@@ -101,16 +101,16 @@ impl Loaded {
         let path = btf_path();
         // To make a loader is to parse the whole of the kernel's BTF (~25 ms); there is no way around that, but beside it.
         let (loader, kernel) = thread::scope(|scope| {
-            let loader = scope.spawn(EbpfLoader::new);
+            let loader = thread::Builder::new().spawn_scoped(scope, EbpfLoader::new);
             let kernel = read_kernel(&path);
-            (loader.join(), kernel)
+            (loader.map(thread::ScopedJoinHandle::join), kernel)
         });
         let kernel = kernel?;
-        let mut loader = loader.map_err(|_| EbpfUnavailable::Refused("its loader panicked".into()))?;
+        let mut loader = loader.map_err(refused)?.map_err(|_| EbpfUnavailable::Refused("its loader panicked".into()))?;
         let mut ebpf = thread::scope(|scope| {
             let mut ebpf = load(&mut loader, &kernel.fields, settings)?;
-            // Hundreds of thousands of types take 5 ms to free.
-            scope.spawn(move || drop(loader));
+            // Hundreds of thousands of types take 5 ms to free; without another thread, here.
+            let _ = thread::Builder::new().spawn_scoped(scope, move || drop(loader));
             attach(&mut ebpf, &kernel.types)?;
             Ok::<_, EbpfUnavailable>(ebpf)
         })?;

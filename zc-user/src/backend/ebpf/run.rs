@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     backend::{RunError, RunOptions, Until, new_trace},
-    launch::{Child, Received, Signals, find_program},
+    launch::{Bond, Child, Received, Signals, find_program},
     readable::readable,
     trace::{Exit, Loss, Process, Trace},
 };
@@ -47,7 +47,7 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
     let mut watch = Watch { census: Census::default(), events: readable(events)?, unreadable: 0 };
     loaded.arm()?;
     let mut trace = new_trace(backend, options, SystemTime::now())?;
-    let child = Child::start(&program, &options.command, options.identity, &signals)?;
+    let child = Child::start(&program, &options.command, options.identity, Bond::Free, &signals)?;
     let exit = watch.until_root_ends(&child, &signals, &mut log).await?;
     if options.until == Until::AllEnd {
         watch.until_all_end(&loaded, &signals, &mut log).await?;

@@ -2,16 +2,16 @@
 
 use std::{ffi::OsString, path::Path};
 
-use crate::{
-    backend::{RunOptions, Until},
-    syscall::Selection,
-};
+use crate::{backend::RunOptions, syscall::Selection};
 
 /// Calls that tell who begot whom and which program runs. They are traced also when nobody asked for them.
 const FAMILY: [&str; 6] = ["execve", "execveat", "clone", "clone3", "fork", "vfork"];
 
-/// The command that runs another under strace, with the log going to `log`.
-pub(super) fn command(strace: &Path, log: &Path, options: &RunOptions) -> Vec<OsString> {
+/// The command that runs another under strace, with the log going to `log`; `shell` runs it if it is a script for that.
+///
+/// Not with `--seccomp-bpf`: a process that outlives strace, or whose strace is killed, keeps the filter without its tracer,
+/// and then every traced call fails with ENOSYS.
+pub(super) fn command(strace: &Path, log: &Path, shell: Option<&'static str>, options: &RunOptions) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec![strace.into()];
     // Children too; durations; the name of each process; nothing of the strings that are read and written.
     words.extend(["--follow-forks", "-T", "--decode-pids=comm", "--string-limit=0"].map(Into::into));
@@ -19,14 +19,10 @@ pub(super) fn command(strace: &Path, log: &Path, options: &RunOptions) -> Vec<Os
     // show either that it killed: all are shown but the one that cannot kill and comes often.
     words.extend(["--abbrev=execve,execveat", "--signal=!SIGCHLD", "--quiet=attach"].map(Into::into));
     words.push(format!("--trace={}", trace_set(&options.selection)).into());
-    if options.until == Until::AllEnd {
-        // Calls that are not traced then run at full speed. Only here: a process that outlives strace would find every
-        // traced call failing with ENOSYS, since the filter stays and the tracer is gone.
-        words.push("--seccomp-bpf".into());
-    }
     words.push("--output".into());
     words.push(log.into());
     words.push("--".into());
+    words.extend(shell.map(OsString::from));
     words.extend(options.command.iter().cloned());
     words
 }

@@ -8,10 +8,10 @@ use std::{
 
 use nix::{sys::prctl, unistd::Pid};
 
-use super::{Collector, StraceError, arguments, fifo::Fifo, lines::Lines};
+use super::{Collector, StraceError, arguments, fifo::Fifo, lines::Lines, script};
 use crate::{
     backend::{RunError, RunOptions, Until, new_trace},
-    launch::{Child, LaunchError, Received, Signals, find_program},
+    launch::{Bond, Child, LaunchError, Received, Signals, find_program},
     trace::{Exit, Loss, Trace},
 };
 
@@ -19,13 +19,14 @@ use crate::{
 pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, RunError> {
     let signals = Signals::hold()?;
     // strace would find it missing too, but says so in its own words and with status 1.
-    find_program(&options.command)?;
+    let program = find_program(&options.command)?;
+    let shell = script::shell_of(&program).map_err(|cause| LaunchError::new(&options.command[0], cause))?;
     let fifo = Fifo::create(options.identity)?;
     // Should strace be killed, the command becomes our child: its end, and its status, are still ours to tell.
     prctl::set_child_subreaper(true).map_err(io::Error::from)?;
-    let command = arguments::command(strace, fifo.path(), options);
+    let command = arguments::command(strace, fifo.path(), shell, options);
     let mut trace = new_trace(super::NAME, options, SystemTime::now())?;
-    let child = Child::start(strace, &command, options.identity, &signals)?;
+    let child = Child::start(strace, &command, options.identity, Bond::DiesWithUs, &signals)?;
     let mut show = |line: &str| {
         if options.verbose {
             log::warn!(target: "zctrace::strace", "not understood: {line}");
@@ -64,7 +65,10 @@ impl Session<'_> {
                 exit = child.wait() => {
                     let exit = exit?;
                     while self.take_chunk()? {}
-                    self.lines.end(&mut self.collector);
+                    // Of a strace that was killed, the last line is cut; that is part of what is missing then.
+                    if matches!(exit, Exit::Code(_)) {
+                        self.lines.end(&mut self.collector);
+                    }
                     return Ok(Some(exit));
                 }
                 ready = self.fifo.readable() => {

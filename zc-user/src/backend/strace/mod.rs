@@ -4,7 +4,7 @@
 //! bytes ──read──▶ line ──line──▶ Line ──collect: join, tasks──▶ a whole call ──rows──▶ sums ──assemble──▶ Trace
 //! ```
 //!
-//! [`line`] looks at one line and has no memory. [`Collector`] joins the lines of a call that was interrupted, follows tasks from their
+//! [`mod@line`] looks at one line and has no memory. [`Collector`] joins the lines of a call that was interrupted, follows tasks from their
 //! birth to their end, and adds every call to the sums of its thread. What a log does not tell is `None`, and what is not understood
 //! is counted in [`Loss::UnparsedLines`](crate::trace::Loss::UnparsedLines).
 
@@ -23,6 +23,7 @@ mod live;
 mod names;
 mod read;
 mod rows;
+mod script;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,7 @@ use thiserror::Error;
 
 use super::{Backend, RunError, RunOptions};
 use crate::{
+    doctor::{self, StraceUnavailable},
     launch::find_program,
     trace::{Exit, Trace},
 };
@@ -50,6 +52,9 @@ pub enum StraceError {
     /// There is no strace.
     #[error("strace is not installed: install the package 'strace'")]
     Missing,
+    /// Something is in the way.
+    #[error(transparent)]
+    Unavailable(#[from] StraceUnavailable),
     /// strace ended before the command began.
     #[error("strace could not run the command ({}); its own message stands above", ended(*.0))]
     Silent(Option<Exit>),
@@ -81,6 +86,9 @@ impl Backend for Strace {
 
     fn run(&self, options: &RunOptions) -> Result<Trace, RunError> {
         let strace = Self::find()?;
+        if let Some(why) = doctor::why_no_strace() {
+            return Err(StraceError::Unavailable(why).into());
+        }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         runtime.block_on(live::run(&strace, options))
     }

@@ -1,4 +1,4 @@
-//! Logs of `strace`, read into a [`Trace`](crate::trace::Trace), in two layers.
+//! Logs of `strace`, read into a [`Trace`], in two layers.
 //!
 //! ```text
 //! bytes ──read──▶ line ──line──▶ Line ──collect: join, tasks──▶ a whole call ──rows──▶ sums ──assemble──▶ Trace

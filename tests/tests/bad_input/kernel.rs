@@ -1,0 +1,138 @@
+//! Kernels that zctrace cannot work with, or not entirely, made of the running kernel's own type information (BTF).
+
+use std::{fs, io::Write as _, path::Path};
+
+use tempfile::NamedTempFile;
+
+use crate::harness::{Run, Zctrace, program, shell, workload, zctrace};
+
+/// The running kernel's BTF.
+fn real() -> Vec<u8> {
+    fs::read("/sys/kernel/btf/vmlinux").expect("this kernel has BTF")
+}
+
+/// A file with this content.
+fn file(content: &[u8]) -> NamedTempFile {
+    let mut file = NamedTempFile::new().expect("a temporary file");
+    file.write_all(content).expect("room for it");
+    file
+}
+
+/// The BTF of a kernel that calls something else by another name: its last letter is replaced by `~`.
+fn without(name: &str) -> NamedTempFile {
+    let mut blob = real();
+    let string = format!("\0{name}\0").into_bytes();
+    let at: Vec<usize> = blob.windows(string.len()).enumerate().filter(|(_, part)| *part == string).map(|(at, _)| at).collect();
+    assert_eq!(at.len(), 1, "the name {name:?} is there once");
+    blob[at[0] + name.len()] = b'~';
+    file(&blob)
+}
+
+/// A zctrace for the kernel that this file describes.
+fn with_btf(path: &Path) -> Zctrace {
+    zctrace().ebpf().env("ZCTRACE_BTF", path)
+}
+
+#[test]
+fn without_type_information() {
+    let refusal = with_btf(Path::new("/nonexistent")).refuses().with_status(125);
+    refusal.saying("/nonexistent").saying("No such file or directory").saying("CONFIG_DEBUG_INFO_BTF");
+    with_btf(Path::new("/etc")).refuses().with_status(125).saying("Is a directory");
+}
+
+#[test]
+fn without_type_information_strace_takes_over_unless_told_otherwise() {
+    let run = zctrace().env("ZCTRACE_BTF", "/nonexistent").run_with_any_backend(&workload("write").args(&["50", "10"]));
+    run.finished.successful();
+    assert_eq!(run.report.backend, "strace");
+    assert!(run.report.notes.iter().any(|note| note.contains("/nonexistent")), "it says why: {:?}", run.report.notes);
+    assert_eq!(run.totals().row("write").calls, 50);
+}
+
+#[test]
+fn with_something_else_instead() {
+    for content in [b"".as_slice(), b"\x9f", b"not BTF at all", &[0; 4096], &[0xff; 4096]] {
+        with_btf(file(content).path()).refuses().with_status(125).saying("it is not BTF");
+    }
+}
+
+#[test]
+fn with_damaged_type_information() {
+    let real = real();
+    for length in [8, 24, 25, 1000, real.len() / 2, real.len() - 1] {
+        with_btf(file(&real[..length]).path()).refuses().with_status(125);
+    }
+    // Types of a kind that nobody knows.
+    let mut damaged = real.clone();
+    damaged[24 + 7] = 0x1f;
+    with_btf(file(&damaged).path()).refuses().with_status(125).saying("it is damaged");
+}
+
+#[test]
+fn with_type_information_that_was_tampered_with() {
+    // Whatever comes of it: a refusal in one line or a report, and no panic.
+    let real = real();
+    let types = usize::try_from(u32::from_ne_bytes(real[12..16].try_into().expect("4 bytes"))).expect("fits");
+    for round in 1_usize..=12 {
+        let mut damaged = real.clone();
+        for step in 0..20 {
+            damaged[24 + (round * 7_919_317 + step * 104_729 * 37) % types] ^= 1 << ((round + step) % 8);
+        }
+        let finished = with_btf(file(&damaged).path()).show(&program("true"));
+        let is_refusal = finished.code == Some(125) && finished.stderr.lines().count() == 1;
+        assert!(is_refusal || finished.code == Some(0), "round {round}: {:?} {}", finished.code, finished.stderr);
+        assert!(!finished.stderr.contains("panicked"), "round {round}: {}", finished.stderr);
+    }
+}
+
+#[test]
+fn without_a_field_that_following_needs() {
+    for (name, field) in [("thread_pid", "task_struct.thread_pid"), ("group_leader", "task_struct.group_leader")] {
+        with_btf(without(name).path()).refuses().with_status(125).saying(field);
+    }
+    for structure in ["task_struct", "upid"] {
+        with_btf(without(structure).path()).refuses().with_status(125).saying(structure);
+    }
+}
+
+#[test]
+fn without_a_tracepoint_that_counting_needs() {
+    for tracepoint in ["sys_enter", "sched_process_fork"] {
+        with_btf(without(&format!("btf_trace_{tracepoint}")).path()).refuses().with_status(125).saying(tracepoint);
+    }
+}
+
+/// A run on a kernel that lacks this field of little weight; the report must say so.
+fn run_without(name: &str) -> Run {
+    let run = with_btf(without(name).path()).run(&workload("write").args(&["50", "10"]));
+    run.finished.successful();
+    run.assert_exact();
+    assert_eq!(run.totals().row("write").calls, 50);
+    assert_eq!(run.report.notes.len(), 1, "{:?}", run.report.notes);
+    assert!(run.report.notes[0].contains(name), "{:?}", run.report.notes);
+    run
+}
+
+#[test]
+fn without_a_counter_it_is_unknown_and_the_report_says_so() {
+    let lacking = |name| run_without(name).root().usage;
+    assert_eq!(lacking("nvcsw").context_switches.voluntary, None);
+    assert_eq!(lacking("nivcsw").context_switches.involuntary, None);
+    assert_eq!(lacking("min_flt").page_faults.minor, None);
+    assert_eq!(lacking("maj_flt").page_faults.major, None);
+    let usage = lacking("sum_exec_runtime");
+    assert_eq!((usage.user_ns, usage.system_ns), (None, None));
+}
+
+#[test]
+fn without_names_of_programs_they_are_unknown_and_the_report_says_so() {
+    assert_eq!(run_without("arg_start").root().command, None);
+}
+
+#[test]
+fn a_note_stands_in_the_table_too() {
+    let shown = with_btf(without("nvcsw").path()).show(&shell("exit 4"));
+    assert_eq!(shown.code, Some(4));
+    assert!(shown.stderr.contains("note: ") && shown.stderr.contains("task_struct.nvcsw"), "{}", shown.stderr);
+    assert!(shown.stderr.contains("\"-\": unknown, not 0"), "{}", shown.stderr);
+}

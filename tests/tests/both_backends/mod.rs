@@ -1,0 +1,5 @@
+//! The same command under both backends: what must be equal, and what is legitimately different.
+
+mod differences;
+mod matrix;
+mod verify;

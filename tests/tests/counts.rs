@@ -1,0 +1,80 @@
+//! Known calls are counted one by one: calls, errors, errnos, unfinished calls, bytes, requested bytes.
+
+use std::path::Path;
+
+use crate::harness::{Program, Rows, Zctrace, workload, zctrace};
+
+/// Makes sure that the workload's own thread has exactly the rows that the workload states, and no others.
+#[track_caller]
+fn assert_thread_as_stated(zctrace: Zctrace, workload: &Program) {
+    let run = zctrace.by_thread().run(workload);
+    let stated = run.stated();
+    run.assert_exact();
+    run.thread(stated.thread.as_deref().expect("it names its thread")).assert_equal(&stated.calls);
+}
+
+#[test]
+fn every_call_that_moves_data() {
+    assert_thread_as_stated(zctrace(), &workload("known"));
+}
+
+#[test]
+fn every_call_that_moves_data_on_tmpfs() {
+    assert!(Path::new("/dev/shm").is_dir(), "needs /dev/shm");
+    assert_thread_as_stated(zctrace(), &workload("known").arg("/dev/shm"));
+}
+
+#[test]
+fn failing_calls_by_errno() {
+    assert_thread_as_stated(zctrace(), &workload("errnos"));
+}
+
+#[test]
+fn reads_that_signals_end() {
+    assert_thread_as_stated(zctrace(), &workload("signal-reads"));
+}
+
+#[test]
+fn receptions_that_signals_end() {
+    assert_thread_as_stated(zctrace(), &workload("signal-recv"));
+}
+
+#[test]
+fn one_read_that_signals_restart() {
+    assert_thread_as_stated(zctrace(), &workload("signal-restart"));
+}
+
+#[test]
+fn a_read_that_the_end_of_the_process_cuts_off() {
+    assert_thread_as_stated(zctrace(), &workload("unfinished"));
+}
+
+#[test]
+fn a_read_that_a_fatal_signal_cuts_off() {
+    let run = zctrace().run(&workload("killed"));
+    let stated = run.stated();
+    run.assert_exact();
+    Rows::of(run.process(stated.pid.expect("it names its child"))).assert_equal(&stated.calls);
+}
+
+#[test]
+fn only_the_selected_calls() {
+    let run = zctrace().by_thread().syscalls("pread64,sendfile,%network").run(&workload("known"));
+    let mut stated = run.stated();
+    stated.calls.retain(|name, _| ["pread64", "sendfile"].contains(&name.as_str()) || is_network(name));
+    assert_eq!(stated.calls.len(), 8, "{stated:?}");
+    run.assert_exact();
+    run.thread("zc-known").assert_equal(&stated.calls);
+}
+
+fn is_network(name: &str) -> bool {
+    name.starts_with("send") && name != "sendfile" || name.starts_with("recv")
+}
+
+#[test]
+fn one_kind_of_ioctl_among_all() {
+    let of = |set: &str| zctrace().by_thread().syscalls(set).run(&workload("known")).thread("zc-known").figures();
+    let clones = of("ioctl(FICLONE)");
+    assert_eq!(clones.keys().collect::<Vec<_>>(), ["ioctl(FICLONE)"]);
+    assert_eq!(of("ioctl"), clones, "a thread that makes no other ioctl");
+}

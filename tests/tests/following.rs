@@ -1,0 +1,130 @@
+//! Whoever the command creates is followed, wherever it goes; and the trace ends when it should.
+
+use std::{fs, io::Write as _, path::Path};
+
+use zc_tests::Figure;
+use zctrace::report::State;
+
+use crate::harness::{Rows, Run, fifo, program, shell, wait_until, workload, zctrace};
+
+#[test]
+fn a_program_executed_by_a_thread_stays_one_process() {
+    let run = zctrace().by_thread().run(&workload("exec-thread").args(&["70", "30"]));
+    run.finished.successful();
+    run.assert_exact();
+    assert_eq!((run.report.totals.processes, run.report.totals.threads), (1, 2));
+    assert_eq!(run.totals().row("write"), Figure::of(70, 30));
+    let root = run.root();
+    assert_eq!(root.state, State::Exited);
+    assert_eq!(root.command.as_deref(), Some(["workload", "write", "70", "30"].map(str::to_owned).as_slice()));
+    assert_eq!(root.by_thread.iter().filter(|thread| thread.tid == root.pid).count(), 2, "both have had the process's id");
+}
+
+#[test]
+fn a_pipeline_is_three_processes() {
+    let run = zctrace().run(&shell("head -c 5000 /dev/zero | tail -c 3000 | wc -c"));
+    assert_eq!(run.finished.successful().trim(), "3000");
+    run.assert_exact();
+    assert_eq!(run.report.totals.processes, 4);
+    let written = |comm| Rows::of(run.process_named(comm)).row("write").bytes;
+    assert_eq!((written("head"), written("tail"), written("wc")), (Some(5000), Some(3000), Some(5)));
+}
+
+#[test]
+fn what_the_shell_does_before_the_command_is_not_in() {
+    // Between fork and exec, the child is still zctrace.
+    let run = zctrace().syscalls("all").run(&program("true"));
+    let figures = run.totals().figures();
+    run.assert_exact();
+    assert_eq!(figures["execve"].calls, 1);
+    assert!(!["rt_sigprocmask", "dup2", "close_range"].iter().any(|name| figures.contains_key(*name)), "{figures:?}");
+}
+
+#[test]
+fn a_descendant_that_lives_on_is_running() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let fifo = fifo(dir.path());
+    // The shell ends when cat is inside its read.
+    let script = "exec 3<>$0; cat <&3 & until grep -q '^0 ' /proc/$!/syscall && grep -q cat /proc/$!/comm; do :; done";
+    let run = zctrace().run(&shell(script).arg(&fifo));
+    run.finished.successful();
+    run.assert_exact();
+    let cat = run.process_named("cat");
+    assert_eq!((cat.state, Rows::of(cat).row("read").unfinished), (State::Running, 1));
+    assert!(cat.usage.page_faults.minor > Some(0), "its counters so far: {:?}", cat.usage);
+    assert!(Path::new(&format!("/proc/{}", cat.pid)).exists(), "it lives");
+    assert_eq!(run.root().state, State::Exited);
+}
+
+#[test]
+fn wait_all_waits_for_the_last_descendant() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let fifo = fifo(dir.path());
+    let (mut zctrace, report) = zctrace().option("--wait-all").start(&shell("cat <$0 >/dev/null & echo $$").arg(&fifo));
+    let shell = zctrace.hear();
+    wait_until("the shell has ended", || !Path::new("/proc").join(&shell).exists());
+    assert!(!zctrace.has_ended(), "a descendant lives");
+    fs::OpenOptions::new().write(true).open(&fifo).and_then(|mut end| end.write_all(b"hello")).expect("cat reads it");
+    assert_eq!(zctrace.wait(), Some(0));
+    let report = report.read(&zctrace.into_stderr());
+    assert!(report.exact, "{:?}", report.losses);
+    let cat = report.processes.last().expect("a process");
+    assert_eq!((cat.comm.as_deref(), cat.state), (Some("cat"), State::Exited));
+    assert_eq!(Rows::of(cat).row("write"), Figure { requested_bytes: Some(5), ..Figure::of(1, 5) });
+}
+
+#[test]
+fn without_wait_all_the_command_alone_counts() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let run = zctrace().run(&shell("cat <$0 >/dev/null & exit 3").arg(fifo(dir.path())));
+    assert_eq!(run.finished.code, Some(3));
+    run.assert_exact();
+    assert_eq!(run.report.processes.iter().filter(|process| process.state == State::Running).count(), 1);
+}
+
+/// The id that a shell says it has.
+fn stated_pid(run: &Run) -> u32 {
+    run.finished.successful().trim().parse().expect("a number")
+}
+
+#[test]
+fn inside_a_pid_namespace_ids_are_those_of_the_namespace() {
+    let run = zctrace().through(&["unshare", "--pid", "--fork", "--mount-proc"]).run(&shell("echo $$; true; exit"));
+    run.assert_exact();
+    let root = run.root();
+    assert_eq!((root.pid, root.ppid, root.comm.as_deref()), (stated_pid(&run), Some(1), Some("sh")));
+    assert!(root.pid < 50, "a new namespace counts from 1: {}", root.pid);
+}
+
+#[test]
+fn processes_in_a_namespace_of_their_own_have_the_ids_that_are_seen_from_here() {
+    // The outer /proc stays mounted, so the link tells the outer id.
+    let run = zctrace().run(&program("unshare").args(&["--pid", "--fork", "readlink", "/proc/self"]));
+    run.assert_exact();
+    assert_eq!(run.report.totals.processes, 2);
+    let inner = &run.descendants()[0];
+    assert_eq!((inner.pid, inner.comm.as_deref()), (stated_pid(&run), Some("readlink")));
+}
+
+#[test]
+fn threads_in_a_namespace_stay_with_their_process() {
+    let storm = workload("thread-storm").args(&["8", "100"]);
+    let run = zctrace().run(&storm.through(&["unshare", "--pid", "--fork"]));
+    run.stated();
+    run.assert_exact();
+    assert_eq!((run.report.totals.processes, run.report.totals.threads), (2, 10));
+    assert_eq!(Rows::of(&run.descendants()[0]).row("write").calls, 801);
+}
+
+#[test]
+fn grandchildren_of_a_process_that_left_are_followed() {
+    // The middle shell ends at once; the last one has another parent then.
+    let dir = tempfile::tempdir().expect("a directory");
+    let fifo = fifo(dir.path());
+    let script = "sh -c '(read go <$0; echo 1234567 >/dev/null; echo done) & exit' $0; echo >$0";
+    let run = zctrace().option("--wait-all").run(&shell(script).arg(&fifo));
+    assert_eq!(run.finished.successful(), "done\n");
+    run.assert_exact();
+    assert_eq!(run.report.totals.processes, 3);
+    assert_eq!(run.totals().row("write").bytes, Some(8 + 5 + 1));
+}

@@ -1,0 +1,189 @@
+//! Starting programs in surroundings that are the same on every machine.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::File,
+    io::{Read as _, Seek as _, Write as _},
+    path::PathBuf,
+    process::{Command, Stdio},
+    thread,
+};
+
+use super::{Conversation, Group};
+
+/// Variables that change what zctrace, strace or a C program prints, or how.
+const UNWANTED: [&str; 7] = ["NO_COLOR", "CLICOLOR_FORCE", "TERM", "COLUMNS", "LANG", "LANGUAGE", "ZCTRACE_BTF"];
+
+/// A program with its arguments.
+#[derive(Clone, Debug)]
+pub struct Program(Vec<OsString>);
+
+/// A case of the program `workload`, by its name.
+pub fn workload(case: &str) -> Program {
+    program(env!("CARGO_BIN_EXE_workload")).arg(case)
+}
+
+/// A C program of this package, by its name.
+pub fn c(name: &str) -> Program {
+    program(zc_tests::c_program(name))
+}
+
+/// Any program, by its name or path.
+pub fn program(name: impl Into<OsString>) -> Program {
+    Program(vec![name.into()])
+}
+
+/// A script for `sh`.
+pub fn shell(script: &str) -> Program {
+    program("sh").arg("-c").arg(script)
+}
+
+impl Program {
+    /// Adds an argument.
+    pub fn arg(mut self, argument: impl Into<OsString>) -> Self {
+        self.0.push(argument.into());
+        self
+    }
+
+    /// Adds arguments.
+    pub fn args(self, arguments: &[&str]) -> Self {
+        arguments.iter().copied().fold(self, Self::arg)
+    }
+
+    /// The same, started by another program, like `unshare`.
+    pub fn through(self, words: &[&str]) -> Self {
+        Self(words.iter().map(OsString::from).chain(self.0).collect())
+    }
+
+    /// The program and its arguments.
+    pub fn words(&self) -> &[OsString] {
+        &self.0
+    }
+}
+
+/// What is to be started, and where.
+#[derive(Clone, Debug, Default)]
+pub struct Launch {
+    words: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+    dir: Option<PathBuf>,
+    input: Option<Vec<u8>>,
+}
+
+/// A program by itself, without zctrace.
+pub fn untraced(program: &Program) -> Launch {
+    Launch::default().words(program.words())
+}
+
+impl Launch {
+    /// Adds words to the command line.
+    pub fn words(mut self, words: &[impl AsRef<OsStr>]) -> Self {
+        self.words.extend(words.iter().map(|word| word.as_ref().to_owned()));
+        self
+    }
+
+    /// Sets an environment variable.
+    pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Sets the working directory.
+    pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.dir = Some(dir.into());
+        self
+    }
+
+    /// Gives it a pipe with these bytes as stdin; without, it is `/dev/null`.
+    pub fn input(mut self, bytes: &[u8]) -> Self {
+        self.input = Some(bytes.to_vec());
+        self
+    }
+
+    /// The command, its standard streams still to be set.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.words[0]);
+        command.args(&self.words[1..]);
+        for name in UNWANTED {
+            command.env_remove(name);
+        }
+        command.env("LC_ALL", "C").envs(self.env.iter().map(|(name, value)| (name, value)));
+        if let Some(dir) = &self.dir {
+            command.current_dir(dir);
+        }
+        command
+    }
+
+    /// Runs it to its end.
+    pub fn finish(self) -> Finished {
+        // Files, not pipes: what outlives the program may keep them open as long as it likes.
+        let (stdout, stderr) = (Capture::new(), Capture::new());
+        let mut command = self.command();
+        command.stdin(if self.input.is_some() { Stdio::piped() } else { Stdio::null() });
+        command.stdout(stdout.stdio()).stderr(stderr.stdio());
+        let mut group = Group::start(&mut command);
+        if let (Some(mut stdin), Some(input)) = (group.child().stdin.take(), self.input) {
+            // A program may leave without having read all of it.
+            thread::spawn(move || drop(stdin.write_all(&input)));
+        }
+        let code = group.wait();
+        Finished { code, stdout: stdout.bytes(), stderr: stderr.text(), group }
+    }
+
+    /// Starts it, to talk with it through pipes.
+    pub fn start(self) -> Conversation {
+        let stderr = Capture::new();
+        let mut command = self.command();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr.stdio());
+        Conversation::new(Group::start(&mut command), stderr)
+    }
+}
+
+/// How a program ended, and what it wrote.
+pub struct Finished {
+    /// Its exit status; `None` if a signal killed it.
+    pub code: Option<i32>,
+    /// What it wrote to stdout.
+    pub stdout: Vec<u8>,
+    /// What it wrote to stderr.
+    pub stderr: String,
+    /// It, and what is left of its process group.
+    pub group: Group,
+}
+
+impl Finished {
+    /// What it wrote to stdout, as text.
+    pub fn text(&self) -> &str {
+        str::from_utf8(&self.stdout).expect("text")
+    }
+
+    /// The same, after a successful end.
+    #[track_caller]
+    pub fn successful(&self) -> &str {
+        assert_eq!(self.code, Some(0), "exit status; stderr: {}", self.stderr);
+        self.text()
+    }
+}
+
+/// A file that collects what a program writes.
+pub struct Capture(File);
+
+impl Capture {
+    pub fn new() -> Self {
+        Self(tempfile::tempfile().expect("a temporary file"))
+    }
+
+    pub fn stdio(&self) -> Stdio {
+        self.0.try_clone().expect("one more descriptor").into()
+    }
+
+    pub fn bytes(mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.0.rewind().and_then(|()| self.0.read_to_end(&mut bytes)).expect("it is a file");
+        bytes
+    }
+
+    pub fn text(self) -> String {
+        String::from_utf8_lossy(&self.bytes()).into_owned()
+    }
+}

@@ -1,0 +1,27 @@
+//! Special files of a test's own. Tests run as root: a report that went astray must not replace one of the machine's.
+
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Dev, FileType, Mode, makedev, mknodat};
+
+/// Makes a FIFO in this directory.
+pub fn fifo(dir: &Path) -> PathBuf {
+    make(dir, "fifo", FileType::Fifo, 0)
+}
+
+/// Makes a `/dev/null` in this directory.
+pub fn null(dir: &Path) -> PathBuf {
+    make(dir, "null", FileType::CharacterDevice, makedev(1, 3))
+}
+
+/// Makes a `/dev/full` in this directory.
+pub fn full(dir: &Path) -> PathBuf {
+    make(dir, "full", FileType::CharacterDevice, makedev(1, 7))
+}
+
+fn make(dir: &Path, name: &str, kind: FileType, device: Dev) -> PathBuf {
+    let path = dir.join(name);
+    let made = mknodat(CWD, &path, kind, Mode::RUSR | Mode::WUSR, device);
+    made.unwrap_or_else(|error| panic!("cannot make {} (for a device it takes CAP_MKNOD): {error}", path.display()));
+    path
+}

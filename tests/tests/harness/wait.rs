@@ -1,0 +1,36 @@
+//! Waiting for the thing itself.
+
+use std::{
+    fs, thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::Pid;
+
+/// What has not come true after this long never will.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Waits until something is so.
+#[track_caller]
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + DEADLINE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "after {DEADLINE:?} still not so: {what}");
+        thread::yield_now();
+    }
+}
+
+/// The only child of a process.
+#[track_caller]
+pub fn child_of(parent: Pid) -> Pid {
+    let id = parent.as_raw_pid();
+    let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).expect("it lives");
+    children.trim().parse().ok().and_then(Pid::from_raw).unwrap_or_else(|| panic!("not one child: {children:?}"))
+}
+
+/// The state of a process as a letter, `T` for a stopped one (`man 5 proc_pid_stat`).
+#[track_caller]
+pub fn state_of(process: Pid) -> char {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid())).expect("it lives");
+    stat.rsplit_once(") ").and_then(|(_, fields)| fields.chars().next()).expect("fields")
+}

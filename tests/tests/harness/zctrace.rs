@@ -1,0 +1,160 @@
+//! `zctrace`, with the options of a test.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use rustix::process::geteuid;
+use tempfile::TempDir;
+use zctrace::report::Report;
+
+use super::{Conversation, Finished, Launch, Program, Run};
+
+/// Names the `zctrace` to test.
+const BIN_VARIABLE: &str = "ZCTRACE_BIN";
+
+/// A run of zctrace to be.
+#[derive(Clone)]
+pub struct Zctrace {
+    launch: Launch,
+    binary: PathBuf,
+    through: Vec<OsString>,
+    options: Vec<OsString>,
+}
+
+/// The zctrace to test. It needs root, so a test without root fails.
+pub fn zctrace() -> Zctrace {
+    assert!(geteuid().is_root(), "needs root: run `cargo xtask test`");
+    Zctrace { launch: Launch::default(), binary: binary(), through: Vec::new(), options: Vec::new() }
+}
+
+/// The one that the environment names, or the one that was built beside the workloads.
+pub fn binary() -> PathBuf {
+    let beside = || Path::new(env!("CARGO_BIN_EXE_workload")).with_file_name("zctrace");
+    let path = std::env::var_os(BIN_VARIABLE).map_or_else(beside, PathBuf::from);
+    assert!(path.is_file(), "there is no {}: run `cargo xtask test`, or name it in {BIN_VARIABLE}", path.display());
+    path
+}
+
+impl Zctrace {
+    /// Adds an option, as one word.
+    pub fn option(mut self, option: impl Into<OsString>) -> Self {
+        self.options.push(option.into());
+        self
+    }
+
+    /// Calls thread by thread.
+    pub fn by_thread(self) -> Self {
+        self.option("--by=thread")
+    }
+
+    /// The backend that counts in the kernel, and no other in its place.
+    pub fn ebpf(self) -> Self {
+        self.option("--backend=ebpf")
+    }
+
+    /// Which calls to count.
+    pub fn syscalls(self, set: &str) -> Self {
+        self.option(format!("--syscalls={set}"))
+    }
+
+    /// Has it started by another program, like `unshare`.
+    pub fn through(mut self, words: &[impl AsRef<OsStr>]) -> Self {
+        self.through.extend(words.iter().map(|word| word.as_ref().to_owned()));
+        self
+    }
+
+    /// Takes another copy of zctrace.
+    pub fn binary(mut self, path: impl Into<PathBuf>) -> Self {
+        self.binary = path.into();
+        self
+    }
+
+    /// Sets an environment variable.
+    pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.launch = self.launch.env(name, value);
+        self
+    }
+
+    /// Sets the working directory.
+    pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.launch = self.launch.dir(dir);
+        self
+    }
+
+    /// Gives it a pipe with these bytes as stdin.
+    pub fn input(mut self, bytes: &[u8]) -> Self {
+        self.launch = self.launch.input(bytes);
+        self
+    }
+
+    /// Traces the program to its end, with the report taken as JSON from a file. Unless another backend is asked for, it must be
+    /// eBPF's: strace must not take over unnoticed.
+    #[track_caller]
+    pub fn run(self, program: &Program) -> Run {
+        let is_free = !self.has_option("--backend");
+        let run = self.run_with_any_backend(program);
+        assert!(!is_free || run.report.backend == "ebpf", "backend {}: {:?}", run.report.backend, run.report.notes);
+        run
+    }
+
+    /// The same, whatever the backend.
+    #[track_caller]
+    pub fn run_with_any_backend(self, program: &Program) -> Run {
+        let report = ReportFile::new();
+        let finished = report.ordered_from(self).show(program);
+        Run { report: report.read(&finished.stderr), finished }
+    }
+
+    /// Traces the program to its end; where the report goes is as the options say.
+    pub fn show(self, program: &Program) -> Finished {
+        self.launch_of(program).finish()
+    }
+
+    /// Starts to trace the program; the report comes as JSON.
+    pub fn start(self, program: &Program) -> (Conversation, ReportFile) {
+        let report = ReportFile::new();
+        (report.ordered_from(self).launch_of(program).start(), report)
+    }
+
+    /// Whether there is such an option.
+    pub(super) fn has_option(&self, name: &str) -> bool {
+        self.options.iter().any(|option| option.to_string_lossy().starts_with(name))
+    }
+
+    /// The whole command line.
+    pub fn launch_of(self, program: &Program) -> Launch {
+        self.option("--").launch_with(program.words())
+    }
+
+    /// A command line with these words at its end, and no `--` before them.
+    pub fn launch_with(self, words: &[impl AsRef<OsStr>]) -> Launch {
+        self.launch.words(&self.through).words(&[self.binary]).words(&self.options).words(words)
+    }
+}
+
+/// Where a report will be.
+pub struct ReportFile(TempDir);
+
+impl ReportFile {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary directory"))
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("report.json")
+    }
+
+    fn ordered_from(&self, zctrace: Zctrace) -> Zctrace {
+        zctrace.option("--format=json").option("--output").option(self.path())
+    }
+
+    /// Reads the report; `stderr` is shown if there is none.
+    #[track_caller]
+    pub fn read(&self, stderr: &str) -> Report {
+        let text = fs::read_to_string(self.path()).unwrap_or_else(|error| panic!("no report: {error}; stderr: {stderr}"));
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("the report is not as it should be: {error}\n{text}"))
+    }
+}

@@ -1,0 +1,82 @@
+//! Signals to zctrace reach the command, and zctrace reports all the same.
+
+use rustix::process::Signal;
+
+use crate::harness::{Conversation, ReportFile, shell, wait_until, zctrace};
+
+/// A command that waits for a signal, and has said that it does.
+fn waiting() -> (Conversation, ReportFile) {
+    let (mut zctrace, report) = zctrace().start(&shell("echo ready; exec sleep 100"));
+    zctrace.expect("ready");
+    (zctrace, report)
+}
+
+#[test]
+fn a_signal_ends_the_command_and_the_report_is_written() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT] {
+        let (zctrace, report) = waiting();
+        zctrace.signal(signal);
+        assert_eq!(zctrace.wait(), Some(128 + signal.as_raw()), "{signal:?}");
+        let report = report.read(&zctrace.into_stderr());
+        assert_eq!((report.exit.code, report.exit.signal), (None, Some(signal.as_raw())));
+        assert!(report.exact, "{:?}", report.losses);
+    }
+}
+
+#[test]
+fn a_command_that_handles_a_signal_goes_on() {
+    let script = "trap '' INT; trap 'echo handled' TERM; echo ready; until read line; do :; done; echo $line; exit 5";
+    let (mut zctrace, report) = zctrace().start(&shell(script));
+    zctrace.expect("ready");
+    zctrace.signal(Signal::INT);
+    zctrace.signal(Signal::TERM);
+    zctrace.expect("handled");
+    zctrace.signal(Signal::TERM);
+    zctrace.expect("handled");
+    zctrace.say("go on");
+    zctrace.expect("go on");
+    assert_eq!(zctrace.wait(), Some(5));
+    let report = report.read(&zctrace.into_stderr());
+    assert_eq!(report.exit.code, Some(5));
+    assert!(report.exact, "{:?}", report.losses);
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_all_descendants() {
+    let (mut zctrace, report) = zctrace().option("--wait-all").start(&shell("sleep 100 >&- & echo $$"));
+    let shell = zctrace.hear();
+    wait_until("the shell has ended", || !std::path::Path::new("/proc").join(&shell).exists());
+    zctrace.signal(Signal::TERM);
+    assert_eq!(zctrace.wait(), Some(0), "the command's own status");
+    let report = report.read(&zctrace.into_stderr());
+    let states: Vec<_> = report.processes.iter().map(|process| process.state).collect();
+    assert_eq!(states, [zctrace::report::State::Exited, zctrace::report::State::Running]);
+}
+
+#[test]
+fn without_zctrace_the_command_goes_on() {
+    let (mut zctrace, _report) = zctrace().start(&shell("echo ready; read line; echo $line; read line; echo $line"));
+    zctrace.expect("ready");
+    zctrace.signal(Signal::KILL);
+    assert_eq!(zctrace.wait(), None, "killed");
+    zctrace.say("still");
+    zctrace.expect("still");
+    zctrace.say("there");
+    zctrace.expect("there");
+}
+
+#[test]
+fn stopped_and_continued_with_its_command() {
+    // As by Ctrl-Z and `fg`: both stop, both go on.
+    let (mut zctrace, report) = zctrace().start(&shell("echo ready; read line; kill -STOP $$; echo $line"));
+    zctrace.expect("ready");
+    zctrace.signal(Signal::STOP);
+    zctrace.say("on");
+    let command = crate::harness::child_of(zctrace.pid());
+    wait_until("the command has stopped", || crate::harness::state_of(command) == 'T');
+    rustix::process::kill_process(command, Signal::CONT).expect("it lives");
+    zctrace.signal(Signal::CONT);
+    zctrace.expect("on");
+    assert_eq!(zctrace.wait(), Some(0));
+    assert!(report.read(&zctrace.into_stderr()).exact);
+}

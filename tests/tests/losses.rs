@@ -1,0 +1,133 @@
+//! More work than there is room for: the report says so, and no number is ever too large.
+
+use zc_tests::{Figure, Figures};
+
+use crate::harness::{Run, program, workload, zctrace};
+
+/// Makes sure that the report says what was lost, as a bound and with the way out.
+#[track_caller]
+fn assert_lossy(run: &Run, losses: &[&str]) {
+    assert!(!run.report.exact, "it cannot be exact");
+    assert_eq!(run.report.losses.keys().collect::<Vec<_>>(), losses);
+    assert!(run.report.losses.values().all(|&count| count > 0), "{:?}", run.report.losses);
+}
+
+#[test]
+fn with_room_for_few_rows_it_is_exact_or_a_lower_bound() {
+    let (mut exact, mut bounds) = (0, 0);
+    for rows in 1..=40 {
+        let run = zctrace().by_thread().option(format!("--max-rows={rows}")).run(&workload("known"));
+        let stated = run.stated();
+        if run.report.exact {
+            run.thread("zc-known").assert_equal(&stated.calls);
+            exact += 1;
+        } else {
+            run.thread("zc-known").assert_at_most(&stated.calls);
+            bounds += 1;
+        }
+    }
+    assert!(exact > 0 && bounds > 0, "{exact} exact, {bounds} lower bounds");
+}
+
+#[test]
+fn with_room_for_three_rows_the_report_names_what_was_lost() {
+    let run = zctrace().option("--max-rows=3").run(&workload("known"));
+    run.stated();
+    assert_lossy(&run, &["uncounted_calls"]);
+}
+
+#[test]
+fn with_room_for_few_errnos_the_errors_are_still_right() {
+    // As many rows as the command's two threads need; the errnos of the failing thread need more.
+    let needed = zctrace().by_thread().run(&workload("errnos"));
+    let rows: usize = needed.threads().map(|thread| thread.syscalls.len()).sum();
+    let errnos: usize = needed.threads().flat_map(|thread| &thread.syscalls).map(|row| row.errnos.len()).sum();
+    let stated = needed.stated();
+    for room in 1..rows.max(errnos) {
+        let run = zctrace().by_thread().option(format!("--max-rows={room}")).run(&workload("errnos"));
+        assert!(!run.report.exact, "{room} rows for {rows} and {errnos} errnos");
+        run.thread("zc-errnos").assert_at_most(&stated.calls);
+    }
+}
+
+#[test]
+fn the_table_says_lower_bound_and_what_helps() {
+    let shown = zctrace().option("--max-rows=3").show(&workload("known"));
+    assert_eq!(shown.code, Some(0));
+    let head: Vec<&str> = shown.stderr.lines().take(3).collect();
+    assert!(head[1].ends_with("lower bound"), "{head:?}");
+    assert!(head[2].contains("lower bound: calls not counted: ") && head[2].contains("--max-rows"), "{head:?}");
+    assert!(!shown.stderr.contains("exact"), "{}", shown.stderr);
+}
+
+/// The totals of a storm that could not be followed as a whole.
+fn assert_totals_at_most(run: &Run, name: &str, most: Figure) {
+    let mut expected: Figures = run.totals().figures();
+    expected.insert(name.to_owned(), most);
+    run.totals().assert_at_most(&expected);
+}
+
+#[test]
+fn with_room_for_two_tasks_the_others_are_not_followed() {
+    let run = zctrace().option("--max-tasks=2").run(&workload("fork-storm").arg("200"));
+    let statement = run.finished.stdout.len() as u64;
+    run.stated();
+    assert!(run.report.losses["unfollowed_tasks"] > 0 && !run.report.exact, "{:?}", run.report.losses);
+    assert_totals_at_most(
+        &run,
+        "write",
+        Figure { requested_bytes: Some(6000 + statement), calls: 601, ..Figure::of(1, 6000 + statement) },
+    );
+    // Who is followed is counted to the end.
+    assert!(run.descendants().iter().all(|child| child.syscalls.iter().all(|row| row.calls == 3)), "3 writes each");
+}
+
+#[test]
+fn with_room_for_two_threads_the_others_are_not_followed() {
+    let run = zctrace().by_thread().option("--max-tasks=2").run(&workload("thread-storm").args(&["64", "100"]));
+    run.stated();
+    assert!(run.report.losses["unfollowed_tasks"] > 0 && !run.report.exact, "{:?}", run.report.losses);
+    let writers: Vec<u64> = (run.threads().filter(|thread| thread.comm.as_deref() == Some("zc-storm")))
+        .map(|thread| thread.syscalls.iter().find(|row| row.name == "write").map_or(0, |row| row.calls))
+        .collect();
+    assert!(!writers.is_empty() && writers.len() < 64 && writers.iter().all(|&calls| calls == 100), "{writers:?}");
+}
+
+#[test]
+fn with_room_for_one_task_a_single_process_is_exact() {
+    let run = zctrace().option("--max-tasks=1").run(&workload("write").args(&["50", "10"]));
+    run.finished.successful();
+    run.assert_exact();
+    assert_eq!(run.totals().row("write"), Figure::of(50, 10));
+}
+
+#[test]
+fn messages_that_nobody_takes_are_counted_as_lost() {
+    // zctrace is stopped while far more processes come and go than its buffer has room for.
+    let script = r#"kill -STOP $PPID; "$@"; kill -CONT $PPID"#;
+    let storm = workload("fork-storm").arg("500").through(&["sh", "-c", script, "sh"]);
+    let run = zctrace().option("--max-tasks=64").run(&storm);
+    let statement = run.finished.stdout.len() as u64;
+    run.stated();
+    assert!(run.report.losses["lost_events"] > 0 && !run.report.exact, "{:?}", run.report.losses);
+    // The calls are summed up in the kernel, whoever listens.
+    assert_eq!(run.totals().row("write"), Figure { calls: 1501, ..Figure::of(1, 15_000 + statement) });
+}
+
+#[test]
+fn a_storm_in_tiny_room_is_exact_or_says_why_not() {
+    for tasks in [1, 2, 33, 34, 40] {
+        let run = zctrace().option(format!("--max-tasks={tasks}")).run(&workload("exec-storm").arg("100"));
+        run.stated();
+        let calls = run.totals().row("write").calls;
+        assert!(if run.report.exact { calls == 301 } else { calls <= 301 }, "{tasks}: {calls} {:?}", run.report.losses);
+        assert_eq!(run.report.exact, run.report.losses.is_empty());
+    }
+}
+
+#[test]
+fn a_command_that_does_nothing_loses_nothing() {
+    let run = zctrace().syscalls("sendfile").option("--max-rows=1").run(&program("true"));
+    run.assert_exact();
+    run.totals().assert_equal(&Figures::new());
+}

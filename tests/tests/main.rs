@@ -1,0 +1,18 @@
+//! zctrace as a whole, against programs whose calls are known and against counters that are not its own.
+//!
+//! Every file is a topic and reads as its specification. `cargo xtask test` runs all of it, as root.
+
+mod bad_input;
+mod both_backends;
+mod counters;
+mod counts;
+mod dd;
+mod following;
+mod harness;
+mod int80;
+mod launcher;
+mod losses;
+mod output;
+mod saved;
+mod storms;
+mod strace_backend;

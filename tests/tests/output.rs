@@ -1,0 +1,255 @@
+//! Where the report goes, and what is in it.
+
+use std::{
+    fs,
+    io::Read as _,
+    os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, symlink},
+    path::Path,
+    thread,
+};
+
+use tempfile::{TempDir, tempdir};
+use zctrace::report::Report;
+
+use crate::harness::{Zctrace, fifo, null, program, shell, workload, zctrace};
+
+/// The JSON report goes to this file.
+fn to(path: impl AsRef<Path>) -> Zctrace {
+    zctrace().option("--format=json").option("--output").option(path.as_ref())
+}
+
+/// Reads a report, which must be whole.
+#[track_caller]
+fn report(text: &str) -> Report {
+    assert!(text.ends_with("}\n"), "the end: {:?}", text.get(text.len().saturating_sub(20)..));
+    serde_json::from_str(text).expect("a report")
+}
+
+#[track_caller]
+fn report_in(path: &Path) -> Report {
+    report(&fs::read_to_string(path).expect("it was written"))
+}
+
+/// A directory with a file in it.
+fn old_report() -> (TempDir, std::path::PathBuf) {
+    let dir = tempdir().expect("a directory");
+    let path = dir.path().join("report.json");
+    fs::write(&path, "old").expect("ours");
+    (dir, path)
+}
+
+#[track_caller]
+fn assert_names(dir: &TempDir, expected: &[&str]) {
+    let mut names: Vec<_> = fs::read_dir(dir.path()).expect("ours").map(|entry| entry.expect("ours").file_name()).collect();
+    names.sort();
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn nothing_is_written_to_stdout_unless_asked_for() {
+    for format in ["table", "json"] {
+        let shown = zctrace().option(format!("--format={format}")).show(&program("true"));
+        assert_eq!(shown.successful(), "", "{format}");
+        assert!(!shown.stderr.is_empty(), "{format}");
+    }
+}
+
+#[test]
+fn stdout_is_called_a_dash() {
+    let shown = to("-").show(&program("true"));
+    assert_eq!(report(shown.successful()).command, ["true"]);
+    assert_eq!(shown.stderr, "");
+    assert!(!Path::new("-").exists());
+}
+
+#[test]
+fn a_new_file_has_the_usual_permissions() {
+    let dir = tempdir().expect("a directory");
+    let path = dir.path().join("new.json");
+    to(&path).through(&["sh", "-c", r#"umask 027; exec "$@""#, "sh"]).show(&program("true")).successful();
+    report_in(&path);
+    assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o640);
+    assert_names(&dir, &["new.json"]);
+}
+
+#[test]
+fn a_file_is_replaced_as_a_whole_and_keeps_its_permissions() {
+    let (dir, path) = old_report();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o604)).expect("ours");
+    let old = fs::File::open(&path).expect("ours");
+    // While the command runs, the old one is there.
+    assert_eq!(to(&path).show(&program("cat").arg(&path)).successful(), "old");
+    report_in(&path);
+    assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o604);
+    assert_ne!(fs::metadata(&path).expect("there").ino(), old.metadata().expect("open").ino(), "renamed, not overwritten");
+    assert_names(&dir, &["report.json"]);
+}
+
+#[test]
+fn a_link_stays_a_link() {
+    let (dir, path) = old_report();
+    let link = dir.path().join("link");
+    symlink("report.json", &link).expect("ours");
+    to(&link).show(&program("true")).successful();
+    assert_eq!(fs::read_link(&link).expect("a link"), Path::new("report.json"));
+    report_in(&path);
+    assert_names(&dir, &["link", "report.json"]);
+}
+
+#[test]
+fn a_link_to_a_file_that_is_not_there_yet() {
+    let dir = tempdir().expect("a directory");
+    let link = dir.path().join("link");
+    symlink("later.json", &link).expect("ours");
+    to(&link).show(&program("true")).successful();
+    assert_eq!(fs::read_link(&link).expect("still a link"), Path::new("later.json"));
+    report_in(&dir.path().join("later.json"));
+    assert_names(&dir, &["later.json", "link"]);
+}
+
+#[test]
+fn a_file_of_the_working_directory() {
+    let dir = tempdir().expect("a directory");
+    to("here.json").dir(dir.path()).show(&program("true")).successful();
+    report_in(&dir.path().join("here.json"));
+    // Also if the command goes elsewhere.
+    to("there.json").dir(dir.path()).show(&shell("cd /")).successful();
+    assert_names(&dir, &["here.json", "there.json"]);
+}
+
+#[test]
+fn devices_stay_devices() {
+    let dir = tempdir().expect("a directory");
+    let path = null(dir.path());
+    let shown = to(&path).show(&program("true"));
+    assert_eq!((shown.successful(), shown.stderr.as_str()), ("", ""));
+    assert!(fs::metadata(&path).expect("still there").file_type().is_char_device());
+    assert_names(&dir, &["null"]);
+}
+
+#[test]
+fn a_name_of_stdout_is_stdout() {
+    // As `/dev/stdout`; here stdout is a file, and one without a name.
+    let dir = tempdir().expect("a directory");
+    let stdout = dir.path().join("stdout");
+    symlink("/proc/self/fd/1", &stdout).expect("ours");
+    let shown = to(&stdout).show(&shell("echo own"));
+    assert_eq!(fs::read_link(&stdout).expect("still a link"), Path::new("/proc/self/fd/1"));
+    assert_eq!(report(shown.successful().strip_prefix("own\n").expect("the command's own")).command[0], "sh");
+}
+
+#[test]
+fn a_name_of_stdout_that_is_a_named_file_keeps_what_the_command_wrote() {
+    let dir = tempdir().expect("a directory");
+    symlink("/proc/self/fd/1", dir.path().join("stdout")).expect("ours");
+    let through = ["sh", "-c", r#"exec "$@" >both"#, "sh"];
+    to("stdout").dir(dir.path()).through(&through).show(&shell("echo own")).successful();
+    let both = fs::read_to_string(dir.path().join("both")).expect("the shell made it");
+    report(both.strip_prefix("own\n").expect("the command's own"));
+    assert_names(&dir, &["both", "stdout"]);
+}
+
+#[test]
+fn a_fifo_is_written_to() {
+    let dir = tempdir().expect("a directory");
+    let path = fifo(dir.path());
+    let reader = thread::spawn({
+        let path = path.clone();
+        move || {
+            let mut text = String::new();
+            fs::File::open(path).and_then(|mut end| end.read_to_string(&mut text)).map(|_| text)
+        }
+    });
+    to(&path).show(&program("true")).successful();
+    report(&reader.join().expect("no panic").expect("text"));
+    assert_names(&dir, &["fifo"]);
+}
+
+#[test]
+fn the_report_names_what_was_run_and_where() {
+    let report = zctrace().run(&program("true")).report;
+    assert_eq!((report.schema, report.tool.name.as_str(), report.backend.as_str()), (1, "zctrace", "ebpf"));
+    assert_eq!((report.command, report.exit.code), (vec!["true".to_owned()], Some(0)));
+    assert_eq!(report.arch.as_deref(), Some(std::env::consts::ARCH));
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").expect("there is /proc");
+    assert_eq!(report.kernel.as_deref(), Some(kernel.trim()));
+    assert!(report.started_at.is_some_and(|time| time.ends_with('Z') && time.starts_with("20")), "RFC 3339");
+    assert!(report.wall_ns.is_some_and(|ns| ns > 0));
+}
+
+#[test]
+fn wall_time_is_that_of_the_command() {
+    let run = zctrace().run(&program("sleep").arg("0.3"));
+    let wall_ns = run.report.wall_ns.expect("known");
+    assert!((300_000_000..2_000_000_000).contains(&wall_ns), "{wall_ns}");
+}
+
+#[test]
+fn colour_is_forced_and_forbidden_by_the_environment() {
+    let is_coloured = |zctrace: Zctrace| zctrace.show(&program("true")).stderr.contains('\x1b');
+    assert!(!is_coloured(zctrace()), "not to a file");
+    assert!(!is_coloured(zctrace().env("TERM", "xterm")), "not to a file");
+    assert!(is_coloured(zctrace().env("CLICOLOR_FORCE", "1")));
+    assert!(!is_coloured(zctrace().env("CLICOLOR_FORCE", "0")));
+    assert!(!is_coloured(zctrace().env("CLICOLOR_FORCE", "1").env("NO_COLOR", "1")));
+    assert!(is_coloured(zctrace().option("--color=always").env("NO_COLOR", "1")), "the option is stronger");
+    assert!(!is_coloured(zctrace().option("--color=never").env("CLICOLOR_FORCE", "1")), "the option is stronger");
+}
+
+/// How many processes have a heading in the table.
+fn headings(table: &str) -> usize {
+    table.lines().filter(|line| line.starts_with("workload (")).count()
+}
+
+#[test]
+fn of_many_processes_ten_are_shown_unless_all_are_asked_for() {
+    let storm = workload("fork-storm").arg("30");
+    let some = zctrace().show(&storm).stderr;
+    assert_eq!(headings(&some), 10, "{some}");
+    assert!(some.contains("and 21 more processes with 63 calls") && some.contains("--all-processes"), "{some}");
+    assert!(some.contains("TOTAL, 31 processes"), "{some}");
+    let all = zctrace().option("--all-processes").show(&storm).stderr;
+    assert_eq!(headings(&all), 31, "{all}");
+    assert!(!all.contains("more processes"), "{all}");
+}
+
+#[test]
+fn by_process_by_thread_and_by_total() {
+    let of = |by: &str| zctrace().option(format!("--by={by}")).run(&workload("known")).report;
+    let (process, thread, total) = (of("process"), of("thread"), of("total"));
+    let count = |report: &Report| (report.processes.len(), report.processes.iter().map(|process| process.by_thread.len()).sum());
+    assert_eq!((count(&process), count(&thread), count(&total)), ((1, 0), (1, 2), (0, 0)));
+    for report in [&process, &thread, &total] {
+        assert_eq!((report.totals.processes, report.totals.threads), (1, 2));
+        assert!(report.totals.syscalls.iter().any(|row| row.name == "splice"), "the sums are always there");
+    }
+}
+
+#[test]
+fn rows_are_sorted_as_asked_for() {
+    let of = |key: &str| zctrace().option(format!("--sort={key}")).run(&workload("known")).report.totals.syscalls;
+    assert!(of("name").is_sorted_by_key(|row| row.name.clone()));
+    assert!(of("calls").is_sorted_by(|a, b| a.calls >= b.calls));
+    assert!(of("errors").is_sorted_by(|a, b| a.errors >= b.errors));
+    assert!(of("bytes").is_sorted_by(|a, b| a.bytes >= b.bytes));
+    assert!(of("time").is_sorted_by(|a, b| a.total_ns >= b.total_ns));
+    assert!(of("max").is_sorted_by(|a, b| a.max_ns >= b.max_ns));
+}
+
+#[test]
+fn times_are_consistent_with_each_other() {
+    for row in zctrace().run(&workload("known")).report.totals.syscalls {
+        let all = [row.min_ns, row.p50_ns, row.p90_ns, row.p99_ns, row.max_ns, row.total_ns];
+        assert!(all.is_sorted() && all[0] > Some(0), "{row:?}");
+        assert_eq!(row.mean_ns, row.total_ns.map(|total| total / row.calls), "{row:?}");
+    }
+}
+
+#[test]
+fn with_v_the_programs_in_the_kernel_tell_what_they_do() {
+    let shown = zctrace().option("-v").run(&program("true")).finished;
+    assert!(shown.stderr.lines().all(|line| line.starts_with("zctrace: kernel: ")), "{}", shown.stderr);
+    assert!(shown.stderr.contains("is followed") && shown.stderr.contains("executed a program"), "{}", shown.stderr);
+    let full = zctrace().option("-v").option("--max-rows=2").run(&workload("known")).finished;
+    assert!(full.stderr.contains("the map of rows is full"), "{}", full.stderr);
+}

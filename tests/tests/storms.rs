@@ -1,0 +1,141 @@
+//! Many short-lived processes, programs and threads: counted to the last write, whatever else goes on.
+
+use std::{collections::BTreeSet, fs};
+
+use zc_tests::{Figure, Figures};
+
+use crate::harness::{Conversation, Rows, Run, untraced, workload, zctrace};
+
+/// So many writes of so many bytes, and nothing else.
+fn writes(calls: u64, bytes: u64) -> Figures {
+    [("write".to_owned(), Figure::of(calls, bytes))].into()
+}
+
+/// The writes of a storm, and the one by which the workload states them.
+fn writes_and_statement(run: &Run) -> (Figure, Figure) {
+    let mut all = run.stated().calls.remove("write").expect("a storm writes");
+    let statement = Figure::of(1, run.finished.stdout.len() as u64);
+    all.calls += 1;
+    all.bytes = all.bytes.zip(statement.bytes).map(|(all, one)| all + one);
+    all.requested_bytes = all.bytes;
+    (all, statement)
+}
+
+fn fork_storm() {
+    let run = zctrace().run(&workload("fork-storm").arg("2000"));
+    let (all, statement) = writes_and_statement(&run);
+    run.assert_exact();
+    assert_eq!((run.report.totals.processes, run.report.totals.threads), (2001, 2001));
+    assert_eq!(all.calls, 6001);
+    assert_eq!(run.totals().row("write"), all);
+    assert_eq!(Rows::of(run.root()).row("write"), statement);
+    for child in run.descendants() {
+        Rows::of(child).assert_equal(&writes(3, 10));
+    }
+    assert_all_are_its_children(&run);
+}
+
+fn exec_storm() {
+    let run = zctrace().run(&workload("exec-storm").arg("300"));
+    let (all, _) = writes_and_statement(&run);
+    run.assert_exact();
+    assert_eq!((run.report.totals.processes, run.report.totals.threads), (301, 301));
+    assert_eq!(all.calls, 901);
+    assert_eq!(run.totals().row("write"), all);
+    // The loader makes calls too, and the same ones every time.
+    let rows = Rows::of(&run.descendants()[0]).figures();
+    for child in run.descendants() {
+        Rows::of(child).assert_equal(&rows);
+    }
+    Rows::of(&run.descendants()[0]).assert_contain(&writes(3, 10));
+    let command = run.stated().facts["program"].clone();
+    assert!(run.descendants().iter().all(|child| serde_json::json!(child.command) == command), "command lines: {command}");
+    assert_all_are_its_children(&run);
+}
+
+fn thread_storm() {
+    let run = zctrace().by_thread().run(&workload("thread-storm").args(&["64", "1000"]));
+    let (all, _) = writes_and_statement(&run);
+    run.assert_exact();
+    assert_eq!((run.report.totals.processes, run.report.totals.threads), (1, 65));
+    assert_eq!(all.calls, 64_001);
+    assert_eq!(run.totals().row("write"), all);
+    let writers: Vec<_> = run.threads().filter(|thread| thread.comm.as_deref() == Some("zc-storm")).collect();
+    assert_eq!(writers.len(), 64);
+    for writer in writers {
+        Rows::new("a writer", &writer.syscalls).assert_contain(&writes(1000, 8));
+    }
+}
+
+/// Nobody else is in the report: not zctrace, not a bystander, nobody twice.
+fn assert_all_are_its_children(run: &Run) {
+    let zctrace = u32::try_from(run.finished.group.pid().as_raw_pid()).expect("positive");
+    let root = run.root();
+    assert_eq!(root.ppid, Some(zctrace));
+    assert!(run.descendants().iter().all(|child| child.ppid == Some(root.pid)), "children of {}", root.pid);
+    let ids: BTreeSet<u32> = run.report.processes.iter().map(|process| process.pid).collect();
+    assert!(!ids.contains(&zctrace), "zctrace itself is in its report");
+    // Ids may come round again, but not among those that live at the same time.
+    assert!(ids.len() > run.report.processes.len() / 2, "ids of processes: {ids:?}");
+}
+
+/// A process that makes the same calls all the while.
+struct Bystander {
+    program: Conversation,
+    calls_before: u64,
+}
+
+impl Bystander {
+    fn start() -> Self {
+        let mut program = untraced(&workload("bystander")).start();
+        program.expect("ready");
+        Self { calls_before: calls(&program), program }
+    }
+}
+
+/// Its calls so far, as the kernel counts them.
+fn calls(program: &Conversation) -> u64 {
+    let io = fs::read_to_string(format!("/proc/{}/io", program.pid().as_raw_pid())).expect("it lives");
+    let figure = |name| io.lines().find_map(|line| line.strip_prefix(name)?.parse::<u64>().ok()).expect("a known file");
+    figure("syscr: ") + figure("syscw: ")
+}
+
+/// Does it while two bystanders make the same calls.
+fn beside_bystanders(storm: fn()) {
+    let bystanders = [Bystander::start(), Bystander::start()];
+    storm();
+    for bystander in bystanders {
+        let more = calls(&bystander.program) - bystander.calls_before;
+        assert!(more > 100, "the bystander made only {more} calls meanwhile");
+    }
+}
+
+#[test]
+fn two_thousand_processes() {
+    fork_storm();
+}
+
+#[test]
+fn three_hundred_programs() {
+    exec_storm();
+}
+
+#[test]
+fn sixty_four_threads() {
+    thread_storm();
+}
+
+#[test]
+fn two_thousand_processes_beside_bystanders() {
+    beside_bystanders(fork_storm);
+}
+
+#[test]
+fn three_hundred_programs_beside_bystanders() {
+    beside_bystanders(exec_storm);
+}
+
+#[test]
+fn sixty_four_threads_beside_bystanders() {
+    beside_bystanders(thread_storm);
+}

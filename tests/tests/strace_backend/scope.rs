@@ -1,0 +1,112 @@
+//! Where the trace begins and ends, and signals on the way.
+
+use std::{fs, io::Write as _, path::Path};
+
+use rustix::process::{Pid, Signal, test_kill_process};
+use zc_tests::Figure;
+use zctrace::report::{Report, State};
+
+use super::{assert_empty, strace, strace_with_own_tmp};
+use crate::harness::{Rows, fifo, shell, wait_until};
+
+/// Whether there is such a process.
+fn lives(pid: u32) -> bool {
+    test_kill_process(Pid::from_raw(i32::try_from(pid).expect("an id")).expect("an id")).is_ok()
+}
+
+#[test]
+fn a_signal_ends_the_command_and_the_report_is_written() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT] {
+        let (zctrace, tmp) = strace_with_own_tmp();
+        let (mut zctrace, report) = zctrace.start(&shell("echo ready; exec sleep 100"));
+        zctrace.expect("ready");
+        zctrace.signal(signal);
+        assert_eq!(zctrace.wait(), Some(128 + signal.as_raw()), "{signal:?}");
+        let report = report.read(&zctrace.into_stderr());
+        assert_eq!((report.exit.code, report.exit.signal), (None, Some(signal.as_raw())));
+        assert!(report.exact, "{:?}", report.losses);
+        assert_empty(tmp.path());
+    }
+}
+
+#[test]
+fn a_command_that_handles_a_signal_goes_on() {
+    let script = "trap '' INT; trap 'echo handled' TERM; echo ready; until read line; do :; done; echo $line; exit 5";
+    let (mut zctrace, report) = strace().start(&shell(script));
+    zctrace.expect("ready");
+    zctrace.signal(Signal::INT);
+    zctrace.signal(Signal::TERM);
+    zctrace.expect("handled");
+    zctrace.say("go on");
+    zctrace.expect("go on");
+    assert_eq!(zctrace.wait(), Some(5));
+    assert!(report.read(&zctrace.into_stderr()).exact);
+}
+
+#[test]
+fn a_descendant_that_lives_on_is_running_and_goes_on() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (fifo, said) = (fifo(dir.path()), dir.path().join("said"));
+    // The shell ends when the other one is inside its read.
+    let script = "exec 3<>$0; (read line <&3; echo $line >$1) & until grep -q '^0 ' /proc/$!/syscall; do :; done";
+    let (zctrace, tmp) = strace_with_own_tmp();
+    let run = zctrace.run(&shell(script).arg(&fifo).arg(&said));
+    run.finished.successful();
+    run.assert_exact();
+    assert_empty(tmp.path());
+    let running: Vec<_> = run.descendants().iter().filter(|process| process.state == State::Running).collect();
+    assert_eq!((running.len(), run.root().state), (1, State::Exited));
+    assert_eq!(Rows::of(running[0]).row("read").unfinished, 1);
+    assert!(lives(running[0].pid), "it lives");
+    fs::OpenOptions::new().write(true).open(&fifo).and_then(|mut end| end.write_all(b"hello\n")).expect("it reads");
+    wait_until("its calls still work", || fs::read_to_string(&said).is_ok_and(|said| said == "hello\n"));
+}
+
+#[test]
+fn a_busy_descendant_does_not_notice_that_the_trace_ends() {
+    // dd stops at the first call that fails.
+    let dir = tempfile::tempdir().expect("a directory");
+    let (started, end) = (dir.path().join("started"), dir.path().join("end"));
+    let script = "(dd if=/dev/zero bs=1 count=300000 2>/dev/null >$0; echo $? >$1) & until test -s $0; do :; done";
+    let run = strace().run(&shell(script).arg(&started).arg(&end));
+    run.finished.successful();
+    assert_eq!(run.root().state, State::Exited);
+    assert!(run.descendants().iter().any(|process| process.state == State::Running), "dd runs");
+    wait_until("dd has ended", || fs::read_to_string(&end).is_ok_and(|end| end.ends_with('\n')));
+    assert_eq!(fs::read_to_string(&end).expect("it is there"), "0\n", "status of dd");
+    assert_eq!(fs::metadata(&started).expect("it is there").len(), 300_000);
+}
+
+#[test]
+fn wait_all_waits_for_the_last_descendant() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let fifo = fifo(dir.path());
+    let (mut zctrace, report) = strace().option("--wait-all").start(&shell("cat <$0 >/dev/null & echo $$").arg(&fifo));
+    let shell = zctrace.hear();
+    wait_until("the shell has ended", || !Path::new("/proc").join(&shell).exists());
+    assert!(!zctrace.has_ended(), "a descendant lives");
+    fs::OpenOptions::new().write(true).open(&fifo).and_then(|mut end| end.write_all(b"hello")).expect("cat reads it");
+    assert_eq!(zctrace.wait(), Some(0));
+    let report = report.read(&zctrace.into_stderr());
+    assert!(report.exact, "{:?}", report.losses);
+    let cat = report.processes.last().expect("a process");
+    assert_eq!((cat.comm.as_deref(), cat.state), (Some("cat"), State::Exited));
+    assert_eq!(Rows::of(cat).row("write"), Figure { requested_bytes: Some(5), ..Figure::of(1, 5) });
+}
+
+/// The states of all processes.
+fn states(report: &Report) -> Vec<State> {
+    report.processes.iter().map(|process| process.state).collect()
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_all_descendants() {
+    let (mut zctrace, report) = strace().option("--wait-all").start(&shell("sleep 100 >&- & echo $$"));
+    let shell = zctrace.hear();
+    wait_until("the shell has ended", || !Path::new("/proc").join(&shell).exists());
+    zctrace.signal(Signal::TERM);
+    assert_eq!(zctrace.wait(), Some(0), "the command's own status");
+    let report = report.read(&zctrace.into_stderr());
+    assert_eq!(states(&report), [State::Exited, State::Running]);
+    assert!(lives(report.processes[1].pid), "it goes on");
+}

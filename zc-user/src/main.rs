@@ -62,7 +62,7 @@ fn verify(options: &RunOptions, look: &LookArgs, output: Output) -> anyhow::Resu
     let comparison = Comparison::new(&ebpf?, &strace?);
     let text = render::comparison(&comparison, look.format, &options_of(look, &output));
     output.write(&text)?;
-    Ok(if comparison.is_equal() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(if comparison.equal { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 /// `zctrace report`: what was saved, shown again.

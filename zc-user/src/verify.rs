@@ -15,6 +15,8 @@ pub struct Comparison {
     pub backends: [String; 2],
     /// Whether each of them counted exactly.
     pub exact: [bool; 2],
+    /// Whether both counted the same.
+    pub equal: bool,
     /// Every call that either of them saw, by name and ABI.
     pub rows: Vec<Row>,
 }
@@ -51,18 +53,14 @@ impl Comparison {
         let calls = [first, second].map(|report| report.totals.syscalls.as_slice());
         let names: BTreeSet<(&str, &str)> =
             calls.iter().flat_map(|calls| calls.iter().map(|call| (call.name.as_str(), call.abi.as_str()))).collect();
-        let rows = names.into_iter().map(|name| Row::new(name, calls)).collect();
+        let rows: Vec<Row> = names.into_iter().map(|name| Row::new(name, calls)).collect();
         Self {
             command: first.command.clone(),
             backends: [first, second].map(|report| report.backend.clone()),
             exact: [first, second].map(|report| report.exact),
+            equal: rows.iter().all(|row| row.equal),
             rows,
         }
-    }
-
-    /// Whether both counted the same.
-    pub fn is_equal(&self) -> bool {
-        self.rows.iter().all(|row| row.equal)
     }
 }
 

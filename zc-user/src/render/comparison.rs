@@ -69,7 +69,16 @@ mod tests {
 
     fn comparison(rows: Vec<Row>) -> String {
         let backends = ["ebpf", "strace"].map(String::from);
-        render(&Comparison { command: vec!["cp".into(), "a b".into()], backends, exact: [true, true], rows }, &Options::default())
+        render(
+            &Comparison {
+                command: vec!["cp".into(), "a b".into()],
+                backends,
+                exact: [true, true],
+                equal: rows.iter().all(|row| row.equal),
+                rows,
+            },
+            &Options::default(),
+        )
     }
 
     #[test]

@@ -25,14 +25,15 @@ const CAPACITY_BYTES: i32 = 1 << 20;
 /// How much is read at a time.
 const CHUNK_BYTES: usize = 1 << 16;
 
-/// A FIFO in a folder of its own, which vanishes with it.
+/// A FIFO in a folder of its own, which vanishes when it is in use.
 pub(super) struct Fifo {
     reader: File,
     ready: AsyncFd<OwnedFd>,
     /// As long as somebody has it open for writing, an empty FIFO is not at its end.
     _writer: File,
     path: PathBuf,
-    _folder: TempDir,
+    /// Until strace has opened what is in it.
+    folder: Option<TempDir>,
     chunk: Vec<u8>,
 }
 
@@ -53,7 +54,7 @@ impl Fifo {
         let _ = fcntl(reader.as_fd(), FcntlArg::F_SETPIPE_SZ(CAPACITY_BYTES));
         let ready = readable(reader.as_fd().try_clone_to_owned()?)?;
         debug_assert!(ready.as_raw_fd() >= 0, "it is open as long as this lives");
-        Ok(Self { reader, ready, _writer: writer, path, _folder: folder, chunk: vec![0; CHUNK_BYTES] })
+        Ok(Self { reader, ready, _writer: writer, path, folder: Some(folder), chunk: vec![0; CHUNK_BYTES] })
     }
 
     /// Where strace finds it.
@@ -70,7 +71,11 @@ impl Fifo {
     /// What there is to read; `None` if nothing.
     pub(super) fn read(&mut self) -> io::Result<Option<&[u8]>> {
         match self.reader.read(&mut self.chunk) {
-            Ok(length) => Ok(Some(&self.chunk[..length]).filter(|chunk| !chunk.is_empty())),
+            Ok(length) => {
+                // Nobody needs the name any more: nothing stays behind, however this ends.
+                self.folder = None;
+                Ok(Some(&self.chunk[..length]).filter(|chunk| !chunk.is_empty()))
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             Err(error) => Err(error),
         }

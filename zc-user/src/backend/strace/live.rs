@@ -12,7 +12,7 @@ use super::{Collector, StraceError, arguments, fifo::Fifo, lines::Lines, script}
 use crate::{
     backend::{RunError, RunOptions, Until, new_trace},
     launch::{Bond, Child, LaunchError, Received, Signals, find_program},
-    trace::{Exit, Loss, Trace},
+    trace::{Exit, Loss, State, Trace},
 };
 
 /// Runs the command under this `strace`, and gives back what it did.
@@ -93,7 +93,8 @@ impl Session<'_> {
     }
 
     /// Ends strace. What it still traces goes on without it.
-    async fn dismiss(&self, child: &Child) -> Result<Option<Exit>, RunError> {
+    async fn dismiss(&mut self, child: &Child) -> Result<Option<Exit>, RunError> {
+        self.collector.end_now();
         // Of all signals it holds back the others: it must survive what a terminal sends to the command.
         child.forward(nix::sys::signal::Signal::SIGKILL);
         child.wait().await?;
@@ -139,6 +140,9 @@ impl Session<'_> {
         if self.ended.is_none() {
             *trace.losses.entry(Loss::TracerEnded).or_default() += 1;
             trace.exit = orphan;
+            if let Some(root) = trace.processes.first_mut().filter(|_| orphan.is_some()) {
+                root.state = State::Exited;
+            }
         }
         Ok(trace)
     }

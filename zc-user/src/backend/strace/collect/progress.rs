@@ -14,6 +14,11 @@ impl Collector<'_> {
         self.is_over
     }
 
+    /// Ends the trace here, with tasks alive.
+    pub fn end_now(&mut self) {
+        self.is_over = true;
+    }
+
     /// Whether the command has ended.
     pub fn has_root_ended(&self) -> bool {
         self.root().is_some_and(|root| matches!(root.life, Life::Ended(_)))

@@ -12,7 +12,10 @@ use std::{
     },
     path::{Path, PathBuf},
     process::{Command, ExitStatus},
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use nix::{
@@ -92,10 +95,15 @@ pub struct Identity {
 }
 
 /// Signals to zctrace, held back from this process so that they can be handed on.
+///
+/// They stay held back to the end: what ends the command must not end zctrace before it has reported.
 pub struct Signals {
     fd: AsyncFd<SignalFd>,
     before: SigSet,
 }
+
+/// The signal mask that this process began with; the command has it. Noted once, since a second backend may take over.
+static MASK_BEFORE: OnceLock<SigSet> = OnceLock::new();
 
 impl Signals {
     /// Holds the signals back. To be called before any other thread is there, in a tokio runtime.
@@ -103,6 +111,7 @@ impl Signals {
         let held: SigSet = FORWARDED.into_iter().collect();
         let mut before = SigSet::empty();
         pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&held), Some(&mut before))?;
+        let before = *MASK_BEFORE.get_or_init(|| before);
         let fd = SignalFd::with_flags(&held, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
         Ok(Self { fd: readable(fd)?, before })
     }
@@ -120,14 +129,6 @@ impl Signals {
                 None => ready.clear_ready(),
             }
         }
-    }
-}
-
-impl Drop for Signals {
-    /// Lets the signals through again, for whoever comes next.
-    fn drop(&mut self) {
-        // Restoring a mask that was in force cannot fail.
-        let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.before), None);
     }
 }
 

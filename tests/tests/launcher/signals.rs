@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::harness::{Conversation, ReportFile, shell, wait_until, zctrace};
+use crate::harness::{Conversation, ReportFile, child_of, shell, state_of, wait_until, zctrace};
 
 /// A command that waits for a signal, and has said that it does.
 fn waiting() -> (Conversation, ReportFile) {
@@ -54,6 +54,23 @@ fn a_signal_ends_the_wait_for_all_descendants() {
 }
 
 #[test]
+fn a_signal_that_comes_with_the_commands_end_does_not_end_zctrace() {
+    // As by Ctrl-C, which ends the command before zctrace has a look at it. Which of both it sees first is chance.
+    for _ in 0..12 {
+        let (zctrace, report) = waiting();
+        let command = child_of(zctrace.pid());
+        zctrace.signal(Signal::STOP);
+        wait_until("zctrace has stopped", || state_of(zctrace.pid()) == 'T');
+        zctrace.signal(Signal::TERM);
+        rustix::process::kill_process(command, Signal::INT).expect("it lives");
+        wait_until("the command has ended", || state_of(command) == 'Z');
+        zctrace.signal(Signal::CONT);
+        assert_eq!(zctrace.wait(), Some(130));
+        assert_eq!(report.read(&zctrace.into_stderr()).exit.signal, Some(2));
+    }
+}
+
+#[test]
 fn without_zctrace_the_command_goes_on() {
     let (mut zctrace, _report) = zctrace().start(&shell("echo ready; read line; echo $line; read line; echo $line"));
     zctrace.expect("ready");
@@ -72,8 +89,8 @@ fn stopped_and_continued_with_its_command() {
     zctrace.expect("ready");
     zctrace.signal(Signal::STOP);
     zctrace.say("on");
-    let command = crate::harness::child_of(zctrace.pid());
-    wait_until("the command has stopped", || crate::harness::state_of(command) == 'T');
+    let command = child_of(zctrace.pid());
+    wait_until("the command has stopped", || state_of(command) == 'T');
     rustix::process::kill_process(command, Signal::CONT).expect("it lives");
     zctrace.signal(Signal::CONT);
     zctrace.expect("on");

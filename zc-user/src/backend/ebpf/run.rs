@@ -92,6 +92,8 @@ impl Watch {
     async fn until_root_ends(&mut self, child: &Child, signals: &Signals, log: &mut Log) -> Result<Exit, RunError> {
         loop {
             tokio::select! {
+                // First its end: a signal that comes after that is for us.
+                biased;
                 exit = child.wait() => return Ok(exit?),
                 more = self.more() => more?,
                 signal = signals.next() => if let Received::ToForward(signal) = signal? { child.forward(signal) },

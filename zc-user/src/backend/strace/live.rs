@@ -6,7 +6,14 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use nix::{sys::prctl, unistd::Pid};
+use nix::{
+    errno::Errno,
+    sys::{
+        prctl,
+        signal::{Signal, kill},
+    },
+    unistd::Pid,
+};
 
 use super::{Collector, StraceError, arguments, fifo::Fifo, lines::Lines, script};
 use crate::{
@@ -60,6 +67,7 @@ struct Session<'a> {
 impl Session<'_> {
     /// Until the trace is over, or strace is. Gives back how strace ended by itself; `None` if it was told to.
     async fn until_over(&mut self, child: &Child, signals: &Signals, until: Until) -> Result<Option<Exit>, RunError> {
+        let mut is_enough = false;
         loop {
             tokio::select! {
                 exit = child.wait() => {
@@ -75,20 +83,21 @@ impl Session<'_> {
                     ready?;
                     self.take_chunk()?;
                 }
-                signal = signals.next() => {
-                    let signal = signal?;
-                    if until == Until::AllEnd && self.ended.is_some() {
-                        return self.dismiss(child).await;
-                    }
-                    if let (Received::ToForward(signal), Some(root)) = (signal, self.root()) {
-                        // That it has ended meanwhile is no error.
-                        let _ = nix::sys::signal::kill(root, signal);
-                    }
-                }
+                signal = signals.next() => is_enough |= self.hand_on(signal?),
             }
-            if self.collector.is_over() {
+            if self.collector.is_over() || (is_enough && until == Until::AllEnd && self.ended.is_some()) {
                 return self.dismiss(child).await;
             }
+        }
+    }
+
+    /// Hands a signal on to the command. `true` if there is no command any more: then it is for us.
+    fn hand_on(&self, signal: Received) -> bool {
+        let Some(root) = self.root().filter(|_| self.ended.is_none()) else { return self.ended.is_some() };
+        match signal {
+            Received::FromTerminal => false,
+            // It may have ended without its last line having come.
+            Received::ToForward(signal) => kill(root, signal) == Err(Errno::ESRCH),
         }
     }
 
@@ -96,7 +105,7 @@ impl Session<'_> {
     async fn dismiss(&mut self, child: &Child) -> Result<Option<Exit>, RunError> {
         self.collector.end_now();
         // Of all signals it holds back the others: it must survive what a terminal sends to the command.
-        child.forward(nix::sys::signal::Signal::SIGKILL);
+        child.forward(Signal::SIGKILL);
         child.wait().await?;
         Ok(None)
     }

@@ -5,13 +5,13 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 use tempfile::TempDir;
 use zctrace::report::Report;
 
-use crate::harness::{Zctrace, binary, program, shell, zctrace};
+use crate::harness::{Zctrace, binary, copy_program, program, shell, zctrace};
 
 /// A zctrace run by nobody in particular, from where everybody can reach it.
 fn unprivileged() -> (Zctrace, TempDir) {
     let dir = tempfile::tempdir().expect("a directory");
     let copy = dir.path().join("zctrace");
-    fs::copy(binary(), &copy).expect("room for it");
+    copy_program(&binary(), &copy);
     for path in [dir.path(), &copy] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("ours");
     }
@@ -55,7 +55,7 @@ fn the_command_can_run_as_somebody_else() {
 fn a_command_that_somebody_else_may_not_run() {
     let dir = tempfile::tempdir().expect("a directory");
     let secret = dir.path().join("secret");
-    fs::copy("/bin/true", &secret).expect("room for it");
+    copy_program("/bin/true".as_ref(), &secret);
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).expect("ours");
     zctrace().option("--user=65534").refuses_to_run(&program(&secret)).with_status(126).saying("Permission denied");
 }

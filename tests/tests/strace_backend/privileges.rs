@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use zc_tests::Figures;
 use zctrace::report::Report;
 
-use crate::harness::{Program, Run, Zctrace, binary, program, workload, zctrace};
+use crate::harness::{Program, Run, Zctrace, binary, copy_program, program, workload, zctrace};
 
 /// Nobody in particular, with no capability, nor a way to get one.
 const NOBODY: [&str; 8] = [
@@ -27,7 +27,7 @@ impl Public {
     fn new() -> Self {
         let public = Self(tempfile::tempdir().expect("a directory"));
         for (file, name) in [(binary(), "zctrace"), (PathBuf::from(env!("CARGO_BIN_EXE_workload")), "workload")] {
-            fs::copy(file, public.path(name)).expect("room for it");
+            copy_program(&file, &public.path(name));
             fs::set_permissions(public.path(name), fs::Permissions::from_mode(0o755)).expect("ours");
         }
         fs::set_permissions(public.0.path(), fs::Permissions::from_mode(0o755)).expect("ours");

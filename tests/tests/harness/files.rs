@@ -1,6 +1,9 @@
-//! Special files of a test's own. Tests run as root: a report that went astray must not replace one of the machine's.
+//! Files of a test's own: special ones, and copies of programs. Tests run as root: a report that went astray must not replace one of the machine's.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use rustix::fs::{CWD, Dev, FileType, Mode, makedev, mknodat};
 
@@ -24,4 +27,11 @@ fn make(dir: &Path, name: &str, kind: FileType, device: Dev) -> PathBuf {
     let made = mknodat(CWD, &path, kind, Mode::RUSR | Mode::WUSR, device);
     made.unwrap_or_else(|error| panic!("cannot make {} (for a device it takes CAP_MKNOD): {error}", path.display()));
     path
+}
+
+/// Copies a program, to be executed. By another program: while this one had the copy open for writing, a child that some other test
+/// starts at that moment would have it too, and to execute it would fail with "Text file busy".
+pub fn copy_program(from: &Path, to: &Path) {
+    let status = Command::new("cp").arg(from).arg(to).status().expect("cp is there");
+    assert!(status.success(), "room for a copy");
 }

@@ -22,8 +22,10 @@ const MAGIC: u16 = 0xeb9f;
 const KIND_STRUCT: u32 = 4;
 const KIND_UNION: u32 = 5;
 const KIND_TYPEDEF: u32 = 8;
-/// Depth of anonymous members within each other that is followed; the kernel has three.
-const MAX_DEPTH: u32 = 8;
+/// Depth of anonymous members within each other that is followed; the kernel has three. The work grows with its power.
+const MAX_DEPTH: u32 = 4;
+/// Typedefs and qualifiers before a struct that are looked through.
+const MAX_ALIASES: u32 = 8;
 /// Bytes of a type before what its kind adds.
 const TYPE_HEADER: usize = 12;
 
@@ -149,7 +151,7 @@ impl<'a> Btf<'a> {
     /// The struct or union behind typedefs and qualifiers.
     fn resolve(&self, type_id: u32) -> Option<Type> {
         let mut id = type_id;
-        for _ in 0..MAX_DEPTH {
+        for _ in 0..MAX_ALIASES {
             let index = usize::try_from(id.checked_sub(1)?).ok()?;
             let found = self.type_at(*self.starts.get(index)? as usize)?;
             match found.kind {

@@ -9,6 +9,9 @@ use super::events::{Event, Kind};
 /// Serial number of the root's first task: the first that the kernel side gives out.
 const ROOT: u32 = 1;
 
+/// Stands for the process of tasks whose messages were all lost; it comes last.
+const NAMELESS: u32 = u32::MAX;
+
 /// The kernel's raw counters of a task.
 pub type RawCounters = zc_ebpf::Counters;
 
@@ -89,7 +92,7 @@ impl Census {
         let mut unseen_ends = 0;
         let mut processes: BTreeMap<u32, (Process, Sum)> = BTreeMap::new();
         for (serial, task) in self.tasks {
-            let (process, sum) = processes.entry(task.process).or_default();
+            let (process, sum) = processes.entry(if task.process == 0 { NAMELESS } else { task.process }).or_default();
             let raw = match (&task.ended, alive.get(&serial)) {
                 (Some(end), _) => Some(end.counters),
                 (None, Some(counters)) => {

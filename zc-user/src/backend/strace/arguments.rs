@@ -13,8 +13,9 @@ const FAMILY: [&str; 6] = ["execve", "execveat", "clone", "clone3", "fork", "vfo
 /// and then every traced call fails with ENOSYS.
 pub(super) fn command(strace: &Path, log: &Path, shell: Option<&'static str>, options: &RunOptions) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec![strace.into()];
-    // Children too; durations; the name of each process; nothing of the strings that are read and written.
-    words.extend(["--follow-forks", "-T", "--decode-pids=comm", "--string-limit=0"].map(Into::into));
+    // Children too; durations; the name of each process; what is behind each descriptor; nothing of the strings that are read
+    // and written.
+    words.extend(["--follow-forks", "-T", "--decode-pids=comm", "--decode-fds=all", "--string-limit=0"].map(Into::into));
     // Vectors whole, since their sizes count; and do say who runs in 32-bit mode. Of a signal that is not shown, strace does not
     // show either that it killed: all are shown but the one that cannot kill and comes often.
     words.extend(["--abbrev=execve,execveat", "--signal=!SIGCHLD", "--quiet=attach"].map(Into::into));

@@ -4,9 +4,13 @@
 //! All types are `#[repr(C)]`, free of padding, and valid for every bit pattern.
 #![no_std]
 
+mod events;
 pub mod histogram;
+mod kernel_fields;
 
+pub use events::{ARGS_BYTES, COMM_BYTES, Counters, EXE_BYTES, Ended, EventHeader, Exec, event_kind};
 pub use histogram::{BUCKETS, bucket_of};
+pub use kernel_fields::{ABSENT, KernelFields};
 
 /// Names of the programs, as user space finds them in the object file, with the tracepoint that each is attached to.
 pub mod programs {
@@ -275,163 +279,6 @@ pub enum Loss {
 
 /// Number of [`Loss`] variants.
 pub const LOSSES: u32 = 5;
-
-/// A task's own counters in the kernel, at one moment.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// `task_struct.utime`, ns: sampled by the timer tick on most kernels.
-    pub user_ns: u64,
-    /// `task_struct.stime`, ns: likewise.
-    pub system_ns: u64,
-    /// `task_struct.se.sum_exec_runtime`, ns: exact.
-    pub runtime_ns: u64,
-    /// `task_struct.nvcsw`.
-    pub voluntary_switches: u64,
-    /// `task_struct.nivcsw`.
-    pub involuntary_switches: u64,
-    /// `task_struct.min_flt`.
-    pub minor_faults: u64,
-    /// `task_struct.maj_flt`.
-    pub major_faults: u64,
-}
-
-/// Bytes of a task's name, with its NUL.
-pub const COMM_BYTES: usize = 16;
-/// Longest path of an executable that an event carries, with its NUL.
-pub const EXE_BYTES: usize = 256;
-/// Most bytes of a command line that an event carries.
-pub const ARGS_BYTES: usize = 1024;
-
-/// What every event begins with.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct EventHeader {
-    /// One of [`event_kind`]'s constants.
-    pub kind: u32,
-    /// [`Task::serial`].
-    pub serial: u32,
-    /// [`Task::process`].
-    pub process: u32,
-    /// [`Task::tid`].
-    pub tid: u32,
-    /// [`Task::pid`].
-    pub pid: u32,
-    /// Kind-specific: the parent's pid (started), how many bytes of [`Exec::args`] are filled (exec), 0.
-    pub extra: u32,
-    /// When: `CLOCK_MONOTONIC`, ns.
-    pub time_ns: u64,
-    /// The task's name.
-    pub comm: [u8; COMM_BYTES],
-}
-
-/// Kinds of events.
-pub mod event_kind {
-    /// A task was created: the header alone.
-    pub const STARTED: u32 = 1;
-    /// A process replaced its program: [`Exec`](crate::Exec).
-    pub const EXEC: u32 = 2;
-    /// A task ran for the last time: [`Ended`](crate::Ended).
-    pub const ENDED: u32 = 3;
-}
-
-/// A process replaced its program.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Exec {
-    /// Who and when.
-    pub header: EventHeader,
-    /// Length of the command line in the process; more than [`ARGS_BYTES`]: `args` is its beginning.
-    pub args_length: u64,
-    /// The task's counters now: what came before does not belong to the root's new program.
-    pub counters: Counters,
-    /// Path of the program as given to `execve`, NUL-terminated.
-    pub exe: [u8; EXE_BYTES],
-    /// The arguments, each NUL-terminated.
-    pub args: [u8; ARGS_BYTES],
-}
-
-/// A task ran for the last time.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Ended {
-    /// Who; `time_ns` is when it began to exit.
-    pub header: EventHeader,
-    /// The task's counters, final.
-    pub counters: Counters,
-}
-
-/// Offsets in bytes of the kernel's own fields, found in the kernel's BTF by user space; [`ABSENT`] where a kernel has no such field.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KernelFields {
-    /// `task_struct.__state` (`state` before 5.14).
-    pub task_state: u32,
-    /// `task_struct.group_leader`.
-    pub task_group_leader: u32,
-    /// `task_struct.thread_pid`.
-    pub task_thread_pid: u32,
-    /// `pid.level`.
-    pub pid_level: u32,
-    /// `pid.numbers`, an array of `upid`.
-    pub pid_numbers: u32,
-    /// Size of `upid`, whose first field is the number.
-    pub upid_size: u32,
-    /// `task_struct.thread_info.status`, whose bit 1 (`TS_COMPAT`) marks a 32-bit call on x86.
-    pub task_compat_status: u32,
-    /// `task_struct.comm`.
-    pub task_comm: u32,
-    /// `task_struct.utime`.
-    pub task_utime: u32,
-    /// `task_struct.stime`.
-    pub task_stime: u32,
-    /// `task_struct.se.sum_exec_runtime`.
-    pub task_runtime: u32,
-    /// `task_struct.nvcsw`.
-    pub task_nvcsw: u32,
-    /// `task_struct.nivcsw`.
-    pub task_nivcsw: u32,
-    /// `task_struct.min_flt`.
-    pub task_min_flt: u32,
-    /// `task_struct.maj_flt`.
-    pub task_maj_flt: u32,
-    /// `task_struct.mm`.
-    pub task_mm: u32,
-    /// `mm_struct.arg_start`.
-    pub mm_arg_start: u32,
-    /// `mm_struct.arg_end`.
-    pub mm_arg_end: u32,
-    /// `linux_binprm.filename`.
-    pub binprm_filename: u32,
-}
-
-/// In [`KernelFields`]: this kernel has no such field.
-pub const ABSENT: u32 = u32::MAX;
-
-impl KernelFields {
-    /// No field is known.
-    pub const NONE: Self = Self {
-        task_state: ABSENT,
-        task_group_leader: ABSENT,
-        task_thread_pid: ABSENT,
-        pid_level: ABSENT,
-        pid_numbers: ABSENT,
-        upid_size: ABSENT,
-        task_compat_status: ABSENT,
-        task_comm: ABSENT,
-        task_utime: ABSENT,
-        task_stime: ABSENT,
-        task_runtime: ABSENT,
-        task_nvcsw: ABSENT,
-        task_nivcsw: ABSENT,
-        task_min_flt: ABSENT,
-        task_maj_flt: ABSENT,
-        task_mm: ABSENT,
-        mm_arg_start: ABSENT,
-        mm_arg_end: ABSENT,
-        binprm_filename: ABSENT,
-    };
-}
 
 /// Plain old data, for aya's maps.
 #[cfg(feature = "user")]

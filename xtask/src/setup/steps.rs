@@ -1,12 +1,12 @@
 //! The list of what has to be on the machine.
 
-use std::{env, path::Path, process::Command};
+use std::{env, process::Command};
 
 use super::{Need, State, Step, host::Host};
 use crate::toolchain::{LLVM_MAJOR, Linker, Source, TOOLCHAIN_VAR, Toolchain, Unusable, on_path, output};
 
 /// In the order in which they build on each other.
-pub(super) const STEPS: [Step; 7] = [
+pub(super) const STEPS: [Step; 6] = [
     Step { name: "C compiler", need: Need::Building, check: c_compiler, by_hand: "install gcc" },
     Step {
         name: "LLVM",
@@ -29,7 +29,6 @@ pub(super) const STEPS: [Step; 7] = [
                   not called nightly; its LLVM must not be newer than bpf-linker's",
     },
     Step { name: "strace", need: Need::Testing, check: strace, by_hand: "install strace" },
-    Step { name: "32-bit C", need: Need::Testing, check: c_32_bit, by_hand: "install gcc-multilib: the tests make 32-bit calls" },
     Step {
         name: "rustfmt, clippy",
         need: Need::Checking,
@@ -106,20 +105,6 @@ fn strace(host: &Host) -> State {
     match first_line("strace", "-V") {
         Some(version) => State::Ready(version),
         None => missing("no strace on the PATH", host.packages("strace")),
-    }
-}
-
-/// What links 32-bit test programs.
-fn c_32_bit(host: &Host) -> State {
-    if !cfg!(target_arch = "x86_64") {
-        return State::Ready("not needed on this architecture".into());
-    }
-    let library = output(Command::new("cc").args(["-m32", "-print-libgcc-file-name"]));
-    // Without the 32-bit parts, cc names the 64-bit library.
-    let library = library.map(|path| path.trim().to_owned()).filter(|path| path.contains("/32/") && Path::new(path).is_file());
-    match library {
-        Some(library) => State::Ready(library),
-        None => missing("cc cannot link with -m32", host.packages("gcc-multilib")),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The list of what has to be on the machine.
 
-use std::{env, process::Command};
+use std::{env, path::Path, process::Command};
 
 use super::{Need, State, Step, host::Host};
 use crate::toolchain::{LLVM_MAJOR, Linker, Source, TOOLCHAIN_VAR, Toolchain, Unusable, on_path, output};
@@ -50,9 +50,14 @@ fn llvm(host: &Host) -> State {
     if linker_in_order().is_ok() {
         return State::Ready("as bpf-linker has it".into());
     }
-    match first_line(&llvm_config(), "--version") {
+    // The program alone may be there without what bpf-linker is linked with: another package has that.
+    let library = first_line(&llvm_config(), "--libdir").map(|folder| Path::new(&folder).join("libLLVM.so"));
+    match first_line(&llvm_config(), "--version").filter(|_| library.is_some_and(|library| library.exists())) {
         Some(version) => State::Ready(version),
-        None => missing(format!("no {}", llvm_config()), host.packages(&format!("llvm-{LLVM_MAJOR}-dev libzstd-dev zlib1g-dev"))),
+        None => missing(
+            format!("no {} with its libLLVM.so", llvm_config()),
+            host.packages(&format!("llvm-{LLVM_MAJOR}-dev libzstd-dev zlib1g-dev")),
+        ),
     }
 }
 

@@ -51,6 +51,9 @@ enum Task {
 }
 
 fn main() -> ExitCode {
+    // A reader that has seen enough (`setup --print | head`) ends this like any other program; Rust's default is a panic.
+    // SAFETY: nothing else has been started yet.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     let done = match Cli::parse().task {
         Task::Setup { print: true } => {
             setup::print();

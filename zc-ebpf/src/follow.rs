@@ -160,7 +160,7 @@ unsafe fn read_args(task: KernelPtr, args: *mut [u8; ARGS_BYTES]) -> (u64, u32) 
 }
 
 /// The current task begins to exit: its call under way will never return.
-pub fn exiting(_ctx: &BtfTracePointContext, _task: KernelPtr) {
+pub fn exiting() {
     let Some(state) = current() else { return };
     // SAFETY: an entry of TASKS is written by its own task only, which is the current one.
     let state = unsafe { &mut *state };

@@ -48,8 +48,8 @@ fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
 
 /// `sched_process_exit(struct task_struct *p, ...)`
 #[btf_tracepoint(function = "sched_process_exit")]
-fn sched_process_exit(ctx: BtfTracePointContext) -> i32 {
-    follow::exiting(&ctx, ctx.arg(0));
+fn sched_process_exit(_ctx: BtfTracePointContext) -> i32 {
+    follow::exiting();
     0
 }
 

@@ -4,7 +4,7 @@ use std::{
     ffi::{OsStr, OsString},
     io,
     os::{
-        fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
+        fd::{FromRawFd as _, OwnedFd},
         unix::{
             ffi::OsStrExt as _,
             process::{CommandExt as _, ExitStatusExt as _},
@@ -203,7 +203,6 @@ impl Child {
     /// Waits for its end.
     pub async fn wait(&self) -> io::Result<Exit> {
         let _ = self.pidfd.readable().await?;
-        debug_assert!(self.pidfd.as_raw_fd() >= 0, "it is open as long as this lives");
         let mut status = 0;
         // SAFETY: `status` is ours; the child is ours.
         while unsafe { libc::waitpid(self.pid.as_raw(), &raw mut status, 0) } < 0 {

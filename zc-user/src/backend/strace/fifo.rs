@@ -4,7 +4,7 @@ use std::{
     fs::File,
     io::{self, Read as _},
     os::{
-        fd::{AsFd as _, AsRawFd as _, OwnedFd},
+        fd::{AsFd as _, OwnedFd},
         unix::fs::OpenOptionsExt as _,
     },
     path::{Path, PathBuf},
@@ -53,7 +53,6 @@ impl Fifo {
         // Less room does no harm.
         let _ = fcntl(reader.as_fd(), FcntlArg::F_SETPIPE_SZ(CAPACITY_BYTES));
         let ready = readable(reader.as_fd().try_clone_to_owned()?)?;
-        debug_assert!(ready.as_raw_fd() >= 0, "it is open as long as this lives");
         Ok(Self { reader, ready, _writer: writer, path, folder: Some(folder), chunk: vec![0; CHUNK_BYTES] })
     }
 

@@ -7,10 +7,12 @@
 mod events;
 pub mod histogram;
 mod kernel_fields;
+mod unwritten;
 
 pub use events::{ARGS_BYTES, COMM_BYTES, Counters, EXE_BYTES, Ended, EventHeader, Exec, event_kind};
 pub use histogram::{BUCKETS, bucket_of};
 pub use kernel_fields::{ABSENT, KernelFields};
+pub use unwritten::Unwritten;
 
 /// Names of the programs, as user space finds them in the object file, with the tracepoint that each is attached to.
 pub mod programs {

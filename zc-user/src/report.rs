@@ -6,6 +6,7 @@ mod fold;
 pub(crate) mod sample;
 mod sort;
 mod sums;
+mod transfer;
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use fold::{Detail, Options};
 pub use sort::SortKey;
+pub use transfer::{Api, Attempt, End, FileTotals, Inode, Reason, Share, Transfer, Unattributed};
 
 /// The schema that the JSON carries. Field names never change their meaning within a number.
 pub const SCHEMA: u32 = 1;
@@ -46,6 +48,15 @@ pub struct Report {
     pub notes: Vec<String>,
     /// The processes, in the order in which they were created.
     pub processes: Vec<Process>,
+    /// Transfers that cross processes.
+    #[serde(default)]
+    pub transfers: Vec<Transfer>,
+    /// Counted calls on files whose files were not kept for want of room: transfers and files are lower bounds if there are any.
+    #[serde(default)]
+    pub calls_without_files: u64,
+    /// Every file, those with the most bytes first, if that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileTotals>,
     /// Sums over all processes.
     pub totals: Totals,
 }
@@ -90,6 +101,15 @@ pub struct Process {
     pub usage: Usage,
     /// Its calls.
     pub syscalls: Vec<Syscall>,
+    /// What io_uring did for it, operation by operation; no system calls, and without times.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub io_uring: Vec<Syscall>,
+    /// Bytes that went from one file to another within it.
+    #[serde(default)]
+    pub transfers: Vec<Transfer>,
+    /// Bytes that it read or wrote and that stand in no transfer.
+    #[serde(default)]
+    pub unattributed: Unattributed,
     /// Its calls thread by thread, if that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_thread: Vec<Thread>,

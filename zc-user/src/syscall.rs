@@ -3,6 +3,7 @@
 //! Numbers and names come from the `syscalls` crate. Everything that differs from "a call with a name" is a line in [`TABLE`].
 
 mod classes;
+mod on_file;
 mod selection;
 
 use std::borrow::Cow;
@@ -93,12 +94,24 @@ impl Call {
         Self { name, abi }
     }
 
+    /// An operation of io_uring as a row of [`ring_rows`](crate::trace::Thread::ring_rows) names it: `io_uring:read`.
+    pub fn ring_operation(name: &str) -> Self {
+        Self::native(format!("{RING_PREFIX}{name}"))
+    }
+
+    /// The name of the io_uring operation that this is; `None` if it is a system call.
+    pub fn as_ring_operation(&self) -> Option<&str> {
+        self.name.strip_prefix(RING_PREFIX)
+    }
+
     /// What its size and its result mean.
     pub fn spec(&self) -> Spec {
         Spec::of(&self.name)
     }
 }
 
+/// What the names of io_uring's operations begin with.
+const RING_PREFIX: &str = "io_uring:";
 /// Name of `ioctl` with the command `FICLONE`.
 pub const FICLONE: &str = "ioctl(FICLONE)";
 /// Name of `ioctl` with the command `FICLONERANGE`.
@@ -122,6 +135,36 @@ pub enum Requested {
     Message(u8),
 }
 
+/// Which arguments name files, and which way bytes go. Arguments count from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fds {
+    /// None, or not in a way that zctrace follows.
+    None,
+    /// Bytes come from the file of this argument.
+    Reads(u8),
+    /// Bytes go to the file of this argument.
+    Writes(u8),
+    /// Bytes go from one file to another.
+    Copies {
+        /// Index of the source's descriptor.
+        from: u8,
+        /// Index of the destination's descriptor.
+        to: u8,
+    },
+    /// `vmsplice`: into the pipe of this argument if it is open for writing, out of it if for reading.
+    Pipe(u8),
+    /// `ioctl(FICLONERANGE)`: to the file of argument `to`, from that whose descriptor stands, as a 64-bit number, at the beginning of
+    /// what argument `request` points to (`struct file_clone_range` of the kernel's include/uapi/linux/fs.h).
+    ClonesRange {
+        /// Index of the destination's descriptor.
+        to: u8,
+        /// Index of the pointer.
+        request: u8,
+    },
+    /// The call is about the file of this argument and moves no bytes (`mmap` too: what it maps may be written later).
+    On(u8),
+}
+
 /// What a positive result means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Returned {
@@ -140,6 +183,8 @@ pub struct Spec {
     pub requested: Requested,
     /// What its result means.
     pub returned: Returned,
+    /// Which files it is about.
+    pub fds: Fds,
 }
 
 impl Spec {
@@ -149,6 +194,7 @@ impl Spec {
             name: "",
             requested: Requested::Nowhere,
             returned: Returned::Other,
+            fds: on_file::argument(name).map_or(Fds::None, Fds::On),
         })
     }
 
@@ -171,51 +217,53 @@ impl Spec {
     }
 }
 
-const fn line(name: &'static str, requested: Requested, returned: Returned) -> Spec {
-    Spec { name, requested, returned }
+const fn line(name: &'static str, requested: Requested, returned: Returned, fds: Fds) -> Spec {
+    Spec { name, requested, returned, fds }
 }
 
-/// Every call that moves data: the default set. A call that is not here has neither size nor bytes.
+/// Every call that moves data: the default set. A call that is not here has neither size nor bytes; whether it is about a file says
+/// the list in `on_file`.
 ///
 /// Source: the manual page of each call, section "RETURN VALUE". `mmap` and its kin ask for a length but their result is no byte count.
 pub static TABLE: &[Spec] = {
+    use Fds::{Copies, Reads, Writes};
     use Requested::{Iovec, Message, Nowhere, Size};
     use Returned::{Bytes, Other};
     &[
-        line("read", Size(2), Bytes),
-        line("pread64", Size(2), Bytes),
-        line("readv", Iovec { base: 1, count: 2 }, Bytes),
-        line("preadv", Iovec { base: 1, count: 2 }, Bytes),
-        line("preadv2", Iovec { base: 1, count: 2 }, Bytes),
-        line("write", Size(2), Bytes),
-        line("pwrite64", Size(2), Bytes),
-        line("writev", Iovec { base: 1, count: 2 }, Bytes),
-        line("pwritev", Iovec { base: 1, count: 2 }, Bytes),
-        line("pwritev2", Iovec { base: 1, count: 2 }, Bytes),
-        line("sendfile", Size(3), Bytes),
+        line("read", Size(2), Bytes, Reads(0)),
+        line("pread64", Size(2), Bytes, Reads(0)),
+        line("readv", Iovec { base: 1, count: 2 }, Bytes, Reads(0)),
+        line("preadv", Iovec { base: 1, count: 2 }, Bytes, Reads(0)),
+        line("preadv2", Iovec { base: 1, count: 2 }, Bytes, Reads(0)),
+        line("write", Size(2), Bytes, Writes(0)),
+        line("pwrite64", Size(2), Bytes, Writes(0)),
+        line("writev", Iovec { base: 1, count: 2 }, Bytes, Writes(0)),
+        line("pwritev", Iovec { base: 1, count: 2 }, Bytes, Writes(0)),
+        line("pwritev2", Iovec { base: 1, count: 2 }, Bytes, Writes(0)),
+        line("sendfile", Size(3), Bytes, Copies { from: 1, to: 0 }),
         // The name of sendfile with 64-bit offsets in 32-bit tables.
-        line("sendfile64", Size(3), Bytes),
-        line("splice", Size(4), Bytes),
-        line("tee", Size(2), Bytes),
-        line("vmsplice", Iovec { base: 1, count: 2 }, Bytes),
-        line("copy_file_range", Size(4), Bytes),
-        line("sendto", Size(2), Bytes),
-        line("sendmsg", Message(1), Bytes),
-        line("sendmmsg", Nowhere, Other),
-        line("recvfrom", Size(2), Bytes),
-        line("recvmsg", Message(1), Bytes),
-        line("recvmmsg", Nowhere, Other),
+        line("sendfile64", Size(3), Bytes, Copies { from: 1, to: 0 }),
+        line("splice", Size(4), Bytes, Copies { from: 0, to: 2 }),
+        line("tee", Size(2), Bytes, Copies { from: 0, to: 1 }),
+        line("vmsplice", Iovec { base: 1, count: 2 }, Bytes, Fds::Pipe(0)),
+        line("copy_file_range", Size(4), Bytes, Copies { from: 0, to: 2 }),
+        line("sendto", Size(2), Bytes, Writes(0)),
+        line("sendmsg", Message(1), Bytes, Writes(0)),
+        line("sendmmsg", Nowhere, Other, Writes(0)),
+        line("recvfrom", Size(2), Bytes, Reads(0)),
+        line("recvmsg", Message(1), Bytes, Reads(0)),
+        line("recvmmsg", Nowhere, Other, Reads(0)),
         // 32-bit names: the recvmmsg with 64-bit times, send and recv without an address, and mmap in pages.
-        line("recvmmsg_time64", Nowhere, Other),
-        line("send", Size(2), Bytes),
-        line("recv", Size(2), Bytes),
-        line("mmap2", Size(1), Other),
-        line("mmap", Size(1), Other),
-        line("munmap", Size(1), Other),
-        line("msync", Size(1), Other),
-        line(FICLONE, Nowhere, Other),
-        line(FICLONERANGE, Nowhere, Other),
-        line("io_uring_enter", Nowhere, Other),
+        line("recvmmsg_time64", Nowhere, Other, Reads(0)),
+        line("send", Size(2), Bytes, Writes(0)),
+        line("recv", Size(2), Bytes, Reads(0)),
+        line("mmap2", Size(1), Other, Fds::On(4)),
+        line("mmap", Size(1), Other, Fds::On(4)),
+        line("munmap", Size(1), Other, Fds::None),
+        line("msync", Size(1), Other, Fds::None),
+        line(FICLONE, Nowhere, Other, Copies { from: 2, to: 0 }),
+        line(FICLONERANGE, Nowhere, Other, Fds::ClonesRange { to: 0, request: 2 }),
+        line("io_uring_enter", Nowhere, Other, Fds::On(0)),
     ]
 };
 
@@ -230,6 +278,13 @@ mod tests {
             let known = (0..zc_ebpf::TABLE_SLOTS).any(|number| Abi::ALL.iter().any(|abi| abi.call_name(number) == Some(name)));
             assert!(known, "{}", spec.name);
         }
+    }
+
+    #[test]
+    fn a_call_is_about_the_files_that_its_arguments_name() {
+        assert_eq!(Spec::of("sendfile").fds, Fds::Copies { from: 1, to: 0 });
+        assert_eq!(Spec::of("fstat").fds, Fds::On(0));
+        assert_eq!(Spec::of("getpid").fds, Fds::None);
     }
 
     #[test]

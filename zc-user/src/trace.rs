@@ -3,9 +3,16 @@
 //! Nothing here is derived: threads are not folded to processes, times are not averaged.
 //! A field that a backend cannot know is `None`, never 0.
 
+mod file;
+
 use std::{collections::BTreeMap, time::SystemTime};
 
-use crate::{histogram::Histogram, syscall::Call};
+pub use file::{Ends, File, FileId, FileIdentity, FileKind, Input};
+
+use crate::{
+    histogram::Histogram,
+    syscall::{Call, Requested, Returned},
+};
 
 /// The raw record of one run.
 #[derive(Debug, Clone)]
@@ -18,6 +25,8 @@ pub struct Trace {
     pub arch: Option<String>,
     /// The command as it was launched; empty if unknown.
     pub command: Vec<String>,
+    /// Working directory that the command was launched in; `None` for a record from elsewhere.
+    pub directory: Option<String>,
     /// When the command was launched.
     pub started_at: Option<SystemTime>,
     /// From the command's successful exec to its end.
@@ -28,6 +37,10 @@ pub struct Trace {
     pub losses: BTreeMap<Loss, u64>,
     /// What the record lacks without being wrong, each a sentence for the user.
     pub notes: Vec<String>,
+    /// The files that counted calls used, at most once each; rows name them by their position.
+    pub files: Vec<File>,
+    /// Counted calls on files that stand in rows without their files, for want of room. The counts are exact all the same.
+    pub calls_without_files: u64,
     /// The processes, in the order in which they were created.
     pub processes: Vec<Process>,
 }
@@ -152,6 +165,9 @@ pub struct Thread {
     pub counters: Option<Counters>,
     /// Its calls: a row for each call and the files involved.
     pub rows: Vec<Row>,
+    /// What io_uring did for it, whoever in the kernel did it: a row for each operation and the file involved. These are no
+    /// system calls, and have no times; an operation is named as in [`Call::ring_operation`].
+    pub ring_rows: Vec<Row>,
 }
 
 /// The kernel's own counters of a task or process.
@@ -171,11 +187,16 @@ pub struct Counters {
     pub major_faults: u64,
 }
 
-/// What a thread did with one call.
+/// What a thread did with one call and the same files.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// The call.
     pub call: Call,
+    /// The files involved.
+    pub ends: Ends,
+    /// Where the first of these calls stands among all first calls of the trace: rows compare by it, the number means nothing else.
+    /// `None`: unknown.
+    pub order: Option<u64>,
     /// How often it returned.
     pub calls: u64,
     /// How often it failed, by errno (positive; the kernel-internal ones from 512 on included).
@@ -188,8 +209,36 @@ pub struct Row {
     pub bytes: Option<u64>,
     /// Sum of what it asked for.
     pub requested_bytes: Option<u64>,
+    /// Of [`bytes`](Self::bytes), those that the thread had read before from the file of [`Input::LastRead`].
+    pub paired_bytes: u64,
+    /// How often it returned 0 where the result is a number of bytes: at the end of a file, most of the time.
+    pub zero_calls: u64,
+    /// How often it moved something, but less than it asked for.
+    pub short_calls: u64,
     /// Its times.
     pub times: Option<Times>,
+}
+
+impl Row {
+    /// The row of a call that has not happened.
+    pub fn new(call: Call, ends: Ends) -> Self {
+        let spec = call.spec();
+        Self {
+            call,
+            ends,
+            order: None,
+            calls: 0,
+            errnos: BTreeMap::new(),
+            errors: 0,
+            unfinished: 0,
+            bytes: (spec.returned == Returned::Bytes).then_some(0),
+            requested_bytes: (spec.requested != Requested::Nowhere).then_some(0),
+            paired_bytes: 0,
+            zero_calls: 0,
+            short_calls: 0,
+            times: None,
+        }
+    }
 }
 
 /// Times from entry to exit.

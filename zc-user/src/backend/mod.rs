@@ -119,6 +119,9 @@ fn new_trace(backend: &'static str, options: &RunOptions, started_at: SystemTime
         exit: None,
         losses: BTreeMap::new(),
         notes: Vec::new(),
+        directory: std::env::current_dir().ok().map(|path| path.to_string_lossy().into_owned()),
+        files: Vec::new(),
+        calls_without_files: 0,
         processes: Vec::new(),
     })
 }

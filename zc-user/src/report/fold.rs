@@ -8,7 +8,10 @@ use std::{
 use clap::ValueEnum;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
-use super::{ContextSwitches, Exit, PageFaults, Process, Report, SCHEMA, SortKey, State, Syscall, Thread, Tool, Totals, Usage};
+use super::{
+    ContextSwitches, Exit, PageFaults, Process, Report, SCHEMA, SortKey, State, Syscall, Thread, Tool, Totals, Unattributed,
+    Usage,
+};
 use crate::{
     report::sums::Sums,
     syscall::Call,
@@ -59,6 +62,9 @@ impl Report {
             losses,
             notes: trace.notes.clone(),
             processes,
+            transfers: Vec::new(),
+            calls_without_files: trace.calls_without_files,
+            files: Vec::new(),
             totals: totals(&trace.processes, options.sort),
         }
     }
@@ -91,6 +97,9 @@ fn fold_process(process: &trace::Process, options: Options) -> Process {
         threads: count(process.threads.len()),
         usage: usage(process.counters),
         syscalls: fold_rows(rows(process), options.sort),
+        io_uring: Vec::new(),
+        transfers: Vec::new(),
+        unattributed: Unattributed::default(),
         by_thread,
     }
 }

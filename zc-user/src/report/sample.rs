@@ -5,21 +5,12 @@ use std::collections::BTreeMap;
 use crate::{
     histogram::Histogram,
     syscall::{Abi, Call},
-    trace::{Counters, Exit, Process, Row, State, Thread, Times, Trace},
+    trace::{Counters, Ends, Exit, Process, Row, State, Thread, Times, Trace},
 };
 
 /// A row of which nothing is known yet, not even a call; the methods below fill it.
 pub(crate) fn row(name: &'static str) -> Row {
-    Row {
-        call: Call { name: name.into(), abi: Abi::X86_64 },
-        calls: 0,
-        errnos: BTreeMap::new(),
-        errors: 0,
-        unfinished: 0,
-        bytes: None,
-        requested_bytes: None,
-        times: None,
-    }
+    Row { bytes: None, requested_bytes: None, ..Row::new(Call { name: name.into(), abi: Abi::X86_64 }, Ends::default()) }
 }
 
 impl Row {
@@ -90,6 +81,7 @@ pub(crate) fn of_threads(threads: Vec<Vec<Row>>) -> Trace {
         comm: Some("copier".into()),
         counters: Some(counters(tid % 7)),
         rows,
+        ring_rows: Vec::new(),
     });
     let process = Process {
         pid: 1234,
@@ -111,6 +103,9 @@ pub(crate) fn of_threads(threads: Vec<Vec<Row>>) -> Trace {
         exit: Some(Exit::Code(0)),
         losses: BTreeMap::new(),
         notes: Vec::new(),
+        directory: Some("/work".into()),
+        files: Vec::new(),
+        calls_without_files: 0,
         processes: vec![process],
     }
 }
@@ -160,7 +155,13 @@ fn built(index: u32) -> Process {
         command: Some(command),
         state: if index == 0 { State::Running } else { State::Exited },
         counters: Some(counters(index % 7)),
-        threads: vec![Thread { tid: 2000 + index, comm: Some(comm.into()), counters: Some(counters(index % 7)), rows }],
+        threads: vec![Thread {
+            tid: 2000 + index,
+            comm: Some(comm.into()),
+            counters: Some(counters(index % 7)),
+            rows,
+            ring_rows: Vec::new(),
+        }],
     }
 }
 

@@ -117,6 +117,7 @@ impl Census {
                 comm: (!task.comm.is_empty()).then_some(task.comm),
                 counters: raw.map(|raw| adjusted(&raw)),
                 rows: rows.remove(&serial).unwrap_or_default(),
+                ring_rows: Vec::new(),
             });
         }
         let processes = processes.into_iter().map(|(serial, (mut process, sum))| {

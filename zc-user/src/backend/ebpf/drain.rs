@@ -7,8 +7,8 @@ use zc_ebpf::{ErrnoKey, NO_CALL, RowKey, Task, phase};
 
 use crate::{
     histogram::Histogram,
-    syscall::{Call, Requested, Returned},
-    trace::{Loss, Row, Times},
+    syscall::Call,
+    trace::{Ends, Loss, Row, Times},
 };
 
 /// The maps that are read when a trace ends.
@@ -70,18 +70,7 @@ impl Maps {
 
 /// The row of a call that has not happened.
 fn empty(id: zc_ebpf::CallId) -> Row {
-    let call = Call::from_id(id);
-    let spec = call.spec();
-    Row {
-        call,
-        calls: 0,
-        errnos: std::collections::BTreeMap::new(),
-        errors: 0,
-        unfinished: 0,
-        bytes: (spec.returned == Returned::Bytes).then_some(0),
-        requested_bytes: (spec.requested != Requested::Nowhere).then_some(0),
-        times: None,
-    }
+    Row::new(Call::from_id(id), Ends::default())
 }
 
 fn add(sum: &mut Row, row: &zc_ebpf::Row) {

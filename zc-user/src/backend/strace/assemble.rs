@@ -49,6 +49,9 @@ pub fn trace(tasks: Tasks, names: &Names, mut parts: Parts) -> Trace {
         exit: None,
         losses: BTreeMap::new(),
         notes: notes(&tasks, root, unseen, &mut parts),
+        directory: None,
+        files: Vec::new(),
+        calls_without_files: 0,
         processes: Vec::new(),
     };
     if let Some(root) = root {
@@ -143,7 +146,7 @@ fn processes(tasks: Vec<Task>) -> Vec<Process> {
             process.command = command;
             process.state = if task.life == Life::Alive { State::Running } else { State::Exited };
         }
-        process.threads.push(Thread { tid: pids[id], comm, counters: None, rows: task.rows.into_rows() });
+        process.threads.push(Thread { tid: pids[id], comm, counters: None, rows: task.rows.into_rows(), ring_rows: Vec::new() });
     }
     processes
 }

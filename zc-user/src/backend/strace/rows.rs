@@ -1,12 +1,10 @@
 //! The sums of one thread: a row for each call.
 
-use std::collections::BTreeMap;
-
 use super::names::{Known, NameId};
 use crate::{
     histogram::Histogram,
-    syscall::{Abi, Call, Requested, Returned},
-    trace::{Row, Times},
+    syscall::{Abi, Call},
+    trace::{Ends, Row, Times},
 };
 
 /// A call that ended, as far as it is counted.
@@ -60,7 +58,7 @@ impl Rows {
         self.settle(Afterwards::WentOn);
         let index = self.keys.iter().position(|key| *key == (id, abi)).unwrap_or_else(|| {
             self.keys.push((id, abi));
-            self.sums.push(empty(known, abi));
+            self.sums.push(Row::new(Call { name: known.name.clone(), abi }, Ends::default()));
             self.sums.len() - 1
         });
         if matches!(ended.how, How::Error(Some(errno)) if RESTARTS.contains(&errno)) {
@@ -80,19 +78,6 @@ impl Rows {
     /// The rows, in the order of their first calls.
     pub fn into_rows(self) -> Vec<Row> {
         self.sums
-    }
-}
-
-fn empty(known: &Known, abi: Abi) -> Row {
-    Row {
-        call: Call { name: known.name.clone(), abi },
-        calls: 0,
-        errnos: BTreeMap::new(),
-        errors: 0,
-        unfinished: 0,
-        bytes: (known.spec.returned == Returned::Bytes).then_some(0),
-        requested_bytes: (known.spec.requested != Requested::Nowhere).then_some(0),
-        times: None,
     }
 }
 

@@ -57,7 +57,7 @@ fn add_process(process: &Process, line: &mut impl FnMut(String)) {
 }
 
 fn describe(row: &Row) -> String {
-    let Row { call, calls, errnos, errors, unfinished, bytes, requested_bytes, times } = row;
+    let Row { call, calls, errnos, errors, unfinished, bytes, requested_bytes, times, .. } = row;
     let mut text = format!("{} {} calls {calls}", call.name, call.abi.name());
     if *errors > 0 {
         write!(text, " errors {errors} {errnos:?}").expect("a string takes all");

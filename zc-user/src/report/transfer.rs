@@ -1,0 +1,202 @@
+//! The part of the report that says which bytes went from where to where.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes that went from one end to another by one kernel interface.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Transfer {
+    /// Where they came from.
+    pub from: End,
+    /// Where they went.
+    pub to: End,
+    /// The kernel interface that did it.
+    pub api: Api,
+    /// Bytes that arrived.
+    pub bytes: Option<u64>,
+    /// Calls that took part, failed ones and those that met the end of the source included; those of `attempts` are not.
+    pub calls: u64,
+    /// The same, call by call. An operation of io_uring is named `io_uring:read`.
+    pub calls_by_syscall: BTreeMap<String, u64>,
+    /// What was tried before and failed, in this order.
+    pub attempts: Vec<Attempt>,
+    /// Bytes for each call that moved some at the destination.
+    pub mean_bytes: Option<u64>,
+    /// Times that the program went into the kernel and back for this transfer: its calls, and those of `attempts`.
+    pub crossings: u64,
+    /// Bytes that passed through the program's own memory, once for each time they were copied there or from there.
+    pub user_memory_bytes: Option<u64>,
+    /// Calls that moved less than they asked for.
+    pub short_calls: u64,
+    /// Calls that returned 0: the end of the source, or a probe for it.
+    pub zero_calls: u64,
+    /// Calls that failed and were made again, by errno: `EAGAIN`, `EINTR`, `ERESTARTSYS`.
+    pub retries: BTreeMap<String, u64>,
+    /// Time in these calls, ns.
+    pub total_ns: Option<u64>,
+    /// One sentence: what did it, and why, where the reason is known.
+    pub verdict: String,
+    /// Why this interface was chosen, where a known rule says so.
+    pub reason: Option<Reason>,
+    /// What would be cheaper, and its price; `None`: nothing known.
+    pub hint: Option<String>,
+    /// The processes that took part, if they are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pids: Vec<u32>,
+}
+
+/// One end of a transfer. `None` (`null`): the backend cannot know.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct End {
+    /// What it is: see [`FileKind::name`](crate::trace::FileKind::name).
+    pub kind: Option<String>,
+    /// The type of its filesystem.
+    pub fs: Option<String>,
+    /// Its path, relative to the directory that the command was launched in if it lies below; of a Unix socket, the address.
+    pub path: Option<String>,
+    /// Length in bytes when it was first used.
+    pub size: Option<u64>,
+    /// Of a socket: the `HOST:PORT` of its own end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local: Option<String>,
+    /// Of a socket: the `HOST:PORT` of the other end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<String>,
+    /// Device and inode, as `stat` tells them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inode: Option<Inode>,
+}
+
+/// Which file it is, beyond its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Inode {
+    /// Device number of the filesystem.
+    pub device: u64,
+    /// Inode number.
+    pub number: u64,
+}
+
+/// A kernel interface that moves bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Api {
+    /// Any loop through user memory, whichever read- and write-like calls it uses.
+    #[serde(rename = "read+write")]
+    ReadWrite,
+    /// The source mapped, and written from there.
+    #[serde(rename = "mmap+write")]
+    MmapWrite,
+    /// `sendfile`.
+    #[serde(rename = "sendfile")]
+    Sendfile,
+    /// `splice`.
+    #[serde(rename = "splice")]
+    Splice,
+    /// `tee`.
+    #[serde(rename = "tee")]
+    Tee,
+    /// `vmsplice`.
+    #[serde(rename = "vmsplice")]
+    Vmsplice,
+    /// `copy_file_range`.
+    #[serde(rename = "copy_file_range")]
+    CopyFileRange,
+    /// `ioctl(FICLONE)` or `ioctl(FICLONERANGE)`: the files share their blocks, no byte is moved.
+    #[serde(rename = "reflink")]
+    Reflink,
+    /// Reads and writes through an io_uring.
+    #[serde(rename = "io_uring")]
+    IoUring,
+}
+
+impl Api {
+    /// Every one.
+    pub const ALL: [Self; 9] = [
+        Self::ReadWrite,
+        Self::MmapWrite,
+        Self::Sendfile,
+        Self::Splice,
+        Self::Tee,
+        Self::Vmsplice,
+        Self::CopyFileRange,
+        Self::Reflink,
+        Self::IoUring,
+    ];
+
+    /// The name in reports, the same as in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ReadWrite => "read+write",
+            Self::MmapWrite => "mmap+write",
+            Self::Sendfile => "sendfile",
+            Self::Splice => "splice",
+            Self::Tee => "tee",
+            Self::Vmsplice => "vmsplice",
+            Self::CopyFileRange => "copy_file_range",
+            Self::Reflink => "reflink",
+            Self::IoUring => "io_uring",
+        }
+    }
+}
+
+/// A call that was tried and failed before another did the work.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Attempt {
+    /// The call.
+    pub syscall: String,
+    /// How it failed.
+    pub errno: String,
+    /// How often.
+    pub calls: u64,
+}
+
+/// A rule that explains a choice.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reason {
+    /// The rule in one clause: it follows the facts and a colon.
+    pub text: String,
+    /// Where it is written: project, file and version.
+    pub source: String,
+}
+
+/// Bytes that a process read or wrote and that stand in no transfer.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unattributed {
+    /// Files that were read without a known destination, those with the most bytes first.
+    pub read: Vec<Share>,
+    /// Files that were written without a known source, likewise.
+    pub written: Vec<Share>,
+}
+
+/// Some bytes of one file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// The file; `None`: it was not identified.
+    pub file: Option<End>,
+    /// Bytes; `None`: the calls do not tell (`recvmmsg`).
+    pub bytes: Option<u64>,
+    /// Calls.
+    pub calls: u64,
+}
+
+/// Everything that was done with one file, for `--files`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileTotals {
+    /// The file.
+    #[serde(flatten)]
+    pub file: End,
+    /// Calls that read from it.
+    pub reads: u64,
+    /// Calls that wrote to it.
+    pub writes: u64,
+    /// Calls that moved no bytes (`fstat`, `mmap`).
+    pub other_calls: u64,
+    /// Bytes that calls returned as read from it; `None`: unknown of some call.
+    pub bytes_read: Option<u64>,
+    /// Bytes that calls returned as written to it; `None`: unknown of some call.
+    pub bytes_written: Option<u64>,
+    /// Calls on it that failed.
+    pub errors: u64,
+    /// Time in calls on it, ns.
+    pub total_ns: Option<u64>,
+}

@@ -241,6 +241,9 @@ impl Tasks {
     pub fn superseded(&mut self, id: TaskId, by: u32) -> Option<Entry> {
         let abandoned = self.all[id].pending.leave();
         let other = self.by_tid.get(&by).copied().filter(|&other| other != id);
+        if let Some(other) = other {
+            self.is_thread_of(other, id);
+        }
         if let Some(other) = other.filter(|&other| self.all[other].pending.entry().is_some()) {
             self.all[id].pending = std::mem::take(&mut self.all[other].pending);
             self.end(other, Life::Renamed, None);
@@ -255,7 +258,16 @@ impl Tasks {
         self.alive -= usize::from(self.all[id].is_alive());
         self.all[id].life = Life::Renamed;
         let leader = self.by_tid.get(&to).copied()?;
+        self.is_thread_of(id, leader);
         (self.all[leader].superseded_by.is_some() && self.all[leader].superseded_by == self.all[id].tid).then_some(leader)
+    }
+
+    /// An exec shows that a task is a thread of this process. It ends the other threads, so that the one that made this task may never
+    /// return from its call, and nothing else tells.
+    fn is_thread_of(&mut self, id: TaskId, leader: TaskId) {
+        if self.all[id].creator.is_none() && !self.descends(leader, id) {
+            self.all[id].creator = Some((leader, Child::Thread));
+        }
     }
 
     /// Tasks that were made and have no line become tasks: the trace ends before their first call does.

@@ -180,6 +180,17 @@ fn an_exec_in_another_thread_takes_over_the_process() {
 }
 
 #[test]
+fn an_exec_may_end_the_thread_that_has_just_made_its_thread() {
+    let trace = launched(
+        "10 clone3({flags=CLONE_THREAD, x} <unfinished ...>\n11 getuid() = 0\n11 execve(\"/bin/z\", [\"z\"], 0x7f <unfinished ...>\n10 <... clone3 resumed> <unfinished ...>) = ?\n10 +++ superseded by execve in pid 11 +++\n10 <... execve resumed>) = 0\n10 +++ exited with 0 +++\n",
+    );
+    let tids: Vec<u32> = process(&trace, 10).threads.iter().map(|thread| thread.tid).collect();
+    assert_eq!((trace.processes.len(), tids, &trace.notes[..]), (1, vec![10, 11], &[][..]));
+    assert_eq!((row(&trace, "clone3").unfinished, row(&trace, "getuid").calls), (1, 1));
+    assert!(trace.losses.is_empty());
+}
+
+#[test]
 fn files_of_one_thread_each_are_one_trace_in_any_order() {
     let root = "execve(\"/bin/x\", [\"x\"], 0x7f) = 0\nvfork() = 11\nclone3({flags=CLONE_THREAD, x}, 88) = 12\npause() = ?\n+++ superseded by execve in pid 12 +++\n<... execve resumed>) = 0\n+++ exited with 7 +++\n";
     let child = "execve(\"/bin/c\", [\"c\"], 0x7f) = 0\n+++ exited with 0 +++\n";
@@ -195,6 +206,18 @@ fn files_of_one_thread_each_are_one_trace_in_any_order() {
         tids.sort_unstable();
         assert_eq!((tids, process(&trace, 10).exe.as_deref()), (vec![10, 12], Some("/bin/t")));
         assert!(trace.losses.is_empty(), "{:?}", trace.losses);
+    }
+}
+
+#[test]
+fn files_of_one_thread_each_tell_of_an_exec_that_came_before_the_return_of_a_clone() {
+    let leader = "execve(\"/bin/x\", [\"x\"], 0x7f) = 0\nclone3({flags=CLONE_THREAD, x} <unfinished ...>) = ?\n+++ superseded by execve in pid 12 +++\n<... execve resumed>) = 0\n+++ exited with 7 +++\n";
+    let thread = "getuid() = 0\nexecve(\"/bin/t\", [\"t\"], 0x7f <pid changed to 10 ...>\n";
+    for logs in [[(10, leader), (12, thread)], [(12, thread), (10, leader)]] {
+        let logs = logs.into_iter().map(|(tid, text)| Log { reader: text.as_bytes(), tid: Some(tid) }).collect();
+        let trace = read_logs(logs, &Selection::All, &mut |line| panic!("{line}")).expect("memory can be read");
+        assert_eq!((trace.processes.len(), trace.processes[0].pid, trace.exit), (1, 10, Some(Exit::Code(7))));
+        assert_eq!(trace.processes[0].exe.as_deref(), Some("/bin/t"));
     }
 }
 

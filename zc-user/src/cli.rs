@@ -107,6 +107,14 @@ pub struct LookArgs {
     #[arg(long)]
     pub all_processes: bool,
 
+    /// List what was done with each file.
+    #[arg(long)]
+    pub files: bool,
+
+    /// Show every transfer (and with --files every file), also where there are many.
+    #[arg(long)]
+    pub all_transfers: bool,
+
     /// When to use colour.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     pub color: ColorWhen,

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Data flows one way, left to right: [`backend`] makes a [`trace::Trace`], [`report`] derives a [`report::Report`] from it
-//! without any I/O, [`render`] shows that. [`syscall`] is the one table of calls that all of them read.
+//! without any I/O (where bytes went and why, finds the private `transfer`), [`render`] shows that. [`syscall`] is the one table of calls that all of them read.
 
 pub mod backend;
 pub mod doctor;
@@ -17,4 +17,6 @@ pub mod render;
 pub mod report;
 pub mod syscall;
 pub mod trace;
+mod transfer;
+mod units;
 pub mod verify;

@@ -14,7 +14,7 @@ use saved::Saved;
 use zctrace::{
     backend::{Choice, Limits, RunError, RunOptions, Until},
     doctor, render,
-    report::{self, Report},
+    report::{self, Files, Report},
     trace::{Exit, Trace},
     verify::Comparison,
 };
@@ -94,7 +94,8 @@ fn doctor(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn report_of(trace: &Trace, look: &LookArgs) -> Report {
-    Report::from_trace(trace, &report::Options { detail: look.by, sort: look.sort })
+    let files = if look.files { Files::Listed } else { Files::Omitted };
+    Report::from_trace(trace, &report::Options { detail: look.by, sort: look.sort, files })
 }
 
 fn show(report: &Report, look: &LookArgs, output: Output) -> anyhow::Result<()> {
@@ -107,6 +108,7 @@ fn options_of(look: &LookArgs, output: &Output) -> render::Options {
         width: output.width(),
         colour: output::wants_colour(look.color, output.is_terminal()),
         all_processes: look.all_processes,
+        all_transfers: look.all_transfers,
     }
 }
 

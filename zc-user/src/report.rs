@@ -1,6 +1,7 @@
 //! [`Report`]: the versioned model that JSON shows and every renderer reads.
 //! Derived from a [`Trace`](crate::trace::Trace) without any I/O.
 
+mod files;
 mod fold;
 #[cfg(test)]
 pub(crate) mod sample;
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use fold::{Detail, Options};
+pub use fold::{Detail, Files, Options};
 pub use sort::SortKey;
 pub use transfer::{Api, Attempt, End, FileTotals, Inode, Reason, Share, Transfer, Unattributed};
 

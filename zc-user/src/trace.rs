@@ -136,12 +136,32 @@ pub struct Process {
     pub exe: Option<String>,
     /// Its command line after the last exec.
     pub command: Option<Vec<String>>,
+    /// What its program was built with; `None` if unknown.
+    pub toolchain: Option<Toolchain>,
     /// Whether it had ended.
     pub state: State,
     /// Counters of the whole process, threads that ended included.
     pub counters: Option<Counters>,
     /// Its threads, in the order in which they were created.
     pub threads: Vec<Thread>,
+}
+
+/// What a program was built with: which standard library it has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Toolchain {
+    /// The language.
+    pub language: Language,
+    /// The version of the compiler, as `1.95.0`.
+    pub version: String,
+}
+
+/// A language whose standard library chooses how bytes are copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    /// Rust.
+    Rust,
+    /// Go.
+    Go,
 }
 
 /// Whether a process had ended when the trace did.

@@ -3,6 +3,8 @@
 mod columns;
 mod comparison;
 mod doctor;
+mod end;
+mod files;
 mod header;
 mod json;
 mod page;
@@ -10,11 +12,11 @@ mod ruled;
 mod section;
 mod table;
 mod text;
-mod units;
+mod transfers;
 
 use clap::ValueEnum;
 
-use crate::{doctor::Diagnosis, report::Report, verify::Comparison};
+use crate::{doctor::Diagnosis, report::Report, units, verify::Comparison};
 
 /// A format of reports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -35,6 +37,8 @@ pub struct Options {
     pub colour: bool,
     /// Show every process, not only those with the most calls.
     pub all_processes: bool,
+    /// Show every transfer and every file, not only those with the most bytes.
+    pub all_transfers: bool,
 }
 
 /// The report in this format, with a newline at its end.

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     fn page(width: usize, colour: bool) -> Page {
-        Page::new(&Options { width: Some(width), colour, all_processes: false })
+        Page::new(&Options { width: Some(width), colour, ..Options::default() })
     }
 
     #[test]

@@ -32,8 +32,7 @@ impl<'a> Section<'a> {
 
     /// The section of the only process: its command is in the report's head.
     pub(super) fn only_process(process: &'a Process) -> Self {
-        let mut heading =
-            vec![named(name_of(process), process.pid), plural(process.threads, "thread", "threads"), calls(&process.syscalls)];
+        let mut heading = vec![process_name(process), plural(process.threads, "thread", "threads"), calls(&process.syscalls)];
         if process.state == State::Running {
             heading.push("still running".to_owned());
         }
@@ -113,6 +112,10 @@ fn name_of(process: &Process) -> Option<&str> {
 }
 
 /// `copier (1234)`.
+pub(super) fn process_name(process: &Process) -> String {
+    named(name_of(process), process.pid)
+}
+
 fn named(comm: Option<&str>, pid: u32) -> String {
     format!("{} ({pid})", comm.map_or_else(|| UNKNOWN.to_owned(), text::escape))
 }

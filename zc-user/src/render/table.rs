@@ -5,10 +5,10 @@ use std::cmp::Reverse;
 use super::{
     Options,
     columns::{Column, Layout},
-    header,
+    files, header,
     page::{Page, Style, words},
     section::{INDENT, Section, plural},
-    units,
+    transfers, units,
 };
 use crate::report::{Process, Report, Syscall};
 
@@ -24,6 +24,7 @@ pub(super) fn render(report: &Report, options: &Options) -> String {
 
     let mut page = Page::new(options);
     header::write(&mut page, report);
+    transfers::write(&mut page, report, options);
     let mut after_one_line = false;
     for section in &sections {
         // Processes without calls are a plain list.
@@ -37,6 +38,7 @@ pub(super) fn render(report: &Report, options: &Options) -> String {
         page.gap();
         page.flow(0, &words(&rest(&hidden, report), Style::Plain));
     }
+    files::write(&mut page, report, options);
     write_legend(&mut page, report, &sections, &layout);
     page.finish()
 }

@@ -131,7 +131,7 @@ fn how_a_command_ended_has_a_name() {
 
 #[test]
 fn colour_marks_what_the_words_say() {
-    let text = render(&report(&lossy()), Format::Table, &Options { width: Some(80), colour: true, all_processes: false });
+    let text = render(&report(&lossy()), Format::Table, &Options { width: Some(80), colour: true, ..Options::default() });
     golden("lossy-colour", &text.replace('\x1b', "^["));
 }
 
@@ -154,3 +154,5 @@ fn json_is_the_model_and_ends_in_a_newline() {
     assert_eq!(serde_json::from_str::<Report>(&json).expect("parses"), report);
     golden("copier-json", &json);
 }
+
+mod transfers;

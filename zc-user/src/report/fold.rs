@@ -9,13 +9,13 @@ use clap::ValueEnum;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
-    ContextSwitches, Exit, PageFaults, Process, Report, SCHEMA, SortKey, State, Syscall, Thread, Tool, Totals, Unattributed,
-    Usage,
+    ContextSwitches, Exit, PageFaults, Process, Report, SCHEMA, SortKey, State, Syscall, Thread, Tool, Totals, Usage, files,
 };
 use crate::{
     report::sums::Sums,
     syscall::Call,
     trace::{self, Counters, Row, Trace},
+    transfer::{self, InProcess},
 };
 
 /// How far the figures are broken down.
@@ -37,6 +37,18 @@ pub struct Options {
     pub detail: Detail,
     /// The order of the calls.
     pub sort: SortKey,
+    /// Whether every file is listed.
+    pub files: Files,
+}
+
+/// Whether a report lists every file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Files {
+    /// It does not.
+    #[default]
+    Omitted,
+    /// It does.
+    Listed,
 }
 
 impl Report {
@@ -44,9 +56,13 @@ impl Report {
     pub fn from_trace(trace: &Trace, options: &Options) -> Self {
         let losses: BTreeMap<String, u64> =
             trace.losses.iter().filter(|(_, count)| **count > 0).map(|(loss, count)| (loss.name().to_owned(), *count)).collect();
+        let analysis = transfer::analyse(trace);
         let processes = match options.detail {
             Detail::Total => Vec::new(),
-            Detail::Process | Detail::Thread => trace.processes.iter().map(|process| fold_process(process, *options)).collect(),
+            Detail::Process | Detail::Thread => {
+                let processes = trace.processes.iter().zip(analysis.processes);
+                processes.map(|(process, moved)| fold_process(process, moved, *options)).collect()
+            }
         };
         Self {
             schema: SCHEMA,
@@ -60,14 +76,28 @@ impl Report {
             exit: exit(trace.exit),
             exact: losses.is_empty(),
             losses,
-            notes: trace.notes.clone(),
+            notes: notes(trace),
             processes,
-            transfers: Vec::new(),
+            transfers: analysis.across,
             calls_without_files: trace.calls_without_files,
-            files: Vec::new(),
+            files: match options.files {
+                Files::Omitted => Vec::new(),
+                Files::Listed => files::totals(trace),
+            },
             totals: totals(&trace.processes, options.sort),
         }
     }
+}
+
+/// What the backend says, and that transfers are incomplete if they are.
+fn notes(trace: &Trace) -> Vec<String> {
+    let without_files = (trace.calls_without_files > 0).then(|| {
+        format!(
+            "The files of {} calls were not kept for want of room: transfers and files are lower bounds; raise --max-rows.",
+            trace.calls_without_files
+        )
+    });
+    trace.notes.iter().cloned().chain(without_files).collect()
 }
 
 fn totals(processes: &[trace::Process], sort: SortKey) -> Totals {
@@ -79,7 +109,7 @@ fn totals(processes: &[trace::Process], sort: SortKey) -> Totals {
     }
 }
 
-fn fold_process(process: &trace::Process, options: Options) -> Process {
+fn fold_process(process: &trace::Process, moved: InProcess, options: Options) -> Process {
     let by_thread = match options.detail {
         Detail::Thread => process.threads.iter().map(|thread| fold_thread(thread, options.sort)).collect(),
         Detail::Process | Detail::Total => Vec::new(),
@@ -97,9 +127,9 @@ fn fold_process(process: &trace::Process, options: Options) -> Process {
         threads: count(process.threads.len()),
         usage: usage(process.counters),
         syscalls: fold_rows(rows(process), options.sort),
-        io_uring: Vec::new(),
-        transfers: Vec::new(),
-        unattributed: Unattributed::default(),
+        io_uring: fold_rows(process.threads.iter().flat_map(|thread| &thread.ring_rows), options.sort),
+        transfers: moved.transfers,
+        unattributed: moved.unattributed,
         by_thread,
     }
 }

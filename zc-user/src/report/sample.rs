@@ -1,5 +1,7 @@
 //! Made-up traces for tests.
 
+pub(crate) mod files;
+
 use std::collections::BTreeMap;
 
 use crate::{
@@ -89,6 +91,7 @@ pub(crate) fn of_threads(threads: Vec<Vec<Row>>) -> Trace {
         comm: Some("copier".into()),
         exe: Some("./copier".into()),
         command: Some(vec!["./copier".into(), "in".into(), "out".into()]),
+        toolchain: None,
         state: State::Exited,
         counters: Some(counters(10)),
         threads: threads.collect(),
@@ -153,6 +156,7 @@ fn built(index: u32) -> Process {
         comm: Some(comm.into()),
         exe: None,
         command: Some(command),
+        toolchain: None,
         state: if index == 0 { State::Running } else { State::Exited },
         counters: Some(counters(index % 7)),
         threads: vec![Thread {

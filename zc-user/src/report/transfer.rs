@@ -15,7 +15,8 @@ pub struct Transfer {
     pub api: Api,
     /// Bytes that arrived.
     pub bytes: Option<u64>,
-    /// Calls that took part, failed ones and those that met the end of the source included; those of `attempts` are not.
+    /// Calls that took part, failed ones and those that met the end of the source included; those of `attempts` are not. The reads of
+    /// a source with several destinations took part in the transfer to each of them.
     pub calls: u64,
     /// The same, call by call. An operation of io_uring is named `io_uring:read`.
     pub calls_by_syscall: BTreeMap<String, u64>,
@@ -23,7 +24,8 @@ pub struct Transfer {
     pub attempts: Vec<Attempt>,
     /// Bytes for each call that moved some at the destination.
     pub mean_bytes: Option<u64>,
-    /// Times that the program went into the kernel and back for this transfer: its calls, and those of `attempts`.
+    /// Times that the program went into the kernel and back for this transfer: its system calls, and those of `attempts`. Operations of
+    /// io_uring are none; the calls of `io_uring_enter` that submit them belong to no transfer alone.
     pub crossings: u64,
     /// Bytes that passed through the program's own memory, once for each time they were copied there or from there.
     pub user_memory_bytes: Option<u64>,
@@ -33,6 +35,9 @@ pub struct Transfer {
     pub zero_calls: u64,
     /// Calls that failed and were made again, by errno: `EAGAIN`, `EINTR`, `ERESTARTSYS`.
     pub retries: BTreeMap<String, u64>,
+    /// Calls that failed otherwise, by errno.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub errors: BTreeMap<String, u64>,
     /// Time in these calls, ns.
     pub total_ns: Option<u64>,
     /// One sentence: what did it, and why, where the reason is known.
@@ -41,7 +46,7 @@ pub struct Transfer {
     pub reason: Option<Reason>,
     /// What would be cheaper, and its price; `None`: nothing known.
     pub hint: Option<String>,
-    /// The processes that took part, if they are several.
+    /// The processes that took part, if they are several: one for each hop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pids: Vec<u32>,
 }
@@ -66,6 +71,11 @@ pub struct End {
     /// Device and inode, as `stat` tells them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inode: Option<Inode>,
+}
+
+impl End {
+    /// The kind of an end that is no file: the program's own memory (of `vmsplice`).
+    pub const MEMORY: &str = "memory";
 }
 
 /// Which file it is, beyond its name.
@@ -144,10 +154,15 @@ impl Api {
 pub struct Attempt {
     /// The call.
     pub syscall: String,
-    /// How it failed.
+    /// How it failed: the errno's name, or [`NOTHING_MOVED`](Self::NOTHING_MOVED) if it returned 0 although there was something to move.
     pub errno: String,
     /// How often.
     pub calls: u64,
+}
+
+impl Attempt {
+    /// Stands for an errno where a call returned 0, as `copy_file_range` does for files of procfs.
+    pub const NOTHING_MOVED: &str = "0 bytes";
 }
 
 /// A rule that explains a choice.
@@ -175,7 +190,7 @@ pub struct Share {
     pub file: Option<End>,
     /// Bytes; `None`: the calls do not tell (`recvmmsg`).
     pub bytes: Option<u64>,
-    /// Calls.
+    /// Calls that took part in no transfer.
     pub calls: u64,
 }
 

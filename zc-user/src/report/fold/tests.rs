@@ -9,7 +9,7 @@ use super::*;
 
 /// The report on a trace, sorted by name so that the order depends on nothing else.
 fn report(trace: &Trace) -> Report {
-    Report::from_trace(trace, &Options { detail: Detail::Thread, sort: SortKey::Name })
+    Report::from_trace(trace, &Options { detail: Detail::Thread, sort: SortKey::Name, ..Options::default() })
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn losses_that_happened_make_it_a_lower_bound() {
 #[test]
 fn by_total_lists_no_process_but_sums_the_same() {
     let trace = sample::make(3);
-    let total = Report::from_trace(&trace, &Options { detail: Detail::Total, sort: SortKey::Name });
+    let total = Report::from_trace(&trace, &Options { detail: Detail::Total, sort: SortKey::Name, ..Options::default() });
     assert_eq!((total.processes, total.totals), (Vec::new(), report(&trace).totals));
 }
 

@@ -1,10 +1,10 @@
 //! Figures in units that a person reads. JSON has the exact ones.
 
 /// What stands for a figure that is unknown.
-pub(super) const UNKNOWN: &str = "-";
+pub(crate) const UNKNOWN: &str = "-";
 
 /// Bytes in the largest unit that they fill, with one decimal: `512 B`, `8.0 KiB`, `1.0 GiB`.
-pub(super) fn bytes(bytes: u64) -> String {
+pub(crate) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
         return format!("{bytes} B");
@@ -21,9 +21,16 @@ pub(super) fn bytes(bytes: u64) -> String {
     unreachable!("the loop returns at its last unit")
 }
 
+/// The same without the decimal where that is 0 exactly, for sentences: `8 KiB`, `7.9 KiB`.
+pub(crate) fn short_bytes(count: u64) -> String {
+    let unit = 1_u64 << (count.max(1).ilog2() / 10 * 10);
+    let shown = bytes(count);
+    if count.is_multiple_of(unit) { shown.replace(".0 ", " ") } else { shown }
+}
+
 /// Decimals of milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Decimals {
+pub(crate) enum Decimals {
     /// Three: to the microsecond.
     Micro,
     /// Six: to the nanosecond.
@@ -32,13 +39,13 @@ pub(super) enum Decimals {
 
 impl Decimals {
     /// The fewest that show every one of these times as more than 0, if it is.
-    pub(super) fn for_times(mut times: impl Iterator<Item = u64>) -> Self {
+    pub(crate) fn for_times(mut times: impl Iterator<Item = u64>) -> Self {
         if times.any(|ns| (1..1000).contains(&ns)) { Self::Nano } else { Self::Micro }
     }
 }
 
 /// Nanoseconds in milliseconds: `12.345`, or `0.000271` to the nanosecond.
-pub(super) fn milliseconds(ns: u64, decimals: Decimals) -> String {
+pub(crate) fn milliseconds(ns: u64, decimals: Decimals) -> String {
     match decimals {
         Decimals::Micro => thousandths(rounded(ns, 1000)),
         Decimals::Nano => format!("{}.{:06}", ns / 1_000_000, ns % 1_000_000),
@@ -46,12 +53,12 @@ pub(super) fn milliseconds(ns: u64, decimals: Decimals) -> String {
 }
 
 /// Nanoseconds in seconds, to the millisecond: `12.345 s`.
-pub(super) fn seconds(ns: u64) -> String {
+pub(crate) fn seconds(ns: u64) -> String {
     format!("{} s", thousandths(rounded(ns, 1_000_000)))
 }
 
 /// A share of the whole: `12.3 %`. Of nothing it is [`UNKNOWN`].
-pub(super) fn percent(part: u64, whole: u64) -> String {
+pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
         return UNKNOWN.to_owned();
     }
@@ -86,6 +93,14 @@ mod tests {
         ];
         for (number, text) in expected {
             assert_eq!(bytes(number), text, "{number}");
+        }
+    }
+
+    #[test]
+    fn whole_units_need_no_decimal_in_a_sentence() {
+        let expected = [(8192, "8 KiB"), (8193, "8.0 KiB"), (8091, "7.9 KiB"), (1 << 30, "1 GiB"), (23, "23 B"), (0, "0 B")];
+        for (number, text) in expected {
+            assert_eq!(short_bytes(number), text, "{number}");
         }
     }
 

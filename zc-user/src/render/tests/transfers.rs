@@ -1,0 +1,146 @@
+//! The section of transfers and the table of files.
+
+use super::*;
+use crate::{
+    report::{
+        Files,
+        sample::files::{Scene, copy, map, read, write, written_after, written_from},
+    },
+    trace::{FileKind, Language, Toolchain},
+};
+
+const GIB: u64 = 1 << 30;
+
+/// `std::io::copy` to a socket, with the noise that every program makes.
+fn std_io_copy() -> Trace {
+    let mut scene = Scene::new();
+    let [libc, from, stdout] = ["libc.so.6", "in", "log"].map(|name| scene.regular(name));
+    let socket = scene.file(FileKind::UnixStream, "run/sink.sock");
+    let rows = vec![
+        read("read", libc, 0, 832).took(&[600]),
+        read("read", from, 131_071, GIB).zero(1).took(&[457_333_000]).each(8192),
+        written_after("sendto", from, socket, 131_071, GIB, GIB).failed(libc::EAGAIN, 12).took(&[268_689_000]),
+        write("write", stdout, 0, 23).took(&[4000]),
+    ];
+    let process = scene.process("copier", rows);
+    process.toolchain = Some(Toolchain { language: Language::Rust, version: "1.95.0".into() });
+    scene.trace
+}
+
+/// A pipeline, and beside it a copy by each interface that tells something else.
+fn several() -> Trace {
+    let mut scene = Scene::new();
+    let [from, to, copied, mapped] =
+        ["data/in", "data/out", "copied", "a file with a rather long name in it.iso"].map(|name| scene.regular(name));
+    let (pipe, socket) = (scene.pipe(), scene.connection("10.0.0.1:5000", "10.0.0.2:80")[0]);
+    scene.process("cat", vec![read("read", from, 8, GIB), written_after("write", from, pipe, 8, GIB, GIB)]);
+    scene.process("dd", vec![read("read", pipe, 16, GIB), written_after("write", pipe, to, 16, GIB, GIB)]);
+    let rows = vec![
+        copy("ioctl(FICLONE)", from, copied, 0, 0).failed(libc::EOPNOTSUPP, 1).at(1),
+        copy("copy_file_range", from, copied, 1, 1 << 20).zero(1).at(2),
+    ];
+    scene.process("cp", rows);
+    let rows = vec![map(mapped, 3 << 20), written_from("sendto", mapped, socket, 3, 3 << 20), read("read", to, 5, 1 << 22)];
+    scene.process("server", rows);
+    scene.trace
+}
+
+/// A copy of very many files.
+fn many(files: u64) -> Trace {
+    let mut scene = Scene::new();
+    let rows = (0..files).flat_map(|index| {
+        let (from, to) = (scene.regular(&format!("src/file-{index}")), scene.regular(&format!("dst/file-{index}")));
+        let bytes = 4096 + index % 5000;
+        [
+            copy("ioctl(FICLONE)", from, to, 0, 0).failed(libc::EOPNOTSUPP, 1).at(3 * index),
+            copy("copy_file_range", from, to, 1, bytes).zero(1).at(3 * index + 1),
+        ]
+    });
+    let rows = rows.collect();
+    scene.process("cp", rows);
+    scene.trace
+}
+
+fn with_files(trace: &Trace) -> Report {
+    Report::from_trace(trace, &report::Options { files: Files::Listed, ..report::Options::default() })
+}
+
+#[test]
+fn the_verdict_stands_before_the_tables() {
+    for width in [100, 40] {
+        let text = table(&std_io_copy(), Some(width));
+        assert_fits(&text, width);
+        golden(&format!("transfer-{width}"), &text);
+    }
+}
+
+#[test]
+fn transfers_of_several_processes_name_them() {
+    let text = table(&several(), Some(100));
+    assert_fits(&text, 100);
+    golden("transfers", &text);
+}
+
+#[test]
+fn of_very_many_transfers_the_largest_are_shown() {
+    let trace = many(10_000);
+    let text = table(&trace, Some(100));
+    assert!(text.lines().count() < 60, "{} lines", text.lines().count());
+    assert!(text.contains("\n  and 9990 more with "), "{text}");
+    golden("transfers-many", &text);
+    let options = Options { all_transfers: true, ..Options::default() };
+    assert!(render(&report(&trace), Format::Table, &options).lines().count() > 30_000);
+}
+
+#[test]
+fn files_are_listed_on_request() {
+    for (name, width) in [("files", 100), ("files-40", 40)] {
+        let text = render(&with_files(&several()), Format::Table, &Options { width: Some(width), ..Options::default() });
+        assert_fits(&text, width);
+        golden(name, text.split_once("\nFILES").expect("lists files").1);
+    }
+    let text = render(&with_files(&many(3000)), Format::Table, &Options { width: Some(100), ..Options::default() });
+    assert!(text.contains("\n  and 5980 more files with "), "{text}");
+    assert!(text.lines().count() < 100, "{} lines", text.lines().count());
+}
+
+#[test]
+fn without_room_for_files_it_says_so() {
+    let mut trace = std_io_copy();
+    trace.calls_without_files = 77;
+    let text = table(&trace, None);
+    assert!(text.contains("note: The files of 77 calls were not kept"), "{text}");
+    assert!(text.contains("TRANSFERS, 1 with 1.0 GiB, a lower bound\n"), "{text}");
+}
+
+#[test]
+fn no_width_breaks_transfers_and_files() {
+    for trace in [std_io_copy(), several(), many(30)] {
+        let report = with_files(&trace);
+        for width in 40..160 {
+            assert_fits(&render(&report, Format::Table, &Options { width: Some(width), ..Options::default() }), width);
+        }
+        for width in 0..40 {
+            render(&report, Format::Table, &Options { width: Some(width), ..Options::default() });
+        }
+    }
+}
+
+#[test]
+fn hostile_paths_cannot_drive_the_terminal() {
+    let mut trace = several();
+    for file in &mut trace.files {
+        file.path = file.path.as_ref().map(|path| format!("{path}\x1b[2J\n\u{202e}"));
+    }
+    let text = render(&with_files(&trace), Format::Table, &Options { width: Some(80), ..Options::default() });
+    assert!(text.chars().all(|c| c == '\n' || !(c.is_control() || c == '\u{202e}')), "{text}");
+}
+
+#[test]
+fn transfers_survive_json() {
+    let report = with_files(&several());
+    let json = render(&report, Format::Json, &Options::default());
+    assert_eq!(serde_json::from_str::<Report>(&json).expect("parses"), report);
+    let one = &report.processes[2].transfers[0];
+    golden("transfer-json", &serde_json::to_string_pretty(one).expect("serialises"));
+}

@@ -1,0 +1,199 @@
+//! The section of transfers: what went from where to where, and the verdict. It stands first: it is what a person came for.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
+
+use super::{
+    Options, end,
+    page::{Page, Piece, Style, list, words},
+    section::{INDENT, plural, process_name},
+    text, units,
+};
+use crate::report::{Api, End, Process, Report, Share, Transfer};
+
+/// How many transfers are shown without `--all-transfers`.
+const MOST_TRANSFERS: usize = 10;
+/// One with fewer bytes than these, and than this part of the bytes of the largest, is not shown for itself: a message beside a copy.
+const LEAST_BYTES: u64 = 4096;
+const LEAST_PART: u64 = 1000;
+/// How many groups sum up the others.
+const MOST_GROUPS: usize = 4;
+/// Fewer bytes that nothing explains are not worth a line: a program reads its libraries and writes its messages.
+const LEAST_UNATTRIBUTED_BYTES: u64 = 64 << 10;
+
+/// A transfer, and the process that it is within.
+#[derive(Debug, Clone, Copy)]
+struct Line<'a> {
+    process: Option<&'a Process>,
+    transfer: &'a Transfer,
+}
+
+/// Writes the section; nothing, if there is nothing to say.
+pub(super) fn write(page: &mut Page, report: &Report, options: &Options) {
+    let (shown, others) = select(lines(report), options);
+    let unattributed = unattributed(report);
+    if shown.is_empty() && unattributed.is_empty() {
+        return;
+    }
+    page.gap();
+    page.flow(0, &heading(report));
+    let mut told = Told::default();
+    for line in &shown {
+        write_transfer(page, line, report.processes.len() > 1, &mut told);
+    }
+    if !others.is_empty() {
+        page.flow(INDENT, &rest(&others));
+    }
+    if !unattributed.is_empty() {
+        page.flow(INDENT, &unattributed);
+    }
+}
+
+/// All transfers, those with the most bytes first; of as many, those over several processes.
+fn lines(report: &Report) -> Vec<Line<'_>> {
+    let across = report.transfers.iter().map(|transfer| Line { process: None, transfer });
+    let within = report
+        .processes
+        .iter()
+        .flat_map(|process| process.transfers.iter().map(move |transfer| Line { process: Some(process), transfer }));
+    let mut lines: Vec<Line> = across.chain(within).collect();
+    lines.sort_by_key(|line| Reverse(weight(line)));
+    lines
+}
+
+/// The bytes by which transfers are compared; those of a reflink are its source's length.
+fn weight(line: &Line<'_>) -> u64 {
+    line.transfer.bytes.or(line.transfer.from.size).unwrap_or(0)
+}
+
+fn select<'a>(mut lines: Vec<Line<'a>>, options: &Options) -> (Vec<Line<'a>>, Vec<Line<'a>>) {
+    if options.all_transfers {
+        return (lines, Vec::new());
+    }
+    let least = (lines.first().map_or(0, weight) / LEAST_PART).min(LEAST_BYTES);
+    let worth = lines.iter().take(MOST_TRANSFERS).take_while(|line| weight(line) >= least).count();
+    let others = lines.split_off(worth);
+    (lines, others)
+}
+
+fn heading(report: &Report) -> Vec<Piece> {
+    let all = lines(report);
+    let mut heading = vec!["TRANSFERS".to_owned()];
+    if all.is_empty() {
+        heading.push("none recognised".to_owned());
+    } else {
+        heading.push(format!("{} with {}", all.len(), units::bytes(sum_bytes(&all))));
+    }
+    if report.calls_without_files > 0 {
+        heading.push("a lower bound".to_owned());
+    }
+    list(&heading, Style::Heading)
+}
+
+fn sum_bytes(lines: &[Line<'_>]) -> u64 {
+    lines.iter().fold(0, |sum, line| sum.saturating_add(line.transfer.bytes.unwrap_or(0)))
+}
+
+/// Reasons and hints that are on the page already: of a thousand files copied alike, one tells it for all.
+#[derive(Debug, Default)]
+struct Told<'a> {
+    reasons: BTreeSet<&'a str>,
+    hints: BTreeSet<&'a str>,
+}
+
+impl<'a> Told<'a> {
+    /// The verdict; without its reason, if that was told before.
+    fn verdict(&mut self, transfer: &'a Transfer) -> &'a str {
+        let reason = transfer.reason.as_ref().map(|reason| reason.text.as_str());
+        let told = reason.filter(|reason| !self.reasons.insert(reason));
+        let facts = told.and_then(|reason| transfer.verdict.strip_suffix(reason)?.strip_suffix(": "));
+        facts.unwrap_or(&transfer.verdict)
+    }
+
+    fn hint(&mut self, transfer: &'a Transfer) -> Option<&'a str> {
+        transfer.hint.as_deref().filter(|hint| self.hints.insert(hint))
+    }
+}
+
+fn write_transfer<'a>(page: &mut Page, line: &Line<'a>, of_many: bool, told: &mut Told<'a>) {
+    let transfer = line.transfer;
+    let bytes = transfer.bytes.map_or_else(|| units::UNKNOWN.to_owned(), units::bytes);
+    let mut pieces = end_of(&transfer.from, "");
+    pieces.push(Piece::new("->", Style::Plain));
+    pieces.extend(end_of(&transfer.to, ":"));
+    pieces.push(Piece::new(bytes, Style::Plain));
+    if let Some(process) = line.process.filter(|_| of_many) {
+        pieces.push(Piece::new(format!("by {}", process_name(process)), Style::Plain));
+    }
+    page.flow(INDENT, &pieces);
+    page.flow(INDENT * 2, &words(&text::escape(told.verdict(transfer)), Style::Plain));
+    page.flow(INDENT * 2, &list(&cost(transfer), Style::Faint));
+    if let Some(hint) = told.hint(transfer) {
+        page.flow(INDENT * 2, &words(&format!("hint: {}", text::escape(hint)), Style::Good));
+    }
+}
+
+/// `in (regular, ext4)`.
+fn end_of(end: &End, suffix: &str) -> Vec<Piece> {
+    let (label, nature) = (end::label(end), end::nature(end));
+    if nature.is_empty() {
+        return vec![Piece::new(format!("{label}{suffix}"), Style::Heading)];
+    }
+    vec![Piece::new(label, Style::Heading), Piece::new(format!("{nature}{suffix}"), Style::Plain)]
+}
+
+/// What it cost besides its time.
+fn cost(transfer: &Transfer) -> Vec<String> {
+    let memory = match transfer.user_memory_bytes {
+        Some(0) => "nothing through user memory".to_owned(),
+        Some(bytes) => format!("{} through user memory", units::bytes(bytes)),
+        None => "user memory: unknown".to_owned(),
+    };
+    let mut cost = vec![plural(transfer.crossings, "crossing into the kernel", "crossings into the kernel"), memory];
+    if let Some(ns) = transfer.total_ns {
+        cost.push(format!("{} in these calls", units::seconds(ns)));
+    }
+    if transfer.short_calls > 0 {
+        cost.push(plural(transfer.short_calls, "short call", "short calls"));
+    }
+    cost
+}
+
+/// `and 9990 more with 39.0 MiB: 9990 by copy_file_range (regular -> regular); --all-transfers shows them`.
+fn rest(others: &[Line<'_>]) -> Vec<Piece> {
+    let mut groups: BTreeMap<(Api, &str, &str), u64> = BTreeMap::new();
+    for Line { transfer, .. } in others {
+        *groups.entry((transfer.api, end::kind(&transfer.from), end::kind(&transfer.to))).or_default() += 1;
+    }
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|&(_, count)| Reverse(count));
+    let more = groups.len() > MOST_GROUPS;
+    let mut shown: Vec<String> = groups
+        .iter()
+        .take(MOST_GROUPS)
+        .map(|((api, from, to), count)| format!("{count} by {} ({} -> {})", api.name(), text::escape(from), text::escape(to)))
+        .collect();
+    if more {
+        shown.push("others".to_owned());
+    }
+    let what = format!("and {} more with {}: ", others.len(), units::bytes(sum_bytes(others)));
+    words(&format!("{what}{}; --all-transfers shows them", shown.join(", ")), Style::Plain)
+}
+
+/// `unattributed: 1.0 MiB read, most of it from in (regular, ext4); 900.0 KiB written, most of it to out (regular, ext4)`.
+fn unattributed(report: &Report) -> Vec<Piece> {
+    let side = |shares: fn(&Process) -> &[Share], verb: &str, way: &str| {
+        let all = || report.processes.iter().flat_map(shares);
+        let sum = all().fold(0_u64, |sum, share| sum.saturating_add(share.bytes.unwrap_or(0)));
+        // Where no file is known at all, as of a log without descriptors' paths, this says nothing that the tables do not.
+        let largest = all().filter_map(|share| Some((share.bytes, share.file.as_ref()?))).max_by_key(|(bytes, _)| *bytes)?.1;
+        let of = format!("most of it {way} {} {}", end::label(largest), end::nature(largest));
+        (sum >= LEAST_UNATTRIBUTED_BYTES).then(|| format!("{} {verb}, {}", units::bytes(sum), of.trim_end()))
+    };
+    let read = side(|process| &process.unattributed.read, "read", "from");
+    let written = side(|process| &process.unattributed.written, "written", "to");
+    let sides: Vec<String> = read.into_iter().chain(written).collect();
+    if sides.is_empty() { Vec::new() } else { words(&format!("unattributed: {}", sides.join("; ")), Style::Plain) }
+}

@@ -1,0 +1,182 @@
+//! Made-up traces that know which files their calls used.
+
+use std::collections::BTreeMap;
+
+use zc_ebpf::Unwritten;
+
+use super::of_threads;
+use crate::{
+    syscall::{Call, Fds},
+    trace::{Ends, File, FileId, FileIdentity, FileKind, Input, Process, Row, Trace},
+};
+
+impl Row {
+    /// Sets when it was called first.
+    pub(crate) fn at(mut self, order: u64) -> Self {
+        self.order = Some(order);
+        self
+    }
+
+    /// Adds calls that returned 0.
+    pub(crate) fn zero(mut self, calls: u64) -> Self {
+        self.calls += calls;
+        self.zero_calls += calls;
+        self
+    }
+
+    /// Sets its bytes as those of calls that asked for `each`.
+    pub(crate) fn each(mut self, each: u64) -> Self {
+        self.requested_bytes = Some(each * self.calls);
+        self
+    }
+
+    fn ends(mut self, ends: Ends) -> Self {
+        self.ends = ends;
+        self
+    }
+}
+
+fn call(name: &'static str, calls: u64, bytes: u64) -> Row {
+    let row = Row::new(Call::native(name), Ends::default());
+    Row { calls, bytes: row.bytes.map(|_| bytes), ..row }
+}
+
+/// Calls that read from a file.
+pub(crate) fn read(name: &'static str, from: FileId, calls: u64, bytes: u64) -> Row {
+    call(name, calls, bytes).ends(Ends { input: Some(Input::Named(from)), output: None })
+}
+
+/// Calls that write to a file; nothing is known of where the bytes came from.
+pub(crate) fn write(name: &'static str, to: FileId, calls: u64, bytes: u64) -> Row {
+    call(name, calls, bytes).ends(Ends { input: None, output: Some(to) })
+}
+
+/// Calls that write to a file what the thread had read before, `paired` bytes of it.
+pub(crate) fn written_after(name: &'static str, from: FileId, to: FileId, calls: u64, bytes: u64, paired: u64) -> Row {
+    let row = call(name, calls, bytes).ends(Ends { input: Some(Input::LastRead(from)), output: Some(to) });
+    Row { paired_bytes: paired, ..row }
+}
+
+/// Calls that write to a file out of a mapping.
+pub(crate) fn written_from(name: &'static str, mapped: FileId, to: FileId, calls: u64, bytes: u64) -> Row {
+    call(name, calls, bytes).ends(Ends { input: Some(Input::Mapped(mapped)), output: Some(to) })
+}
+
+/// A call that maps a file.
+pub(crate) fn map(file: FileId, bytes: u64) -> Row {
+    call("mmap", 1, 0).requested(bytes).ends(Ends { input: Some(Input::Named(file)), output: None })
+}
+
+/// Calls that name both ends.
+pub(crate) fn copy(name: &'static str, from: FileId, to: FileId, calls: u64, bytes: u64) -> Row {
+    call(name, calls, bytes).ends(Ends { input: Some(Input::Named(from)), output: Some(to) })
+}
+
+/// A trace with files.
+#[derive(Debug)]
+pub(crate) struct Scene {
+    pub(crate) trace: Trace,
+}
+
+impl Scene {
+    /// Without files and processes.
+    pub(crate) fn new() -> Self {
+        let mut trace = of_threads(Vec::new());
+        trace.processes.clear();
+        Self { trace }
+    }
+
+    fn add(&mut self, file: File) -> FileId {
+        let id = u32::try_from(self.trace.files.len()).expect("fits");
+        let identity = FileIdentity { device: 1, inode: 100 + u64::from(id), generation: None };
+        self.trace.files.push(File { identity: Some(identity), ..file });
+        FileId(id)
+    }
+
+    /// A file of this kind below the working directory.
+    pub(crate) fn file(&mut self, kind: FileKind, name: &str) -> FileId {
+        self.add(File {
+            kind: Some(kind),
+            path: Some(format!("/work/{name}")),
+            filesystem: Some("ext4".into()),
+            size_bytes: Some(1 << 20),
+            ..File::default()
+        })
+    }
+
+    pub(crate) fn regular(&mut self, name: &str) -> FileId {
+        self.file(FileKind::Regular, name)
+    }
+
+    pub(crate) fn pipe(&mut self) -> FileId {
+        self.add(File { kind: Some(FileKind::Pipe), ..File::default() })
+    }
+
+    /// The two ends of a connection.
+    pub(crate) fn socketpair(&mut self) -> [FileId; 2] {
+        let first = u64::try_from(self.trace.files.len()).expect("fits") + 100;
+        [first + 1, first]
+            .map(|peer| self.add(File { kind: Some(FileKind::UnixStream), peer_inode: Some(peer), ..File::default() }))
+    }
+
+    pub(crate) fn connection(&mut self, client: &str, server: &str) -> [FileId; 2] {
+        [(client, server), (server, client)].map(|(local, peer)| {
+            self.add(File { kind: Some(FileKind::Tcp), local: Some(local.into()), peer: Some(peer.into()), ..File::default() })
+        })
+    }
+
+    /// A process of one thread with these rows.
+    pub(crate) fn process(&mut self, name: &str, rows: Vec<Row>) -> &mut Process {
+        self.threads(name, vec![rows])
+    }
+
+    /// A process of several threads.
+    pub(crate) fn threads(&mut self, name: &str, rows: Vec<Vec<Row>>) -> &mut Process {
+        let mut process = of_threads(rows).processes.remove(0);
+        process.pid += u32::try_from(self.trace.processes.len()).expect("fits");
+        (process.comm, process.exe) = (Some(name.into()), Some(format!("/usr/bin/{name}")));
+        self.trace.processes.push(process);
+        self.trace.processes.last_mut().expect("was pushed")
+    }
+}
+
+/// What a thread does: reads and writes in turn, counted as the backends do.
+#[derive(Debug, Default)]
+pub(crate) struct Loop {
+    unwritten: Unwritten,
+    rows: BTreeMap<(&'static str, Ends), Row>,
+}
+
+impl Loop {
+    pub(crate) fn read(&mut self, from: FileId, bytes: u64) {
+        let order = self.order();
+        let ends = Ends { input: Some(Input::Named(from)), output: None };
+        let row = self.rows.entry(("read", ends)).or_insert_with(|| read("read", from, 0, 0).at(order));
+        count(row, bytes);
+        self.unwritten.read(from.0 + 1, bytes);
+    }
+
+    pub(crate) fn write(&mut self, to: FileId, bytes: u64) {
+        let order = self.order();
+        let source = self.unwritten.source().checked_sub(1).map(FileId);
+        let ends = Ends { input: source.map(Input::LastRead), output: Some(to) };
+        let row = self.rows.entry(("write", ends)).or_insert_with(|| write("write", to, 0, 0).ends(ends).at(order));
+        count(row, bytes);
+        row.paired_bytes += self.unwritten.write(bytes);
+    }
+
+    fn order(&self) -> u64 {
+        u64::try_from(self.rows.len()).expect("fits")
+    }
+
+    pub(crate) fn rows(self) -> Vec<Row> {
+        self.rows.into_values().collect()
+    }
+}
+
+fn count(row: &mut Row, bytes: u64) {
+    assert!(matches!(row.call.spec().fds, Fds::Reads(_) | Fds::Writes(_)));
+    row.calls += 1;
+    row.zero_calls += u64::from(bytes == 0);
+    row.bytes = row.bytes.map(|sum| sum + bytes);
+}

@@ -1,0 +1,98 @@
+//! Flows and chains as the report's transfers.
+
+use std::cmp::Reverse;
+
+use super::{
+    Ends,
+    crossing::Chain,
+    facts::{Facts, user_memory_bytes},
+    flow::{Flow, Source},
+    hint,
+    rules::{self, Case},
+    verdict,
+};
+use crate::{
+    report::{Api, End, Transfer},
+    trace::Process,
+};
+
+/// The transfers of one process, those with the most bytes first; of as many, the first to begin.
+pub(super) fn transfers(flows: &[Flow<'_>], process: &Process, ends: &Ends<'_>) -> Vec<Transfer> {
+    let mut flows: Vec<&Flow> = flows.iter().collect();
+    flows.sort_by_key(|flow| (Reverse(flow.bytes), flow.order()));
+    flows.into_iter().map(|flow| transfer(flow, process, ends)).collect()
+}
+
+fn transfer(flow: &Flow<'_>, process: &Process, ends: &Ends<'_>) -> Transfer {
+    let facts = Facts::of(flow);
+    let (from, to) = (source(flow.from, ends), ends.end(flow.to));
+    let case = Case { process, api: flow.api, from: &from, to: &to, bytes: flow.bytes, facts: &facts };
+    let reason = rules::reason(&case);
+    let verdict = verdict::sentence(flow.api, flow.bytes, &facts, reason.as_ref());
+    let hint = hint::hint(&case);
+    Transfer { reason, hint, ..described(flow, from, to, facts, verdict, user_memory_bytes(flow)) }
+}
+
+/// The transfers that cross processes, those with the most bytes first.
+pub(super) fn chains(chains: &[Chain<'_, '_>], ends: &Ends<'_>) -> Vec<Transfer> {
+    let mut transfers: Vec<Transfer> = chains.iter().filter_map(|chain| across(chain, ends)).collect();
+    transfers.sort_by_key(|transfer| Reverse(transfer.bytes));
+    transfers
+}
+
+fn across(chain: &Chain<'_, '_>, ends: &Ends<'_>) -> Option<Transfer> {
+    let (first, last) = (chain.hops.first()?, chain.hops.last()?);
+    let each: Vec<Facts> = chain.hops.iter().map(|hop| Facts::of(hop.flow)).collect();
+    let hops = chain.hops.iter().zip(&each).map(|(hop, facts)| {
+        let name = hop.process.comm.clone().unwrap_or_else(|| hop.process.pid.to_string());
+        format!("{name}: {}", verdict::clause(hop.flow.api, hop.flow.bytes, facts))
+    });
+    let verdict = format!("through {} processes: {}", chain.hops.len(), hops.collect::<Vec<_>>().join("; "));
+    let user_memory = chain.hops.iter().map(|hop| user_memory_bytes(hop.flow)).reduce(|a, b| a?.checked_add(b?)).flatten();
+    let costliest = chain.hops.iter().map(|hop| hop.flow).max_by_key(|flow| cost(flow.api))?;
+    let facts = each.into_iter().reduce(Facts::then)?;
+    let (from, to) = (source(first.flow.from, ends), ends.end(last.flow.to));
+    let pids = chain.hops.iter().map(|hop| hop.process.pid).collect();
+    Some(Transfer { api: costliest.api, pids, ..described(last.flow, from, to, facts, verdict, user_memory) })
+}
+
+/// How dear an interface is, by what becomes of a byte: copied twice, copied once, or left in the kernel.
+const fn cost(api: Api) -> u8 {
+    match api {
+        Api::ReadWrite => 3,
+        Api::IoUring => 2,
+        Api::MmapWrite => 1,
+        Api::Sendfile | Api::Splice | Api::Tee | Api::Vmsplice | Api::CopyFileRange | Api::Reflink => 0,
+    }
+}
+
+fn source(source: Source, ends: &Ends<'_>) -> End {
+    match source {
+        Source::File(file) => ends.end(file),
+        Source::Memory => Ends::memory(),
+    }
+}
+
+fn described(flow: &Flow<'_>, from: End, to: End, facts: Facts, verdict: String, user_memory_bytes: Option<u64>) -> Transfer {
+    Transfer {
+        from,
+        to,
+        api: flow.api,
+        bytes: flow.bytes,
+        calls: facts.calls(),
+        mean_bytes: flow.bytes.and_then(|bytes| bytes.checked_div(facts.moving_calls)),
+        crossings: facts.crossings(),
+        user_memory_bytes,
+        calls_by_syscall: facts.by_syscall.into_iter().map(|(name, called)| (name, called.calls)).collect(),
+        attempts: facts.attempts,
+        short_calls: facts.short_calls,
+        zero_calls: facts.zero_calls,
+        retries: facts.retries,
+        errors: facts.errors,
+        total_ns: facts.total_ns,
+        verdict,
+        reason: None,
+        hint: None,
+        pids: Vec::new(),
+    }
+}

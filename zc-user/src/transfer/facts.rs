@@ -1,0 +1,148 @@
+//! [`Facts`]: the figures of a flow, summed over its rows.
+
+use std::collections::BTreeMap;
+
+use super::flow::{Flow, errnos, is_retry, moving_calls};
+use crate::{
+    errno,
+    report::{Api, Attempt},
+    trace::Row,
+};
+
+/// The figures of a flow, or of several together.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    /// Its calls, by name.
+    pub(super) by_syscall: BTreeMap<String, Called>,
+    /// Those of them at the source, or that name both ends.
+    at_source: BTreeMap<String, Called>,
+    /// Calls that moved something at the destination.
+    pub(super) moving_calls: u64,
+    pub(super) short_calls: u64,
+    pub(super) zero_calls: u64,
+    pub(super) retries: BTreeMap<String, u64>,
+    pub(super) errors: BTreeMap<String, u64>,
+    /// What was tried before, in this order.
+    pub(super) attempts: Vec<Attempt>,
+    /// Calls of these attempts.
+    attempt_calls: u64,
+    /// Operations of `io_uring` among the calls.
+    ring_calls: u64,
+    /// `None`: unknown.
+    pub(super) total_ns: Option<u64>,
+}
+
+/// How often a call was made, and what it asked for.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Called {
+    pub(super) calls: u64,
+    /// `None`: unknown.
+    requested_bytes: Option<u64>,
+}
+
+impl Called {
+    fn add(sums: &mut BTreeMap<String, Self>, row: &Row) {
+        let none = Self { calls: 0, requested_bytes: Some(0) };
+        let sum = sums.entry(row.call.name.clone().into_owned()).or_insert(none);
+        sum.requested_bytes = sum.requested_bytes.zip(row.requested_bytes).and_then(|(a, b)| a.checked_add(b));
+        sum.calls += row.calls;
+    }
+
+    /// The bytes that each of them asked for, if that may have been the same for all.
+    pub(super) fn asked_each(self) -> Option<u64> {
+        let requested = self.requested_bytes?;
+        (self.calls > 0 && requested.is_multiple_of(self.calls)).then(|| requested / self.calls)
+    }
+}
+
+impl Facts {
+    pub(super) fn of(flow: &Flow<'_>) -> Self {
+        let mut facts = Self {
+            moving_calls: moving_calls(&flow.writing),
+            retries: named(&errnos(flow.rows(), is_retry)),
+            errors: named(&errnos(flow.rows(), |errno| !is_retry(errno))),
+            attempts: flow.attempts.iter().flat_map(|row| attempts(row)).collect(),
+            attempt_calls: flow.attempts.iter().map(|row| row.calls).sum(),
+            total_ns: Some(0),
+            ..Self::default()
+        };
+        for row in flow.rows() {
+            facts.add(row);
+        }
+        let at_source = if flow.reading.is_empty() { &flow.writing } else { &flow.reading };
+        for row in at_source {
+            Called::add(&mut facts.at_source, row);
+        }
+        facts
+    }
+
+    fn add(&mut self, row: &Row) {
+        Called::add(&mut self.by_syscall, row);
+        self.short_calls += row.short_calls;
+        self.zero_calls += row.zero_calls;
+        if row.call.as_ring_operation().is_some() {
+            self.ring_calls += row.calls;
+        }
+        let ns = row.times.as_ref().map(|times| times.total_ns);
+        self.total_ns = self.total_ns.zip(ns).and_then(|(a, b)| a.checked_add(b));
+    }
+
+    /// Takes up the figures of the next hop of a chain: what arrives in the end, the last hop tells.
+    pub(super) fn then(mut self, next: Self) -> Self {
+        for (name, called) in next.by_syscall {
+            self.by_syscall.entry(name).or_default().calls += called.calls;
+        }
+        for (sums, more) in [(&mut self.retries, next.retries), (&mut self.errors, next.errors)] {
+            for (errno, count) in more {
+                *sums.entry(errno).or_default() += count;
+            }
+        }
+        self.attempts.extend(next.attempts);
+        Self {
+            moving_calls: next.moving_calls,
+            short_calls: self.short_calls + next.short_calls,
+            zero_calls: self.zero_calls + next.zero_calls,
+            attempt_calls: self.attempt_calls + next.attempt_calls,
+            ring_calls: self.ring_calls + next.ring_calls,
+            total_ns: self.total_ns.zip(next.total_ns).and_then(|(a, b)| a.checked_add(b)),
+            ..self
+        }
+    }
+
+    /// The calls at the source, or that name both ends, name by name.
+    pub(super) fn at_source(&self) -> impl Iterator<Item = Called> {
+        self.at_source.values().copied()
+    }
+
+    pub(super) fn calls(&self) -> u64 {
+        self.by_syscall.values().map(|called| called.calls).sum()
+    }
+
+    pub(super) fn crossings(&self) -> u64 {
+        self.calls() - self.ring_calls + self.attempt_calls
+    }
+}
+
+/// Bytes that passed through user memory. A loop copies each byte out of the kernel and into it; out of a mapping it is copied into the
+/// kernel alone; the other interfaces leave the bytes where they are, or copy them within the kernel.
+pub(super) fn user_memory_bytes(flow: &Flow<'_>) -> Option<u64> {
+    match flow.api {
+        // An operation that names both ends (splice) moves bytes within the kernel.
+        Api::IoUring if flow.reading.is_empty() => Some(0),
+        Api::ReadWrite | Api::IoUring => flow.bytes.map(|bytes| bytes.saturating_mul(2)),
+        Api::MmapWrite => flow.bytes,
+        Api::Sendfile | Api::Splice | Api::Tee | Api::Vmsplice | Api::CopyFileRange | Api::Reflink => Some(0),
+    }
+}
+
+fn named(errnos: &BTreeMap<u32, u64>) -> BTreeMap<String, u64> {
+    errnos.iter().map(|(&number, &count)| (errno::name(number), count)).collect()
+}
+
+/// A row of calls that moved nothing, as attempts: one for each way in which they did so.
+fn attempts(row: &Row) -> impl Iterator<Item = Attempt> {
+    let attempt = |errno: String, calls| Attempt { syscall: row.call.name.clone().into_owned(), errno, calls };
+    let failed = row.errnos.iter().map(move |(&number, &calls)| attempt(errno::name(number), calls));
+    let idle = row.calls - row.errors;
+    failed.chain((idle > 0).then(|| attempt(Attempt::NOTHING_MOVED.to_owned(), idle)))
+}

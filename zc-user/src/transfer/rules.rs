@@ -1,0 +1,136 @@
+//! Why a program chose an interface: rules as data, each with its source.
+//!
+//! A rule applies only where the program is recognised (by its name, or by what it was built with) and did what the rule's library
+//! does: the sizes that it asks for are part of most rules. An unknown program gets no reason.
+
+mod table;
+
+use super::{errors, facts::Facts};
+use crate::{
+    report::{Api, Attempt, End, Reason},
+    trace::{FileKind, Language, Process},
+};
+use table::RULES;
+
+/// A transfer as the rules look at it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Case<'a> {
+    pub(super) process: &'a Process,
+    pub(super) api: Api,
+    pub(super) from: &'a End,
+    pub(super) to: &'a End,
+    pub(super) bytes: Option<u64>,
+    pub(super) facts: &'a Facts,
+}
+
+/// A rule. What is empty or `None` holds for all.
+#[derive(Debug)]
+struct Rule {
+    program: Program,
+    api: Api,
+    from: &'static [FileKind],
+    to: &'static [FileKind],
+    /// Whether only of sources whose length is 0, as that of files in procfs.
+    only_without_length: bool,
+    /// A call that was tried before.
+    after: Option<&'static str>,
+    /// What each call at the source, or each call that names both ends, asked for.
+    asked: Asked,
+    /// The reason in one clause.
+    text: &'static str,
+    /// Project, file and version where it is written.
+    source: &'static str,
+}
+
+/// Of which program a rule is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Program {
+    /// One built with this language, its compiler not older than this version.
+    Built(Language, [u32; 2]),
+    /// One of this name, not built with one of those languages: there are other programs that are called so.
+    Named(&'static str),
+    /// One whose name is this and perhaps a version.
+    Interpreter(&'static str),
+}
+
+/// How many bytes a library asks for at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Any,
+    Exactly(u64),
+    /// The source's length, or this if that is more.
+    LengthOrAtLeast(u64),
+}
+
+/// Why this interface, if a rule knows; and what the last failed attempt means, if that is known.
+pub(super) fn reason(case: &Case<'_>) -> Option<Reason> {
+    let did_something = case.facts.moving_calls + case.facts.zero_calls > 0;
+    let rule = RULES.iter().find(|rule| did_something && rule.applies(case));
+    let refused = case.facts.attempts.last().and_then(|attempt| errors::meaning_of(&attempt.syscall, &attempt.errno));
+    let failed = || refusal(case.facts);
+    let clauses = rule.map(|rule| (rule.text, rule.source));
+    let clauses = clauses.into_iter().chain(refused.or_else(failed).map(|meaning| (meaning.text, meaning.source)));
+    let (texts, sources): (Vec<&str>, Vec<&str>) = clauses.unzip();
+    (!texts.is_empty()).then(|| Reason { text: texts.join("; "), source: sources.join("; ") })
+}
+
+/// What it means that the interface itself failed, if nothing was tried before.
+fn refusal(facts: &Facts) -> Option<&'static errors::Meaning> {
+    let (syscall, errno) = (facts.by_syscall.keys().next()?, facts.errors.keys().next()?);
+    errors::meaning_of(syscall, errno).filter(|_| facts.attempts.is_empty() && facts.moving_calls == 0)
+}
+
+impl Rule {
+    fn applies(&self, case: &Case<'_>) -> bool {
+        let kinds =
+            |kinds: &[FileKind], end: &End| kinds.is_empty() || kinds.iter().any(|kind| end.kind.as_deref() == Some(kind.name()));
+        self.api == case.api
+            && self.program.is(case.process)
+            && kinds(self.from, case.from)
+            && kinds(self.to, case.to)
+            && (!self.only_without_length || case.from.size == Some(0))
+            && self.after.is_none_or(|syscall| case.facts.attempts.iter().any(|attempt| attempt.syscall == syscall))
+            && self.asked.fits(case)
+    }
+}
+
+impl Program {
+    fn is(self, process: &Process) -> bool {
+        let name = process.exe.as_deref().and_then(|path| path.rsplit('/').next()).or(process.comm.as_deref());
+        match self {
+            Self::Built(language, since) => {
+                process.toolchain.as_ref().is_some_and(|built| built.language == language && version(&built.version) >= since)
+            }
+            Self::Named(wanted) => process.toolchain.is_none() && name == Some(wanted),
+            Self::Interpreter(wanted) => name
+                .and_then(|name| name.strip_prefix(wanted))
+                .is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.')),
+        }
+    }
+}
+
+/// The first two numbers of a version.
+fn version(text: &str) -> [u32; 2] {
+    let mut numbers = text.split(['.', '-', ' ']).map(|number| number.parse().unwrap_or(0));
+    [numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)]
+}
+
+impl Asked {
+    fn fits(self, case: &Case<'_>) -> bool {
+        let wanted = match self {
+            Self::Any => return true,
+            Self::Exactly(bytes) => bytes,
+            Self::LengthOrAtLeast(bytes) => case.from.size.unwrap_or(0).max(bytes),
+        };
+        let asked = || case.facts.at_source().map(|called| called.asked_each());
+        asked().next().is_some() && asked().all(|each| each == Some(wanted))
+    }
+}
+
+/// Whether the attempts of a case include a call that really failed; one that returned 0 may have met an empty file.
+pub(super) fn was_refused(attempts: &[Attempt], syscall: &str) -> bool {
+    attempts.iter().any(|attempt| attempt.syscall == syscall)
+}
+
+#[cfg(test)]
+mod tests;

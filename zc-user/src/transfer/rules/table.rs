@@ -1,0 +1,157 @@
+//! The rules.
+
+use super::{Asked, Program, Rule};
+use crate::{
+    report::Api,
+    trace::{
+        FileKind::{self, Block, Char, Memfd, Pipe, Regular, Tcp, UnixStream},
+        Language,
+    },
+};
+
+/// What Rust's standard library calls a file.
+const FILE: &[FileKind] = &[Regular, Memfd];
+const FILE_OR_BLOCK: &[FileKind] = &[Regular, Memfd, Block];
+const SOCKET: &[FileKind] = &[Tcp, UnixStream];
+const ANY: &[FileKind] = &[];
+
+const RUST_SOURCE: &str = "rust-lang/rust library/std/src/sys/io/kernel_copy/linux.rs, 1.95.0";
+/// The rule against what could still change has been there since 1.70, the other sizes and ways for longer.
+const RUST: Program = Program::Built(Language::Rust, [1, 70]);
+/// Its buffer, its pieces for `copy_file_range`, and those for `sendfile` and `splice`.
+const RUST_BUFFER: Asked = Asked::Exactly(8 << 10);
+const RUST_RANGE: Asked = Asked::Exactly(0x4000_0000);
+const RUST_SENDFILE: Asked = Asked::Exactly(0x7fff_f000);
+
+const GO: Program = Program::Built(Language::Go, [1, 21]);
+const GO_FILE_SOURCE: &str = "golang/go src/os/zero_copy_linux.go, go1.26";
+const GO_SPLICE_SOURCE: &str = "golang/go src/net/splice_linux.go, go1.26";
+const GO_COPY_SOURCE: &str = "golang/go src/io/io.go, go1.26";
+
+const PYTHON: Program = Program::Interpreter("python3");
+const PYTHON_SOURCE: &str = "python/cpython Lib/shutil.py, 3.11";
+
+const CP: Program = Program::Named("cp");
+const CP_SOURCE: &str = "coreutils/coreutils src/copy.c, 9.1";
+
+/// A rule that holds between any ends; what is more special is set on top of it.
+const fn rule(program: Program, api: Api, asked: Asked, text: &'static str, source: &'static str) -> Rule {
+    Rule { program, api, from: ANY, to: ANY, only_without_length: false, after: None, asked, text, source }
+}
+
+const fn rust(api: Api, asked: Asked, text: &'static str) -> Rule {
+    rule(RUST, api, asked, text, RUST_SOURCE)
+}
+
+/// Every rule. The first that applies is taken: what is more special stands first.
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        from: FILE,
+        only_without_length: true,
+        ..rust(
+            Api::ReadWrite,
+            RUST_BUFFER,
+            "std::io::copy uses its 8 KiB buffer where the file's length is 0, as that of files in procfs is",
+        )
+    },
+    Rule {
+        from: FILE_OR_BLOCK,
+        to: SOCKET,
+        ..rust(Api::ReadWrite, RUST_BUFFER, "std::io::copy does not use sendfile or splice from a regular file to a socket")
+    },
+    Rule {
+        from: FILE_OR_BLOCK,
+        to: &[Pipe],
+        ..rust(Api::ReadWrite, RUST_BUFFER, "std::io::copy does not use splice from a regular file to a pipe")
+    },
+    Rule {
+        from: SOCKET,
+        to: &[Regular, Memfd, Block, Char, Tcp, UnixStream],
+        ..rust(Api::ReadWrite, RUST_BUFFER, "std::io::copy uses splice from a socket only into a pipe")
+    },
+    Rule {
+        from: &[Char],
+        to: &[Regular, Memfd, Block, Char, Tcp, UnixStream],
+        ..rust(Api::ReadWrite, RUST_BUFFER, "std::io::copy uses its 8 KiB buffer for what comes from a character device")
+    },
+    Rule {
+        after: Some("sendfile"),
+        ..rust(Api::ReadWrite, RUST_BUFFER, "std::io::copy falls back to its 8 KiB buffer where sendfile fails, too")
+    },
+    Rule {
+        after: Some("splice"),
+        ..rust(Api::ReadWrite, RUST_BUFFER, "std::io::copy falls back to its 8 KiB buffer where splice fails")
+    },
+    Rule {
+        from: FILE,
+        to: FILE,
+        ..rust(Api::CopyFileRange, RUST_RANGE, "std::io::copy and std::fs::copy use copy_file_range between regular files")
+    },
+    Rule {
+        after: Some("copy_file_range"),
+        ..rust(Api::Sendfile, RUST_SENDFILE, "std::io::copy goes on with sendfile where copy_file_range fails")
+    },
+    Rule {
+        from: FILE_OR_BLOCK,
+        ..rust(
+            Api::Sendfile,
+            RUST_SENDFILE,
+            "std::io::copy uses sendfile from a file or block device to what is no pipe, no socket and no regular file",
+        )
+    },
+    Rule { from: &[Pipe], ..rust(Api::Splice, RUST_SENDFILE, "std::io::copy uses splice from a pipe") },
+    Rule { to: &[Pipe], ..rust(Api::Splice, RUST_SENDFILE, "std::io::copy uses splice from a socket into a pipe") },
+    Rule {
+        from: FILE,
+        to: FILE,
+        ..rule(
+            GO,
+            Api::CopyFileRange,
+            Asked::Exactly(0x7fff_f000),
+            "io.Copy uses copy_file_range from one os.File to another",
+            GO_FILE_SOURCE,
+        )
+    },
+    Rule {
+        from: FILE,
+        to: SOCKET,
+        ..rule(GO, Api::Sendfile, Asked::Any, "io.Copy uses sendfile from an os.File to a TCP or Unix connection", GO_FILE_SOURCE)
+    },
+    Rule {
+        from: SOCKET,
+        ..rule(
+            GO,
+            Api::Splice,
+            Asked::Any,
+            "io.Copy uses splice, through a pipe of its own, from a TCP or Unix connection",
+            GO_SPLICE_SOURCE,
+        )
+    },
+    rule(
+        GO,
+        Api::ReadWrite,
+        Asked::Exactly(32 << 10),
+        "io.Copy uses its 32 KiB buffer where neither side knows a shorter way",
+        GO_COPY_SOURCE,
+    ),
+    Rule {
+        from: FILE,
+        to: FILE,
+        ..rule(
+            PYTHON,
+            Api::Sendfile,
+            Asked::LengthOrAtLeast(8 << 20),
+            "shutil.copyfile asks sendfile for the whole file at once, or for 8 MiB if that is more",
+            PYTHON_SOURCE,
+        )
+    },
+    rule(CP, Api::Reflink, Asked::Any, "cp shares blocks where the filesystem can", CP_SOURCE),
+    Rule {
+        after: Some("ioctl(FICLONE)"),
+        ..rule(CP, Api::CopyFileRange, Asked::Any, "cp uses copy_file_range where files cannot share their blocks", CP_SOURCE)
+    },
+    Rule {
+        after: Some("copy_file_range"),
+        ..rule(CP, Api::ReadWrite, Asked::Any, "cp falls back to a loop of 128 KiB and more", CP_SOURCE)
+    },
+];

@@ -1,0 +1,214 @@
+//! One test for each rule: a trace of what its library does, and the reason that it gets; and the same by an unknown program without.
+
+use super::*;
+use crate::{
+    report::{
+        Transfer,
+        sample::files::{Scene, copy, read, written_after},
+    },
+    trace::{FileId, FileKind::*, Row, Toolchain},
+    transfer::analyse,
+};
+
+const MIB: u64 = 1 << 20;
+const RUST: (&str, Option<Language>) = ("copier", Some(Language::Rust));
+const GO: (&str, Option<Language>) = ("server", Some(Language::Go));
+const PYTHON: (&str, Option<Language>) = ("python3.11", None);
+const CP: (&str, Option<Language>) = ("cp", None);
+
+/// A loop that asks for `each` bytes at a time, after these attempts.
+fn reads_and_writes(each: u64) -> impl Fn(FileId, FileId) -> Vec<Row> {
+    move |from, to| {
+        let calls = MIB / each;
+        vec![read("read", from, calls, MIB).zero(1).each(each).at(8), written_after("write", from, to, calls, MIB, MIB).at(9)]
+    }
+}
+
+/// Calls that name both ends and ask for `each` bytes.
+fn copies(name: &'static str, each: u64) -> impl Fn(FileId, FileId) -> Vec<Row> {
+    move |from, to| vec![copy(name, from, to, 1, MIB).zero(1).each(each).at(8)]
+}
+
+/// The same after a call that failed.
+fn after(name: &'static str, errno: i32, rows: impl Fn(FileId, FileId) -> Vec<Row>) -> impl Fn(FileId, FileId) -> Vec<Row> {
+    move |from, to| std::iter::once(copy(name, from, to, 0, 0).failed(errno, 1).at(1)).chain(rows(from, to)).collect()
+}
+
+/// The transfer of a program that does this between a file of one kind and one of another.
+fn transfer(
+    (name, language): (&str, Option<Language>),
+    from: FileKind,
+    to: FileKind,
+    rows: impl Fn(FileId, FileId) -> Vec<Row>,
+) -> Transfer {
+    let mut scene = Scene::new();
+    let (from, to) = (scene.file(from, "in"), scene.file(to, "out"));
+    let process = scene.process(name, rows(from, to));
+    process.toolchain = language.map(|language| Toolchain { language, version: "1.95.0".into() });
+    let mut transfers = analyse(&scene.trace).processes.remove(0).transfers;
+    assert_eq!(transfers.len(), 1, "{transfers:?}");
+    transfers.remove(0)
+}
+
+/// That the program is given this reason, and an unknown one that does the same is not.
+fn assert_reason(
+    program: (&str, Option<Language>),
+    from: FileKind,
+    to: FileKind,
+    rows: impl Fn(FileId, FileId) -> Vec<Row>,
+    expected: &str,
+) {
+    let reason = transfer(program, from, to, &rows).reason.unwrap_or_else(|| panic!("no reason, expected: {expected}"));
+    assert!(reason.text.starts_with(expected), "{reason:?}");
+    assert!(!reason.source.is_empty());
+    let unknown = transfer(("unknown", None), from, to, &rows).reason;
+    assert!(unknown.is_none_or(|reason| !reason.text.contains(expected)));
+}
+
+#[test]
+fn rust_file_to_socket() {
+    for (from, to) in [(Regular, UnixStream), (Regular, Tcp), (Block, Tcp), (Memfd, UnixStream)] {
+        let expected = "std::io::copy does not use sendfile or splice from a regular file to a socket";
+        assert_reason(RUST, from, to, reads_and_writes(8192), expected);
+    }
+}
+
+#[test]
+fn rust_file_to_pipe() {
+    assert_reason(RUST, Regular, Pipe, reads_and_writes(8192), "std::io::copy does not use splice from a regular file to a pipe");
+}
+
+#[test]
+fn rust_file_without_length() {
+    let mut scene = Scene::new();
+    let (from, to) = (scene.regular("cpuinfo"), scene.regular("out"));
+    scene.trace.files[0].size_bytes = Some(0);
+    let process = scene.process("copier", reads_and_writes(8192)(from, to));
+    process.toolchain = Some(Toolchain { language: Language::Rust, version: "1.95.0".into() });
+    let verdict = &analyse(&scene.trace).processes[0].transfers[0].verdict;
+    assert!(verdict.contains(": std::io::copy uses its 8 KiB buffer where the file's length is 0"), "{verdict}");
+}
+
+#[test]
+fn rust_from_a_socket() {
+    assert_reason(RUST, Tcp, Regular, reads_and_writes(8192), "std::io::copy uses splice from a socket only into a pipe");
+}
+
+#[test]
+fn rust_from_a_character_device() {
+    assert_reason(
+        RUST,
+        Char,
+        Regular,
+        reads_and_writes(8192),
+        "std::io::copy uses its 8 KiB buffer for what comes from a character",
+    );
+}
+
+#[test]
+fn rust_where_sendfile_or_splice_fails() {
+    let rows = after("copy_file_range", libc::EBADF, after("sendfile", libc::EINVAL, reads_and_writes(8192)));
+    assert_reason(RUST, Regular, Regular, rows, "std::io::copy falls back to its 8 KiB buffer where sendfile fails, too");
+    let rows = after("splice", libc::EINVAL, reads_and_writes(8192));
+    assert_reason(RUST, Pipe, Regular, rows, "std::io::copy falls back to its 8 KiB buffer where splice fails");
+}
+
+#[test]
+fn rust_file_to_file() {
+    let expected = "std::io::copy and std::fs::copy use copy_file_range between regular files";
+    assert_reason(RUST, Regular, Regular, copies("copy_file_range", 1 << 30), expected);
+}
+
+#[test]
+fn rust_where_copy_file_range_fails() {
+    let rows = after("copy_file_range", libc::EXDEV, copies("sendfile", 0x7fff_f000));
+    let expected = "std::io::copy goes on with sendfile where copy_file_range fails; copy_file_range does not work between these";
+    assert_reason(RUST, Regular, Regular, rows, expected);
+}
+
+#[test]
+fn rust_file_to_device() {
+    assert_reason(RUST, Regular, Char, copies("sendfile", 0x7fff_f000), "std::io::copy uses sendfile from a file or block");
+}
+
+#[test]
+fn rust_from_a_pipe_and_into_one() {
+    assert_reason(RUST, Pipe, Regular, copies("splice", 0x7fff_f000), "std::io::copy uses splice from a pipe");
+    assert_reason(RUST, Tcp, Pipe, copies("splice", 0x7fff_f000), "std::io::copy uses splice from a socket into a pipe");
+}
+
+#[test]
+fn go_file_to_file() {
+    assert_reason(GO, Regular, Regular, copies("copy_file_range", 0x7fff_f000), "io.Copy uses copy_file_range from one os.File");
+}
+
+#[test]
+fn go_file_to_connection() {
+    assert_reason(GO, Regular, Tcp, copies("sendfile", 0x7fff_ffff), "io.Copy uses sendfile from an os.File to a TCP");
+}
+
+#[test]
+fn go_between_connections() {
+    assert_reason(GO, Tcp, Regular, copies("splice", MIB), "io.Copy uses splice, through a pipe of its own, from a TCP");
+}
+
+#[test]
+fn go_in_general() {
+    assert_reason(GO, Regular, Pipe, reads_and_writes(32768), "io.Copy uses its 32 KiB buffer where neither");
+}
+
+#[test]
+fn python_copies_with_sendfile() {
+    assert_reason(PYTHON, Regular, Regular, copies("sendfile", 8 << 20), "shutil.copyfile asks sendfile for the whole file");
+}
+
+#[test]
+fn cp_shares_blocks_or_copies_ranges_or_reads_and_writes() {
+    let reflink = |from, to| vec![copy("ioctl(FICLONE)", from, to, 1, 0).at(1)];
+    assert_reason(CP, Regular, Regular, reflink, "cp shares blocks where the filesystem can");
+    let range = || copies("copy_file_range", 0x7fff_ffff_c000_0000 / 2);
+    let expected = "cp uses copy_file_range where files cannot share their blocks; the filesystem cannot share blocks";
+    assert_reason(CP, Regular, Regular, after("ioctl(FICLONE)", libc::EOPNOTSUPP, range()), expected);
+    let rows = after("ioctl(FICLONE)", libc::EXDEV, after("copy_file_range", libc::EXDEV, reads_and_writes(131_072)));
+    assert_reason(
+        CP,
+        Regular,
+        Regular,
+        rows,
+        "cp falls back to a loop of 128 KiB and more; copy_file_range does not work between",
+    );
+}
+
+#[test]
+fn other_sizes_than_the_library_s_get_no_reason() {
+    assert_eq!(transfer(RUST, Regular, Tcp, reads_and_writes(65536)).reason, None);
+    assert_eq!(transfer(RUST, Regular, Regular, copies("copy_file_range", MIB)).reason, None);
+    assert_eq!(transfer(GO, Regular, Pipe, reads_and_writes(8192)).reason, None);
+    assert_eq!(transfer(PYTHON, Regular, Regular, copies("sendfile", 65536)).reason, None);
+}
+
+#[test]
+fn what_is_called_like_cp_but_built_otherwise_is_another_program() {
+    let rows = after("ioctl(FICLONE)", libc::EOPNOTSUPP, copies("copy_file_range", MIB));
+    let reason = transfer(("cp", Some(Language::Rust)), Regular, Regular, rows).reason.expect("knows the errno");
+    assert!(!reason.text.contains("cp "), "{reason:?}");
+}
+
+#[test]
+fn an_older_compiler_s_library_is_not_known() {
+    let program = Program::Built(Language::Rust, [1, 70]);
+    let built = |version: &str| Process {
+        toolchain: Some(Toolchain { language: Language::Rust, version: version.into() }),
+        ..Process::default()
+    };
+    assert!(program.is(&built("1.70.0")) && program.is(&built("1.95.0-nightly")) && program.is(&built("2.0")));
+    assert!(!program.is(&built("1.69.9")) && !program.is(&built("")) && !program.is(&Process::default()));
+}
+
+#[test]
+fn every_rule_says_where_it_is_written() {
+    for rule in RULES {
+        assert!(rule.source.contains('/') && rule.source.contains(", ") && !rule.source.contains("://"), "{rule:?}");
+        assert!(!rule.text.ends_with('.'), "{rule:?}");
+    }
+}

@@ -1,0 +1,130 @@
+//! Sources and destinations of one process that agree in their bytes alone.
+//!
+//! Where one thread reads and another writes, where an io_uring does both, or where a backend does not see that a buffer lies in a
+//! mapping, no call connects the two ends. They are connected here if the bytes that nothing else explains are exactly as many at both
+//! ends, at least [`LEAST_BYTES`], and no third file of the process has as many: chance does not agree to the byte.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ptr;
+
+use super::{
+    activity::Activity,
+    flow::{Flow, Source, first_order, moving_calls, sum_bytes},
+    unattributed::taken,
+};
+use crate::{
+    report::Api,
+    trace::{FileId, Row},
+};
+
+/// Fewer bytes agree by chance too easily.
+const LEAST_BYTES: u64 = 4096;
+
+/// What is left of a file once everything certain is explained.
+#[derive(Debug)]
+struct Rest<'a> {
+    file: FileId,
+    bytes: u64,
+    rows: Vec<&'a Row>,
+    is_mapping: bool,
+}
+
+/// Adds the flows that totals show.
+pub(super) fn add<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
+    let mut sources = rests(&activity.reads, flows, activity, Flow::read_from);
+    sources.extend(mappings(activity));
+    let destinations = rests(&activity.writes, flows, activity, Flow::written_to);
+    let mut by_bytes: HashMap<u64, (Vec<&Rest>, Vec<&Rest>)> = HashMap::new();
+    for source in &sources {
+        by_bytes.entry(source.bytes).or_default().0.push(source);
+    }
+    for destination in &destinations {
+        by_bytes.entry(destination.bytes).or_default().1.push(destination);
+    }
+    let mut found: Vec<_> = by_bytes
+        .values()
+        .filter_map(|ends| match (ends.0.as_slice(), ends.1.as_slice()) {
+            (&[source], &[destination]) if source.comes_before(destination) => Some((source, destination)),
+            _ => None,
+        })
+        .collect();
+    found.sort_by_key(|(source, destination)| (source.file, destination.file));
+    for (source, destination) in found {
+        connect(flows, source, destination);
+    }
+}
+
+impl Rest<'_> {
+    /// Whether this can be the source of the other: another file, used before.
+    fn comes_before(&self, other: &Self) -> bool {
+        let orders = first_order(&self.rows).zip(first_order(&other.rows));
+        self.file != other.file && orders.is_none_or(|(source, destination)| source < destination)
+    }
+}
+
+/// What is left of each file that was read (or written), unless some call on it does not tell its bytes.
+fn rests<'a>(
+    sides: &BTreeMap<Option<FileId>, Vec<&'a Row>>,
+    flows: &[Flow<'a>],
+    activity: &Activity<'a>,
+    end: fn(&Flow<'a>) -> Option<FileId>,
+) -> Vec<Rest<'a>> {
+    let taken = taken(flows, end);
+    let used: HashSet<*const Row> = flows.iter().flat_map(Flow::rows).map(ptr::from_ref).collect();
+    let rest = |(&file, rows): (&Option<FileId>, &Vec<&'a Row>)| {
+        let file = file.filter(|&file| activity.carries_bytes(file))?;
+        let bytes = sum_bytes(rows)?.checked_sub(taken.get(&file).copied().unwrap_or(0))?;
+        let rows = rows.iter().copied().filter(|row| !used.contains(&ptr::from_ref(*row))).collect();
+        (bytes >= LEAST_BYTES).then_some(Rest { file, bytes, rows, is_mapping: false })
+    };
+    sides.iter().filter_map(rest).collect()
+}
+
+/// Mapped files, with the bytes that were mapped. Nothing, where the backend tells which buffers lie in mappings.
+fn mappings<'a>(activity: &Activity<'a>) -> impl Iterator<Item = Rest<'a>> {
+    let sees_buffers = !activity.mapped.is_empty();
+    let mapped = activity.mappings.iter().filter(move |(file, _)| !sees_buffers && !activity.is_program(**file));
+    mapped.filter_map(|(&file, rows)| {
+        let requested = rows.iter().map(|row| row.requested_bytes).reduce(|a, b| a?.checked_add(b?)).flatten();
+        requested.filter(|&bytes| bytes >= LEAST_BYTES).map(|bytes| Rest { file, bytes, rows: rows.clone(), is_mapping: true })
+    })
+}
+
+/// The only file of which exactly so many bytes were mapped.
+pub(super) fn mapped_source(activity: &Activity<'_>, bytes: u64) -> Option<FileId> {
+    let mut found = mappings(activity).filter(|rest| rest.bytes == bytes).map(|rest| rest.file);
+    found.next().filter(|_| found.next().is_none())
+}
+
+/// One flow more; if the same loop is known in part already, what is known becomes all of it.
+fn connect<'a>(flows: &mut Vec<Flow<'a>>, source: &Rest<'a>, destination: &Rest<'a>) {
+    let from = Source::File(source.file);
+    let known = flows.iter_mut().find(|flow| flow.api == Api::ReadWrite && flow.from == from && flow.to == destination.file);
+    match known {
+        Some(flow) if !source.is_mapping => {
+            flow.bytes = flow.bytes.and_then(|bytes| bytes.checked_add(source.bytes));
+            flow.reading.extend(&source.rows);
+            flow.writing.extend(&destination.rows);
+        }
+        _ => flows.push(Flow {
+            from,
+            to: destination.file,
+            api: api(source, destination),
+            bytes: Some(source.bytes),
+            reading: source.rows.clone(),
+            writing: destination.rows.clone(),
+            attempts: Vec::new(),
+        }),
+    }
+}
+
+fn api(source: &Rest<'_>, destination: &Rest<'_>) -> Api {
+    let by_ring = |row: &&Row| row.call.as_ring_operation().is_some() && moving_calls(&[row]) > 0;
+    if source.is_mapping {
+        Api::MmapWrite
+    } else if source.rows.iter().chain(&destination.rows).any(by_ring) {
+        Api::IoUring
+    } else {
+        Api::ReadWrite
+    }
+}

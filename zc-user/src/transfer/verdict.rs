@@ -1,0 +1,79 @@
+//! The verdict: one plain sentence.
+
+use std::collections::BTreeMap;
+
+use super::facts::Facts;
+use crate::{
+    report::{Api, Attempt, Reason},
+    units::short_bytes,
+};
+
+/// The facts, then the reason if there is one: `sendfile, 1 call of 1 MiB, after copy_file_range (EXDEV): ...`.
+pub(super) fn sentence(api: Api, bytes: Option<u64>, facts: &Facts, reason: Option<&Reason>) -> String {
+    let mut sentence = clause(api, bytes, facts);
+    sentence.push_str(&after(&facts.attempts));
+    if let Some(reason) = reason {
+        sentence.push_str(": ");
+        sentence.push_str(&reason.text);
+    }
+    sentence
+}
+
+/// The facts of one flow without its attempts.
+pub(super) fn clause(api: Api, bytes: Option<u64>, facts: &Facts) -> String {
+    let mut clause = format!("{}, {}", name(api), work(api, bytes, facts));
+    if !facts.retries.is_empty() {
+        let count = facts.retries.values().sum();
+        clause.push_str(&format!(", {} made again ({})", calls(count), names(&facts.retries)));
+    }
+    clause
+}
+
+fn work(api: Api, bytes: Option<u64>, facts: &Facts) -> String {
+    let failed = || {
+        let count = facts.errors.values().sum();
+        format!("{} failed ({})", calls(count), names(&facts.errors))
+    };
+    let work = match bytes {
+        None if api == Api::Reflink => format!("{} that shared blocks instead of copying them", calls(facts.moving_calls)),
+        None => format!("{}, how many bytes is unknown", calls(facts.moving_calls)),
+        Some(0) if facts.moving_calls + facts.zero_calls == 0 => return failed(),
+        Some(0) => format!("{} that found nothing to copy", calls(facts.zero_calls)),
+        Some(bytes) => moved(bytes, facts.moving_calls),
+    };
+    if facts.errors.is_empty() { work } else { format!("{work}, {}", failed()) }
+}
+
+fn moved(bytes: u64, count: u64) -> String {
+    let Some(mean) = bytes.checked_div(count) else { return short_bytes(bytes) };
+    if count == 1 || bytes.is_multiple_of(count) {
+        format!("{} of {}", calls(count), short_bytes(mean))
+    } else {
+        format!("{} of {} on average", calls(count), short_bytes(mean))
+    }
+}
+
+/// `read + write`, with spaces: in a sentence it is no name.
+pub(super) fn name(api: Api) -> String {
+    api.name().replace('+', " + ")
+}
+
+/// `, after copy_file_range (EXDEV), sendfile (EINVAL, 2 calls)`; nothing if the first attempt worked.
+fn after(attempts: &[Attempt]) -> String {
+    if attempts.is_empty() {
+        return String::new();
+    }
+    let show = |attempt: &Attempt| match attempt.calls {
+        0 | 1 => format!("{} ({})", attempt.syscall, attempt.errno),
+        count => format!("{} ({}, {count} times)", attempt.syscall, attempt.errno),
+    };
+    format!(", after {}", attempts.iter().map(show).collect::<Vec<_>>().join(", "))
+}
+
+fn calls(count: u64) -> String {
+    format!("{count} {}", if count == 1 { "call" } else { "calls" })
+}
+
+fn names(errnos: &BTreeMap<String, u64>) -> String {
+    errnos.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
+}

@@ -79,13 +79,11 @@ fn select<'a>(mut lines: Vec<Line<'a>>, options: &Options) -> (Vec<Line<'a>>, Ve
 }
 
 fn heading(report: &Report) -> Vec<Piece> {
-    let all = lines(report);
     let mut heading = vec!["TRANSFERS".to_owned()];
-    if all.is_empty() {
-        heading.push("none recognised".to_owned());
-    } else {
-        heading.push(format!("{} with {}", all.len(), units::bytes(sum_bytes(&all))));
-    }
+    heading.push(match lines(report).len() {
+        0 => "none recognised".to_owned(),
+        count => count.to_string(),
+    });
     if report.calls_without_files > 0 {
         heading.push("a lower bound".to_owned());
     }

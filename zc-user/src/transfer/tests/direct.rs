@@ -1,0 +1,107 @@
+//! Calls that name both ends, and what was tried before them.
+
+use super::*;
+
+#[test]
+fn a_call_that_names_both_ends_is_a_transfer() {
+    let apis = [("sendfile", Api::Sendfile), ("splice", Api::Splice), ("tee", Api::Tee), ("copy_file_range", Api::CopyFileRange)];
+    for (name, api) in apis {
+        let mut scene = Scene::new();
+        let [from, to] = ["in", "out"].map(|name| scene.regular(name));
+        scene.process("copier", vec![copy(name, from, to, 3, MIB).zero(1)]);
+        assert_eq!(transfers(&scene), one("in", "out", api, MIB));
+        let analysis = analyse(&scene.trace);
+        let transfer = &analysis.processes[0].transfers[0];
+        assert_eq!((transfer.calls, transfer.zero_calls, transfer.mean_bytes), (4, 1, Some(MIB / 3)));
+        assert_eq!((transfer.crossings, transfer.user_memory_bytes), (4, Some(0)));
+        assert_eq!(analysis.processes[0].unattributed, Unattributed::default());
+    }
+}
+
+#[test]
+fn a_reflink_copies_an_unknown_number_of_bytes() {
+    let mut scene = Scene::new();
+    let [from, to] = ["in", "out"].map(|name| scene.regular(name));
+    scene.process("copier", vec![copy("ioctl(FICLONE)", from, to, 1, 0)]);
+    assert_eq!(transfers(&scene), [("in".into(), "out".into(), Api::Reflink, None)]);
+    let verdict = &analyse(&scene.trace).processes[0].transfers[0].verdict;
+    assert_eq!(verdict, "reflink, 1 call that shared blocks instead of copying them");
+}
+
+#[test]
+fn what_failed_before_is_an_attempt() {
+    let mut scene = Scene::new();
+    let [from, to] = ["in", "out"].map(|name| scene.regular(name));
+    let rows = vec![
+        copy("copy_file_range", from, to, 0, 0).failed(libc::EXDEV, 2).at(2),
+        copy("sendfile", from, to, 1, MIB).zero(1).at(3),
+        copy("ioctl(FICLONE)", from, to, 0, 0).failed(libc::EOPNOTSUPP, 1).at(1),
+    ];
+    scene.process("copier", rows);
+    let analysis = analyse(&scene.trace);
+    let [transfer] = analysis.processes[0].transfers.as_slice() else { panic!("{analysis:?}") };
+    assert_eq!((transfer.api, transfer.calls, transfer.crossings), (Api::Sendfile, 2, 5));
+    assert_eq!(
+        transfer.verdict,
+        "sendfile, 1 call of 1 MiB, after ioctl(FICLONE) (EOPNOTSUPP), copy_file_range (EXDEV, 2 times): \
+         copy_file_range does not work between these two filesystems"
+    );
+}
+
+#[test]
+fn what_failed_after_is_no_attempt() {
+    let mut scene = Scene::new();
+    let [from, to] = ["in", "out"].map(|name| scene.regular(name));
+    let failed = copy("copy_file_range", from, to, 0, 0).failed(libc::EXDEV, 1).at(9);
+    scene.process("copier", vec![copy("sendfile", from, to, 1, MIB).at(3), failed]);
+    assert!(analyse(&scene.trace).processes[0].transfers[0].attempts.is_empty());
+}
+
+#[test]
+fn a_call_that_moved_nothing_before_a_loop_did_is_an_attempt() {
+    let mut scene = Scene::new();
+    let [from, to] = ["cpuinfo", "out"].map(|name| scene.regular(name));
+    let rows = vec![
+        copy("copy_file_range", from, to, 0, 0).zero(1).at(1),
+        read("read", from, 1, 2466).zero(1).at(2),
+        written_after("write", from, to, 1, 2466, 2466).at(3),
+    ];
+    scene.process("copier", rows);
+    let transfer = &analyse(&scene.trace).processes[0].transfers[0];
+    assert!(transfer.verdict.starts_with("read + write, 1 call of 2.4 KiB, after copy_file_range (0 bytes): "), "{transfer:?}");
+}
+
+#[test]
+fn an_empty_file_is_copied_by_the_call_that_found_it_empty() {
+    let mut scene = Scene::new();
+    let [from, to] = ["empty", "out"].map(|name| scene.regular(name));
+    let rows = vec![
+        copy("ioctl(FICLONE)", from, to, 0, 0).failed(libc::EOPNOTSUPP, 1).at(1),
+        copy("copy_file_range", from, to, 0, 0).zero(1).at(2),
+    ];
+    scene.process("cp", rows);
+    assert_eq!(transfers(&scene), one("empty", "out", Api::CopyFileRange, 0));
+    let verdict = &analyse(&scene.trace).processes[0].transfers[0].verdict;
+    let expected = "copy_file_range, 1 call that found nothing to copy, after ioctl(FICLONE) (EOPNOTSUPP)";
+    assert!(verdict.starts_with(expected), "{verdict}");
+}
+
+#[test]
+fn a_copy_that_failed_says_so() {
+    let mut scene = Scene::new();
+    let [from, to] = ["in", "out"].map(|name| scene.regular(name));
+    scene.process("cp", vec![copy("ioctl(FICLONE)", from, to, 0, 0).failed(libc::EOPNOTSUPP, 1)]);
+    let verdict = &analyse(&scene.trace).processes[0].transfers[0].verdict;
+    assert!(verdict.starts_with("reflink, 1 call failed (EOPNOTSUPP): the filesystem cannot share"), "{verdict}");
+}
+
+#[test]
+fn retries_are_waste_not_attempts() {
+    let mut scene = Scene::new();
+    let (from, to) = (scene.regular("in"), scene.file(Tcp, "sock"));
+    scene.process("nginx", vec![copy("sendfile", from, to, 2, MIB).failed(libc::EAGAIN, 7)]);
+    let transfer = &analyse(&scene.trace).processes[0].transfers[0];
+    assert!(transfer.attempts.is_empty());
+    assert_eq!(transfer.retries["EAGAIN"], 7);
+    assert_eq!(transfer.verdict, "sendfile, 2 calls of 512 KiB, 7 calls made again (EAGAIN)");
+}

@@ -1,0 +1,83 @@
+//! Into a pipe and out of it in one process.
+
+use super::*;
+
+#[test]
+fn into_a_pipe_and_out_of_it_is_one_transfer() {
+    let mut scene = Scene::new();
+    let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.file(Tcp, "sock"));
+    let rows = vec![copy("splice", from, pipe, 16, MIB).zero(1), copy("splice", pipe, to, 16, MIB)];
+    scene.process("copier", rows);
+    assert_eq!(transfers(&scene), one("in", "sock", Api::Splice, MIB));
+    let transfer = &analyse(&scene.trace).processes[0].transfers[0];
+    assert_eq!((transfer.calls, transfer.verdict.as_str()), (33, "splice, 16 calls of 64 KiB"));
+}
+
+#[test]
+fn what_stayed_in_the_pipe_is_unattributed() {
+    let mut scene = Scene::new();
+    let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
+    scene.process("copier", vec![copy("splice", from, pipe, 2, 100), copy("splice", pipe, to, 1, 60)]);
+    assert_eq!(transfers(&scene), one("in", "out", Api::Splice, 60));
+    assert_eq!(analyse(&scene.trace).processes[0].unattributed.read[0].bytes, Some(40));
+}
+
+#[test]
+fn sources_that_took_turns_keep_their_destinations() {
+    let mut scene = Scene::new();
+    let pipe = scene.pipe();
+    let rows = (0..3).flat_map(|index| {
+        let (from, to) = (scene.regular(&format!("in{index}")), scene.regular(&format!("out{index}")));
+        let bytes = (index + 1) * 1000;
+        [copy("splice", from, pipe, 1, bytes).at(index * 2), copy("splice", pipe, to, 1, bytes).at(index * 2 + 1)]
+    });
+    let rows = rows.collect();
+    scene.process("copier", rows);
+    let found: Vec<_> = transfers(&scene).into_iter().map(|(from, to, _, bytes)| (from, to, bytes)).collect();
+    let expected = [2, 1, 0].map(|index| (format!("in{index}"), format!("out{index}"), Some((index + 1) * 1000)));
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_pipe_that_many_shared_is_the_end_of_its_transfers() {
+    let mut scene = Scene::new();
+    let pipe = scene.pipe();
+    let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| scene.regular(name));
+    let rows = vec![
+        copy("splice", a, pipe, 1, 10).at(1),
+        copy("splice", b, pipe, 1, 20).at(2),
+        copy("splice", pipe, c, 1, 15).at(3),
+        copy("splice", pipe, d, 1, 15).at(4),
+    ];
+    scene.process("copier", rows);
+    assert_eq!(transfers(&scene).len(), 4);
+}
+
+#[test]
+fn lent_memory_comes_from_memory_or_the_file_that_it_maps() {
+    let mut scene = Scene::new();
+    let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
+    let out = || copy("splice", pipe, to, 16, MIB);
+    scene.process("copier", vec![map(from, MIB), written_from("vmsplice", from, pipe, 16, MIB), out()]);
+    assert_eq!(transfers(&scene), one("in", "out", Api::Vmsplice, MIB));
+    // A backend that sees no buffers: the mapping has as many bytes.
+    scene.trace.processes[0].threads[0].rows = vec![map(from, MIB), write("vmsplice", pipe, 16, MIB), out()];
+    assert_eq!(transfers(&scene), one("in", "out", Api::Vmsplice, MIB));
+    scene.trace.processes[0].threads[0].rows = vec![write("vmsplice", pipe, 16, MIB), out()];
+    assert_eq!(transfers(&scene), one("memory", "out", Api::Vmsplice, MIB));
+}
+
+#[test]
+fn a_failed_way_through_a_pipe_is_an_attempt() {
+    let mut scene = Scene::new();
+    let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
+    let rows = vec![
+        copy("splice", from, pipe, 0, 0).failed(libc::EINVAL, 1).at(1),
+        read("read", from, 16, MIB).at(2),
+        written_after("write", from, to, 16, MIB, MIB).at(3),
+    ];
+    scene.process("copier", rows);
+    assert_eq!(transfers(&scene), one("in", "out", Api::ReadWrite, MIB));
+    let verdict = &analyse(&scene.trace).processes[0].transfers[0].verdict;
+    assert!(verdict.starts_with("read + write, 16 calls of 64 KiB, after splice (EINVAL): "), "{verdict}");
+}

@@ -1,0 +1,39 @@
+//! Ends that agree in their bytes alone.
+
+use super::*;
+
+#[test]
+fn a_loop_over_two_threads_is_known_by_its_bytes() {
+    let mut scene = Scene::new();
+    let (from, to) = (scene.regular("in"), scene.file(Tcp, "sock"));
+    let reader = vec![read("read", from, 16, MIB).at(1)];
+    scene.threads("tokio", vec![reader, vec![write("sendto", to, 40, MIB).at(2)]]);
+    assert_eq!(transfers(&scene), one("in", "sock", Api::ReadWrite, MIB));
+    assert_eq!(analyse(&scene.trace).processes[0].unattributed, Unattributed::default());
+}
+
+#[test]
+fn other_bytes_another_order_or_a_third_file_make_it_none() {
+    let mut scene = Scene::new();
+    let [from, other] = ["in", "other"].map(|name| scene.regular(name));
+    let to = scene.regular("out");
+    let cases = [
+        vec![read("read", from, 16, MIB).at(1), write("write", to, 16, MIB - 1).at(2)],
+        vec![read("read", from, 16, MIB).at(2), write("write", to, 16, MIB).at(1)],
+        vec![read("read", from, 16, MIB).at(1), read("read", other, 16, MIB).at(2), write("write", to, 16, MIB).at(3)],
+        vec![read("read", from, 1, 100).at(1), write("write", to, 1, 100).at(2)],
+    ];
+    for rows in cases {
+        scene.trace.processes.clear();
+        scene.process("copier", rows);
+        assert!(transfers(&scene).is_empty(), "{:?}", scene.trace.processes);
+    }
+}
+
+#[test]
+fn a_mapping_is_the_source_of_as_many_bytes() {
+    let mut scene = Scene::new();
+    let (from, to) = (scene.regular("in"), scene.regular("out"));
+    scene.process("copier", vec![map(from, MIB).at(1), write("write", to, 1, MIB).at(2)]);
+    assert_eq!(transfers(&scene), one("in", "out", Api::MmapWrite, MIB));
+}

@@ -11,9 +11,7 @@
 
 mod bare_thread;
 mod blocked;
-mod end;
 mod errors;
-mod remaining;
 mod size;
 mod tally;
 
@@ -22,9 +20,7 @@ use std::path::{Path, PathBuf};
 
 pub use bare_thread::with_bare_thread;
 pub use blocked::wait_until_in_call;
-pub use end::{Sink, Source, Spec};
 pub use errors::{errno_name, named};
-pub use remaining::Remaining;
 pub use size::parse_size;
 pub use tally::{Figure, Figures, Tally};
 

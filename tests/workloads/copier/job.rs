@@ -1,44 +1,90 @@
-//! What is to be copied, and what all copying loops share.
+//! What is to be copied, from the opening of its ends to the line about it.
 
-use std::io::{self, ErrorKind};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::MetadataExt;
 
 use anyhow::{Context, Result, bail};
-use zc_tests::{Remaining, Spec, named};
+use zc_tests::named;
+
+use crate::again::Again;
+use crate::arguments::CopyArguments;
+use crate::ends::{Helper, Sink, SinkOptions, Source, Spec, open_sink, open_source};
+use crate::interruptions;
+use crate::moved::Moved;
+use crate::remaining::Remaining;
 
 /// One copy to do.
 pub(crate) struct Job {
-    /// Where the bytes come from.
-    pub(crate) from: Spec,
-    /// Where they go.
-    pub(crate) to: Spec,
-    /// What one call asks for, if the command line says.
-    pub(crate) buffer: Option<usize>,
-    /// Where to stop, if not at the end of the source.
-    pub(crate) size: Option<u64>,
+    /// What is wanted.
+    pub(crate) asked: CopyArguments,
+    /// Where the bytes can be read again, if they are to be and can be.
+    source_again: Option<Again>,
+    sink_again: Option<Again>,
+    /// The processes at the other ends of pipes.
+    feeder: Option<Helper>,
+    drainer: Option<Helper>,
+    /// A destination in memory, which is gone with its last descriptor.
+    memory: Option<File>,
 }
 
 impl Job {
     /// Checks what the command line gave.
-    pub(crate) fn new(from: Option<Spec>, to: Option<Spec>, buffer: Option<u64>, size: Option<u64>) -> Result<Self> {
-        if buffer == Some(0) {
-            bail!("--buffer must be at least 1");
+    pub(crate) fn new(asked: CopyArguments) -> Result<Self> {
+        asked.from.check_source()?;
+        asked.to.check_destination(asked.append)?;
+        let mut job = Self { asked, source_again: None, sink_again: None, feeder: None, drainer: None, memory: None };
+        if job.asked.checksum {
+            job.source_again = Again::of_source(&job.asked.from)?;
+            job.sink_again = Again::of_sink(&job.asked.to, job.asked.append)?;
+            let is_told = matches!(job.asked.to, Spec::Pipe(_) | Spec::Memfd(_));
+            if job.source_again.is_none() && job.sink_again.is_none() && !is_told {
+                bail!("--checksum: neither {} nor {} can be read again; ask the other side", job.asked.from, job.asked.to);
+            }
         }
-        Ok(Self {
-            from: from.context("--from SPEC is missing")?,
-            to: to.context("--to SPEC is missing")?,
-            buffer: buffer.map(usize::try_from).transpose().context("--buffer")?,
-            size,
-        })
+        Ok(job)
+    }
+
+    /// What one call asks for, if the command line says.
+    pub(crate) fn buffer(&self) -> Option<usize> {
+        self.asked.buffer
+    }
+
+    /// Where to stop, if not at the end of the source.
+    pub(crate) fn size(&self) -> Option<u64> {
+        self.asked.size
+    }
+
+    /// Opens both ends. The destination comes second: a source that is not there leaves it as it was.
+    pub(crate) fn open(&mut self) -> Result<(Source, Sink)> {
+        let asked = &self.asked;
+        let source;
+        (source, self.feeder) = open_source(&asked.from)?;
+        refuse_same_file(&source, &asked.to)?;
+        let options = SinkOptions { append: asked.append, send_buffer: asked.send_buffer, checksum: asked.checksum };
+        let sink;
+        (sink, self.drainer) = open_sink(&asked.to, options)?;
+        if let (Spec::Memfd(_), true, Sink::File(memory)) = (&asked.to, asked.checksum, &sink) {
+            self.memory = Some(memory.try_clone().map_err(named)?);
+        }
+        self.begin()?;
+        Ok((source, sink))
+    }
+
+    /// The last thing before the copy: from here on, signals come if they were asked for.
+    pub(crate) fn begin(&self) -> Result<()> {
+        self.asked.interrupt_every.map_or(Ok(()), interruptions::start)
     }
 
     /// The bytes still to be moved, before any are.
     pub(crate) fn remaining(&self) -> Remaining {
-        Remaining::new(self.size)
+        Remaining::new(self.size())
     }
 
     /// Makes the error of one call name the call and both ends: `sendfile in -> unix:x: EINVAL: Invalid argument`.
     pub(crate) fn failed(&self, call: &str) -> impl Fn(io::Error) -> anyhow::Error {
-        let context = format!("{call} {} -> {}", self.from, self.to);
+        let context = format!("{call} {} -> {}", self.asked.from, self.asked.to);
         move |err| named(err).context(context.clone())
     }
 
@@ -56,10 +102,71 @@ impl Job {
             total += count as u64;
         }
     }
+
+    /// Copies through the buffer until the source ends or the size is reached.
+    pub(crate) fn relay(&self, mut source: impl Read, mut sink: impl Write, buffer: &mut [u8]) -> Result<u64> {
+        let mut remaining = self.remaining();
+        let mut total = 0;
+        loop {
+            let ask = remaining.ask(buffer.len());
+            let count = if ask == 0 { 0 } else { retry(|| source.read(&mut buffer[..ask])).map_err(self.failed("read"))? };
+            if count == 0 {
+                return Ok(total);
+            }
+            sink.write_all(&buffer[..count]).map_err(self.failed("write"))?;
+            remaining.moved(count);
+            total += count as u64;
+        }
+    }
+
+    /// Verifies a copy of `count` bytes, and says what there is to say of it.
+    pub(crate) fn finish(mut self, count: u64) -> Result<String> {
+        let mut said = vec![format!("copied {count} bytes")];
+        if let Some(signals) = interruptions::stop(self.asked.interrupt_every)? {
+            said.push(format!("{signals} signals"));
+        }
+        if let Some(feeder) = self.feeder.take() {
+            feeder.finish().with_context(|| format!("feed {}", self.asked.from))?;
+        }
+        let drained = self.drainer.take().map(Helper::finish).transpose().with_context(|| format!("drain {}", self.asked.to))?;
+        if let Some(Moved { bytes, .. }) = drained.filter(|drained| drained.bytes != count) {
+            bail!("copied {count} bytes, but {bytes} came out of {}", self.asked.to);
+        }
+        if self.asked.checksum {
+            said.push(self.checksum(count, drained)?);
+        }
+        Ok(said.join(", "))
+    }
+
+    /// The checksums of what was read and of what was written, each read again from where it lies.
+    fn checksum(&self, count: u64, drained: Option<Moved>) -> Result<String> {
+        let memory = self.memory.as_ref().map(|memory| Again::descriptor(memory.as_fd().as_raw_fd(), 0));
+        let source = self.source_again.as_ref().map(|again| again.crc32(count)).transpose()?;
+        let sink = self.sink_again.as_ref().or(memory.as_ref()).map(|again| again.crc32(count)).transpose()?;
+        match (source, sink.or(drained.and_then(|drained| drained.crc32))) {
+            (Some(source), Some(sink)) if source != sink => {
+                bail!("{} has crc32 {source:08x}, but {} has {sink:08x}", self.asked.from, self.asked.to)
+            }
+            (Some(crc32), Some(_)) => Ok(format!("crc32 {crc32:08x} of both ends")),
+            (Some(crc32), None) => Ok(format!("crc32 {crc32:08x} of the source")),
+            (None, Some(crc32)) => Ok(format!("crc32 {crc32:08x} of the destination")),
+            (None, None) => bail!("neither end could be read again"),
+        }
+    }
+}
+
+/// Refuses to copy a file onto itself, which would empty it, or never end.
+fn refuse_same_file(source: &Source, to: &Spec) -> Result<()> {
+    let (Source::File(file), Spec::Path(path)) = (source, to) else { return Ok(()) };
+    let (from, Ok(to)) = (file.metadata().map_err(named)?, fs::metadata(path)) else { return Ok(()) };
+    if from.is_file() && (from.dev(), from.ino()) == (to.dev(), to.ino()) {
+        bail!("{} is the source already; name another destination", path.display());
+    }
+    Ok(())
 }
 
 /// Repeats a call as long as a signal interrupts it.
-pub(crate) fn retry(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+pub(crate) fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
             Err(err) if err.kind() == ErrorKind::Interrupted => {}

@@ -1,10 +1,9 @@
-//! The other side of a socket: accept one connection, drain it, say how much came.
+//! Waiting for the one peer of `copier sink` and `copier feed`.
 //!
-//! The sink never outlives its use. While nobody is connected it watches its parent and the signals that ask it to end; a Unix
-//! socket's file is gone as soon as somebody has connected. Afterwards it ends with its peer.
+//! Neither outlives its use. While nobody is connected it watches its parent and the signals that ask it to end; a Unix socket's
+//! file is gone as soon as somebody has connected. Afterwards it ends with its peer.
 
 use std::fs;
-use std::io::{self, Read};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -16,29 +15,42 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
 use rustix::process::{PidfdFlags, getppid, pidfd_open};
-use zc_tests::{Spec, named, print_line};
+use zc_tests::{named, print_line};
 
-use crate::job::retry;
+use crate::ends::{Sink, Source, Spec};
 
-/// What one read of the drain asks for.
-const BUFFER: usize = 256 * 1024;
+/// Who is connected.
+pub(crate) enum Peer {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
 
-/// Listens on `address`, says so (`listening unix:PATH`, or with the real port), drains one connection, says `received N bytes`.
-pub(crate) fn drain_one(address: &Spec) -> Result<()> {
+impl From<Peer> for Source {
+    fn from(peer: Peer) -> Self {
+        match peer {
+            Peer::Unix(stream) => Self::Unix(stream),
+            Peer::Tcp(stream) => Self::Tcp(stream),
+        }
+    }
+}
+
+impl From<Peer> for Sink {
+    fn from(peer: Peer) -> Self {
+        match peer {
+            Peer::Unix(stream) => Self::Unix(stream),
+            Peer::Tcp(stream) => Self::Tcp(stream),
+        }
+    }
+}
+
+/// Listens on `address`, says so (`listening unix:PATH`, or with the real port), and returns who connects first.
+pub(crate) fn accept_one(address: &Spec) -> Result<Peer> {
     let ending = block_ending_signals()?;
     let listener = Listener::bind(address).with_context(|| format!("listen on {address}"))?;
     print_line(&format!("listening {}", listener.address()?)).map_err(named)?;
-    let mut peer = listener.accept(&ending).with_context(|| format!("accept on {address}"))?;
+    let peer = listener.accept(&ending).with_context(|| format!("accept on {address}"))?;
     ending.thread_unblock()?;
-    let mut buffer = vec![0; BUFFER];
-    let mut total = 0;
-    loop {
-        match retry(|| peer.read(&mut buffer)).map_err(named).with_context(|| format!("read from {address}"))? {
-            0 => break,
-            count => total += count as u64,
-        }
-    }
-    print_line(&format!("received {total} bytes")).map_err(named)
+    Ok(peer)
 }
 
 /// A listening socket; a Unix one owns its file.
@@ -66,7 +78,7 @@ impl Listener {
                 Ok(Self::Unix(listener, SocketFile(path.clone())))
             }
             Spec::Tcp(address) => Ok(Self::Tcp(TcpListener::bind(address).map_err(named)?)),
-            Spec::Path(_) | Spec::Standard => bail!("a sink listens on unix:PATH or tcp:HOST:PORT"),
+            _ => bail!("the address is unix:PATH, tcp:HOST:PORT, or -"),
         }
     }
 
@@ -93,22 +105,7 @@ impl Listener {
     }
 }
 
-/// Who is connected.
-enum Peer {
-    Unix(UnixStream),
-    Tcp(TcpStream),
-}
-
-impl Read for Peer {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.read(buffer),
-            Self::Tcp(stream) => stream.read(buffer),
-        }
-    }
-}
-
-/// Keeps the signals that ask for the end from ending the sink as long as there is a socket file to remove.
+/// Keeps the signals that ask for the end from ending this process as long as there is a socket file to remove.
 fn block_ending_signals() -> Result<SigSet> {
     let ending = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
     ending.thread_block()?;

@@ -1,0 +1,113 @@
+//! The command line.
+
+use std::num::ParseIntError;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use zc_tests::parse_size;
+
+use crate::ends::Spec;
+use crate::std_copy::Wrapper;
+
+/// Copy from one end to another by a chosen interface
+///
+/// An end (SPEC) is a path, unix:PATH, tcp:HOST:PORT, - (stdin or stdout, as a `File`), pipe:PATH (a pipe that a process of its own
+/// feeds from PATH, or drains into it), or memfd:PATH (a file in memory with PATH's bytes; as a destination, memfd: alone). What is
+/// no regular file, like a block device, is neither made nor emptied. A path that starts like one of these: ./unix:in.
+#[derive(Parser)]
+#[command(name = "copier", arg_required_else_help = true, subcommand_negates_reqs = true, args_conflicts_with_subcommands = true)]
+pub(crate) struct Arguments {
+    /// Plays the other side instead of copying
+    #[command(subcommand)]
+    pub(crate) role: Option<Role>,
+    /// What to copy, and how
+    #[command(flatten)]
+    pub(crate) copy: Option<CopyArguments>,
+    /// Show the cases: name, twin in copier-c (or -), what it does [default of --buffer]
+    #[arg(long, exclusive = true)]
+    pub(crate) list: bool,
+}
+
+/// The other side of a copy.
+#[derive(Subcommand)]
+pub(crate) enum Role {
+    /// Accept one connection and drain it; with - as the address, drain stdin
+    Sink {
+        /// Where to listen: unix:PATH or tcp:HOST:PORT, or -
+        address: Spec,
+        /// Where the bytes go [default: nowhere]
+        #[arg(long, value_name = "SPEC")]
+        to: Option<Spec>,
+        /// Tell the bytes' CRC-32
+        #[arg(long)]
+        checksum: bool,
+    },
+    /// Accept one connection and give it the bytes of the source; with - as the address, give them to stdout
+    Feed {
+        /// Where to listen: unix:PATH or tcp:HOST:PORT, or -
+        address: Spec,
+        /// The source
+        #[arg(long, value_name = "SPEC")]
+        from: Spec,
+    },
+}
+
+/// One copy.
+#[derive(Args)]
+pub(crate) struct CopyArguments {
+    /// How to copy (see --list)
+    pub(crate) case: String,
+    /// Source
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) from: Spec,
+    /// Destination; a regular file is made, or emptied
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) to: Spec,
+    /// Bytes that one call asks for (the default depends on the case)
+    #[arg(long, value_name = "SIZE", value_parser = parse_buffer)]
+    pub(crate) buffer: Option<usize>,
+    /// Stop after this many bytes
+    #[arg(long, value_name = "N", value_parser = parse_size)]
+    pub(crate) size: Option<u64>,
+    /// Open the destination with `O_APPEND`, and do not empty it
+    #[arg(long)]
+    pub(crate) append: bool,
+    /// std-io-copy: wrap the ends, in this order: bufreader, take (of --size, or endless), bufwriter, then mut (`&mut` of both); or
+    /// dyn (both as trait objects) alone
+    #[arg(long, value_name = "WRAPPER,...", value_delimiter = ',')]
+    pub(crate) wrap: Vec<Wrapper>,
+    /// Read the bytes again at both ends where that is possible, compare, and tell their CRC-32
+    #[arg(long)]
+    pub(crate) checksum: bool,
+    /// Send buffer of a destination that is a socket (`SO_SNDBUF`)
+    #[arg(long, value_name = "SIZE", value_parser = parse_buffer)]
+    pub(crate) send_buffer: Option<usize>,
+    /// Let SIGALRM interrupt the copy every so many microseconds (no `SA_RESTART`)
+    #[arg(long, value_name = "MICROSECONDS", value_parser = parse_microseconds)]
+    pub(crate) interrupt_every: Option<Duration>,
+}
+
+/// A size of memory: not nothing.
+fn parse_buffer(text: &str) -> Result<usize, String> {
+    match parse_size(text).map(usize::try_from)? {
+        Ok(0) => Err("it must be at least 1".to_owned()),
+        Ok(size) => Ok(size),
+        Err(err) => Err(err.to_string()),
+    }
+}
+
+fn parse_microseconds(text: &str) -> Result<Duration, ParseIntError> {
+    text.parse().map(Duration::from_micros)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Arguments;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,135 @@
+//! The ways to copy.
+
+use anyhow::{Context, Result, bail};
+
+use crate::arguments::CopyArguments;
+use crate::job::Job;
+use crate::{async_loop, buffered, in_kernel, mapped, ring, std_copy, user_memory};
+
+/// One way to copy.
+pub(crate) struct Case {
+    name: &'static str,
+    /// The case of copier-c that makes the same calls. None where C has no such interface; and for `io_uring`, which in C takes
+    /// either liburing or a library's worth of raw calls.
+    twin: Option<&'static str>,
+    about: &'static str,
+    options: Options,
+    pub(crate) run: fn(&mut Job) -> Result<u64>,
+}
+
+/// The options that mean something to a case. Those about what is around the copy mean something to all.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Options {
+    /// --append, --size and --buffer.
+    Buffer,
+    /// --append and --size.
+    Size,
+    /// --append, --size and --wrap.
+    Wrap,
+    /// None of these.
+    None,
+}
+
+/// Every case; this table is also `--list`.
+const CASES: &[Case] = &[
+    Case {
+        name: "read-write",
+        twin: Some("read-write"),
+        about: "std's Read and Write over one buffer on the heap [8 KiB]",
+        options: Options::Buffer,
+        run: user_memory::read_write,
+    },
+    Case { name: "std-io-copy", twin: None, about: "std::io::copy", options: Options::Wrap, run: std_copy::io_copy },
+    Case {
+        name: "std-buffered-copy",
+        twin: None,
+        about: "std::io::copy from a BufReader that has 5 bytes to a BufWriter that has 4, then 5 more; file to file",
+        options: Options::None,
+        run: buffered::std_buffered_copy,
+    },
+    Case {
+        name: "std-fs-copy",
+        twin: None,
+        about: "std::fs::copy, path to path",
+        options: Options::None,
+        run: std_copy::fs_copy,
+    },
+    Case {
+        name: "libc-sendfile64",
+        twin: Some("sendfile"),
+        about: "libc::sendfile64 [as much as a call takes]",
+        options: Options::Buffer,
+        run: in_kernel::libc_sendfile64,
+    },
+    Case {
+        name: "nix-sendfile64",
+        twin: Some("sendfile"),
+        about: "nix::sys::sendfile::sendfile64 [as much as a call takes]",
+        options: Options::Buffer,
+        run: in_kernel::nix_sendfile64,
+    },
+    Case {
+        name: "splice-pipe",
+        twin: Some("splice-pipe"),
+        about: "splice into a pipe and out of it [64 KiB; more widens the pipe]",
+        options: Options::Buffer,
+        run: in_kernel::splice_pipe,
+    },
+    Case {
+        name: "copy-file-range",
+        twin: Some("copy-file-range"),
+        about: "copy_file_range [as much as a call takes]",
+        options: Options::Buffer,
+        run: in_kernel::copy_file_range,
+    },
+    Case {
+        name: "mmap-write",
+        twin: Some("mmap-write"),
+        about: "the source mapped whole, std's Write from the mapping [all at once]",
+        options: Options::Buffer,
+        run: mapped::mmap_write,
+    },
+    Case {
+        name: "vmsplice",
+        twin: Some("vmsplice"),
+        about: "the source mapped whole, vmsplice into a pipe, splice out of it [64 KiB]",
+        options: Options::Buffer,
+        run: mapped::vmsplice,
+    },
+    Case {
+        name: "tokio-io-copy",
+        twin: None,
+        about: "tokio::io::copy on a current-thread runtime",
+        options: Options::Size,
+        run: async_loop::tokio_io_copy,
+    },
+    Case {
+        name: "io-uring",
+        twin: None,
+        about: "io_uring's read and write over one buffer on the heap, one at a time [64 KiB]",
+        options: Options::Buffer,
+        run: ring::io_uring,
+    },
+];
+
+/// The cases, a line each.
+pub(crate) fn list() -> String {
+    let line = |case: &Case| format!("{:<17} {:<15} {}", case.name, case.twin.unwrap_or("-"), case.about);
+    CASES.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The case that is asked for, if it understands what it is asked for.
+pub(crate) fn find(asked: &CopyArguments) -> Result<&'static Case> {
+    let case = CASES.iter().find(|case| case.name == asked.case);
+    let case = case.with_context(|| format!("there is no case {:?}; see --list", asked.case))?;
+    let ignored = [
+        ("--buffer", asked.buffer.is_some() && case.options != Options::Buffer),
+        ("--size", asked.size.is_some() && case.options == Options::None),
+        ("--append", asked.append && case.options == Options::None),
+        ("--wrap", !asked.wrap.is_empty() && case.options != Options::Wrap),
+    ];
+    if let Some((option, _)) = ignored.iter().find(|(_, is_ignored)| *is_ignored) {
+        bail!("{} has no {option}", case.name);
+    }
+    Ok(case)
+}

@@ -1,4 +1,4 @@
-/* The ends of a copy (PATH, unix:PATH, tcp:HOST:PORT, -) and sizes, as the command line writes them. */
+/* Opening the ends of a copy. */
 #include "copier.h"
 
 #include <errno.h>
@@ -7,12 +7,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-static _Noreturn void refuse(const char *spec, const char *why) {
-    fprintf(stderr, "copier-c: %s: %s\n", spec, why);
+static _Noreturn void refuse_connection(const char *spec) {
+    fprintf(stderr, "copier-c: connect to %s (does a `copier sink` or `copier feed` listen there?): %s: %s\n", spec,
+            strerrorname_np(errno), strerror(errno));
     exit(1);
 }
 
@@ -24,7 +27,7 @@ static int connect_unix(const char *spec, const char *path) {
     strcpy(address.sun_path, path);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
-        refuse(spec, strerror(errno));
+        refuse_connection(spec);
     }
     return fd;
 }
@@ -41,7 +44,7 @@ static int connect_first(const char *spec, const struct addrinfo *found) {
             errno = cause;
         }
     }
-    refuse(spec, strerror(errno));
+    refuse_connection(spec);
 }
 
 static int connect_tcp(const char *spec, const char *address) {
@@ -64,45 +67,99 @@ static int connect_tcp(const char *spec, const char *address) {
     return fd;
 }
 
-static int open_end(const char *spec, int standard, int flags) {
-    if (strcmp(spec, "-") == 0) {
-        return standard;
+/* A socket, or a standard stream; -1 if it is neither. */
+static int open_elsewhere(const char *spec, int standard) {
+    const char *path = after(spec, "unix:"), *address = after(spec, "tcp:");
+    if (path != NULL) {
+        return connect_unix(spec, path);
     }
-    if (strncmp(spec, "unix:", 5) == 0) {
-        return connect_unix(spec, spec + 5);
+    if (address != NULL) {
+        return connect_tcp(spec, address);
     }
-    if (strncmp(spec, "tcp:", 4) == 0) {
-        return connect_tcp(spec, spec + 4);
+    return strcmp(spec, "-") == 0 ? standard : -1;
+}
+
+/* What opens but cannot be read is refused here, before the destination is touched. */
+static int open_file(const char *path) {
+    struct stat about;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &about) != 0) {
+        refuse_errno(path, "open for reading");
     }
-    int fd = open(spec, flags | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        refuse(spec, strerror(errno));
+    if (S_ISDIR(about.st_mode)) {
+        errno = EISDIR;
+        refuse_errno(path, "open for reading");
     }
     return fd;
 }
 
-int open_source(const char *spec) {
-    return open_end(spec, STDIN_FILENO, O_RDONLY);
-}
-
-int open_sink(const char *spec) {
-    return open_end(spec, STDOUT_FILENO, O_WRONLY | O_CREAT | O_TRUNC);
-}
-
-uint64_t parse_size(const char *text) {
-    static const struct {
-        const char *name;
-        int shift;
-    } units[] = {{"", 0}, {"b", 0}, {"k", 10}, {"kb", 10}, {"kib", 10}, {"m", 20},
-                 {"mb", 20}, {"mib", 20}, {"g", 30}, {"gb", 30}, {"gib", 30}};
-    char *unit;
-    errno = 0;
-    unsigned long long number = strtoull(text, &unit, 10);
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        if (strcasecmp(unit, units[i].name) == 0 && unit != text && text[0] != '-' && errno == 0
-            && number <= UINT64_MAX >> units[i].shift) {
-            return (uint64_t)number << units[i].shift;
-        }
+/* What exists and is no regular file is neither made nor emptied. */
+static int create_file(const char *path, int append) {
+    struct stat about;
+    int is_special = stat(path, &about) == 0 && !S_ISREG(about.st_mode);
+    int flags = (is_special ? 0 : O_CREAT) | (append ? O_APPEND : is_special ? 0 : O_TRUNC);
+    int fd = open(path, O_WRONLY | O_CLOEXEC | flags, 0666);
+    if (fd < 0) {
+        refuse_errno(path, "open for writing");
     }
-    refuse(text, "not a size; write 4096, 4KiB, 1M or 2GiB");
+    return fd;
+}
+
+static int create_memory(const struct job *job) {
+    int fd = memfd_create("copier-c", MFD_CLOEXEC);
+    if (fd < 0) {
+        fail(job, "memfd_create");
+    }
+    return fd;
+}
+
+static int open_source(const struct job *job) {
+    int fd = open_elsewhere(job->from, STDIN_FILENO);
+    if (fd >= 0) {
+        return fd;
+    }
+    int file = open_file(origin_of(job->from));
+    if (after(job->from, "pipe:") != NULL) {
+        return fed_pipe(job, file);
+    }
+    if (after(job->from, "memfd:") != NULL) {
+        int memory = create_memory(job);
+        fill_memory(job, file, memory);
+        return memory;
+    }
+    return file;
+}
+
+/* To copy a file onto itself would empty it, or never end. */
+static void refuse_same_file(const struct job *job, const char *path) {
+    struct stat from, to;
+    if (fstat(job->in, &from) == 0 && stat(path, &to) == 0 && S_ISREG(from.st_mode)
+        && from.st_dev == to.st_dev && from.st_ino == to.st_ino) {
+        refuse(path, "is the source already; name another destination");
+    }
+}
+
+static int open_sink(const struct job *job) {
+    int fd = open_elsewhere(job->to, STDOUT_FILENO);
+    if (fd >= 0) {
+        int is_socket = fd != STDOUT_FILENO;
+        if (is_socket && job->send_buffer != 0
+            && setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &job->send_buffer, sizeof job->send_buffer) != 0) {
+            fail(job, "setsockopt(SO_SNDBUF)");
+        }
+        return fd;
+    }
+    if (after(job->to, "memfd:") != NULL) {
+        return create_memory(job);
+    }
+    const char *path = origin_of(job->to);
+    refuse_same_file(job, path);
+    int file = create_file(path, job->append);
+    return after(job->to, "pipe:") != NULL ? drained_pipe(job, file) : file;
+}
+
+/* The destination comes second: a source that is not there leaves it as it was. */
+void open_ends(struct job *job) {
+    job->in = open_source(job);
+    job->out = open_sink(job);
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PIPE_SIZE ((size_t)65536)
@@ -46,30 +47,63 @@ uint64_t copy_by_copy_file_range(struct job *job) {
     return pump(job, one_copy_file_range, "copy_file_range", MOST);
 }
 
+void open_pipe(const struct job *job, int ends[2]) {
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        fail(job, "pipe2");
+    }
+    if (job->buffer > PIPE_SIZE && fcntl(ends[1], F_SETPIPE_SZ, job->buffer) < 0) {
+        fail(job, "fcntl(F_SETPIPE_SZ)");
+    }
+}
+
+size_t pipe_chunk(const struct job *job) {
+    return job->buffer ? job->buffer : PIPE_SIZE;
+}
+
+void splice_all_out(const struct job *job, const int ends[2], size_t count) {
+    while (count > 0) {
+        ssize_t taken = splice(ends[0], NULL, job->out, NULL, count, SPLICE_F_MOVE);
+        if (taken > 0) {
+            count -= (size_t)taken;
+        } else if (taken == 0 || errno != EINTR) {
+            fail(job, "splice");
+        }
+    }
+}
+
 static int pipe_ends[2];
 
 static ssize_t one_round_through_pipe(const struct job *job, size_t ask) {
     ssize_t count = splice(job->in, NULL, pipe_ends[1], NULL, ask, SPLICE_F_MOVE);
-    for (ssize_t left = count; left > 0;) {
-        ssize_t taken = splice(pipe_ends[0], NULL, job->out, NULL, (size_t)left, SPLICE_F_MOVE);
-        if (taken > 0) {
-            left -= taken;
-        } else if (taken == 0 || errno != EINTR) {
-            fail(job, "splice out of the pipe");
-        }
-    }
+    splice_all_out(job, pipe_ends, count > 0 ? (size_t)count : 0);
     return count;
 }
 
 uint64_t splice_pipe(struct job *job) {
-    if (pipe2(pipe_ends, O_CLOEXEC) != 0) {
-        fail(job, "pipe2");
-    }
-    if (job->buffer > PIPE_SIZE && fcntl(pipe_ends[1], F_SETPIPE_SZ, job->buffer) < 0) {
-        fail(job, "fcntl(F_SETPIPE_SZ)");
-    }
+    open_pipe(job, pipe_ends);
     uint64_t total = pump(job, one_round_through_pipe, "splice", PIPE_SIZE);
     close(pipe_ends[0]);
     close(pipe_ends[1]);
     return total;
+}
+
+static ssize_t one_splice(const struct job *job, size_t ask) {
+    return splice(job->in, NULL, job->out, NULL, ask, SPLICE_F_MOVE);
+}
+
+static mode_t kind_of(const struct job *job, int fd) {
+    struct stat about;
+    if (fstat(fd, &about) != 0) {
+        fail(job, "fstat");
+    }
+    return about.st_mode & S_IFMT;
+}
+
+/* With a pipe at either end, splice needs no other; from a file, sendfile goes to anything. */
+uint64_t fast_cat(struct job *job) {
+    mode_t in = kind_of(job, job->in), out = kind_of(job, job->out);
+    if (in == S_IFIFO || out == S_IFIFO) {
+        return pump(job, one_splice, "splice", MOST);
+    }
+    return in == S_IFREG || in == S_IFBLK ? copy_by_sendfile(job) : splice_pipe(job);
 }

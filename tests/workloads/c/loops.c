@@ -11,16 +11,13 @@
 /* Leaves room below the usual limit of 8 MiB. */
 #define MOST_ON_STACK ((size_t)7 << 20)
 
-/* One call that takes bytes: write, or send. */
-typedef ssize_t (*put_fn)(int fd, const void *bytes, size_t count);
-
-static ssize_t send_plain(int fd, const void *bytes, size_t count) {
+ssize_t send_plain(int fd, const void *bytes, size_t count) {
     return send(fd, bytes, count, 0);
 }
 
-static void put_all(const struct job *job, put_fn put, const char *call, const char *bytes, size_t count) {
+void put_all(const struct job *job, put_fn put, const char *call, const char *bytes, size_t count, size_t chunk) {
     while (count > 0) {
-        ssize_t taken = put(job->out, bytes, count);
+        ssize_t taken = put(job->out, bytes, count < chunk ? count : chunk);
         if (taken < 0 && errno == EINTR) {
             continue;
         }
@@ -46,7 +43,7 @@ static uint64_t loop(struct job *job, put_fn put, const char *call, char *buffer
         if (count == 0) {
             return total;
         }
-        put_all(job, put, call, buffer, (size_t)count);
+        put_all(job, put, call, buffer, (size_t)count, SIZE_MAX);
         job->left -= job->left == NO_LIMIT ? 0 : (uint64_t)count;
         total += (uint64_t)count;
     }
@@ -79,4 +76,9 @@ uint64_t read_write_stack(struct job *job) {
     }
     char buffer[size];
     return loop(job, write, "write", buffer, size);
+}
+
+uint64_t byte_cat(struct job *job) {
+    char byte;
+    return loop(job, write, "write", &byte, sizeof byte);
 }

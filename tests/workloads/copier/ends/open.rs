@@ -97,8 +97,8 @@ fn filled_memory(path: &Path) -> Result<File> {
     Ok(memory)
 }
 
-/// The error of a failed connection, with what is missing: the process that plays `role`.
+/// The error of a failed connection, with what may be missing: the process that plays `role`.
 fn nobody_listens(role: &str, spec: &Spec) -> impl Fn(io::Error) -> Error {
-    let context = format!("connect to {spec} (is there a `copier {role} {spec}`, or somebody else who listens?)");
+    let context = format!("connect to {spec} (does a `copier {role}` listen there?)");
     move |err| named(err).context(context.clone())
 }

@@ -123,6 +123,17 @@ static const struct copy_case *chosen_case(int argc, char **argv, struct job *jo
     return chosen;
 }
 
+/* So that the other sides see the end. What is in memory goes with its last descriptor, and standard streams are not ours. */
+static void close_ends(const struct job *job) {
+    int is_kept = after(job->to, "memfd:") != NULL || job->out == STDOUT_FILENO;
+    if (job->in != STDIN_FILENO) {
+        close(job->in);
+    }
+    if (!is_kept && close(job->out) != 0) {
+        fail(job, "close");
+    }
+}
+
 /* Closes the ends, verifies, and says how much was copied, in one write; to stderr if the copy went to stdout. */
 static int finish(const struct job *job, uint64_t count) {
     char line[256];
@@ -130,12 +141,7 @@ static int finish(const struct job *job, uint64_t count) {
     if (job->interrupt_every_us != 0) {
         length += snprintf(line + length, sizeof line - (size_t)length, ", %lu signals", stop_interruptions(job));
     }
-    close(job->in);
-    /* What is in memory goes with its last descriptor, and stdout is not ours to close. */
-    int is_kept = after(job->to, "memfd:") != NULL || strcmp(job->to, "-") == 0;
-    if (!is_kept && close(job->out) != 0) {
-        fail(job, "close");
-    }
+    close_ends(job);
     const struct moved *drained = end_other_ends(job);
     if (drained != NULL && drained->bytes != count) {
         refuse(job->to, "other bytes came out of the pipe than went in");

@@ -1,0 +1,130 @@
+//! Killing one side ends the other, and nothing is left: no process, no socket, no file.
+
+use std::fs;
+
+use rustix::process::{Pid, Signal};
+
+use super::support::{Scene, Side, copy, in_c, in_rust};
+use crate::harness::{Conversation, Program, child_of, untraced, wait_until, zctrace};
+
+/// An endless copy to a sink, once bytes arrive there.
+fn endless(copier: &Program, scene: &Scene) -> (Conversation, Side) {
+    let sink = Side::sink(&scene.spec("unix:", "socket"));
+    let copying = untraced(&copy(copier, "read-write", "/dev/zero", &sink.spec)).start();
+    wait_for_reads(copying.pid());
+    (copying, sink)
+}
+
+/// Waits until a process has read more (from files and pipes) than it can have in its hands or in a socket: most of it has arrived.
+fn wait_for_reads(process: Pid) {
+    let path = format!("/proc/{}/io", process.as_raw_pid());
+    wait_until("bytes arrive", || {
+        let io = fs::read_to_string(&path).expect("it is not reaped");
+        io.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse::<u64>().ok()).expect("a number") > 2 << 20
+    });
+}
+
+/// Whether a process is no more, or only its parent still has to be told.
+fn is_over(process: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid())).unwrap_or_default();
+    stat.rsplit_once(") ").is_none_or(|(_, fields)| fields.starts_with('Z'))
+}
+
+#[test]
+fn the_copier_ends_with_the_sink() {
+    let scene = Scene::new(0);
+    for copier in [in_rust(), in_c()] {
+        let (copying, sink) = endless(&copier, &scene);
+        sink.talk.signal(Signal::KILL);
+        assert_eq!(copying.wait(), Some(1));
+        let stderr = copying.into_stderr();
+        // Whether the sink left something unread makes the difference.
+        assert!(stderr.contains("EPIPE") || stderr.contains("ECONNRESET"), "{stderr}");
+        assert!(scene.is_tidy());
+    }
+}
+
+#[test]
+fn the_sink_ends_with_the_copier_and_tells_what_came() {
+    let scene = Scene::new(0);
+    for copier in [in_rust(), in_c()] {
+        let (copying, sink) = endless(&copier, &scene);
+        copying.signal(Signal::KILL);
+        assert_eq!(copying.wait(), None);
+        let line = sink.last_line();
+        let bytes = line.strip_prefix("received ").and_then(|rest| rest.split(' ').next()?.parse::<u64>().ok());
+        assert!(bytes.is_some_and(|bytes| bytes > 1 << 20), "{line}");
+        assert!(scene.is_tidy());
+    }
+}
+
+#[test]
+fn a_feed_ends_with_the_copier() {
+    let scene = Scene::new(0);
+    for copier in [in_rust(), in_c()] {
+        let feed = Side::feed(&scene.spec("unix:", "socket"), "/dev/zero");
+        let copying = untraced(&copy(&copier, "read-write", &feed.spec, "/dev/null")).start();
+        wait_for_reads(feed.talk.pid());
+        copying.signal(Signal::KILL);
+        assert!(feed.last_line().starts_with("sent "));
+        assert!(scene.is_tidy());
+    }
+}
+
+#[test]
+fn the_processes_at_the_ends_of_pipes_end_with_the_copier() {
+    for copier in [in_rust(), in_c()] {
+        for (from, to) in [("pipe:/dev/zero", "/dev/null"), ("/dev/zero", "pipe:/dev/null")] {
+            let copying = untraced(&copy(&copier, "read-write", from, to)).start();
+            wait_for_reads(copying.pid());
+            let other = child_of(copying.pid());
+            copying.signal(Signal::KILL);
+            copying.wait();
+            wait_until("the other process is over", || is_over(other));
+        }
+    }
+}
+
+#[test]
+fn the_copier_ends_with_the_processes_at_the_ends_of_pipes_and_names_them() {
+    for copier in [in_rust(), in_c()] {
+        for (from, to, named) in [("pipe:/dev/zero", "/dev/null", "pipe:/dev/zero"), ("/dev/zero", "pipe:/dev/null", "EPIPE")] {
+            let copying = untraced(&copy(&copier, "read-write", from, to)).start();
+            wait_for_reads(copying.pid());
+            rustix::process::kill_process(child_of(copying.pid()), Signal::KILL).expect("it lives");
+            assert_eq!(copying.wait(), Some(1));
+            let stderr = copying.into_stderr();
+            assert!(stderr.contains(named), "{stderr}");
+        }
+    }
+}
+
+#[test]
+fn a_sink_to_which_nobody_connected_takes_its_socket_with_it() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let scene = Scene::new(0);
+        let sink = Side::sink(&scene.spec("unix:", "socket"));
+        assert!(!scene.is_tidy());
+        sink.talk.signal(signal);
+        assert_eq!(sink.talk.wait(), Some(1));
+        assert!(scene.is_tidy());
+    }
+}
+
+#[test]
+fn all_end_with_a_zctrace_that_is_asked_to_end() {
+    let scene = Scene::new(0);
+    let sink = Side::sink(&scene.spec("unix:", "socket"));
+    let (tracing, report) = zctrace().start(&copy(&in_rust(), "read-write", "/dev/zero", &sink.spec));
+    wait_until("it has started the copier", || !scene.path("socket").exists());
+    let copier = child_of(tracing.pid());
+    wait_for_reads(copier);
+    tracing.signal(Signal::TERM);
+    tracing.wait();
+    wait_until("the copier is over", || is_over(copier));
+    let received = sink.last_line();
+    let run = report.read(&tracing.into_stderr());
+    let sent = run.totals.syscalls.iter().find(|row| row.name == "sendto").and_then(|row| row.bytes).expect("it sent");
+    assert!(received.starts_with(&format!("received {sent} bytes")), "{received}, sent {sent}");
+    assert!(scene.is_tidy());
+}

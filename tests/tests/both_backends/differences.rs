@@ -58,3 +58,8 @@ pub const WORKLOADS: &[(&[&str], Compared)] = &[
 pub fn compared_of_copier(case: &str) -> Compared {
     if case == "tokio-io-copy" { AllBut(ARENAS_AND_WAKES) } else { All }
 }
+
+/// What makes a case of `copier-c` short: under strace, two calls a byte take long.
+pub fn options_of_copier(case: &str) -> &'static [&'static str] {
+    if case == "byte-cat" { &["--size=5000"] } else { &[] }
+}

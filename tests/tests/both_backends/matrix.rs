@@ -5,7 +5,7 @@ use std::fs;
 use zc_tests::Figures;
 use zctrace::report::{Process, State, Usage};
 
-use super::differences::{Compared, WORKLOADS, compared_of_copier};
+use super::differences::{Compared, WORKLOADS, compared_of_copier, options_of_copier};
 use crate::harness::{Program, Rows, Run, c, program, untraced, workload, zctrace};
 
 /// What the program did under both backends: eBPF, strace.
@@ -91,7 +91,8 @@ fn every_case_of(copier: &Program) {
     let cases = listed(copier.clone());
     assert!(cases.len() >= 8, "{cases:?}");
     for case in cases {
-        assert_equal(&copier.clone().arg(&case).arg("--from").arg(&from).arg("--to").arg(&to), compared_of_copier(&case));
+        let copy = copier.clone().arg(&case).arg("--from").arg(&from).arg("--to").arg(&to).args(options_of_copier(&case));
+        assert_equal(&copy, compared_of_copier(&case));
     }
 }
 

@@ -1,15 +1,24 @@
 //! Signals, full buffers and slow peers: what was copied is still right.
 
 use std::{
-    fs,
+    fs::{self, File, OpenOptions},
     io::{Read as _, Write as _},
-    os::unix::net::{UnixListener, UnixStream},
+    net::Shutdown,
+    os::unix::{
+        fs::OpenOptionsExt as _,
+        net::{UnixListener, UnixStream},
+    },
+    process::Stdio,
 };
 
-use rustix::process::Pid;
+use rustix::{
+    fs::OFlags,
+    process::Pid,
+    pty::{OpenptFlags, openpt, ptsname, unlockpt},
+};
 
 use super::support::{Scene, cases, copy, crc32, in_c, in_rust};
-use crate::harness::{Conversation, Program, untraced, wait_until};
+use crate::harness::{Conversation, Group, Program, state_of, untraced, wait_until};
 
 const SIZE: u32 = 148 * 512;
 /// A signal every millisecond, and the smallest send buffer that there is.
@@ -108,7 +117,7 @@ fn a_source_that_gives_a_little_at_a_time() {
                 copying.stream.write_all(piece).expect("it reads");
             }
             copying.wait_for_signals();
-            copying.stream.shutdown(std::net::Shutdown::Write).expect("it is open");
+            copying.stream.shutdown(Shutdown::Write).expect("it is open");
             assert!(fs::read(scene.path("out")).is_ok(), "{case}");
             copying.assert_copied(&case, &scene.bytes[..size]);
             assert!(fs::read(scene.path("out")).expect("it is there") == scene.bytes[..size], "{case}");
@@ -127,24 +136,21 @@ fn std_io_copy_gives_up_when_a_signal_interrupts_splice() {
     assert!(stderr.contains("std::io::copy - ->") && stderr.contains("EINTR"), "{stderr}");
 }
 
+/// The kernel does it: the copier is never told EAGAIN.
 #[test]
-fn a_stdin_that_does_not_block_is_waited_for_in_the_ring() {
-    let scene = Scene::new(SIZE);
-    let (here, there) = UnixStream::pair().expect("a pair");
-    there.set_nonblocking(true).expect("ours");
-    let program = copy(&in_rust(), "io-uring", "-", &scene.spec("", "out"));
-    let mut command = untraced(&program).command();
-    let mut copying =
-        command.stdin(std::os::fd::OwnedFd::from(there)).stdout(std::process::Stdio::null()).spawn().expect("it starts");
-    drop(command);
-    let mut here = here;
-    for piece in scene.bytes.chunks(10_007) {
-        // It sleeps with nothing to read, so it has been told EAGAIN.
-        let pid = Pid::from_child(&copying);
-        wait_until("it waits", || crate::harness::state_of(pid) == 'S');
-        here.write_all(piece).expect("it reads");
+fn the_ring_waits_for_a_terminal_that_does_not_block() {
+    let scene = Scene::new(0);
+    let mut keyboard = File::from(openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal"));
+    unlockpt(&keyboard).expect("ours");
+    let name = ptsname(&keyboard, Vec::new()).expect("it has one");
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    let screen = OpenOptions::new().read(true).custom_flags(flags).open(name.to_str().expect("text")).expect("ours");
+    let mut command = untraced(&copy(&in_rust(), "io-uring", "-", &scene.spec("", "out"))).command();
+    let copying = Group::start(command.stdin(screen).stdout(Stdio::null()));
+    for line in ["one\n", "two\n", "\u{4}"] {
+        wait_until("it waits", || state_of(copying.pid()) == 'S');
+        keyboard.write_all(line.as_bytes()).expect("it reads");
     }
-    drop(here);
-    assert!(copying.wait().expect("ours").success());
-    assert!(fs::read(scene.path("out")).expect("it is there") == scene.bytes);
+    assert_eq!(copying.wait(), Some(0));
+    assert_eq!(fs::read_to_string(scene.path("out")).expect("it is there"), "one\ntwo\n");
 }

@@ -7,7 +7,6 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use anyhow::Result;
 use io_uring::squeue::Entry;
 use io_uring::{IoUring, opcode, types::Fd};
-use rustix::event::PollFlags;
 
 use crate::job::Job;
 
@@ -31,19 +30,7 @@ struct End<'a> {
 }
 
 impl End<'_> {
-    /// Makes one request, and another one each time that a descriptor which does not block had to be waited for.
-    fn transfer(&self, request: &Entry, readiness: PollFlags) -> io::Result<usize> {
-        loop {
-            match self.complete(request) {
-                Err(err) if err.kind() == io::ErrorKind::WouldBlock => {
-                    self.complete(&opcode::PollAdd::new(Fd(self.fd), u32::from(readiness.bits())).build())?;
-                }
-                result => return result,
-            }
-        }
-    }
-
-    /// Makes one request, and returns its result.
+    /// Makes one request, and returns its result. The kernel waits also for a descriptor that does not block (tried: 6.18).
     fn complete(&self, request: &Entry) -> io::Result<usize> {
         let mut ring = self.ring.borrow_mut();
         // SAFETY: the memory that the request names is borrowed by `read` or `write` below, which return after the request's
@@ -70,14 +57,14 @@ fn length(len: usize) -> u32 {
 impl Read for End<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let request = opcode::Read::new(Fd(self.fd), buffer.as_mut_ptr(), length(buffer.len())).offset(HERE).build();
-        self.transfer(&request, PollFlags::IN)
+        self.complete(&request)
     }
 }
 
 impl Write for End<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let request = opcode::Write::new(Fd(self.fd), bytes.as_ptr(), length(bytes.len())).offset(HERE).build();
-        self.transfer(&request, PollFlags::OUT)
+        self.complete(&request)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -1,13 +1,11 @@
 //! `cargo xtask run` without a command: what `std::io::copy` does, seen by zctrace.
 
 use std::{
-    env,
     ffi::OsString,
-    fs::{self, DirBuilder, File},
+    fs::File,
     io::{BufRead as _, BufReader, Write as _},
-    os::unix::fs::DirBuilderExt as _,
-    path::{Path, PathBuf},
-    process::{self, Child, Command, ExitCode, ExitStatus, Stdio},
+    path::Path,
+    process::{Child, Command, ExitCode, ExitStatus, Stdio},
 };
 
 use anyhow::{Context as _, Result, bail};
@@ -15,6 +13,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::{
     command::{exit_code, release_dir},
     run,
+    scratch::Scratch,
 };
 
 /// How much is copied, in MiB.
@@ -24,7 +23,7 @@ const FILE_MIB: usize = 256;
 pub(crate) fn run() -> Result<ExitCode> {
     run::build(&["zctrace", "zc-tests"])?;
     let copier = release_dir()?.join("copier");
-    let directory = Scratch::new()?;
+    let directory = Scratch::new("demo")?;
     let input = directory.path("in");
     write_input(&input).context("cannot write the file to copy")?;
 
@@ -89,39 +88,4 @@ impl Drop for Sink {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// A directory of our own, deleted with the value.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    /// Makes one.
-    fn new() -> Result<Self> {
-        // Ctrl-C is for the traced command; xtask has to live on and delete the files.
-        ignore_interrupts();
-        let path = env::temp_dir().join(format!("zctrace-demo-{}", process::id()));
-        DirBuilder::new().mode(0o700).create(&path).with_context(|| format!("cannot create {}", path.display()))?;
-        Ok(Self(path))
-    }
-
-    /// Where a file of this name goes.
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.0) {
-            eprintln!("xtask: {} is left behind: {error}", self.0.display());
-        }
-    }
-}
-
-/// Takes SIGINT without any effect; unlike `SIG_IGN`, a handler is not inherited by the programs started from here.
-fn ignore_interrupts() {
-    extern "C" fn nothing(_signal: libc::c_int) {}
-    let handler: extern "C" fn(libc::c_int) = nothing;
-    // SAFETY: the handler does nothing, so it is safe to run at any point of the program.
-    unsafe { libc::signal(libc::SIGINT, handler as libc::sighandler_t) };
 }

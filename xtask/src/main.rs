@@ -4,7 +4,9 @@ mod bench;
 mod ci;
 mod command;
 mod demo;
+mod reference;
 mod run;
+mod scratch;
 mod setup;
 mod test;
 #[path = "../../zc-user/build/toolchain.rs"]
@@ -48,6 +50,13 @@ enum Task {
     Ci,
     /// Measure what tracing costs, and print it
     Bench(bench::Options),
+    /// Run what others have published, and show their figures beside those of this machine (see `reference --help`)
+    #[command(disable_help_flag = true)]
+    Reference {
+        /// Its own options, and the runs
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        args: Vec<OsString>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -66,6 +75,7 @@ fn main() -> ExitCode {
         Task::Test { .. } => test::run(&env::args_os().skip(2).collect::<Vec<_>>()),
         Task::Ci => ci::run(),
         Task::Bench(options) => bench::run(&options),
+        Task::Reference { args } => reference::run(&args),
     };
     done.unwrap_or_else(|error| {
         eprintln!("xtask: {error:#}");

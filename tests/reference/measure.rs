@@ -1,0 +1,206 @@
+//! Running a scenario: `zctrace compare` for times, a traced run of each command for what it did.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context as _, Result, bail};
+use serde::Deserialize;
+use zctrace::report::Report;
+
+use crate::{
+    places::{Places, write_input},
+    scenario::{Measure, Place, Run, Scenario, Sink},
+    sink::Drain,
+};
+
+/// The programs that scenarios run, and how.
+pub struct Tools {
+    /// Where zctrace, the copiers and the other workloads are.
+    pub programs: PathBuf,
+    /// Timed runs of each command.
+    pub runs: u32,
+    /// Part of the published sizes.
+    pub scale: f64,
+}
+
+/// One row, measured.
+#[derive(Debug)]
+pub struct Measured {
+    /// What was run.
+    pub run: Run,
+    /// Its time beside the others'; `None` if only the calls are of interest.
+    pub timing: Option<Timing>,
+    /// What its traced run did.
+    pub report: Report,
+}
+
+/// The times of a command, as `zctrace compare` exports them.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Timing {
+    /// Name of the row.
+    pub name: String,
+    /// Wall time.
+    pub time_s: Time,
+    /// In relation to the first command.
+    pub relative: Option<Relative>,
+    /// Mean CPU time in user mode.
+    pub user_s: f64,
+    /// Mean CPU time in the kernel.
+    pub system_s: f64,
+    /// CPU time as a share of wall time.
+    pub cpu_percent: Option<f64>,
+    /// Mean number of times that it waited.
+    pub voluntary_switches: f64,
+}
+
+/// Wall times.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub struct Time {
+    /// Their mean.
+    pub mean: f64,
+    /// Their standard deviation; unknown of a single one.
+    pub stddev: Option<f64>,
+    /// The shortest.
+    pub min: f64,
+}
+
+/// A time beside the reference's.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub struct Relative {
+    /// The reference is 100.
+    pub percent: f64,
+    /// In percent of it.
+    pub relative_error_percent: Option<f64>,
+}
+
+/// The part of the export that is read here.
+#[derive(Deserialize)]
+struct Export {
+    commands: Vec<Timing>,
+}
+
+impl Scenario {
+    /// How much is copied at this scale, bytes.
+    pub fn bytes(&self, scale: f64) -> u64 {
+        let Some(input) = &self.input else { return 0 };
+        if input.fixed { input.bytes } else { scaled(input.bytes, scale) }
+    }
+
+    /// Runs everything.
+    pub fn measure(&self, tools: &Tools, places: &Places) -> Result<Vec<Measured>> {
+        let ends = self.ends(tools.scale, places)?;
+        let _drain = match self.output.to {
+            Sink::UnixSocket => Some(Drain::start(&tools.programs, &ends.output)?),
+            Sink::File | Sink::Pipe | Sink::Nothing => None,
+        };
+        let commands: Vec<Vec<String>> = self.runs.iter().map(|run| tools.command(run, &ends)).collect();
+        let mut timings = match self.measure {
+            Measure::Compare => tools.compare(self, &commands, &ends.scratch)?,
+            Measure::Trace | Measure::Api => BTreeMap::new(),
+        };
+        let measure = |(run, command): (&Run, &Vec<String>)| {
+            let report = tools.trace(command, self.output.to, &ends.scratch)?;
+            Ok(Measured { run: run.clone(), timing: timings.remove(&run.name), report })
+        };
+        self.runs.iter().zip(&commands).map(measure).collect()
+    }
+
+    /// Makes what is copied, and the names of both ends.
+    fn ends(&self, scale: f64, places: &Places) -> Result<Ends> {
+        let bytes = self.bytes(scale);
+        let place = self.input.as_ref().map_or(Place::Disk, |input| input.on);
+        // A file that is written needs as much room again.
+        let output_on = (self.output.to == Sink::File).then(|| self.output.on.unwrap_or(place));
+        let directory = places.directory(place, if output_on == Some(place) { 2 * bytes } else { bytes })?;
+        let input = directory.join("in");
+        if self.input.is_some() {
+            write_input(&input, bytes)?;
+        }
+        let output = match (self.output.to, output_on) {
+            (Sink::UnixSocket, _) => format!("unix:{}", directory.join("socket").display()),
+            (_, Some(place)) => places.directory(place, bytes)?.join("out").display().to_string(),
+            _ => String::new(),
+        };
+        let scratch = places.directory(Place::Disk, 0)?;
+        Ok(Ends { input: input.display().to_string(), output, scratch })
+    }
+}
+
+/// Both ends of a copy, as commands name them.
+struct Ends {
+    input: String,
+    output: String,
+    /// Where what is measured is written.
+    scratch: PathBuf,
+}
+
+impl Tools {
+    fn zctrace(&self) -> Command {
+        Command::new(self.programs.join("zctrace"))
+    }
+
+    /// The command with the ends in it.
+    fn command(&self, run: &Run, ends: &Ends) -> Vec<String> {
+        let with_ends = |word: &String| word.replace("{in}", &ends.input).replace("{out}", &ends.output);
+        let mut command: Vec<String> = run.command.iter().map(with_ends).collect();
+        if let Some(program) = command.first_mut() {
+            let own = self.programs.join(&*program);
+            if own.exists() {
+                *program = own.display().to_string();
+            }
+        }
+        command
+    }
+
+    /// Times of all commands against each other, by name.
+    fn compare(&self, scenario: &Scenario, commands: &[Vec<String>], scratch: &Path) -> Result<BTreeMap<String, Timing>> {
+        let file = scratch.join("compare.json");
+        let mut compare = self.zctrace();
+        compare.args(["compare", "-N", "--warmup", "1", "--runs", &self.runs.to_string()]);
+        compare.arg("--export").arg("json").arg(&file);
+        if scenario.output.to == Sink::Pipe {
+            compare.args(["--output", "pipe"]);
+        }
+        for (run, command) in scenario.runs.iter().zip(commands) {
+            compare.args(["--name", &run.name]).arg(shell_words::join(command));
+        }
+        // Its own table is not what this program shows; its progress and its warnings are.
+        let status = compare.stdin(Stdio::null()).stdout(Stdio::null()).status().context("cannot start zctrace")?;
+        if !status.success() {
+            bail!("zctrace compare failed ({status})");
+        }
+        let export: Export = serde_json::from_slice(&fs::read(&file)?).context("the export of zctrace compare")?;
+        Ok(export.commands.into_iter().map(|timing| (timing.name.clone(), timing)).collect())
+    }
+
+    /// What one run of the command does.
+    fn trace(&self, command: &[String], sink: Sink, scratch: &Path) -> Result<Report> {
+        let file = scratch.join("report.json");
+        let mut trace = self.zctrace();
+        trace.args(["--format", "json", "--wait-all", "-o"]).arg(&file).arg("--").args(command).stdin(Stdio::null());
+        let output = match sink {
+            Sink::Pipe => trace.stdout(Stdio::piped()).spawn().and_then(std::process::Child::wait_with_output),
+            Sink::UnixSocket | Sink::File | Sink::Nothing => trace.stdout(File::create("/dev/null")?).output(),
+        };
+        let output = output.context("cannot start zctrace")?;
+        if !output.status.success() {
+            bail!("{} failed: {}", command.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+        }
+        serde_json::from_slice(&fs::read(&file)?).context("the report of zctrace")
+    }
+}
+
+/// A part of so many bytes.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "sizes are far below 2^52 and not negative"
+)]
+fn scaled(bytes: u64, scale: f64) -> u64 {
+    (bytes as f64 * scale) as u64
+}

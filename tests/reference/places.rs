@@ -1,0 +1,168 @@
+//! Where files lie: a scratch directory, and filesystems that exist for this process and its children alone.
+
+use std::{
+    fs::{self, File},
+    io::{Read as _, Write as _},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use nix::{
+    mount::{MsFlags, mount},
+    sched::{CloneFlags, unshare},
+    sys::statvfs::statvfs,
+};
+
+use crate::scenario::Place;
+
+/// Room beside the files themselves: a filesystem's own structures.
+const OVERHEAD_BYTES: u64 = 64 << 20;
+/// The least size of a filesystem on a loop device: btrfs refuses less than 109 MiB.
+const LEAST_IMAGE_BYTES: u64 = 256 << 20;
+
+/// Makes mounts from here on private: they end with the last of the processes below this one, also if it is killed.
+pub fn keep_mounts_private() -> Result<()> {
+    unshare(CloneFlags::CLONE_NEWNS).context("cannot have mounts of its own (root is needed)")?;
+    let none: Option<&str> = None;
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).context("cannot make mounts private")
+}
+
+/// The scratch directory and what is mounted in it.
+pub struct Places {
+    root: PathBuf,
+}
+
+impl Places {
+    /// Everything goes below this directory, which is there.
+    pub fn below(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
+    /// A directory in this place, with room for so many bytes. Checked first: a machine that runs out of memory is no use.
+    pub fn directory(&self, place: Place, bytes: u64) -> Result<PathBuf> {
+        let directory = self.root.join(match place {
+            Place::Disk => "disk",
+            Place::Memory => "memory",
+            Place::Ext4 => "ext4",
+            Place::Btrfs => "btrfs",
+        });
+        if directory.exists() {
+            return Ok(directory);
+        }
+        match place {
+            Place::Disk => ensure_free(free_disk_bytes(&self.root)?, bytes, "on the disk of the temporary directory")?,
+            Place::Memory => ensure_free(free_memory_bytes()?, bytes + OVERHEAD_BYTES, "in memory")?,
+            Place::Ext4 | Place::Btrfs => {
+                ensure_free(free_disk_bytes(&self.root)?, image_bytes(bytes), "on the disk of the temporary directory")?;
+            }
+        }
+        fs::create_dir(&directory)?;
+        match place {
+            Place::Disk => {}
+            Place::Memory => run(Command::new("mount")
+                .args(["-t", "tmpfs", "-o", &format!("size={}", bytes + OVERHEAD_BYTES), "none"])
+                .arg(&directory))?,
+            Place::Ext4 => self.mount_image("mkfs.ext4", &["-q", "-F"], &directory, bytes)?,
+            Place::Btrfs => self.mount_image("mkfs.btrfs", &["-q"], &directory, bytes)?,
+        }
+        Ok(directory)
+    }
+
+    /// Forgets what a scenario left: the next one finds every place empty.
+    pub fn clear(&self) -> Result<()> {
+        for place in ["memory", "ext4", "btrfs"].map(|name| self.root.join(name)).iter().filter(|place| place.exists()) {
+            run(Command::new("umount").arg(place))?;
+            fs::remove_dir(place)?;
+        }
+        for entry in fs::read_dir(&self.root)? {
+            let path = entry?.path();
+            if path.is_dir() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
+        }
+        Ok(())
+    }
+
+    fn mount_image(&self, mkfs: &str, options: &[&str], directory: &Path, bytes: u64) -> Result<()> {
+        let image = directory.with_extension("image");
+        File::create_new(&image)?.set_len(image_bytes(bytes))?;
+        run(Command::new(mkfs).args(options).arg(&image))?;
+        run(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(directory))
+    }
+}
+
+/// Writes so many bytes that no filesystem stores as a hole, and that are lines of text.
+pub fn write_input(path: &Path, bytes: u64) -> Result<()> {
+    let line: Vec<u8> = (b' '..=b'~').chain([b'\n']).collect();
+    let block: Vec<u8> = line.iter().copied().cycle().take(line.len() * 4096).collect();
+    let mut file = File::create_new(path).with_context(|| path.display().to_string())?;
+    let mut left = bytes;
+    while left > 0 {
+        let part = block.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        file.write_all(&block[..part]).with_context(|| path.display().to_string())?;
+        left -= part as u64;
+    }
+    // What is measured later is not to share the disk with what is written here.
+    file.sync_all()?;
+    read_once(path)
+}
+
+/// Reads a file to its end, so that all runs find it in the page cache.
+fn read_once(path: &Path) -> Result<()> {
+    let mut file = File::open(path)?;
+    let mut buffer = vec![0; 1 << 20];
+    while file.read(&mut buffer)? > 0 {}
+    Ok(())
+}
+
+fn image_bytes(bytes: u64) -> u64 {
+    (bytes + bytes / 4 + OVERHEAD_BYTES).max(LEAST_IMAGE_BYTES)
+}
+
+fn ensure_free(free_bytes: u64, needed_bytes: u64, place: &str) -> Result<()> {
+    let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+    let (free, needed) = (mib(free_bytes), mib(needed_bytes));
+    ensure!(free_bytes > needed_bytes, "{needed} MiB are needed {place}, {free} MiB are free: choose a smaller --scale");
+    Ok(())
+}
+
+fn free_disk_bytes(directory: &Path) -> Result<u64> {
+    let stat = statvfs(directory)?;
+    Ok(stat.blocks_available() * stat.fragment_size())
+}
+
+/// `MemAvailable` of `/proc/meminfo`: what can be used without swapping.
+fn free_memory_bytes() -> Result<u64> {
+    let text = fs::read_to_string("/proc/meminfo")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:")).context("/proc/meminfo has no MemAvailable")?;
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().context("MemAvailable is no number")?;
+    Ok(kib * 1024)
+}
+
+/// Runs a command that says nothing when all is well.
+fn run(command: &mut Command) -> Result<()> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {name}: is it installed?"))?;
+    if !output.status.success() {
+        bail!("{name}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_little_room_names_both_sizes() {
+        let error = ensure_free(3 << 20, 5 << 20, "in memory").expect_err("5 do not fit into 3");
+        assert_eq!(error.to_string(), "5 MiB are needed in memory, 3 MiB are free: choose a smaller --scale");
+    }
+
+    #[test]
+    fn the_input_has_the_size_that_was_asked_for() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("in");
+        write_input(&path, 1_000_001).expect("there is room");
+        assert_eq!(fs::metadata(&path).expect("it is there").len(), 1_000_001);
+    }
+}

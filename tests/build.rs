@@ -31,6 +31,7 @@ fn main() {
     println!("cargo::rerun-if-changed={}", source_dir.display());
     println!("cargo::rerun-if-env-changed=CC");
     println!("cargo::rustc-env=ZC_C_DIR={}", profile_dir.display());
+    println!("cargo::rustc-env=ZC_RUST_VERSION={}", rust_version());
     // `int $0x80` exists on x86 alone.
     for (name, sources) in PROGRAMS.iter().filter(|(name, _)| *name != "int80" || arch == "x86_64") {
         let built = out_dir.join(name);
@@ -42,6 +43,13 @@ fn main() {
 /// An environment variable that Cargo sets for build scripts.
 fn variable(name: &str) -> String {
     env::var(name).unwrap_or_else(|_| panic!("{name} is not set; this is a Cargo build script"))
+}
+
+/// The version of the compiler, which is that of the standard library whose copies are looked at: `1.95.0`.
+fn rust_version() -> String {
+    let about = Command::new(variable("RUSTC")).arg("--version").output().expect("cargo runs it, too");
+    let about = String::from_utf8_lossy(&about.stdout).into_owned();
+    about.split(' ').nth(1).unwrap_or_else(|| panic!("rustc says {about:?} of itself")).to_owned()
 }
 
 /// Compiles and links one program with `$CC`, or `cc`.

@@ -4,9 +4,9 @@ mod bench;
 mod ci;
 mod command;
 mod demo;
-mod reference;
 mod run;
 mod scratch;
+mod series;
 mod setup;
 mod test;
 #[path = "../../zc-user/build/toolchain.rs"]
@@ -57,6 +57,13 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
         args: Vec<OsString>,
     },
+    /// Show which kernel interface `std::io::copy` uses between which ends (see `matrix --help`)
+    #[command(disable_help_flag = true)]
+    Matrix {
+        /// Its own options
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        args: Vec<OsString>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -75,7 +82,8 @@ fn main() -> ExitCode {
         Task::Test { .. } => test::run(&env::args_os().skip(2).collect::<Vec<_>>()),
         Task::Ci => ci::run(),
         Task::Bench(options) => bench::run(&options),
-        Task::Reference { args } => reference::run(&args),
+        Task::Reference { args } => series::reference(&args),
+        Task::Matrix { args } => series::matrix(&args),
     };
     done.unwrap_or_else(|error| {
         eprintln!("xtask: {error:#}");

@@ -2,7 +2,7 @@
 
 use zctrace::report::{Report, Syscall, Transfer};
 
-use crate::measure::Measured;
+use super::measure::{Measured, Timing};
 
 /// Counts this close to each other are called the same.
 const SAME_SHARE: f64 = 0.05;
@@ -82,7 +82,7 @@ fn beside(facts: &Facts<'_>, base: &Facts<'_>) -> String {
 }
 
 /// What a command does with the time that it is not on the CPU.
-fn waits(timing: &crate::measure::Timing) -> Option<String> {
+fn waits(timing: &Timing) -> Option<String> {
     let percent = timing.cpu_percent.filter(|percent| *percent < BUSY_PERCENT)?;
     let waits = timing.voluntary_switches;
     Some(format!("{:.0} % of the time it waits, {waits:.0} times, for the other side or the disk", 100.0 - percent))

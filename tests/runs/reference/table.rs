@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{
+use super::{
     explain::{Facts, explain, order},
     measure::{Measured, Timing},
     scenario::{Measure, Published, PublishedCall, Scenario},

@@ -13,8 +13,7 @@ use nix::{
     sched::{CloneFlags, unshare},
     sys::statvfs::statvfs,
 };
-
-use crate::scenario::Place;
+use serde::Deserialize;
 
 /// Room beside the files themselves: a filesystem's own structures.
 const OVERHEAD_BYTES: u64 = 64 << 20;
@@ -26,6 +25,20 @@ pub fn keep_mounts_private() -> Result<()> {
     unshare(CloneFlags::CLONE_NEWNS).context("cannot have mounts of its own (root is needed)")?;
     let none: Option<&str> = None;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).context("cannot make mounts private")
+}
+
+/// Where files lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// The filesystem of the temporary directory.
+    Disk,
+    /// A tmpfs.
+    Memory,
+    /// A new ext4 on a loop device.
+    Ext4,
+    /// A new btrfs on a loop device.
+    Btrfs,
 }
 
 /// The scratch directory and what is mounted in it.

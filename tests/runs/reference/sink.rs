@@ -13,8 +13,8 @@ pub struct Drain(Child);
 
 impl Drain {
     /// Starts it and returns once it listens.
-    pub fn start(programs: &Path, address: &str) -> Result<Self> {
-        let mut sink = Command::new(programs.join("copier"));
+    pub fn start(copier: &Path, address: &str) -> Result<Self> {
+        let mut sink = Command::new(copier);
         sink.args(["sink", address, "--keep"]).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut sink = Self(sink.spawn().context("cannot start the copier's sink")?);
         let stdout = sink.0.stdout.take().context("the sink has no output")?;

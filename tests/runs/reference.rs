@@ -1,4 +1,4 @@
-//! `reference`: the published runs, run here. Started by `cargo xtask reference`.
+//! The published runs, run here.
 //!
 //! ```text
 //! tests/scenarios/*.toml ──places, sink──▶ zctrace compare, zctrace ──▶ Measured ──explain, table──▶ Markdown
@@ -6,26 +6,21 @@
 
 mod explain;
 mod measure;
-mod places;
 mod scenario;
 mod sink;
 mod table;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use clap::Parser;
+use clap::Args;
 
-use crate::{
-    measure::Tools,
-    places::{Places, keep_mounts_private},
-    scenario::Scenario,
-};
+use self::{measure::Effort, scenario::Scenario};
+use crate::{places::Places, tools::Tools};
 
-/// Run what others have published, and show their figures beside those of this machine.
-#[derive(Parser)]
-#[command(name = "cargo xtask reference")]
-struct Arguments {
+/// Which runs, and how large.
+#[derive(Args)]
+pub struct Options {
     /// Only these runs (see --list): names, or how they begin
     #[arg(value_name = "RUN")]
     only: Vec<String>,
@@ -35,51 +30,30 @@ struct Arguments {
     /// Timed runs of each command
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
-    /// Show the runs and what they need, and do nothing
+    /// Show the runs and what they copy, and do nothing
     #[arg(long)]
     list: bool,
-    /// Where zctrace and the copiers are
-    #[arg(long, hide = true)]
-    programs: PathBuf,
     /// Where the scenarios are
-    #[arg(long, hide = true)]
+    #[arg(long, hide = true, default_value = "tests/scenarios")]
     scenarios: PathBuf,
-    /// An empty directory for all that is written
-    #[arg(long, hide = true)]
-    scratch: PathBuf,
 }
 
-fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("reference: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run(arguments: &Arguments) -> Result<()> {
-    let scenarios = chosen(scenario::all(&arguments.scenarios)?, &arguments.only)?;
-    if arguments.list {
+/// Runs those that were asked for, and prints the table of each.
+pub fn run(options: &Options, tools: &Tools, places: impl FnOnce() -> Result<Places>) -> Result<()> {
+    let scenarios = chosen(scenario::all(&options.scenarios)?, &options.only)?;
+    if options.list {
         for scenario in &scenarios {
-            println!(
-                "{:22} {:2} runs, {:>6} MB: {}",
-                scenario.name,
-                scenario.runs.len(),
-                scenario.bytes(1.0) / 1_000_000,
-                scenario.title
-            );
+            let megabytes = scenario.bytes(1.0) / 1_000_000;
+            println!("{:22} {:2} runs, {megabytes:>6} MB: {}", scenario.name, scenario.runs.len(), scenario.title);
         }
         return Ok(());
     }
-    keep_mounts_private()?;
-    let tools = Tools { programs: arguments.programs.clone(), runs: arguments.runs, scale: arguments.scale };
-    let places = Places::below(&arguments.scratch);
+    let places = places()?;
+    let effort = Effort { runs: options.runs, scale: options.scale };
     for scenario in &scenarios {
-        eprintln!("reference: {}", scenario.title);
-        let rows = scenario.measure(&tools, &places).with_context(|| scenario.name.clone())?;
-        println!("{}", table::render(scenario, arguments.scale, &rows));
+        eprintln!("xtask: {}", scenario.title);
+        let rows = scenario.measure(tools, effort, &places).with_context(|| scenario.name.clone())?;
+        println!("{}", table::render(scenario, options.scale, &rows));
         places.clear().context("cannot tidy up")?;
     }
     Ok(())

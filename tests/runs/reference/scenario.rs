@@ -9,6 +9,8 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 
+pub use crate::places::Place;
+
 /// One published table.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -64,20 +66,6 @@ pub struct Output {
     pub to: Sink,
     /// Where files that are written lie; as the input, if left out.
     pub on: Option<Place>,
-}
-
-/// Where files lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Place {
-    /// The filesystem of the temporary directory.
-    Disk,
-    /// A tmpfs.
-    Memory,
-    /// A new ext4 on a loop device.
-    Ext4,
-    /// A new btrfs on a loop device.
-    Btrfs,
 }
 
 /// What the commands write to.

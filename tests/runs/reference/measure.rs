@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
+    fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -11,16 +11,18 @@ use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 use zctrace::report::Report;
 
-use crate::{
-    places::{Places, write_input},
+use super::{
     scenario::{Measure, Place, Run, Scenario, Sink},
     sink::Drain,
 };
+use crate::{
+    places::{Places, write_input},
+    tools::{Stdout, Tools},
+};
 
-/// The programs that scenarios run, and how.
-pub struct Tools {
-    /// Where zctrace, the copiers and the other workloads are.
-    pub programs: PathBuf,
+/// How much is done.
+#[derive(Debug, Clone, Copy)]
+pub struct Effort {
     /// Timed runs of each command.
     pub runs: u32,
     /// Part of the published sizes.
@@ -64,8 +66,6 @@ pub struct Time {
     pub mean: f64,
     /// Their standard deviation; unknown of a single one.
     pub stddev: Option<f64>,
-    /// The shortest.
-    pub min: f64,
 }
 
 /// A time beside the reference's.
@@ -91,19 +91,20 @@ impl Scenario {
     }
 
     /// Runs everything.
-    pub fn measure(&self, tools: &Tools, places: &Places) -> Result<Vec<Measured>> {
-        let ends = self.ends(tools.scale, places)?;
+    pub fn measure(&self, tools: &Tools, effort: Effort, places: &Places) -> Result<Vec<Measured>> {
+        let ends = self.ends(effort.scale, places)?;
         let _drain = match self.output.to {
-            Sink::UnixSocket => Some(Drain::start(&tools.programs, &ends.output)?),
+            Sink::UnixSocket => Some(Drain::start(&tools.program("copier"), &ends.output)?),
             Sink::File | Sink::Pipe | Sink::Nothing => None,
         };
-        let commands: Vec<Vec<String>> = self.runs.iter().map(|run| tools.command(run, &ends)).collect();
+        let commands: Vec<Vec<String>> = self.runs.iter().map(|run| tools.resolve(ends.command(run))).collect();
         let mut timings = match self.measure {
-            Measure::Compare => tools.compare(self, &commands, &ends.scratch)?,
+            Measure::Compare => compare(self, tools, effort.runs, &commands, &ends.scratch)?,
             Measure::Trace | Measure::Api => BTreeMap::new(),
         };
+        let stdout = if self.output.to == Sink::Pipe { Stdout::Pipe } else { Stdout::Null };
         let measure = |(run, command): (&Run, &Vec<String>)| {
-            let report = tools.trace(command, self.output.to, &ends.scratch)?;
+            let report = tools.trace(command, &["--wait-all"], stdout, &ends.scratch)?;
             Ok(Measured { run: run.clone(), timing: timings.remove(&run.name), report })
         };
         self.runs.iter().zip(&commands).map(measure).collect()
@@ -138,60 +139,38 @@ struct Ends {
     scratch: PathBuf,
 }
 
-impl Tools {
-    fn zctrace(&self) -> Command {
-        Command::new(self.programs.join("zctrace"))
-    }
-
+impl Ends {
     /// The command with the ends in it.
-    fn command(&self, run: &Run, ends: &Ends) -> Vec<String> {
-        let with_ends = |word: &String| word.replace("{in}", &ends.input).replace("{out}", &ends.output);
-        let mut command: Vec<String> = run.command.iter().map(with_ends).collect();
-        if let Some(program) = command.first_mut() {
-            let own = self.programs.join(&*program);
-            if own.exists() {
-                *program = own.display().to_string();
-            }
-        }
-        command
+    fn command(&self, run: &Run) -> Vec<String> {
+        run.command.iter().map(|word| word.replace("{in}", &self.input).replace("{out}", &self.output)).collect()
     }
+}
 
-    /// Times of all commands against each other, by name.
-    fn compare(&self, scenario: &Scenario, commands: &[Vec<String>], scratch: &Path) -> Result<BTreeMap<String, Timing>> {
-        let file = scratch.join("compare.json");
-        let mut compare = self.zctrace();
-        compare.args(["compare", "-N", "--warmup", "1", "--runs", &self.runs.to_string()]);
-        compare.arg("--export").arg("json").arg(&file);
-        if scenario.output.to == Sink::Pipe {
-            compare.args(["--output", "pipe"]);
-        }
-        for (run, command) in scenario.runs.iter().zip(commands) {
-            compare.args(["--name", &run.name]).arg(shell_words::join(command));
-        }
-        // Its own table is not what this program shows; its progress and its warnings are.
-        let status = compare.stdin(Stdio::null()).stdout(Stdio::null()).status().context("cannot start zctrace")?;
-        if !status.success() {
-            bail!("zctrace compare failed ({status})");
-        }
-        let export: Export = serde_json::from_slice(&fs::read(&file)?).context("the export of zctrace compare")?;
-        Ok(export.commands.into_iter().map(|timing| (timing.name.clone(), timing)).collect())
+/// Times of all commands of a scenario against each other, by name.
+fn compare(
+    scenario: &Scenario,
+    tools: &Tools,
+    runs: u32,
+    commands: &[Vec<String>],
+    scratch: &Path,
+) -> Result<BTreeMap<String, Timing>> {
+    let file = scratch.join("compare.json");
+    let mut compare = Command::new(tools.program("zctrace"));
+    compare.args(["compare", "-N", "--warmup", "1", "--runs", &runs.to_string()]);
+    compare.arg("--export").arg("json").arg(&file);
+    if scenario.output.to == Sink::Pipe {
+        compare.args(["--output", "pipe"]);
     }
-
-    /// What one run of the command does.
-    fn trace(&self, command: &[String], sink: Sink, scratch: &Path) -> Result<Report> {
-        let file = scratch.join("report.json");
-        let mut trace = self.zctrace();
-        trace.args(["--format", "json", "--wait-all", "-o"]).arg(&file).arg("--").args(command).stdin(Stdio::null());
-        let output = match sink {
-            Sink::Pipe => trace.stdout(Stdio::piped()).spawn().and_then(std::process::Child::wait_with_output),
-            Sink::UnixSocket | Sink::File | Sink::Nothing => trace.stdout(File::create("/dev/null")?).output(),
-        };
-        let output = output.context("cannot start zctrace")?;
-        if !output.status.success() {
-            bail!("{} failed: {}", command.join(" "), String::from_utf8_lossy(&output.stderr).trim());
-        }
-        serde_json::from_slice(&fs::read(&file)?).context("the report of zctrace")
+    for (run, command) in scenario.runs.iter().zip(commands) {
+        compare.args(["--name", &run.name]).arg(shell_words::join(command));
     }
+    // Its own table is not what this program shows; its progress and its warnings are.
+    let status = compare.stdin(Stdio::null()).stdout(Stdio::null()).status().context("cannot start zctrace")?;
+    if !status.success() {
+        bail!("zctrace compare failed ({status})");
+    }
+    let export: Export = serde_json::from_slice(&fs::read(&file)?).context("the export of zctrace compare")?;
+    Ok(export.commands.into_iter().map(|timing| (timing.name.clone(), timing)).collect())
 }
 
 /// A part of so many bytes.

@@ -1,0 +1,33 @@
+//! `cargo xtask reference` and `cargo xtask matrix`: whole series of traced runs, each with a table at its end.
+
+use std::{ffi::OsString, process::ExitCode};
+
+use anyhow::{Context as _, Result};
+
+use crate::{
+    command::{as_root, exit_code, release_dir, root},
+    run,
+    scratch::Scratch,
+    setup::{self, Need},
+};
+
+/// The published runs.
+pub(crate) fn reference(args: &[OsString]) -> Result<ExitCode> {
+    run("reference", &["--scenarios".into(), root().join("tests/scenarios").into()], args)
+}
+
+/// Every pair of ends that `std::io::copy` can copy between.
+pub(crate) fn matrix(args: &[OsString]) -> Result<ExitCode> {
+    run("matrix", &[], args)
+}
+
+/// Builds what is run, and hands over to the program that runs it.
+fn run(series: &str, own: &[OsString], args: &[OsString]) -> Result<ExitCode> {
+    setup::install(Need::Testing)?;
+    run::build(&["zctrace", "zc-tests"])?;
+    let scratch = Scratch::new(series)?;
+    let programs = release_dir()?;
+    let mut runs = as_root(programs.join("runs"))?;
+    runs.arg("--programs").arg(&programs).arg("--scratch").arg(scratch.directory()).arg(series).args(own).args(args);
+    Ok(exit_code(runs.status().context("cannot start the runs")?))
+}

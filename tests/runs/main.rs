@@ -1,5 +1,6 @@
 //! `runs`: whole series of traced runs, each with a table at its end. Started by `cargo xtask reference` and `cargo xtask matrix`.
 
+mod device;
 mod matrix;
 mod places;
 mod reference;

@@ -5,7 +5,6 @@
 //! ```
 
 mod cell;
-mod device;
 mod ends;
 mod peer;
 

@@ -7,8 +7,10 @@ use std::{
 
 use anyhow::Result;
 
-use super::device::LoopDevice;
-use crate::places::{Place, Places, write_input};
+use crate::{
+    device::LoopDevice,
+    places::{Place, Places, write_input},
+};
 
 /// Bytes of what is copied: several times what a pipe holds, and no multiple of a buffer.
 const INPUT_BYTES: u64 = 200_123;

@@ -12,7 +12,9 @@ const BUSY_PERCENT: f64 = 80.0;
 /// What a traced run did, as far as sentences need it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts<'a> {
-    /// The transfer that moved most.
+    /// The transfers of the launched process.
+    transfers: &'a [Transfer],
+    /// The one that moved most.
     transfer: Option<&'a Transfer>,
     /// All counted calls.
     calls: u64,
@@ -25,14 +27,24 @@ pub struct Facts<'a> {
 impl<'a> Facts<'a> {
     /// Those of a report.
     pub fn of(report: &'a Report) -> Self {
-        let transfers = || report.processes.iter().flat_map(|process| &process.transfers).chain(&report.transfers);
+        // Not those of the processes that a copier has at the other end of its pipes.
+        let transfers = report.processes.first().map_or(&[][..], |process| &process.transfers);
         let syscalls = &report.totals.syscalls;
         Self {
-            transfer: transfers().max_by_key(|transfer| transfer.bytes),
+            transfers,
+            transfer: transfers.iter().max_by_key(|transfer| transfer.bytes),
             calls: syscalls.iter().map(|call| call.calls).sum(),
             longest: longest(syscalls),
-            user_memory_bytes: transfers().filter_map(|transfer| transfer.user_memory_bytes).sum(),
+            user_memory_bytes: transfers.iter().filter_map(|transfer| transfer.user_memory_bytes).sum(),
         }
+    }
+
+    /// Names of all interfaces of the copier, each once; `none` if no transfer was seen.
+    pub fn apis(&self) -> String {
+        let mut names: Vec<&str> = self.transfers.iter().map(|transfer| transfer.api.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     }
 
     /// Name of the interface that moved most; `none` if no transfer was seen.

@@ -16,6 +16,7 @@ use super::{
     sink::Drain,
 };
 use crate::{
+    device::LoopDevice,
     places::{Places, write_input},
     tools::{Stdout, Tools},
 };
@@ -127,7 +128,8 @@ impl Scenario {
             _ => String::new(),
         };
         let scratch = places.directory(Place::Disk, 0)?;
-        Ok(Ends { input: input.display().to_string(), output, scratch })
+        let device = self.runs.iter().any(|run| run.uses("{device}")).then(|| block_device(&scratch, bytes)).transpose()?;
+        Ok(Ends { input: input.display().to_string(), output, device, scratch })
     }
 }
 
@@ -135,6 +137,7 @@ impl Scenario {
 struct Ends {
     input: String,
     output: String,
+    device: Option<LoopDevice>,
     /// Where what is measured is written.
     scratch: PathBuf,
 }
@@ -142,8 +145,19 @@ struct Ends {
 impl Ends {
     /// The command with the ends in it.
     fn command(&self, run: &Run) -> Vec<String> {
-        run.command.iter().map(|word| word.replace("{in}", &self.input).replace("{out}", &self.output)).collect()
+        let device = self.device.as_ref().map_or(Path::new(""), LoopDevice::path).display().to_string();
+        let file = self.scratch.join("file").display().to_string();
+        let places = [("{in}", &self.input), ("{out}", &self.output), ("{device}", &device), ("{file}", &file)];
+        let fill = |word: &String| places.iter().fold(word.clone(), |word, (name, place)| word.replace(name, place));
+        run.command.iter().map(fill).collect()
     }
+}
+
+/// A device with so many bytes.
+fn block_device(scratch: &Path, bytes: u64) -> Result<LoopDevice> {
+    let image = scratch.join("device.image");
+    write_input(&image, bytes.next_multiple_of(4096))?;
+    LoopDevice::over(&image)
 }
 
 /// Times of all commands of a scenario against each other, by name.

@@ -88,7 +88,8 @@ pub enum Sink {
 pub struct Run {
     /// What the row is called where it was published.
     pub name: String,
-    /// Program and arguments; `{in}` and `{out}` stand for the ends. `copier` and `copier-c` are the project's own.
+    /// Program and arguments. `{in}` and `{out}` stand for the scenario's ends, `{device}` for a block device with the input's bytes,
+    /// `{file}` for a file to be written. `copier` and `copier-c` are the project's own.
     pub command: Vec<String>,
     /// How many copies one run of the command makes: times are divided by it.
     #[serde(default = "one")]
@@ -134,6 +135,13 @@ pub struct PublishedCall {
     pub mean_ms: f64,
     /// The longest.
     pub max_ms: f64,
+}
+
+impl Run {
+    /// Whether its command has this placeholder.
+    pub fn uses(&self, placeholder: &str) -> bool {
+        self.command.iter().any(|word| word.contains(placeholder))
+    }
 }
 
 const fn one() -> u32 {

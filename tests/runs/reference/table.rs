@@ -128,7 +128,7 @@ fn apis(text: &mut String, rows: &[Measured]) {
     line(text, format_args!("| | published | here |\n|---|---|---|"));
     for row in rows {
         let published = row.run.published_api.as_deref().unwrap_or("-");
-        line(text, format_args!("| {} | {published} | {} |", row.run.name, Facts::of(&row.report).api()));
+        line(text, format_args!("| {} | {published} | {} |", row.run.name, Facts::of(&row.report).apis()));
     }
 }
 

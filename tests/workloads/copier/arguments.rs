@@ -41,6 +41,9 @@ pub(crate) enum Role {
         /// Tell the bytes' CRC-32
         #[arg(long)]
         checksum: bool,
+        /// Drain one connection after the other, until the parent ends
+        #[arg(long, conflicts_with_all = ["to", "checksum"])]
+        keep: bool,
     },
     /// Accept one connection and give it the bytes of the source; with - as the address, give them to stdout
     Feed {

@@ -46,11 +46,34 @@ impl From<Peer> for Sink {
 /// Listens on `address`, says so (`listening unix:PATH`, or with the real port), and returns who connects first.
 pub(crate) fn accept_one(address: &Spec) -> Result<Peer> {
     let ending = block_ending_signals()?;
-    let listener = Listener::bind(address).with_context(|| format!("listen on {address}"))?;
-    print_line(&format!("listening {}", listener.address()?)).map_err(named)?;
-    let peer = listener.accept(&ending).with_context(|| format!("accept on {address}"))?;
+    let listener = Listener::open(address)?;
+    let peer = match listener.next(&ending).with_context(|| format!("accept on {address}"))? {
+        Next::Peer(peer) => peer,
+        Next::Orphaned => bail!("accept on {address}: the parent ended and nobody had connected"),
+        Next::Ended => bail!("accept on {address}: ended by a signal before anybody connected"),
+    };
     ending.thread_unblock()?;
     Ok(peer)
+}
+
+/// Listens likewise, and serves one peer after the other until the parent ends, or a signal asks for the end between two of them.
+pub(crate) fn serve_each(address: &Spec, mut serve: impl FnMut(Peer) -> Result<()>) -> Result<()> {
+    let ending = block_ending_signals()?;
+    let listener = Listener::open(address)?;
+    while let Next::Peer(peer) = listener.next(&ending).with_context(|| format!("accept on {address}"))? {
+        serve(peer)?;
+    }
+    Ok(())
+}
+
+/// What a listener waits for.
+enum Next {
+    /// Somebody connected.
+    Peer(Peer),
+    /// The parent ended.
+    Orphaned,
+    /// A signal asked for the end.
+    Ended,
 }
 
 /// A listening socket; a Unix one owns its file.
@@ -70,6 +93,13 @@ impl Drop for SocketFile {
 }
 
 impl Listener {
+    /// Listens on the address, and says so.
+    fn open(address: &Spec) -> Result<Self> {
+        let listener = Self::bind(address).with_context(|| format!("listen on {address}"))?;
+        print_line(&format!("listening {}", listener.address()?)).map_err(named)?;
+        Ok(listener)
+    }
+
     /// Listens on the address.
     fn bind(address: &Spec) -> Result<Self> {
         match address {
@@ -90,18 +120,19 @@ impl Listener {
         })
     }
 
-    /// Waits for the one peer, and stops listening.
-    fn accept(self, ending: &SigSet) -> Result<Peer> {
-        match self {
-            Self::Unix(listener, _file) => {
-                wait_for_peer(listener.as_fd(), ending)?;
-                Ok(Peer::Unix(listener.accept().map_err(named)?.0))
-            }
-            Self::Tcp(listener) => {
-                wait_for_peer(listener.as_fd(), ending)?;
-                Ok(Peer::Tcp(listener.accept().map_err(named)?.0))
-            }
+    /// Waits for a peer, as long as there is a parent and no signal asks for the end.
+    fn next(&self, ending: &SigSet) -> Result<Next> {
+        let listener = match self {
+            Self::Unix(listener, _) => listener.as_fd(),
+            Self::Tcp(listener) => listener.as_fd(),
+        };
+        if let Some(end) = wait_for_peer(listener, ending)? {
+            return Ok(end);
         }
+        Ok(Next::Peer(match self {
+            Self::Unix(listener, _) => Peer::Unix(listener.accept().map_err(named)?.0),
+            Self::Tcp(listener) => Peer::Tcp(listener.accept().map_err(named)?.0),
+        }))
     }
 }
 
@@ -112,13 +143,13 @@ fn block_ending_signals() -> Result<SigSet> {
     Ok(ending)
 }
 
-/// Returns when somebody connects; fails when the parent ends first, or one of the signals `ending` comes.
-fn wait_for_peer(listener: BorrowedFd<'_>, ending: &SigSet) -> Result<()> {
+/// Returns nothing when somebody connects, or which end comes first: the parent's, or by one of the signals `ending`.
+fn wait_for_peer(listener: BorrowedFd<'_>, ending: &SigSet) -> Result<Option<Next>> {
     let signals = SignalFd::with_flags(ending, SfdFlags::SFD_CLOEXEC)?;
     let parent = getppid().context("the parent has ended")?;
     let parent_end = pidfd_open(parent, PidfdFlags::empty()).context("watch the parent")?;
     if getppid() != Some(parent) {
-        bail!("the parent has ended");
+        return Ok(Some(Next::Orphaned));
     }
     let mut watched = [
         PollFd::from_borrowed_fd(listener, PollFlags::IN),
@@ -127,9 +158,9 @@ fn wait_for_peer(listener: BorrowedFd<'_>, ending: &SigSet) -> Result<()> {
     ];
     retry_on_intr(|| poll(&mut watched, None)).context("poll")?;
     let [connected, orphaned, asked_to_end] = watched.map(|fd| !fd.revents().is_empty());
-    match (connected, orphaned, asked_to_end) {
-        (true, ..) => Ok(()),
-        (_, true, _) => bail!("the parent ended and nobody had connected"),
-        (..) => bail!("ended by a signal before anybody connected"),
-    }
+    Ok(match (connected, orphaned, asked_to_end) {
+        (true, ..) => None,
+        (_, true, _) => Some(Next::Orphaned),
+        (..) => Some(Next::Ended),
+    })
 }

@@ -44,7 +44,8 @@ fn main() -> ExitCode {
 /// Lists, plays the other side, or copies.
 fn run(arguments: Arguments) -> Result<()> {
     match arguments.role {
-        Some(Role::Sink { address, to, checksum }) => peer::sink(&address, to.as_ref(), checksum),
+        Some(Role::Sink { address, keep: true, .. }) => peer::keep_draining(&address),
+        Some(Role::Sink { address, to, checksum, .. }) => peer::sink(&address, to.as_ref(), checksum),
         Some(Role::Feed { address, from }) => peer::feed(&address, &from),
         None if arguments.list => print_line(&cases::list()).map_err(named),
         None => copy(arguments.copy.context("nothing to do; see --help")?),

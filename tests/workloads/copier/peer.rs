@@ -7,7 +7,7 @@ use zc_tests::{named, print_line};
 
 use crate::ends::{SinkOptions, Source, Spec, open_sink, open_source};
 use crate::job::retry;
-use crate::listener::accept_one;
+use crate::listener::{accept_one, serve_each};
 use crate::moved::{Meter, Moved};
 
 /// What one read asks for: much for a sink, which must not be the bottleneck; for a feed, what a pipe holds.
@@ -30,6 +30,18 @@ pub(crate) fn sink(address: &Spec, to: Option<&Spec>, checksum: bool) -> Result<
         }
     }
     report("received", meter.read(), to == Some(&Spec::Standard))
+}
+
+/// Drains one peer after the other, each with a line `received N bytes`, until its parent ends.
+pub(crate) fn keep_draining(address: &Spec) -> Result<()> {
+    let mut buffer = vec![0; SINK_BUFFER];
+    serve_each(address, |peer| {
+        let (mut peer, mut meter) = (Source::from(peer), Meter::new(false));
+        while let count @ 1.. = read(&mut peer, &mut buffer, address)? {
+            meter.pass(&buffer[..count]);
+        }
+        report("received", meter.read(), false)
+    })
 }
 
 /// Gives the source's bytes to one peer, or to stdout, as long as it takes them. Ends with `sent N bytes`.

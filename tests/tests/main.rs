@@ -14,6 +14,7 @@ mod int80;
 mod launcher;
 mod losses;
 mod output;
+mod programs;
 mod saved;
 mod storms;
 mod strace_backend;

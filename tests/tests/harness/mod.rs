@@ -9,6 +9,7 @@ mod rows;
 mod run;
 mod strace;
 mod terminal;
+mod transfers;
 mod wait;
 mod zctrace;
 
@@ -20,5 +21,6 @@ pub use rows::Rows;
 pub use run::Run;
 pub use strace::{counted_by_strace, moved_as_strace_logs};
 pub use terminal::Terminal;
+pub use transfers::Transfers;
 pub use wait::{child_of, state_of, wait_until};
 pub use zctrace::{ReportFile, Zctrace, binary, zctrace};

@@ -6,7 +6,7 @@ use super::{Need, State, Step, host::Host};
 use crate::toolchain::{LLVM_MAJOR, Linker, Source, TOOLCHAIN_VAR, Toolchain, Unusable, on_path, output};
 
 /// In the order in which they build on each other.
-pub(super) const STEPS: [Step; 6] = [
+pub(super) const STEPS: [Step; 7] = [
     Step { name: "C compiler", need: Need::Building, check: c_compiler, by_hand: "install gcc" },
     Step {
         name: "LLVM",
@@ -29,6 +29,12 @@ pub(super) const STEPS: [Step; 6] = [
                   not called nightly; its LLVM must not be newer than bpf-linker's",
     },
     Step { name: "strace", need: Need::Testing, check: strace, by_hand: "install strace" },
+    Step {
+        name: "traced programs",
+        need: Need::Testing,
+        check: traced_programs,
+        by_hand: "install rsync, socat, nginx, btrfs-progs, Python 3, Go, Node and a JDK of version 11 or newer",
+    },
     Step {
         name: "rustfmt, clippy",
         need: Need::Checking,
@@ -111,6 +117,34 @@ fn strace(host: &Host) -> State {
         Some(version) => State::Ready(version),
         None => missing("no strace on the PATH", host.packages("strace")),
     }
+}
+
+/// Programs that nobody here wrote, whose transfers the tests know: each with the package that has it.
+const TRACED_PROGRAMS: [(&str, &str); 8] = [
+    ("rsync", "rsync"),
+    ("socat", "socat"),
+    ("nginx", "nginx-light"),
+    ("mkfs.btrfs", "btrfs-progs"),
+    ("python3", "python3-minimal"),
+    ("go", "golang-go"),
+    ("node", "nodejs"),
+    ("javac", "default-jdk-headless"),
+];
+
+fn traced_programs(host: &Host) -> State {
+    let (mut found, mut missing_programs, mut packages) = (Vec::new(), Vec::new(), Vec::new());
+    for (program, package) in TRACED_PROGRAMS {
+        if on_path(program).is_some() {
+            found.push(program);
+        } else {
+            missing_programs.push(program);
+            packages.push(package);
+        }
+    }
+    if packages.is_empty() {
+        return State::Ready(found.join(", "));
+    }
+    missing(format!("no {}", missing_programs.join(", ")), host.packages(&packages.join(" ")))
 }
 
 /// What `cargo xtask ci` checks the sources with.

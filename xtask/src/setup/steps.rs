@@ -125,7 +125,7 @@ const TRACED_PROGRAMS: [(&str, &str); 8] = [
     ("socat", "socat"),
     ("nginx", "nginx-light"),
     ("mkfs.btrfs", "btrfs-progs"),
-    ("python3", "python3-minimal"),
+    ("python3", "python3"),
     ("go", "golang-go"),
     ("node", "nodejs"),
     ("javac", "default-jdk-headless"),

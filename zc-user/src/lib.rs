@@ -16,6 +16,7 @@ mod readable;
 pub mod render;
 pub mod report;
 pub mod syscall;
+mod toolchain;
 pub mod trace;
 mod transfer;
 mod units;

@@ -1,7 +1,7 @@
 //! Which backend runs a command.
 
 use super::{Backend as _, RunError, RunOptions, ebpf::Ebpf, strace::Strace};
-use crate::trace::Trace;
+use crate::{toolchain, trace::Trace};
 
 /// What the user says of the backend.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -16,8 +16,14 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// Runs the command under the backend of choice. If that is strace only for want of another, the trace has a note that says why.
+    /// Runs the command under the backend of choice, and looks at what its programs were built with. If that is strace only for want of another, the trace has a note that says why.
     pub fn run(self, options: &RunOptions) -> Result<Trace, RunError> {
+        let mut trace = self.run_backend(options)?;
+        toolchain::recognise(&mut trace);
+        Ok(trace)
+    }
+
+    fn run_backend(self, options: &RunOptions) -> Result<Trace, RunError> {
         match self {
             Self::Ebpf => Ebpf.run(options),
             Self::Strace => Strace.run(options),

@@ -1,8 +1,12 @@
 //! Two reports of the same command, one by each backend, side by side. Pure.
 
+mod transfers;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
+
+pub use transfers::{Figures as MovedFigures, Moved};
 
 use crate::report::{Report, Syscall};
 
@@ -19,6 +23,8 @@ pub struct Comparison {
     pub equal: bool,
     /// Every call that either of them saw, by name and ABI.
     pub rows: Vec<Row>,
+    /// Every transfer that either of them saw.
+    pub transfers: Vec<Moved>,
 }
 
 /// One call under both backends.
@@ -48,18 +54,20 @@ pub struct Figures {
 }
 
 impl Comparison {
-    /// Compares the totals of two reports on the same command.
+    /// Compares the totals and the transfers of two reports on the same command.
     pub fn new(first: &Report, second: &Report) -> Self {
         let calls = [first, second].map(|report| report.totals.syscalls.as_slice());
         let names: BTreeSet<(&str, &str)> =
             calls.iter().flat_map(|calls| calls.iter().map(|call| (call.name.as_str(), call.abi.as_str()))).collect();
         let rows: Vec<Row> = names.into_iter().map(|name| Row::new(name, calls)).collect();
+        let transfers = transfers::compare([first, second]);
         Self {
             command: first.command.clone(),
             backends: [first, second].map(|report| report.backend.clone()),
             exact: [first, second].map(|report| report.exact),
-            equal: rows.iter().all(|row| row.equal),
+            equal: rows.iter().all(|row| row.equal) && transfers.iter().all(|moved| moved.equal),
             rows,
+            transfers,
         }
     }
 }

@@ -2,21 +2,27 @@
 
 use super::{
     Options,
-    page::{Page, Style},
-    ruled, text,
+    page::{Page, Style, words},
+    ruled,
+    section::plural,
+    text,
     units::UNKNOWN,
 };
-use crate::verify::{Comparison, Figures, Row};
+use crate::verify::{Comparison, Figures, Moved, MovedFigures, Row};
 
 /// The comparison for a person. The first line says whether they agree.
 pub(super) fn render(comparison: &Comparison, options: &Options) -> String {
     let mut page = Page::new(options);
     let [first, second] = &comparison.backends;
-    let different = comparison.rows.iter().filter(|row| !row.equal).count();
-    if different == 0 {
-        page.line(0, Style::Good, &format!("equal: {first} and {second} count the same for all {} calls", comparison.rows.len()));
+    let calls = plural(comparison.rows.len() as u64, "call", "calls");
+    let transfers = plural(comparison.transfers.len() as u64, "transfer", "transfers");
+    if comparison.equal {
+        let line = format!("equal: {first} and {second} count the same for all: {calls}, {transfers}");
+        page.line(0, Style::Good, &line);
     } else {
-        let line = format!("DIFFERENT: {different} of {} calls ({first} ≠ {second})", comparison.rows.len());
+        let rows = comparison.rows.iter().filter(|row| !row.equal).count();
+        let moved = comparison.transfers.iter().filter(|moved| !moved.equal).count();
+        let line = format!("DIFFERENT: {rows} of {calls}, {moved} of {transfers} ({first} ≠ {second})");
         page.line(0, Style::Bad, &line);
     }
     page.line(0, Style::Plain, &format!("command: {}", text::command_line(&comparison.command)));
@@ -35,7 +41,23 @@ pub(super) fn render(comparison: &Comparison, options: &Options) -> String {
         let is_different = index.checked_sub(2).and_then(|row| comparison.rows.get(row)).is_some_and(|row| !row.equal);
         page.line(2, if is_different { Style::Bad } else { Style::Plain }, line);
     }
+    for moved in &comparison.transfers {
+        page.flow(2, &words(&transfer(moved), if moved.equal { Style::Plain } else { Style::Bad }));
+    }
     page.finish()
+}
+
+/// `in -> out: sendfile, 1024 bytes in 2 calls`; of what differs what each of them saw, with ` ≠ ` between.
+fn transfer(moved: &Moved) -> String {
+    let show = |figures: &Option<MovedFigures>| {
+        let Some(figures) = figures else { return "nothing".to_owned() };
+        let attempts = figures.attempts.iter().map(|attempt| format!(", after {} ({})", attempt.syscall, attempt.errno));
+        let calls = plural(figures.calls, "call", "calls");
+        format!("{} bytes in {calls}{}", known(figures.bytes), attempts.collect::<String>())
+    };
+    let [first, second] = moved.figures.each_ref().map(show);
+    let figures = if moved.equal { first } else { format!("{first} ≠ {second}") };
+    format!("{} -> {}: {}, {figures}", text::escape(&moved.from), text::escape(&moved.to), moved.api.name())
 }
 
 fn cells(row: &Row) -> [String; 5] {
@@ -61,6 +83,7 @@ fn known(number: Option<u64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Api;
 
     fn row(name: &str, first: u64, second: u64) -> Row {
         let figures = [first, second].map(|calls| Figures { calls, bytes: Some(calls * 10), ..Figures::default() });
@@ -68,14 +91,19 @@ mod tests {
     }
 
     fn comparison(rows: Vec<Row>) -> String {
+        comparison_with(rows, Vec::new())
+    }
+
+    fn comparison_with(rows: Vec<Row>, transfers: Vec<Moved>) -> String {
         let backends = ["ebpf", "strace"].map(String::from);
         render(
             &Comparison {
                 command: vec!["cp".into(), "a b".into()],
                 backends,
                 exact: [true, true],
-                equal: rows.iter().all(|row| row.equal),
+                equal: rows.iter().all(|row| row.equal) && transfers.iter().all(|moved| moved.equal),
                 rows,
+                transfers,
             },
             &Options::default(),
         )
@@ -84,14 +112,31 @@ mod tests {
     #[test]
     fn what_agrees_is_shown_once() {
         let text = comparison(vec![row("read", 3, 3)]);
-        assert!(text.starts_with("equal: ebpf and strace count the same for all 1 calls\n"), "{text}");
+        assert!(text.starts_with("equal: ebpf and strace count the same for all: 1 call, 0 transfers\n"), "{text}");
         assert!(text.contains("  read         3       0     30          -\n"), "{text}");
     }
 
     #[test]
     fn what_differs_is_shown_twice() {
         let text = comparison(vec![row("read", 3, 3), row("write", 4, 5)]);
-        assert!(text.starts_with("DIFFERENT: 1 of 2 calls (ebpf ≠ strace)\n"), "{text}");
+        assert!(text.starts_with("DIFFERENT: 1 of 2 calls, 0 of 0 transfers (ebpf ≠ strace)\n"), "{text}");
         assert!(text.contains("4 ≠ 5") && text.contains("40 ≠ 50"), "{text}");
+    }
+
+    #[test]
+    fn a_transfer_that_one_backend_alone_saw_is_a_difference() {
+        let figures = MovedFigures { bytes: Some(1024), calls: 2, attempts: Vec::new() };
+        let moved = |second: Option<MovedFigures>| Moved {
+            from: "in".into(),
+            to: "out".into(),
+            api: Api::Sendfile,
+            equal: second.is_some(),
+            figures: [Some(figures.clone()), second],
+        };
+        let text = comparison_with(vec![row("sendfile", 2, 2)], vec![moved(Some(figures.clone()))]);
+        assert!(text.starts_with("equal: ") && text.contains("\n  in -> out: sendfile, 1024 bytes in 2 calls\n"), "{text}");
+        let text = comparison_with(vec![row("sendfile", 2, 2)], vec![moved(None)]);
+        assert!(text.starts_with("DIFFERENT: 0 of 1 call, 1 of 1 transfer (ebpf ≠ strace)\n"), "{text}");
+        assert!(text.contains("\n  in -> out: sendfile, 1024 bytes in 2 calls ≠ nothing\n"), "{text}");
     }
 }

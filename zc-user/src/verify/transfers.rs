@@ -1,0 +1,111 @@
+//! The transfers of two reports of the same command.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::report::{Api, Attempt, End, Report, Transfer};
+
+/// What went from one end to another by one interface, under both backends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Moved {
+    /// Where it came from: path or kind.
+    pub from: String,
+    /// Where it went, likewise.
+    pub to: String,
+    /// The interface.
+    pub api: Api,
+    /// What each backend saw; `None`: no such transfer.
+    pub figures: [Option<Figures>; 2],
+    /// Whether that is the same.
+    pub equal: bool,
+}
+
+/// The figures of all transfers between two ends by one interface.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Figures {
+    /// Bytes that arrived.
+    pub bytes: Option<u64>,
+    /// Calls that took part.
+    pub calls: u64,
+    /// What was tried before.
+    pub attempts: Vec<Attempt>,
+}
+
+type Key = (String, String, Api);
+
+/// Compares the transfers, across processes and within them. Ends are known by their paths, those that have none by their kind: other
+/// names (ports, inode numbers) change from run to run.
+pub(super) fn compare(reports: [&Report; 2]) -> Vec<Moved> {
+    let [mut first, mut second] = reports.map(sums);
+    let keys: std::collections::BTreeSet<Key> = first.keys().chain(second.keys()).cloned().collect();
+    let moved = |key: Key| {
+        let figures = [first.remove(&key), second.remove(&key)];
+        let (from, to, api) = key;
+        Moved { from, to, api, equal: figures[0] == figures[1], figures }
+    };
+    keys.into_iter().map(moved).collect()
+}
+
+fn sums(report: &Report) -> BTreeMap<Key, Figures> {
+    let mut sums: BTreeMap<Key, Figures> = BTreeMap::new();
+    let within = report.processes.iter().flat_map(|process| &process.transfers);
+    for transfer in report.transfers.iter().chain(within) {
+        add(sums.entry((name(&transfer.from), name(&transfer.to), transfer.api)), transfer);
+    }
+    for figures in sums.values_mut() {
+        figures.attempts.sort();
+    }
+    sums
+}
+
+fn add(entry: std::collections::btree_map::Entry<'_, Key, Figures>, transfer: &Transfer) {
+    let sum = entry.or_insert(Figures { bytes: Some(0), ..Figures::default() });
+    sum.bytes = sum.bytes.zip(transfer.bytes).and_then(|(a, b)| a.checked_add(b));
+    sum.calls += transfer.calls;
+    sum.attempts.extend(transfer.attempts.iter().cloned());
+}
+
+fn name(end: &End) -> String {
+    end.path.clone().or_else(|| end.kind.clone()).unwrap_or_else(|| "unknown file".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        report::{
+            Options,
+            sample::files::{Scene, copy},
+        },
+        trace::Row,
+    };
+
+    fn report(rows: impl Fn(crate::trace::FileId, crate::trace::FileId) -> Vec<Row>) -> Report {
+        let mut scene = Scene::new();
+        let (from, to) = (scene.regular("in"), scene.socketpair()[0]);
+        scene.process("copier", rows(from, to));
+        Report::from_trace(&scene.trace, &Options::default())
+    }
+
+    #[test]
+    fn the_same_transfers_agree() {
+        let one = report(|from, to| vec![copy("sendfile", from, to, 2, 100)]);
+        let [moved] = compare([&one, &one]).try_into().expect("is one");
+        assert!(moved.equal);
+        assert_eq!((moved.from.as_str(), moved.to.as_str(), moved.api), ("in", "unix-stream", Api::Sendfile));
+    }
+
+    #[test]
+    fn other_bytes_attempts_or_interfaces_do_not() {
+        let one = report(|from, to| vec![copy("sendfile", from, to, 2, 100)]);
+        let others = [
+            report(|from, to| vec![copy("sendfile", from, to, 2, 99)]),
+            report(|from, to| vec![copy("splice", from, to, 2, 100)]),
+            report(|from, to| vec![copy("splice", from, to, 0, 0).failed(libc::EINVAL, 1), copy("sendfile", from, to, 2, 100)]),
+        ];
+        for other in others {
+            assert!(!compare([&one, &other]).iter().all(|moved| moved.equal), "{other:?}");
+        }
+    }
+}

@@ -40,17 +40,17 @@ fn files_to_one_file(bencher: Bencher<'_, '_>, files: u32) {
 /// One process reads one file and writes it to many connections, as a server does.
 #[divan::bench(args = FILES)]
 fn one_file_to_many(bencher: Bencher<'_, '_>, files: u32) {
-    let rows = (0..files).flat_map(|index| read_write(files, index));
-    bench(bencher, &trace(files + 1, vec![rows.collect()]));
+    let read = Row { calls: files.into(), bytes: Some(5000 * u64::from(files)), ..read_write(files, 0).remove(0) };
+    let writes = (0..files).map(|index| read_write(files, index).remove(1));
+    bench(bencher, &trace(files + 1, vec![std::iter::once(read).chain(writes).collect()]));
 }
 
 /// Pairs of processes with a pipe between them.
 #[divan::bench(args = FILES)]
 fn pipelines(bencher: Bencher<'_, '_>, files: u32) {
-    let processes =
-        (0..files).map(|index| if index % 2 == 0 { read_write(index, index + 1) } else { read_write(index, index + 2) });
-    let mut trace = trace(2 * files, processes.collect());
-    trace.files.iter_mut().skip(1).step_by(2).for_each(|file| file.kind = Some(FileKind::Pipe));
+    let pair = |index| [read_write(3 * index, 3 * index + 1), read_write(3 * index + 1, 3 * index + 2)];
+    let mut trace = trace(3 * files, (0..files).flat_map(pair).collect());
+    trace.files.iter_mut().skip(1).step_by(3).for_each(|file| file.kind = Some(FileKind::Pipe));
     bench(bencher, &trace);
 }
 

@@ -16,6 +16,9 @@ use crate::{
     trace::Process,
 };
 
+/// A verdict names the work of so many processes.
+const MOST_HOPS: usize = 8;
+
 /// The transfers of one process, those with the most bytes first; of as many, the first to begin.
 pub(super) fn transfers(flows: &[Flow<'_>], process: &Process, ends: &Ends<'_>) -> Vec<Transfer> {
     let mut flows: Vec<&Flow> = flows.iter().collect();
@@ -43,11 +46,14 @@ pub(super) fn chains(chains: &[Chain<'_, '_>], ends: &Ends<'_>) -> Vec<Transfer>
 fn across(chain: &Chain<'_, '_>, ends: &Ends<'_>) -> Option<Transfer> {
     let (first, last) = (chain.hops.first()?, chain.hops.last()?);
     let each: Vec<Facts> = chain.hops.iter().map(|hop| Facts::of(hop.flow)).collect();
-    let hops = chain.hops.iter().zip(&each).map(|(hop, facts)| {
+    let hops = chain.hops.iter().zip(&each).take(MOST_HOPS).map(|(hop, facts)| {
         let name = hop.process.comm.clone().unwrap_or_else(|| hop.process.pid.to_string());
         format!("{name}: {}", verdict::clause(hop.flow.api, hop.flow.bytes, facts))
     });
-    let verdict = format!("through {} processes: {}", chain.hops.len(), hops.collect::<Vec<_>>().join("; "));
+    let mut verdict = format!("through {} processes: {}", chain.hops.len(), hops.collect::<Vec<_>>().join("; "));
+    if let Some(more @ 1..) = chain.hops.len().checked_sub(MOST_HOPS) {
+        verdict.push_str(&format!("; and {more} more"));
+    }
     let user_memory = chain.hops.iter().map(|hop| user_memory_bytes(hop.flow)).reduce(|a, b| a?.checked_add(b?)).flatten();
     let costliest = chain.hops.iter().map(|hop| hop.flow).max_by_key(|flow| cost(flow.api))?;
     let facts = each.into_iter().reduce(Facts::then)?;

@@ -15,15 +15,20 @@ const fn meaning(syscall: &'static str, errno: &'static str, text: &'static str,
     Meaning { syscall, errno, text, source }
 }
 
-const COPY_FILE_RANGE_2: &str = "man-pages 6.9 copy_file_range(2), ERRORS; Linux 6.12 fs/read_write.c";
-const SENDFILE_2: &str = "man-pages 6.9 sendfile(2), ERRORS; Linux 6.12 fs/splice.c";
-const SPLICE_2: &str = "man-pages 6.9 splice(2), ERRORS; Linux 6.12 fs/splice.c";
-const FICLONE_2: &str = "man-pages 6.9 ioctl_ficlone(2), ERRORS; Linux 6.12 fs/remap_range.c";
+const COPY_FILE_RANGE_2: &str = "man-pages 6.03 copy_file_range(2), ERRORS; Linux 6.12 fs/read_write.c";
+const SENDFILE_2: &str = "man-pages 6.03 sendfile(2), ERRORS; Linux 6.12 fs/splice.c";
+const SPLICE_2: &str = "man-pages 6.03 splice(2), ERRORS; Linux 6.12 fs/splice.c";
+const FICLONE_2: &str = "man-pages 6.03 ioctl_ficlonerange(2), ERRORS; Linux 6.12 fs/remap_range.c";
 
 /// The meanings that are known.
 pub(super) const MEANINGS: &[Meaning] = &[
     meaning("copy_file_range", "EXDEV", "copy_file_range does not work between these two filesystems", COPY_FILE_RANGE_2),
-    meaning("copy_file_range", "EBADF", "copy_file_range refuses a destination opened with O_APPEND", COPY_FILE_RANGE_2),
+    meaning(
+        "copy_file_range",
+        "EBADF",
+        "copy_file_range refuses a destination opened with O_APPEND, or not for writing",
+        COPY_FILE_RANGE_2,
+    ),
     meaning("copy_file_range", "EINVAL", "copy_file_range takes regular files only, and no overlap", COPY_FILE_RANGE_2),
     meaning("copy_file_range", "EOPNOTSUPP", "the filesystem has no copy_file_range", COPY_FILE_RANGE_2),
     meaning("copy_file_range", "ENOSYS", "the kernel has no copy_file_range (it came with Linux 4.5)", COPY_FILE_RANGE_2),
@@ -33,7 +38,7 @@ pub(super) const MEANINGS: &[Meaning] = &[
         "copy_file_range",
         "0 bytes",
         "copy_file_range takes the source for empty: it goes by the file's length, which special filesystems (procfs) give as 0",
-        "man-pages 6.9 copy_file_range(2), BUGS; Linux 6.12 fs/read_write.c",
+        "man-pages 6.03 copy_file_range(2), BUGS; Linux 6.12 fs/read_write.c",
     ),
     meaning(
         "sendfile",

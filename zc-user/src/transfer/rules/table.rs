@@ -145,13 +145,24 @@ pub(super) const RULES: &[Rule] = &[
             PYTHON_SOURCE,
         )
     },
+    Rule {
+        after: Some("copy_file_range"),
+        ..rule(CP, Api::ReadWrite, Asked::Any, "cp falls back to a loop of 128 KiB and more", CP_SOURCE)
+    },
+    Rule {
+        from: &[Regular],
+        to: &[Regular],
+        ..rule(
+            CP,
+            Api::ReadWrite,
+            Asked::Exactly(128 << 10),
+            "cp neither shares blocks nor uses copy_file_range with --reflink=never or --sparse=always",
+            CP_SOURCE,
+        )
+    },
     rule(CP, Api::Reflink, Asked::Any, "cp shares blocks where the filesystem can", CP_SOURCE),
     Rule {
         after: Some("ioctl(FICLONE)"),
         ..rule(CP, Api::CopyFileRange, Asked::Any, "cp uses copy_file_range where files cannot share their blocks", CP_SOURCE)
-    },
-    Rule {
-        after: Some("copy_file_range"),
-        ..rule(CP, Api::ReadWrite, Asked::Any, "cp falls back to a loop of 128 KiB and more", CP_SOURCE)
     },
 ];

@@ -180,6 +180,12 @@ fn cp_shares_blocks_or_copies_ranges_or_reads_and_writes() {
 }
 
 #[test]
+fn cp_reads_and_writes_if_told_to() {
+    let expected = "cp neither shares blocks nor uses copy_file_range with --reflink=never or --sparse=always";
+    assert_reason(CP, Regular, Regular, reads_and_writes(131_072), expected);
+}
+
+#[test]
 fn other_sizes_than_the_library_s_get_no_reason() {
     assert_eq!(transfer(RUST, Regular, Tcp, reads_and_writes(65536)).reason, None);
     assert_eq!(transfer(RUST, Regular, Regular, copies("copy_file_range", MIB)).reason, None);

@@ -53,3 +53,17 @@ fn what_others_wrote_or_read_makes_it_none() {
         assert!(across(&scene).is_empty());
     }
 }
+
+#[test]
+fn a_very_long_pipeline_is_told_in_short() {
+    let mut scene = Scene::new();
+    let mut from = scene.regular("in");
+    for _ in 0..100 {
+        let to = scene.pipe();
+        scene.process("cat", cat(from, to));
+        from = to;
+    }
+    let [transfer] = analyse(&scene.trace).across.try_into().expect("is one");
+    assert_eq!(transfer.pids.len(), 100);
+    assert!(transfer.verdict.starts_with("through 100 processes: cat: ") && transfer.verdict.ends_with("; and 92 more"));
+}

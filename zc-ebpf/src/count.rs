@@ -7,15 +7,17 @@ use aya_ebpf::{
 };
 use aya_log_ebpf::warn;
 use zc_ebpf::{
-    ABSENT, COMPAT, CallId, CallSpec, ErrnoKey, Interrupted, Loss, NO_CALL, Row, RowKey, TABLE_SLOTS, Task, bucket_of, phase,
-    requested, selected, spec_slot,
+    ABSENT, COMPAT, CallId, CallSpec, Ends, Interrupted, Loss, NO_CALL, Row, TABLE_SLOTS, Task, bucket_of, phase, requested,
+    selected, spec_slot,
 };
 
 use crate::{
+    ends,
     fields::{self, offset_of_field, regs},
     follow,
-    maps::{EMPTY_ROW, ERRNOS, ROWS, SPECS, lose},
+    maps::{SPECS, lose},
     request::{self, Request},
+    rows,
 };
 
 /// `TS_COMPAT` of the kernel, in `asm/thread_info.h` of x86: this call came through the 32-bit entry.
@@ -31,7 +33,7 @@ const RESTARTS: core::ops::RangeInclusive<i64> = -516..=-512;
 
 /// A task enters the kernel for a call.
 #[inline(always)]
-pub fn enter(ctx: &BtfTracePointContext, number: i64) {
+pub fn enter(ctx: &BtfTracePointContext, registers: *const pt_regs, number: i64) {
     let Some(task) = follow::current() else { return };
     // SAFETY: an entry of TASKS is written by its own task only, which is the current one.
     let task = unsafe { &mut *task };
@@ -40,8 +42,11 @@ pub fn enter(ctx: &BtfTracePointContext, number: i64) {
     }
     task.exit_without_entry_expected = 0;
     match identify(number) {
-        Some((call, _)) => {
+        Some((call, spec)) => {
             task.call = call;
+            if task.phase == phase::ACTIVE {
+                task.ends = ends::of(registers, spec, call & COMPAT != 0, task);
+            }
             // SAFETY: the helper has no preconditions.
             task.entered_ns = unsafe { bpf_ktime_get_ns() };
         }
@@ -62,6 +67,9 @@ pub fn exit(ctx: &BtfTracePointContext, registers: *const pt_regs, result: i64) 
     if task.phase != phase::ACTIVE {
         return;
     }
+    if call == NO_CALL {
+        task.ends = Ends::NONE;
+    }
     // SAFETY: the helper has no preconditions.
     let duration_ns = (call != NO_CALL).then(|| unsafe { bpf_ktime_get_ns() }.wrapping_sub(task.entered_ns));
     if duration_ns.is_none() && expected != 0 {
@@ -79,9 +87,14 @@ pub fn exit(ctx: &BtfTracePointContext, registers: *const pt_regs, result: i64) 
             return;
         }
         Some(_) => {}
-        None => lose(Loss::ExitWithoutEntry),
+        None => {
+            lose(Loss::ExitWithoutEntry);
+            // SAFETY: the helper has no preconditions.
+            task.entered_ns = unsafe { bpf_ktime_get_ns() };
+        }
     }
-    record(ctx, task, call, &Outcome { result, returns_bytes: spec.returns_bytes != 0, request, duration_ns });
+    let paired_bytes = ends::moved(task, spec, result);
+    record(ctx, task, call, &Outcome { result, returns_bytes: spec.returns_bytes != 0, request, duration_ns, paired_bytes });
 }
 
 /// The current task exits: the call under way never returns, nor does one that was interrupted and not taken up again.
@@ -92,9 +105,12 @@ pub fn abandon(task: &mut Task) {
     if call == NO_CALL || task.phase != phase::ACTIVE {
         return;
     }
-    match row(RowKey { task: task.serial, call, input: 0, output: 0 }) {
+    match rows::place(task, call, 0) {
         // SAFETY: a row is written by its own task only, which is the current one.
-        Some(row) => unsafe { (*row).unfinished += 1 },
+        Some(mut place) => unsafe {
+            begin(place.row.as_mut(), task, place.without_files);
+            place.row.as_mut().unfinished += 1;
+        },
         None => lose(Loss::UncountedCall),
     }
 }
@@ -105,6 +121,7 @@ struct Outcome {
     returns_bytes: bool,
     request: Request,
     duration_ns: Option<u64>,
+    paired_bytes: u64,
 }
 
 #[inline(always)]
@@ -123,21 +140,40 @@ fn record_interrupted(ctx: &BtfTracePointContext, task: &mut Task) {
     task.interrupted = NO_CALL;
     let held = task.interruption;
     let request = if held.request_unknown == 0 { Request::Bytes(held.requested_bytes) } else { Request::Unreadable };
-    let outcome = Outcome { result: -i64::from(held.errno), returns_bytes: false, request, duration_ns: Some(held.duration_ns) };
+    let result = -i64::from(held.errno);
+    let outcome = Outcome { result, returns_bytes: false, request, duration_ns: Some(held.duration_ns), paired_bytes: 0 };
     record(ctx, task, call, &outcome);
 }
 
 /// Counts a call that returned.
 #[inline(always)]
 fn record(ctx: &BtfTracePointContext, task: &Task, call: CallId, outcome: &Outcome) {
-    let Some(row) = row(RowKey { task: task.serial, call, input: 0, output: 0 }) else {
+    let errno = if is_error(outcome.result) { -outcome.result as u32 } else { 0 };
+    let Some(mut place) = rows::place(task, call, errno) else {
         lose(Loss::UncountedCall);
         warn!(ctx, "a call of task {} is not counted: the map of rows is full", task.tid);
         return;
     };
+    // SAFETY: a row is written by its own task only, which is the current one, and is never removed while programs run.
+    let row = unsafe { place.row.as_mut() };
+    begin(row, task, place.without_files);
     add(row, outcome);
-    if is_error(outcome.result) {
-        add_errno(task, call, -outcome.result as u32);
+    match place.errno {
+        // SAFETY: as a row.
+        Some(count) => unsafe { *count.as_ptr() += 1 },
+        None if errno != 0 => lose(Loss::UncountedErrno),
+        None => {}
+    }
+}
+
+/// What a row says of its calls as a whole.
+#[inline(always)]
+fn begin(row: &mut Row, task: &Task, without_files: bool) {
+    if row.first_ns == 0 {
+        row.first_ns = task.entered_ns;
+    }
+    if without_files {
+        row.without_files += 1;
     }
 }
 
@@ -192,26 +228,20 @@ fn is_compat() -> bool {
     status & TS_COMPAT != 0
 }
 
-/// The row of this key, made if need be; `None` if the map is full.
 #[inline(always)]
-#[expect(clippy::needless_borrows_for_generic_args, reason = "by value, it would be copied to the stack, which is too small")]
-fn row(key: RowKey) -> Option<*mut Row> {
-    if let Some(row) = ROWS.get_ptr_mut(key) {
-        return Some(row);
-    }
-    ROWS.insert(key, &EMPTY_ROW, 0).ok()?;
-    ROWS.get_ptr_mut(key)
-}
-
-#[inline(always)]
-fn add(row: *mut Row, outcome: &Outcome) {
-    // SAFETY: a row is written by its own task only, which is the current one, and is never removed while programs run.
-    let row = unsafe { &mut *row };
+fn add(row: &mut Row, outcome: &Outcome) {
     row.calls += 1;
     if is_error(outcome.result) {
         row.errors += 1;
     } else if outcome.returns_bytes {
         row.bytes += outcome.result as u64;
+        row.paired_bytes += outcome.paired_bytes;
+        row.zero_calls += u64::from(outcome.result == 0);
+        if let Request::Bytes(bytes) = outcome.request
+            && outcome.result != 0
+        {
+            row.short_calls += is_below(outcome.result as u64, bytes);
+        }
     }
     match outcome.request {
         Request::Bytes(bytes) => match row.requested_bytes.checked_add(bytes) {
@@ -234,15 +264,12 @@ fn add(row: *mut Row, outcome: &Outcome) {
     }
 }
 
+/// 1 if `number` is below `limit`, as the borrow of their difference: to compare a sum that a loop made would have the verifier look
+/// at every round of the loop.
 #[inline(always)]
-fn add_errno(task: &Task, call: CallId, errno: u32) {
-    let key = ErrnoKey { task: task.serial, call, errno, reserved: 0 };
-    if let Some(count) = ERRNOS.get_ptr_mut(key) {
-        // SAFETY: an entry is written by its own task only, which is the current one.
-        unsafe { *count += 1 };
-    } else if ERRNOS.insert(key, 1, 0).is_err() {
-        lose(Loss::UncountedErrno);
-    }
+const fn is_below(number: u64, limit: u64) -> u64 {
+    ((!number & limit) | ((!number | limit) & number.wrapping_sub(limit))) >> 63
 }
 
+const _: () = assert!(is_below(1, 2) == 1 && is_below(2, 2) == 0 && is_below(3, 2) == 0 && is_below(1, u64::MAX) == 1);
 const _: () = assert!(requested::NONE == 0, "a spec of zeroes asks for nothing");

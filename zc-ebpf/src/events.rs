@@ -60,6 +60,8 @@ pub mod event_kind {
     pub const EXEC: u32 = 2;
     /// A task ran for the last time: [`Ended`](crate::Ended).
     pub const ENDED: u32 = 3;
+    /// A file was seen: [`FileSeen`](crate::FileSeen), which has no header.
+    pub const FILE: u32 = 4;
 }
 
 /// A process replaced its program.

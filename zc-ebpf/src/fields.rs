@@ -46,8 +46,14 @@ pub fn probe<T: Copy>(base: KernelPtr, offset: u32) -> Option<T> {
     if offset == ABSENT {
         return None;
     }
+    probe_at(base.wrapping_add(offset as usize))
+}
+
+/// Reads kernel memory at an address; `None` if it cannot be read.
+#[inline(always)]
+pub fn probe_at<T: Copy>(address: KernelPtr) -> Option<T> {
     // SAFETY: the helper checks the address.
-    unsafe { bpf_probe_read_kernel(base.wrapping_add(offset as usize).cast::<T>()) }.ok()
+    unsafe { bpf_probe_read_kernel(address.cast::<T>()) }.ok()
 }
 
 /// A task's counters; 0 where the kernel lacks the field (user space knows which).

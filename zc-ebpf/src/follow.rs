@@ -12,7 +12,8 @@ use aya_ebpf::{
 };
 use aya_log_ebpf::{debug, warn};
 use zc_ebpf::{
-    ABSENT, ARGS_BYTES, COMM_BYTES, Control, Ended, EventHeader, Exec, Interrupted, Loss, NO_CALL, Task, event_kind, phase,
+    ABSENT, ARGS_BYTES, COMM_BYTES, Control, Ended, Ends, EventHeader, Exec, Interrupted, Loss, NO_CALL, Task, Unwritten,
+    event_kind, phase,
 };
 
 use crate::{
@@ -73,6 +74,8 @@ const NOBODY: Task = Task {
     exit_without_entry_expected: 1,
     interrupted: NO_CALL,
     interruption: Interrupted { errno: 0, request_unknown: 0, requested_bytes: 0, duration_ns: 0 },
+    ends: Ends::NONE,
+    unwritten: Unwritten::NOTHING,
 };
 
 fn follow_child(ctx: &BtfTracePointContext, control: *mut Control, parent: &Task, child: KernelPtr) {
@@ -113,6 +116,8 @@ pub fn executed(ctx: &BtfTracePointContext, task: KernelPtr, binprm: KernelPtr) 
     state.phase = phase::ACTIVE;
     // A thread that was not the leader takes over the process's id.
     state.tid = state.pid;
+    // What the program before has read, this one does not have.
+    state.unwritten = Unwritten::NOTHING;
     let Some(mut entry) = EVENTS.reserve::<Exec>(0) else {
         lose(Loss::LostEvent);
         return;

@@ -1,73 +1,122 @@
 //! Where the fields of the kernel's own structs stand: Rust cannot emit relocations for that, so user space looks them up.
 
-/// Offsets in bytes of the kernel's own fields, found in the kernel's BTF by user space; [`ABSENT`] where a kernel has no such field.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KernelFields {
-    /// `task_struct.__state` (`state` before 5.14).
-    pub task_state: u32,
-    /// `task_struct.group_leader`.
-    pub task_group_leader: u32,
-    /// `task_struct.thread_pid`.
-    pub task_thread_pid: u32,
-    /// `pid.level`.
-    pub pid_level: u32,
-    /// `pid.numbers`, an array of `upid`.
-    pub pid_numbers: u32,
-    /// Size of `upid`, whose first field is the number.
-    pub upid_size: u32,
-    /// `task_struct.thread_info.status`, whose bit 1 (`TS_COMPAT`) marks a 32-bit call on x86.
-    pub task_compat_status: u32,
-    /// `task_struct.comm`.
-    pub task_comm: u32,
-    /// `task_struct.utime`.
-    pub task_utime: u32,
-    /// `task_struct.stime`.
-    pub task_stime: u32,
-    /// `task_struct.se.sum_exec_runtime`.
-    pub task_runtime: u32,
-    /// `task_struct.nvcsw`.
-    pub task_nvcsw: u32,
-    /// `task_struct.nivcsw`.
-    pub task_nivcsw: u32,
-    /// `task_struct.min_flt`.
-    pub task_min_flt: u32,
-    /// `task_struct.maj_flt`.
-    pub task_maj_flt: u32,
-    /// `task_struct.mm`.
-    pub task_mm: u32,
-    /// `mm_struct.arg_start`.
-    pub mm_arg_start: u32,
-    /// `mm_struct.arg_end`.
-    pub mm_arg_end: u32,
-    /// `linux_binprm.filename`.
-    pub binprm_filename: u32,
-}
-
 /// In [`KernelFields`]: this kernel has no such field.
 pub const ABSENT: u32 = u32::MAX;
 
-impl KernelFields {
-    /// No field is known.
-    pub const NONE: Self = Self {
-        task_state: ABSENT,
-        task_group_leader: ABSENT,
-        task_thread_pid: ABSENT,
-        pid_level: ABSENT,
-        pid_numbers: ABSENT,
-        upid_size: ABSENT,
-        task_compat_status: ABSENT,
-        task_comm: ABSENT,
-        task_utime: ABSENT,
-        task_stime: ABSENT,
-        task_runtime: ABSENT,
-        task_nvcsw: ABSENT,
-        task_nivcsw: ABSENT,
-        task_min_flt: ABSENT,
-        task_maj_flt: ABSENT,
-        task_mm: ABSENT,
-        mm_arg_start: ABSENT,
-        mm_arg_end: ABSENT,
-        binprm_filename: ABSENT,
+macro_rules! kernel_fields {
+    ($($(#[$about:meta])+ $field:ident,)+) => {
+        /// Offsets in bytes of the kernel's own fields, found in the kernel's BTF by user space; [`ABSENT`] where a kernel has no such
+        /// field.
+        #[repr(C)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct KernelFields {
+            $($(#[$about])+ pub $field: u32,)+
+        }
+
+        impl KernelFields {
+            /// No field is known.
+            pub const NONE: Self = Self { $($field: ABSENT,)+ };
+        }
     };
+}
+
+kernel_fields! {
+    /// `task_struct.__state` (`state` before 5.14).
+    task_state,
+    /// `task_struct.group_leader`.
+    task_group_leader,
+    /// `task_struct.thread_pid`.
+    task_thread_pid,
+    /// `pid.level`.
+    pid_level,
+    /// `pid.numbers`, an array of `upid`.
+    pid_numbers,
+    /// Size of `upid`, whose first field is the number.
+    upid_size,
+    /// `task_struct.thread_info.status`, whose bit 1 (`TS_COMPAT`) marks a 32-bit call on x86.
+    task_compat_status,
+    /// `task_struct.comm`.
+    task_comm,
+    /// `task_struct.utime`.
+    task_utime,
+    /// `task_struct.stime`.
+    task_stime,
+    /// `task_struct.se.sum_exec_runtime`.
+    task_runtime,
+    /// `task_struct.nvcsw`.
+    task_nvcsw,
+    /// `task_struct.nivcsw`.
+    task_nivcsw,
+    /// `task_struct.min_flt`.
+    task_min_flt,
+    /// `task_struct.maj_flt`.
+    task_maj_flt,
+    /// `task_struct.mm`.
+    task_mm,
+    /// `mm_struct.arg_start`.
+    mm_arg_start,
+    /// `mm_struct.arg_end`.
+    mm_arg_end,
+    /// `linux_binprm.filename`.
+    binprm_filename,
+
+    // From a descriptor to its file. All of them are known, or none.
+    /// `task_struct.files`.
+    task_files,
+    /// `files_struct.fdt`.
+    files_fdt,
+    /// `fdtable.max_fds`.
+    fdt_max_fds,
+    /// `fdtable.fd`.
+    fdt_fd,
+    /// `file.f_inode`.
+    file_inode,
+    /// `file.f_mode`.
+    file_mode,
+    /// `file.private_data`.
+    file_private_data,
+    /// `inode.i_ino`.
+    inode_number,
+    /// `inode.i_generation`.
+    inode_generation,
+    /// `inode.i_mode`.
+    inode_mode,
+    /// `inode.i_size`.
+    inode_size,
+    /// `inode.i_sb`.
+    inode_sb,
+    /// `super_block.s_dev`.
+    sb_device,
+    /// `super_block.s_magic`.
+    sb_magic,
+    /// `super_block.s_type`.
+    sb_type,
+    /// `super_block.s_subtype`.
+    sb_subtype,
+    /// `file_system_type.name`.
+    type_name,
+
+    // The path of a file. All of them are known, or none.
+    /// `file.f_path.mnt`.
+    file_mount,
+    /// `file.f_path.dentry`.
+    file_dentry,
+    /// `dentry.d_parent`.
+    dentry_parent,
+    /// `dentry.d_name.name`.
+    dentry_name,
+    /// `vfsmount.mnt_root`.
+    mount_root,
+    /// `mount.mnt`, a `vfsmount`.
+    mount_mnt,
+    /// `mount.mnt_parent`.
+    mount_parent,
+    /// `mount.mnt_mountpoint`.
+    mount_mountpoint,
+    /// `task_struct.fs`.
+    task_fs,
+    /// `fs_struct.root.mnt`.
+    fs_root_mount,
+    /// `fs_struct.root.dentry`.
+    fs_root_dentry,
 }

@@ -1,4 +1,4 @@
-//! The programs: one short function per hook. What they do is in [`follow`] and [`count`].
+//! The programs: one short function per hook. What they do is in [`follow`], [`count`] and [`ends`].
 #![no_std]
 #![no_main]
 #![expect(clippy::needless_pass_by_value, reason = "the macro passes the context by value")]
@@ -11,17 +11,22 @@
 #![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 
 mod count;
+mod ends;
 mod fields;
 mod follow;
+mod identify;
 mod maps;
+mod path;
 mod request;
+mod rows;
+mod sight;
 
 use aya_ebpf::{macros::btf_tracepoint, programs::BtfTracePointContext};
 
 /// `sys_enter(struct pt_regs *regs, long id)`
 #[btf_tracepoint(function = "sys_enter")]
 fn sys_enter(ctx: BtfTracePointContext) -> i32 {
-    count::enter(&ctx, ctx.arg(1));
+    count::enter(&ctx, ctx.arg(0), ctx.arg(1));
     0
 }
 

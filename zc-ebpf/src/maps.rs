@@ -5,7 +5,9 @@ use aya_ebpf::{
     macros::map,
     maps::{Array, HashMap, PerCpuArray, RingBuf},
 };
-use zc_ebpf::{CallSpec, Control, ErrnoKey, LOSSES as LOSS_COUNT, Loss, Row, RowKey, SPEC_SLOTS, Task};
+use zc_ebpf::{
+    CallSpec, Control, ErrnoKey, FileKey, FileSeen, KnownFile, LOSSES as LOSS_COUNT, Loss, Row, RowKey, SPEC_SLOTS, Task,
+};
 
 /// Address of a `task_struct` -> the task, while it is followed. Preallocated: to follow a new task must not depend on free memory.
 #[map]
@@ -15,11 +17,27 @@ pub static TASKS: HashMap<u64, Task> = HashMap::with_max_entries(1, 0);
 #[map]
 pub static ROWS: HashMap<RowKey, Row> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
+/// The counts by file. A map of its own: however many files there are, they take no room from the calls.
+#[map]
+pub static FILE_ROWS: HashMap<RowKey, Row> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
+
 /// Errors by errno.
 #[map]
 pub static ERRNOS: HashMap<ErrnoKey, u64> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
-/// Tasks starting, executing, ending.
+/// Errors by errno and file.
+#[map]
+pub static FILE_ERRNOS: HashMap<ErrnoKey, u64> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
+
+/// The files that counted calls used.
+#[map]
+pub static FILES: HashMap<FileKey, KnownFile> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
+
+/// Where an event of a file is put together: too large for the stack, and sent with just the bytes that are filled.
+#[map]
+pub static SCRATCH: PerCpuArray<FileSeen> = PerCpuArray::with_max_entries(1, 0);
+
+/// Tasks starting, executing, ending; files seen for the first time.
 #[map]
 pub static EVENTS: RingBuf = RingBuf::with_byte_size(4096, 0);
 

@@ -13,9 +13,9 @@ use crate::fields::regs;
 /// Most elements an I/O vector may have: `UIO_MAXIOV` of the kernel's include/uapi/linux/uio.h.
 const MAX_VECTOR: u64 = 1024;
 /// `FICLONE` of the kernel's include/uapi/linux/fs.h: `_IOW(0x94, 9, int)`.
-const FICLONE: u32 = 0x4004_9409;
+pub const FICLONE: u32 = 0x4004_9409;
 /// `FICLONERANGE`: `_IOW(0x94, 13, struct file_clone_range)`.
-const FICLONERANGE: u32 = 0x4020_940d;
+pub const FICLONERANGE: u32 = 0x4020_940d;
 
 /// What a call asks for.
 #[derive(Clone, Copy)]

@@ -16,6 +16,9 @@ pub struct Unwritten {
 }
 
 impl Unwritten {
+    /// Nothing was read, as when a program begins.
+    pub const NOTHING: Self = Self { file: 0, reserved: 0, bytes: 0 };
+
     /// Takes note that so many bytes came from `file`. What was left of another file is given up.
     #[inline(always)]
     pub const fn read(&mut self, file: u32, bytes: u64) {

@@ -151,9 +151,13 @@ pub struct RunArgs {
     #[command(flatten)]
     pub look: LookArgs,
 
-    /// Most rows (threads times calls) to keep.
+    /// Most rows (threads times calls) to keep; as many again by file.
     #[arg(long, value_name = "N", default_value_t = Limits::default().max_rows, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     pub max_rows: u32,
+
+    /// Most files to tell apart.
+    #[arg(long, value_name = "N", default_value_t = Limits::default().max_files, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    pub max_files: u32,
 
     /// Most tasks to follow at the same time.
     #[arg(long, value_name = "N", default_value_t = Limits::default().max_tasks, value_parser = clap::value_parser!(u32).range(1..=4_194_304))]

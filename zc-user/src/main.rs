@@ -126,7 +126,7 @@ fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
         selection: args.syscalls.clone(),
         until: if args.wait_all { Until::AllEnd } else { Until::RootEnds },
         identity: args.user.as_deref().map(identity::find).transpose()?,
-        limits: Limits { max_rows: args.max_rows, max_tasks: args.max_tasks },
+        limits: Limits { max_rows: args.max_rows, max_files: args.max_files, max_tasks: args.max_tasks },
         verbose: args.verbose,
     })
 }

@@ -165,6 +165,22 @@ pub enum Fds {
     On(u8),
 }
 
+impl Fds {
+    /// For the kernel side: one of the constants of [`zc_ebpf::fds`], and the arguments that it speaks of.
+    const fn to_kernel(self) -> (u8, u8, u8) {
+        use zc_ebpf::fds;
+        match self {
+            Self::None => (fds::NONE, 0, 0),
+            Self::Reads(from) => (fds::READS, from, 0),
+            Self::Writes(to) => (fds::WRITES, to, 0),
+            Self::Copies { from, to } => (fds::COPIES, from, to),
+            Self::Pipe(pipe) => (fds::PIPE, pipe, 0),
+            Self::ClonesRange { to, request } => (fds::IOCTL, to, request),
+            Self::On(file) => (fds::ON, file, 0),
+        }
+    }
+}
+
 /// What a positive result means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Returned {
@@ -206,13 +222,16 @@ impl Spec {
             Requested::Iovec { base, count } => (requested::IOVEC, base, count),
             Requested::Message(argument) => (requested::MSGHDR, argument, 0),
         };
+        let (fds, first, second) = self.fds.to_kernel();
         CallSpec {
             selected: zc_ebpf::selected::ALWAYS,
             requested: kind,
             argument,
             count_argument,
             returns_bytes: u8::from(self.returned == Returned::Bytes),
-            reserved: [0; 3],
+            fds,
+            first,
+            second,
         }
     }
 }

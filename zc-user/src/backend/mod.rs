@@ -45,15 +45,17 @@ pub enum Until {
 /// How much a backend keeps at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Most rows: threads times calls, of the whole trace.
+    /// Most rows: threads times calls, of the whole trace. As many again where calls are told apart by their files.
     pub max_rows: u32,
+    /// Most files that are told apart.
+    pub max_files: u32,
     /// Most tasks that live at the same time.
     pub max_tasks: u32,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_rows: 262_144, max_tasks: 16_384 }
+        Self { max_rows: 262_144, max_files: 65_536, max_tasks: 16_384 }
     }
 }
 

@@ -96,7 +96,17 @@ impl Selection {
             } else {
                 return None;
             };
-            return Some(CallSpec { selected, requested: requested::IOCTL, argument: 1, ..CallSpec::default() });
+            // Its arguments are the file, the command and what that asks for: the same for every command that is a variant.
+            let fds = zc_ebpf::fds::IOCTL;
+            return Some(CallSpec {
+                selected,
+                requested: requested::IOCTL,
+                argument: 1,
+                fds,
+                first: 0,
+                second: 2,
+                ..CallSpec::default()
+            });
         }
         self.contains(name).then(|| Spec::of(name).to_kernel())
     }

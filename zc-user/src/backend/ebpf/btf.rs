@@ -3,6 +3,8 @@
 //! It runs at every start, so it only notes where each type begins, and looks at the wanted ones.
 //! Format: the kernel's Documentation/bpf/btf.rst. Tests compare it with the crate `btf` on the running kernel.
 
+use std::collections::HashMap;
+
 use thiserror::Error;
 
 /// Why type information could not be read.
@@ -36,6 +38,8 @@ pub struct Btf<'a> {
     strings: &'a [u8],
     /// Where in `types` the type with this id minus 1 begins.
     starts: Vec<u32>,
+    /// Where in `types` the structs with members begin, by name.
+    structures: HashMap<&'a [u8], usize>,
 }
 
 #[derive(Clone, Copy)]
@@ -70,11 +74,18 @@ impl<'a> Btf<'a> {
         };
         let types = section(word(8)?, word(TYPES_LENGTH_AT.start)?).ok_or(BtfError::Damaged)?;
         let strings = section(word(16)?, word(20)?).ok_or(BtfError::Damaged)?;
-        let mut btf = Self { types, strings, starts: Vec::with_capacity(types.len() / 24) };
+        let mut btf = Self { types, strings, starts: Vec::with_capacity(types.len() / 24), structures: HashMap::new() };
         let mut at = 0;
         while at < types.len() {
             btf.starts.push(u32::try_from(at).map_err(|_| BtfError::Damaged)?);
-            at += btf.type_at(at).and_then(Type::bytes).ok_or(BtfError::Damaged)?;
+            let found = btf.type_at(at).ok_or(BtfError::Damaged)?;
+            if found.kind == KIND_STRUCT
+                && found.members > 0
+                && let Some(name) = btf.name_bytes(found.name)
+            {
+                btf.structures.entry(name).or_insert(at);
+            }
+            at += found.bytes().ok_or(BtfError::Damaged)?;
         }
         Ok(btf)
     }
@@ -121,7 +132,7 @@ impl<'a> Btf<'a> {
     }
 
     fn structure(&self, name: &str) -> Option<Type> {
-        self.all().find(|found| found.kind == KIND_STRUCT && found.members > 0 && self.is_named(found.name, name))
+        self.structures.get(name.as_bytes()).and_then(|&start| self.type_at(start))
     }
 
     fn member(&self, of: Type, name: &str, depth: u32) -> Option<(u32, u32)> {

@@ -3,19 +3,22 @@
 use std::collections::HashMap;
 
 use aya::maps::{HashMap as KernelHashMap, MapData, MapError, PerCpuArray};
-use zc_ebpf::{ErrnoKey, NO_CALL, RowKey, Task, phase};
+use zc_ebpf::{CallId, ErrnoKey, NO_CALL, RowKey, Task, phase};
 
+use super::files::Files;
 use crate::{
     histogram::Histogram,
     syscall::Call,
-    trace::{Ends, Loss, Row, Times},
+    trace::{Ends, File, Loss, Row, Times},
 };
 
 /// The maps that are read when a trace ends.
 pub struct Maps {
     pub tasks: KernelHashMap<MapData, u64, Task>,
-    pub rows: KernelHashMap<MapData, RowKey, zc_ebpf::Row>,
-    pub errnos: KernelHashMap<MapData, ErrnoKey, u64>,
+    /// The calls without files, and those with.
+    pub rows: [KernelHashMap<MapData, RowKey, zc_ebpf::Row>; 2],
+    /// Their errnos, likewise.
+    pub errnos: [KernelHashMap<MapData, ErrnoKey, u64>; 2],
     pub losses: PerCpuArray<MapData, u64>,
 }
 
@@ -27,29 +30,35 @@ impl Maps {
     }
 
     /// All rows by the serial number of their task. Calls that `living` tasks are in are unfinished ones.
-    pub fn rows(&self, living: &[Task]) -> Result<HashMap<u32, Vec<Row>>, MapError> {
-        let mut sums: HashMap<(u32, u32), Row> = HashMap::new();
-        for entry in &self.rows {
-            let (key, row) = entry?;
-            add(sums.entry((key.task, key.call)).or_insert_with(|| empty(key.call)), &row);
+    pub fn rows(&self, living: &[Task], files: Files) -> Result<Rows, MapError> {
+        let mut sums = Sums { rows: HashMap::new(), files, calls_without_files: 0 };
+        let rows: Result<Vec<_>, _> = self.rows.iter().flat_map(KernelHashMap::iter).collect();
+        let mut rows = rows?;
+        // Files get their places in the order in which they were used.
+        rows.sort_unstable_by_key(|(_, row)| row.first_ns);
+        // One that was made to have room, but was not needed, says nothing.
+        for (key, row) in rows.iter().filter(|(_, row)| row.calls > 0 || row.unfinished > 0) {
+            sums.calls_without_files += row.without_files;
+            add(sums.row(key.task, key.call, key.ends), row);
         }
-        for entry in &self.errnos {
+        for entry in self.errnos.iter().flat_map(KernelHashMap::iter) {
             let (key, count) = entry?;
-            let row = sums.entry((key.task, key.call)).or_insert_with(|| empty(key.call));
-            *row.errnos.entry(key.errno).or_default() += count;
+            if count > 0 {
+                *sums.row(key.task, key.call, key.ends).errnos.entry(key.errno).or_default() += count;
+            }
         }
         for task in living {
             // A call that a signal ended, and that was not taken up again so far, has not returned either.
             let call = if task.call == NO_CALL { task.interrupted } else { task.call };
             if call != NO_CALL {
-                sums.entry((task.serial, call)).or_insert_with(|| empty(call)).unfinished += 1;
+                sums.calls_without_files += u64::from(task.ends.lack_room());
+                let ends = if task.ends.lack_room() { zc_ebpf::Ends::NONE } else { task.ends };
+                let row = sums.row(task.serial, call, ends);
+                row.unfinished += 1;
+                row.order = row.order.or(Some(task.entered_ns));
             }
         }
-        let mut by_task: HashMap<u32, Vec<Row>> = HashMap::new();
-        for ((task, _), row) in sums {
-            by_task.entry(task).or_default().push(row);
-        }
-        Ok(by_task)
+        Ok(sums.finish())
     }
 
     /// What the kernel side lost.
@@ -68,15 +77,59 @@ impl Maps {
     }
 }
 
-/// The row of a call that has not happened.
-fn empty(id: zc_ebpf::CallId) -> Row {
-    Row::new(Call::from_id(id), Ends::default())
+/// All that was counted.
+pub struct Rows {
+    /// By the serial number of the task.
+    pub by_task: HashMap<u32, Vec<Row>>,
+    /// The files that the rows name.
+    pub files: Vec<File>,
+    /// Calls that are in rows without their files.
+    pub calls_without_files: u64,
+    /// Of the files, those that nothing is known of.
+    unknown_files: u64,
+}
+
+impl Rows {
+    /// A sentence on files that nothing is known of, if there are any.
+    pub fn unknown_files_note(&self) -> Option<String> {
+        let count = self.unknown_files;
+        (count > 0).then(|| format!("of {count} files nothing is known: the kernel's messages did not fit into the buffer"))
+    }
+}
+
+/// Rows that add up.
+struct Sums {
+    rows: HashMap<(u32, CallId, Ends), Row>,
+    files: Files,
+    calls_without_files: u64,
+}
+
+impl Sums {
+    fn row(&mut self, task: u32, id: CallId, ends: zc_ebpf::Ends) -> &mut Row {
+        let call = Call::from_id(id);
+        let ends = self.files.ends(&call, ends);
+        self.rows.entry((task, id, ends)).or_insert_with(|| Row::new(call, ends))
+    }
+
+    fn finish(self) -> Rows {
+        let mut by_task: HashMap<u32, Vec<Row>> = HashMap::new();
+        for ((task, ..), row) in self.rows {
+            by_task.entry(task).or_default().push(row);
+        }
+        let (files, unknown_files) = self.files.into_placed();
+        Rows { by_task, files, calls_without_files: self.calls_without_files, unknown_files }
+    }
 }
 
 fn add(sum: &mut Row, row: &zc_ebpf::Row) {
     sum.calls += row.calls;
     sum.errors += row.errors;
     sum.unfinished += row.unfinished;
+    sum.paired_bytes += row.paired_bytes;
+    sum.zero_calls += row.zero_calls;
+    sum.short_calls += row.short_calls;
+    let first_ns = (row.first_ns > 0).then_some(row.first_ns);
+    sum.order = sum.order.into_iter().chain(first_ns).min();
     if let Some(bytes) = &mut sum.bytes {
         *bytes += row.bytes;
     }

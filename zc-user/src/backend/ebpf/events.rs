@@ -1,6 +1,30 @@
 //! Events of the kernel side: from bytes to values.
 
-use zc_ebpf::{COMM_BYTES, Counters, EventHeader, event_kind};
+use std::mem::MaybeUninit;
+
+use zc_ebpf::{COMM_BYTES, Counters, EventHeader, FileNumber, event_kind};
+
+use super::file_seen;
+use crate::trace::File;
+
+/// What the kernel side tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    /// Something happened to a task.
+    Task(Event),
+    /// What is behind a file's number.
+    File(FileNumber, File),
+}
+
+impl Message {
+    /// Reads a message; `None` if the bytes are none of this version's.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        if u32::from_ne_bytes(*bytes.first_chunk()?) == event_kind::FILE {
+            return file_seen::parse(bytes).map(|(number, file)| Self::File(number, file));
+        }
+        Event::parse(bytes).map(Self::Task)
+    }
+}
 
 /// Something rare that happened to a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,8 +70,7 @@ pub enum Kind {
 }
 
 impl Event {
-    /// Reads an event; `None` if the bytes are none of this version's.
-    pub fn parse(bytes: &[u8]) -> Option<Self> {
+    fn parse(bytes: &[u8]) -> Option<Self> {
         let header: EventHeader = read(bytes)?;
         let kind = match header.kind {
             event_kind::STARTED => Kind::Started { ppid: header.extra },
@@ -88,27 +111,41 @@ fn arguments(bytes: &[u8], cut: bool) -> Vec<String> {
 }
 
 /// The text before the first NUL.
-fn text(bytes: &[u8]) -> String {
+pub fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
 /// Copies a value out of the ring buffer, whose bytes need not be aligned for it.
 fn read<T: EventPart>(bytes: &[u8]) -> Option<T> {
-    // SAFETY: there are enough bytes, and T is valid for all bit patterns, as EventPart promises.
-    (bytes.len() >= size_of::<T>()).then(|| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+    read_start(bytes, size_of::<T>())
+}
+
+/// Copies a value out of the ring buffer of which just the beginning need be there; the rest is zeroes.
+pub fn read_start<T: EventPart>(bytes: &[u8], least: usize) -> Option<T> {
+    if bytes.len() < least {
+        return None;
+    }
+    let mut value = MaybeUninit::<T>::zeroed();
+    // SAFETY: no more bytes than there are and than T has; T is valid for all bit patterns, as EventPart promises.
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), value.as_mut_ptr().cast(), bytes.len().min(size_of::<T>()));
+        Some(value.assume_init())
+    }
 }
 
 /// # Safety
 ///
 /// Only for types that are valid for all bit patterns.
-unsafe trait EventPart: Copy {}
+pub unsafe trait EventPart: Copy {}
 // SAFETY: integers and arrays of them.
 unsafe impl EventPart for EventHeader {}
 // SAFETY: integers and arrays of them.
 unsafe impl EventPart for zc_ebpf::Exec {}
 // SAFETY: integers and arrays of them.
 unsafe impl EventPart for zc_ebpf::Ended {}
+// SAFETY: integers and arrays of them.
+unsafe impl EventPart for zc_ebpf::FileSeen {}
 
 const _: () = assert!(COMM_BYTES == 16, "TASK_COMM_LEN of the kernel's include/linux/sched.h");
 
@@ -128,10 +165,10 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_event_are_refused() {
-        assert_eq!(Event::parse(&[]), None);
-        assert_eq!(Event::parse(&[0; 64]), None);
+        assert_eq!(Message::parse(&[]), None);
+        assert_eq!(Message::parse(&[0; 64]), None);
         let mut exec_without_its_rest = [0_u8; size_of::<EventHeader>()];
         exec_without_its_rest[0] = 2;
-        assert_eq!(Event::parse(&exec_without_its_rest), None);
+        assert_eq!(Message::parse(&exec_without_its_rest), None);
     }
 }

@@ -1,5 +1,7 @@
 //! Finding the kernel's own fields in its BTF, for the programs.
 
+mod optional;
+
 use thiserror::Error;
 use zc_ebpf::{ABSENT, KernelFields};
 
@@ -17,12 +19,12 @@ pub fn find(btf: &Btf<'_>) -> Result<(KernelFields, Vec<String>), MissingField> 
     let mut notes = Vec::new();
     let mut want = |feature: &str, name: &str, offset: Option<u32>| {
         offset.unwrap_or_else(|| {
-            notes.push(format!("{feature} unknown: this kernel has no field {name}"));
+            notes.push(unknown(feature, name));
             ABSENT
         })
     };
     let compat_status = btf.offset_of("task_struct", &["thread_info", "status"]);
-    let fields = KernelFields {
+    let mut fields = KernelFields {
         task_state: need("task_struct.__state", task("__state").or_else(|| task("state")))?,
         task_group_leader: need("task_struct.group_leader", task("group_leader"))?,
         task_thread_pid: need("task_struct.thread_pid", task("thread_pid"))?,
@@ -46,8 +48,15 @@ pub fn find(btf: &Btf<'_>) -> Result<(KernelFields, Vec<String>), MissingField> 
         mm_arg_start: want(COMMAND_LINES, "mm_struct.arg_start", btf.offset_of("mm_struct", &["arg_start"])),
         mm_arg_end: want(COMMAND_LINES, "mm_struct.arg_end", btf.offset_of("mm_struct", &["arg_end"])),
         binprm_filename: want("paths of programs are", "linux_binprm.filename", btf.offset_of("linux_binprm", &["filename"])),
+        ..KernelFields::NONE
     };
+    optional::fill(btf, &mut fields, &mut notes);
     Ok((fields, notes))
+}
+
+/// The note on a feature that this kernel lacks the field for.
+fn unknown(feature: &str, field: &str) -> String {
+    format!("{feature} unknown: this kernel has no field {field}")
 }
 
 const CPU_TIME: &str = "CPU time is";

@@ -5,6 +5,8 @@ mod census;
 mod drain;
 mod events;
 pub(crate) mod fields;
+mod file_seen;
+mod files;
 mod living;
 pub(crate) mod object;
 mod run;

@@ -20,7 +20,7 @@ use super::{
     drain::Maps,
     fields::{self, MissingField},
 };
-use crate::syscall::Selection;
+use crate::{backend::Limits, syscall::Selection};
 
 /// The compiled kernel side; empty if this zctrace was built without a BPF toolchain.
 pub(crate) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/zctrace-bpf"));
@@ -72,10 +72,8 @@ pub enum EbpfUnavailable {
 pub struct Settings<'a> {
     /// Which calls are counted.
     pub selection: &'a Selection,
-    /// Most rows (threads x calls).
-    pub max_rows: u32,
-    /// Most tasks that live at the same time.
-    pub max_tasks: u32,
+    /// How much is kept at once.
+    pub limits: Limits,
     /// Whether the programs tell what they do.
     pub verbose: bool,
 }
@@ -86,6 +84,7 @@ pub struct Loaded {
     /// The maps that are read in the end.
     pub maps: Maps,
     control: Array<MapData, Control>,
+    max_files: u32,
     /// Whether this kernel has all counters of tasks.
     pub counters_known: bool,
     /// What this kernel lacks, each a sentence.
@@ -122,11 +121,12 @@ impl Loaded {
         let this = Self {
             maps: Maps {
                 tasks: take(&mut ebpf, maps::TASKS)?,
-                rows: take(&mut ebpf, maps::ROWS)?,
-                errnos: take(&mut ebpf, maps::ERRNOS)?,
+                rows: [take(&mut ebpf, maps::ROWS)?, take(&mut ebpf, maps::FILE_ROWS)?],
+                errnos: [take(&mut ebpf, maps::ERRNOS)?, take(&mut ebpf, maps::FILE_ERRNOS)?],
                 losses: take(&mut ebpf, maps::LOSSES)?,
             },
             control: take(&mut ebpf, maps::CONTROL)?,
+            max_files: settings.limits.max_files,
             counters_known: fields::has_counters(&kernel.fields),
             notes: kernel.notes,
             ebpf,
@@ -143,6 +143,7 @@ impl Loaded {
             pidns_inode: namespace.ino(),
             tracer_pid: std::process::id(),
             armed: 1,
+            max_files: self.max_files,
             ..Control::default()
         };
         self.control.set(0, control, 0).map_err(refused)
@@ -196,13 +197,17 @@ fn read_kernel(path: &Path) -> Result<Kernel, EbpfUnavailable> {
 
 /// Loads the object, its maps as large as the settings say.
 fn load<'a>(loader: &mut EbpfLoader<'a>, fields: &'a KernelFields, settings: &Settings<'_>) -> Result<Ebpf, EbpfUnavailable> {
+    let limits = settings.limits;
     loader
         .override_global(maps::FIELDS, fields, true)
         .override_global(aya_log::LEVEL, if settings.verbose { &DEBUG_LEVEL } else { &SILENT_LEVEL }, true)
-        .map_max_entries(maps::TASKS, settings.max_tasks)
-        .map_max_entries(maps::ROWS, settings.max_rows)
-        .map_max_entries(maps::ERRNOS, settings.max_rows)
-        .map_max_entries(maps::EVENTS, events_bytes(settings.max_tasks))
+        .map_max_entries(maps::TASKS, limits.max_tasks)
+        .map_max_entries(maps::ROWS, limits.max_rows)
+        .map_max_entries(maps::FILE_ROWS, limits.max_rows)
+        .map_max_entries(maps::ERRNOS, limits.max_rows)
+        .map_max_entries(maps::FILE_ERRNOS, limits.max_rows)
+        .map_max_entries(maps::FILES, files_entries(limits.max_files))
+        .map_max_entries(maps::EVENTS, events_bytes(limits.max_tasks))
         .load(OBJECT)
         .map_err(|error| if is_denied(&error) { EbpfUnavailable::NotPermitted } else { refused(error) })
 }
@@ -211,9 +216,15 @@ fn load<'a>(loader: &mut EbpfLoader<'a>, fields: &'a KernelFields, settings: &Se
 static DEBUG_LEVEL: u8 = aya_log::Level::Debug as u8;
 static SILENT_LEVEL: u8 = 0;
 
-/// Room for the events of as many tasks as may live at once (an exec's event is the largest), within reason.
+/// Room for the events of as many tasks as may live at once (an exec's event is the largest), within reason, and as much again for
+/// those of files.
 fn events_bytes(max_tasks: u32) -> u32 {
-    max_tasks.saturating_mul(256).clamp(1 << 13, 1 << 23).next_power_of_two()
+    2 * max_tasks.saturating_mul(256).clamp(1 << 13, 1 << 23).next_power_of_two()
+}
+
+/// One more than files: what `anon_inode`s have in common has an entry, too.
+const fn files_entries(max_files: u32) -> u32 {
+    max_files.saturating_add(1)
 }
 
 fn attach(ebpf: &mut Ebpf, types: &Btf) -> Result<(), EbpfUnavailable> {

@@ -15,7 +15,8 @@ use zc_ebpf::Task;
 
 use super::{
     census::{Census, RawCounters},
-    events::Event,
+    events::Message,
+    files::Files,
     living,
     object::{Loaded, Settings},
 };
@@ -37,14 +38,10 @@ const LIVING_CHECK: Duration = Duration::from_millis(200);
 pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, RunError> {
     let signals = Signals::hold()?;
     let program = find_program(&options.command)?;
-    let (mut loaded, events) = Loaded::new(&Settings {
-        selection: &options.selection,
-        max_rows: options.limits.max_rows,
-        max_tasks: options.limits.max_tasks,
-        verbose: options.verbose,
-    })?;
+    let (mut loaded, events) =
+        Loaded::new(&Settings { selection: &options.selection, limits: options.limits, verbose: options.verbose })?;
     let mut log = Log::open(options.verbose, &mut loaded);
-    let mut watch = Watch { census: Census::default(), events: readable(events)?, unreadable: 0 };
+    let mut watch = Watch { census: Census::default(), files: Files::default(), events: readable(events)?, unreadable: 0 };
     loaded.arm()?;
     let mut trace = new_trace(backend, options, SystemTime::now())?;
     let child = Child::start(&program, &options.command, options.identity, Bond::Free, &signals)?;
@@ -56,15 +53,17 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
     loaded.stop_counting();
     let (living, alive) = watch.settle(&loaded).await?;
     log.flush();
-    let rows = loaded.maps.rows(&living)?;
+    let rows = loaded.maps.rows(&living, watch.files)?;
+    trace.notes = std::mem::take(&mut loaded.notes);
+    trace.notes.extend(rows.unknown_files_note());
+    (trace.files, trace.calls_without_files) = (rows.files, rows.calls_without_files);
     trace.losses = loaded.maps.losses()?.into_iter().collect();
     *trace.losses.entry(Loss::LostEvents).or_default() += watch.unreadable;
     trace.losses.insert(Loss::MissedProbes, missed);
     trace.wall_ns = watch.census.wall_ns();
-    let (processes, unseen_ends) = watch.census.into_processes(rows, &alive, loaded.counters_known);
+    let (processes, unseen_ends) = watch.census.into_processes(rows.by_task, &alive, loaded.counters_known);
     trace.losses.insert(Loss::UnseenEnds, unseen_ends);
     trace.exit = Some(exit);
-    trace.notes = std::mem::take(&mut loaded.notes);
     if uses_io_uring(&processes) {
         trace.notes.push(IO_WORKERS.to_owned());
     }
@@ -83,6 +82,7 @@ fn uses_io_uring(processes: &[Process]) -> bool {
 /// Watching the tasks by their events.
 struct Watch {
     census: Census,
+    files: Files,
     events: AsyncFd<RingBuf<MapData>>,
     /// Events that were none of this version's.
     unreadable: u64,
@@ -155,8 +155,9 @@ impl Watch {
 
     fn drain(&mut self) {
         while let Some(bytes) = self.events.get_mut().next() {
-            match Event::parse(&bytes) {
-                Some(event) => self.census.record(event),
+            match Message::parse(&bytes) {
+                Some(Message::Task(event)) => self.census.record(event),
+                Some(Message::File(number, file)) => self.files.record(number, file),
                 None => self.unreadable += 1,
             }
         }

@@ -17,16 +17,20 @@ use nix::{
 
 use super::{super::facts::Trial, limited};
 use crate::{
-    backend::ebpf::{
-        EbpfUnavailable,
-        object::{Loaded, Settings},
+    backend::{
+        Limits,
+        ebpf::{
+            EbpfUnavailable,
+            object::{Loaded, Settings},
+        },
     },
     syscall::Selection,
 };
 
 /// Loads and attaches the eBPF programs with small maps, and takes them off again.
 pub(super) fn ebpf() -> Trial {
-    let settings = Settings { selection: &Selection::default(), max_rows: 64, max_tasks: 64, verbose: false };
+    let limits = Limits { max_rows: 64, max_files: 64, max_tasks: 64 };
+    let settings = Settings { selection: &Selection::default(), limits, verbose: false };
     match Loaded::new(&settings) {
         Ok(_) => Trial::Works,
         Err(EbpfUnavailable::NotPermitted) => Trial::Denied,

@@ -1,0 +1,96 @@
+//! Which call, and what the programs do with it.
+
+/// Which system call: its number in the low 16 bits, and the flags [`VARIANT_SHIFT`], [`X32`] and [`COMPAT`].
+pub type CallId = u32;
+/// In [`CallId`]: the call came through the 32-bit entry and has that table's number.
+pub const COMPAT: CallId = 1 << 31;
+/// In [`CallId`]: the call came through the x32 ABI (64-bit entry, 32-bit pointers).
+pub const X32: CallId = 1 << 30;
+/// In [`CallId`]: where the variant of a multiplexed call stands (see [`FICLONE_VARIANT`]).
+pub const VARIANT_SHIFT: u32 = 16;
+/// Bits of the variant, after shifting.
+pub const VARIANT_MASK: CallId = 0xff;
+/// Variant of `ioctl`: `FICLONE`.
+pub const FICLONE_VARIANT: CallId = 1;
+/// Variant of `ioctl`: `FICLONERANGE`.
+pub const FICLONERANGE_VARIANT: CallId = 2;
+/// Bits of the number in [`CallId`].
+pub const NUMBER_MASK: CallId = 0xffff;
+/// No call is under way.
+pub const NO_CALL: CallId = u32::MAX;
+
+/// Slots a table of calls has in [`maps::SPECS`]; numbers from here on share the last slot.
+pub const TABLE_SLOTS: u32 = 1024;
+/// Slots of [`maps::SPECS`]: the native table, then the 32-bit one.
+pub const SPEC_SLOTS: u32 = 2 * TABLE_SLOTS;
+
+/// The slot in [`maps::SPECS`] of a call with this number.
+#[inline(always)]
+pub const fn spec_slot(number: u32, compat: bool) -> u32 {
+    let number = if number < TABLE_SLOTS { number } else { TABLE_SLOTS - 1 };
+    if compat { TABLE_SLOTS + number } else { number }
+}
+
+/// What the programs do with a call of this number.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallSpec {
+    /// One of [`selected`]'s constants.
+    pub selected: u8,
+    /// How the size asked for is found: one of [`requested`]'s constants.
+    pub requested: u8,
+    /// Index of the argument that [`requested`](Self::requested) speaks of.
+    pub argument: u8,
+    /// 1: a positive result is a number of bytes.
+    pub returns_bytes: u8,
+    /// Index of the argument that counts the elements of an I/O vector.
+    pub count_argument: u8,
+    /// Which arguments name files: one of [`fds`]'s constants.
+    pub fds: u8,
+    /// Index of the first argument that [`fds`](Self::fds) speaks of.
+    pub first: u8,
+    /// Index of the second one.
+    pub second: u8,
+}
+
+/// Whether a call is counted.
+pub mod selected {
+    /// Not looked at.
+    pub const NEVER: u8 = 0;
+    /// Every one.
+    pub const ALWAYS: u8 = 1;
+    /// Only those that are a variant (see [`FICLONE_VARIANT`](crate::FICLONE_VARIANT)).
+    pub const VARIANTS: u8 = 2;
+}
+
+/// How the size that a call asks for is found.
+pub mod requested {
+    /// The call names no size that is comparable to its result.
+    pub const NONE: u8 = 0;
+    /// The argument is the size.
+    pub const SIZE: u8 = 1;
+    /// The argument points to an array of `struct iovec`.
+    pub const IOVEC: u8 = 2;
+    /// The argument points to a `struct msghdr`.
+    pub const MSGHDR: u8 = 3;
+    /// The call is `ioctl`: the argument is the command, which makes a variant of the call.
+    pub const IOCTL: u8 = 4;
+}
+
+/// Which arguments of a call name files, and which way bytes go.
+pub mod fds {
+    /// None.
+    pub const NONE: u8 = 0;
+    /// Bytes come from the file of the first.
+    pub const READS: u8 = 1;
+    /// Bytes go to the file of the first.
+    pub const WRITES: u8 = 2;
+    /// Bytes come from the file of the first and go to that of the second.
+    pub const COPIES: u8 = 3;
+    /// The first is a pipe: bytes go into it if it is open for writing, else they come out of it.
+    pub const PIPE: u8 = 4;
+    /// The call is about the file of the first.
+    pub const ON: u8 = 5;
+    /// The call is `ioctl`: it is about the file of the first, and as a variant, bytes go there from the file of its request.
+    pub const IOCTL: u8 = 6;
+}

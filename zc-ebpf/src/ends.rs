@@ -1,0 +1,84 @@
+//! The files of a call, found at its entry: by its exit, another thread may have closed a descriptor and opened it again.
+
+use aya_ebpf::{bindings::pt_regs, helpers::bpf_probe_read_user};
+use zc_ebpf::{ABSENT, CallSpec, Ends, FileNumber, MAPPED, NO_ROOM, Task, fds};
+
+use crate::{
+    fields::{self, offset_of_field, regs},
+    identify,
+    request::{FICLONE, FICLONERANGE},
+};
+
+/// `FMODE_WRITE` of the kernel's include/linux/fs.h: the file is open for writing.
+const FMODE_WRITE: u32 = 2;
+
+/// A descriptor that no file has.
+const NO_FD: u64 = u64::MAX;
+
+/// The files of the call that the current task enters.
+#[inline(always)]
+pub fn of(registers: *const pt_regs, spec: CallSpec, compat: bool, task: &Task) -> Ends {
+    if spec.fds == fds::NONE || offset_of_field!(task_files) == ABSENT {
+        return Ends::NONE;
+    }
+    // SAFETY: `registers` is the tracepoint's argument.
+    let argument = |index| unsafe { regs::argument(registers, index, compat) };
+    let first = argument(spec.first);
+    let (from, to) = match spec.fds {
+        fds::READS | fds::ON => (first, NO_FD),
+        fds::WRITES => (NO_FD, first),
+        fds::COPIES => (first, argument(spec.second)),
+        fds::PIPE if is_open_for_writing(first) => (NO_FD, first),
+        fds::PIPE => (first, NO_FD),
+        _ => match argument(spec.argument) as u32 {
+            FICLONE => (argument(spec.second), first),
+            FICLONERANGE => (range_source(argument(spec.second)), first),
+            _ => (first, NO_FD),
+        },
+    };
+    let output = identify::number(to);
+    let input = if spec.fds == fds::WRITES && spec.returns_bytes != 0 { source(task) } else { identify::number(from) };
+    Ends { input, output }
+}
+
+/// Takes note of what a call moved. Returns how many of the bytes that it wrote had been read before, from the file of its input.
+#[inline(always)]
+pub fn moved(task: &mut Task, spec: CallSpec, result: i64) -> u64 {
+    if spec.returns_bytes == 0 || result <= 0 {
+        return 0;
+    }
+    let bytes = result as u64;
+    match spec.fds {
+        fds::READS => {
+            let file = if task.ends.input == NO_ROOM { 0 } else { task.ends.input };
+            task.unwritten.read(file, bytes);
+            0
+        }
+        fds::WRITES => {
+            let covered = task.unwritten.write(bytes);
+            let is_source = task.ends.input != 0 && task.ends.input & MAPPED == 0;
+            if is_source { covered } else { 0 }
+        }
+        _ => 0,
+    }
+}
+
+/// Where the bytes come from that a call writes which names only its output.
+#[inline(always)]
+fn source(task: &Task) -> FileNumber {
+    task.unwritten.source()
+}
+
+/// `vmsplice` moves out of a pipe through one descriptor, and into it through the other.
+#[inline(always)]
+fn is_open_for_writing(fd: u64) -> bool {
+    let mode: Option<u32> = fields::probe(identify::open_file(fd), offset_of_field!(file_mode));
+    mode.is_some_and(|mode| mode & FMODE_WRITE != 0)
+}
+
+/// `src_fd`, the first field of a `struct file_clone_range` of the kernel's include/uapi/linux/fs.h.
+#[inline(always)]
+fn range_source(request: u64) -> u64 {
+    // SAFETY: the helper checks the address.
+    unsafe { bpf_probe_read_user(request as *const u64) }.unwrap_or(NO_FD)
+}

@@ -1,0 +1,88 @@
+//! Keys and sums of the counts.
+
+#[cfg(doc)]
+use crate::Task;
+use crate::{BUCKETS, CallId, Ends};
+
+/// One row per thread, call and the files involved: one writer, so no atomics.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RowKey {
+    /// [`Task::serial`] of the caller.
+    pub task: u32,
+    /// The call.
+    pub call: CallId,
+    /// The files involved.
+    pub ends: Ends,
+}
+
+/// The sums of a [`RowKey`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Calls that returned, the failed ones among them.
+    pub calls: u64,
+    /// Of these, with a negative result.
+    pub errors: u64,
+    /// Sum of the positive results, where the result is a number of bytes.
+    pub bytes: u64,
+    /// Sum of the sizes asked for.
+    pub requested_bytes: u64,
+    /// Calls whose size asked for is missing in the sum: a bad pointer, or the sum would overflow.
+    pub requested_unknown: u64,
+    /// Calls that never returned.
+    pub unfinished: u64,
+    /// Sum of the times from entry to exit, ns.
+    pub total_ns: u64,
+    /// When the first of the calls was entered: `CLOCK_MONOTONIC`, ns; 0 without any.
+    pub first_ns: u64,
+    /// Of [`bytes`](Self::bytes), those that the task had read before from the file of [`Ends::input`].
+    pub paired_bytes: u64,
+    /// Calls that returned 0 where the result is a number of bytes.
+    pub zero_calls: u64,
+    /// Calls that moved something, but less than they asked for.
+    pub short_calls: u64,
+    /// Calls, unfinished ones included, that are in this row without their files for want of room.
+    pub without_files: u64,
+    /// Shortest time, ns; `u64::MAX` without any.
+    pub min_ns: u64,
+    /// Longest time, ns.
+    pub max_ns: u64,
+    /// Calls by time: see [`histogram`].
+    pub histogram: [u32; BUCKETS],
+}
+
+impl Row {
+    /// The row before its first call.
+    pub const EMPTY: Self = Self {
+        calls: 0,
+        errors: 0,
+        bytes: 0,
+        requested_bytes: 0,
+        requested_unknown: 0,
+        unfinished: 0,
+        total_ns: 0,
+        first_ns: 0,
+        paired_bytes: 0,
+        zero_calls: 0,
+        short_calls: 0,
+        without_files: 0,
+        min_ns: u64::MAX,
+        max_ns: 0,
+        histogram: [0; BUCKETS],
+    };
+}
+
+/// Failed calls of a thread, by errno.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ErrnoKey {
+    /// [`Task::serial`] of the caller.
+    pub task: u32,
+    /// The call.
+    pub call: CallId,
+    /// The errno, positive (also the kernel-internal ones from 512 on).
+    pub errno: u32,
+    /// The files involved.
+    pub ends: Ends,
+}

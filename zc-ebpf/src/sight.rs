@@ -1,0 +1,86 @@
+//! Telling user space of a file: what it is, once; of a socket, again when it has got an address.
+
+use aya_ebpf::{
+    bindings::{BPF_RB_AVAIL_DATA, BPF_RB_RING_SIZE},
+    helpers::bpf_probe_read_kernel_str_bytes,
+};
+use zc_ebpf::{FileSeen, NAMES_BYTES, event_kind, path_end, told};
+
+use crate::{
+    fields::{self, KernelPtr, offset_of_field},
+    maps::{EVENTS, SCRATCH},
+    path,
+};
+
+/// `ANON_INODE_FS_MAGIC` of the kernel's include/uapi/linux/magic.h: files of this filesystem share one inode.
+const ANON_INODE_FS_MAGIC: u64 = 0x0904_1934;
+
+/// Whether the file has its inode together with others: `eventfd`, `epoll` and their like.
+#[inline(always)]
+pub fn shares_its_inode(file: KernelPtr) -> bool {
+    magic(file) == Some(ANON_INODE_FS_MAGIC)
+}
+
+#[inline(always)]
+fn magic(file: KernelPtr) -> Option<u64> {
+    let inode: KernelPtr = fields::probe(file, offset_of_field!(file_inode))?;
+    let sb: KernelPtr = fields::probe(inode, offset_of_field!(inode_sb))?;
+    fields::probe(sb, offset_of_field!(sb_magic))
+}
+
+/// Tells what there is to tell beyond `before`. Returns what user space has been told by now, as [`told`]'s constants.
+#[inline(always)]
+pub fn tell(file: KernelPtr, number: u32, before: u32) -> u32 {
+    let Some(seen) = SCRATCH.get_ptr_mut(0) else { return before };
+    // SAFETY: this CPU's scratch, and a program is not preempted by another on its CPU.
+    let seen = unsafe { &mut *seen };
+    seen.number = number;
+    if describe(file, seen).is_none() {
+        return before;
+    }
+    if send(seen) { told::ALL } else { before }
+}
+
+/// `None` if the file cannot be read.
+#[inline(always)]
+fn describe(file: KernelPtr, seen: &mut FileSeen) -> Option<()> {
+    let inode: KernelPtr = fields::probe(file, offset_of_field!(file_inode))?;
+    let sb: KernelPtr = fields::probe(inode, offset_of_field!(inode_sb))?;
+    seen.kind = event_kind::FILE;
+    seen.inode = fields::probe(inode, offset_of_field!(inode_number))?;
+    seen.size = fields::probe(inode, offset_of_field!(inode_size))?;
+    seen.generation = fields::probe(inode, offset_of_field!(inode_generation))?;
+    seen.device = fields::probe(sb, offset_of_field!(sb_device))?;
+    seen.mode = fields::probe::<u16>(inode, offset_of_field!(inode_mode))?.into();
+    seen.path_end = path_end::NONE;
+    seen.names_length = 0;
+    let kind: KernelPtr = fields::probe(sb, offset_of_field!(sb_type))?;
+    read_text(fields::probe(kind, offset_of_field!(type_name)), &mut seen.filesystem);
+    read_text(fields::probe(sb, offset_of_field!(sb_subtype)), &mut seen.subtype);
+    path::describe(file, seen);
+    Some(())
+}
+
+/// Reads a text of the kernel; an empty one if there is none.
+#[inline(always)]
+fn read_text<const BYTES: usize>(text: Option<KernelPtr>, into: &mut [u8; BYTES]) {
+    into[0] = 0;
+    if let Some(text) = text {
+        // SAFETY: the helper checks the address.
+        let _ = unsafe { bpf_probe_read_kernel_str_bytes(text, into) };
+    }
+}
+
+/// Sends what is filled; `false` if there is no room. Half of the buffer is left to the tasks: without a file's name the counts are
+/// right all the same, and its next use tries again.
+#[inline(always)]
+fn send(seen: &FileSeen) -> bool {
+    let names = seen.names_length as usize;
+    if names > NAMES_BYTES || EVENTS.query(BPF_RB_AVAIL_DATA.into()) > EVENTS.query(BPF_RB_RING_SIZE.into()) / 2 {
+        return false;
+    }
+    let length = core::mem::offset_of!(FileSeen, names) + names;
+    // SAFETY: no more than the whole of it.
+    let bytes = unsafe { core::slice::from_raw_parts(core::ptr::from_ref(seen).cast::<u8>(), length) };
+    EVENTS.output::<[u8]>(bytes, 0).is_ok()
+}

@@ -1,0 +1,60 @@
+//! A task that is followed.
+
+use crate::{CallId, Ends, Unwritten};
+
+/// A task that is followed. Written by the task itself, and by its creator before it can run.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Task {
+    /// Number of the task, unique within a trace (unlike a tid, which the kernel uses again).
+    pub serial: u32,
+    /// [`serial`](Self::serial) of the first task of this process.
+    pub process: u32,
+    /// Thread id in the PID namespace of the tracer.
+    pub tid: u32,
+    /// Process id (thread group id) in the PID namespace of the tracer.
+    pub pid: u32,
+    /// One of [`phase`]'s constants.
+    pub phase: u32,
+    /// The call that is under way, or [`NO_CALL`].
+    pub call: CallId,
+    /// When the call under way was entered: `CLOCK_MONOTONIC`, ns.
+    pub entered_ns: u64,
+    /// When the task began to exit: `CLOCK_MONOTONIC`, ns; 0 before.
+    pub exited_ns: u64,
+    /// 1 while a `sys_exit` without its entry is what the kernel is expected to show (a new task returning from `clone`).
+    pub exit_without_entry_expected: u32,
+    /// A call that a signal ended, or [`NO_CALL`]: see [`Interrupted`].
+    pub interrupted: CallId,
+    /// What is known of that call.
+    pub interruption: Interrupted,
+    /// The files of the call that was entered last.
+    pub ends: Ends,
+    /// What it has read and not yet written.
+    pub unwritten: Unwritten,
+}
+
+/// A call that the kernel left with one of its `ERESTART...` results, because a signal came.
+///
+/// The caller never sees that result: either it calls again (restarted, or after its signal handler), or it dies.
+/// In the first case the call returned, in the second it never did; the next thing the task does tells.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Interrupted {
+    /// The result, negated.
+    pub errno: u32,
+    /// 1: the size asked for could not be read.
+    pub request_unknown: u32,
+    /// The size asked for.
+    pub requested_bytes: u64,
+    /// Time from entry to exit.
+    pub duration_ns: u64,
+}
+
+/// Where a followed task is in its life.
+pub mod phase {
+    /// The tracer's child before its first successful exec: followed, not counted.
+    pub const ARMED: u32 = 0;
+    /// In scope.
+    pub const ACTIVE: u32 = 1;
+}

@@ -1,0 +1,71 @@
+//! Fields that a feature needs together: a kernel that lacks one of them lacks the feature, and nothing else.
+
+use zc_ebpf::KernelFields;
+
+use super::MissingField;
+use crate::backend::ebpf::btf::Btf;
+
+/// Fills in the fields of a feature.
+type Fill = fn(&Find<'_>, &mut KernelFields) -> Result<(), MissingField>;
+
+/// What is unknown without the fields, and the fields. Files come first: the others are about them.
+const FEATURES: [(&str, Fill); 2] = [("which files calls are about is", files), ("paths of files are", paths)];
+
+/// Fills in the fields of every feature that this kernel has all fields of, and adds a note for each of the others.
+pub fn fill(btf: &Btf<'_>, fields: &mut KernelFields, notes: &mut Vec<String>) {
+    for (feature, fill) in FEATURES {
+        let mut with_feature = *fields;
+        match fill(&Find(btf), &mut with_feature) {
+            Ok(()) => *fields = with_feature,
+            Err(MissingField(name)) => notes.push(super::unknown(feature, name)),
+        }
+    }
+}
+
+/// Looks fields up by their full name.
+struct Find<'a>(&'a Btf<'a>);
+
+impl Find<'_> {
+    /// The offset of a field: `file.f_path.mnt`.
+    fn offset(&self, name: &'static str) -> Result<u32, MissingField> {
+        let (structure, path) = name.split_once('.').ok_or(MissingField(name))?;
+        let path: Vec<&str> = path.split('.').collect();
+        self.0.offset_of(structure, &path).ok_or(MissingField(name))
+    }
+}
+
+fn files(find: &Find<'_>, fields: &mut KernelFields) -> Result<(), MissingField> {
+    fields.task_files = find.offset("task_struct.files")?;
+    fields.files_fdt = find.offset("files_struct.fdt")?;
+    fields.fdt_max_fds = find.offset("fdtable.max_fds")?;
+    fields.fdt_fd = find.offset("fdtable.fd")?;
+    fields.file_inode = find.offset("file.f_inode")?;
+    fields.file_mode = find.offset("file.f_mode")?;
+    fields.file_private_data = find.offset("file.private_data")?;
+    fields.inode_number = find.offset("inode.i_ino")?;
+    fields.inode_generation = find.offset("inode.i_generation")?;
+    fields.inode_mode = find.offset("inode.i_mode")?;
+    fields.inode_size = find.offset("inode.i_size")?;
+    fields.inode_sb = find.offset("inode.i_sb")?;
+    fields.sb_device = find.offset("super_block.s_dev")?;
+    fields.sb_magic = find.offset("super_block.s_magic")?;
+    fields.sb_type = find.offset("super_block.s_type")?;
+    fields.sb_subtype = find.offset("super_block.s_subtype")?;
+    fields.type_name = find.offset("file_system_type.name")?;
+    Ok(())
+}
+
+fn paths(find: &Find<'_>, fields: &mut KernelFields) -> Result<(), MissingField> {
+    fields.file_mount = find.offset("file.f_path.mnt")?;
+    fields.file_dentry = find.offset("file.f_path.dentry")?;
+    fields.dentry_parent = find.offset("dentry.d_parent")?;
+    fields.dentry_name = find.offset("dentry.d_name.name")?;
+    fields.mount_root = find.offset("vfsmount.mnt_root")?;
+    fields.mount_mnt = find.offset("mount.mnt")?;
+    fields.mount_parent = find.offset("mount.mnt_parent")?;
+    fields.mount_mountpoint = find.offset("mount.mnt_mountpoint")?;
+    fields.task_fs = find.offset("task_struct.fs")?;
+    fields.fs_root_mount = find.offset("fs_struct.root.mnt")?;
+    fields.fs_root_dentry = find.offset("fs_struct.root.dentry")?;
+    Ok(())
+}

@@ -1,0 +1,149 @@
+//! The files of a trace: each gets its place, under whichever numbers the kernel side knows it. Pure.
+
+use std::collections::HashMap;
+
+use zc_ebpf::{Ends as NumberedEnds, FileNumber, MAPPED};
+
+use crate::{
+    syscall::{Call, Fds},
+    trace::{Ends, File, FileId, FileIdentity, Input},
+};
+
+/// Filesystems with several roots, each of which numbers its inodes for itself: a snapshot has the same numbers and generations.
+const WITH_SUBVOLUMES: [&str; 2] = ["btrfs", "bcachefs"];
+
+/// Gives files their place in [`Trace::files`](crate::trace::Trace::files).
+#[derive(Debug, Default)]
+pub struct Files {
+    /// What the kernel side told last of each.
+    seen: HashMap<FileNumber, File>,
+    placed: Vec<File>,
+    by_number: HashMap<FileNumber, FileId>,
+    by_identity: HashMap<(FileIdentity, Option<String>), FileId>,
+    unknown: u64,
+}
+
+impl Files {
+    /// Takes note of what the kernel side tells of a file.
+    pub fn record(&mut self, number: FileNumber, file: File) {
+        self.seen.insert(number, file);
+    }
+
+    /// The files at the ends of a call, which from now on have their place.
+    pub fn ends(&mut self, call: &Call, ends: NumberedEnds) -> Ends {
+        let input = self.id(ends.input & !MAPPED).map(|file| {
+            if ends.input & MAPPED != 0 {
+                Input::Mapped(file)
+            } else if matches!(call.spec().fds, Fds::Writes(_)) {
+                Input::LastRead(file)
+            } else {
+                Input::Named(file)
+            }
+        });
+        Ends { input, output: self.id(ends.output) }
+    }
+
+    /// The files that have a place, and how many of them nothing is known of, as the message on them was lost.
+    pub fn into_placed(self) -> (Vec<File>, u64) {
+        (self.placed, self.unknown)
+    }
+
+    fn id(&mut self, number: FileNumber) -> Option<FileId> {
+        if number == 0 {
+            return None;
+        }
+        if let Some(&id) = self.by_number.get(&number) {
+            return Some(id);
+        }
+        let id = self.place(number);
+        self.by_number.insert(number, id);
+        Some(id)
+    }
+
+    /// A file that the kernel had dropped from memory has a place already, under another number.
+    fn place(&mut self, number: FileNumber) -> FileId {
+        let next = FileId(u32::try_from(self.placed.len()).unwrap_or(u32::MAX));
+        let file = self.seen.remove(&number).unwrap_or_else(|| {
+            self.unknown += 1;
+            File::default()
+        });
+        if let Some(identity) = file.identity {
+            let id = *self.by_identity.entry((identity, subvolume_path(&file))).or_insert(next);
+            if id != next {
+                return id;
+            }
+        }
+        self.placed.push(file);
+        next
+    }
+}
+
+/// The path, where device, inode and generation do not say enough.
+fn subvolume_path(file: &File) -> Option<String> {
+    let filesystem = file.filesystem.as_deref()?;
+    WITH_SUBVOLUMES.contains(&filesystem).then(|| file.path.clone())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn on(filesystem: &str, inode: u64, path: &str) -> File {
+        File {
+            identity: Some(FileIdentity { device: 1, inode, generation: Some(3) }),
+            filesystem: Some(filesystem.to_owned()),
+            path: Some(path.to_owned()),
+            ..File::default()
+        }
+    }
+
+    fn ends(input: FileNumber, output: FileNumber) -> NumberedEnds {
+        NumberedEnds { input, output }
+    }
+
+    #[test]
+    fn an_input_is_named_by_the_call_or_known_from_before() {
+        let mut files = Files::default();
+        files.record(1, on("ext4", 10, "/a"));
+        files.record(2, on("ext4", 20, "/b"));
+        let (a, b) = (FileId(0), FileId(1));
+        let copy = files.ends(&Call::native("sendfile"), ends(1, 2));
+        assert_eq!(copy, Ends { input: Some(Input::Named(a)), output: Some(b) });
+        let write = files.ends(&Call::native("write"), ends(1, 2));
+        assert_eq!(write, Ends { input: Some(Input::LastRead(a)), output: Some(b) });
+        let mapped = files.ends(&Call::native("write"), ends(1 | MAPPED, 2));
+        assert_eq!(mapped, Ends { input: Some(Input::Mapped(a)), output: Some(b) });
+        assert_eq!(files.ends(&Call::native("write"), ends(0, 0)), Ends::default());
+    }
+
+    #[test]
+    fn a_file_under_two_numbers_has_one_place() {
+        let mut files = Files::default();
+        files.record(1, on("ext4", 10, "/a"));
+        files.record(2, on("ext4", 10, "/link to a"));
+        files.record(3, on("ext4", 11, "/b"));
+        let read = Call::native("read");
+        assert_eq!(files.ends(&read, ends(1, 0)), files.ends(&read, ends(2, 0)));
+        assert_ne!(files.ends(&read, ends(1, 0)), files.ends(&read, ends(3, 0)));
+        assert_eq!(files.into_placed().0.len(), 2);
+    }
+
+    #[test]
+    fn a_snapshot_is_no_second_number_of_its_original() {
+        let mut files = Files::default();
+        files.record(1, on("btrfs", 257, "/pool/now/a"));
+        files.record(2, on("btrfs", 257, "/pool/before/a"));
+        files.record(3, on("btrfs", 257, "/pool/now/a"));
+        let read = Call::native("read");
+        assert_ne!(files.ends(&read, ends(1, 0)), files.ends(&read, ends(2, 0)));
+        assert_eq!(files.ends(&read, ends(1, 0)), files.ends(&read, ends(3, 0)));
+    }
+
+    #[test]
+    fn a_file_that_nothing_was_told_of_is_a_file_all_the_same() {
+        let mut files = Files::default();
+        let read = Call::native("read");
+        assert_ne!(files.ends(&read, ends(1, 0)), files.ends(&read, ends(2, 0)));
+        assert_eq!(files.into_placed(), (vec![File::default(); 2], 2));
+    }
+}

@@ -5,7 +5,7 @@ use zc_ebpf::{ABSENT, CallSpec, Ends, FileNumber, MAPPED, NO_ROOM, Task, fds};
 
 use crate::{
     fields::{self, offset_of_field, regs},
-    identify,
+    identify, mapping,
     request::{FICLONE, FICLONERANGE},
 };
 
@@ -37,7 +37,7 @@ pub fn of(registers: *const pt_regs, spec: CallSpec, compat: bool, task: &Task) 
         },
     };
     let output = identify::number(to);
-    let input = if spec.fds == fds::WRITES && spec.returns_bytes != 0 { source(task) } else { identify::number(from) };
+    let input = if spec.fds == fds::WRITES { source(registers, spec, compat, task) } else { identify::number(from) };
     Ends { input, output }
 }
 
@@ -54,19 +54,25 @@ pub fn moved(task: &mut Task, spec: CallSpec, result: i64) -> u64 {
             task.unwritten.read(file, bytes);
             0
         }
+        // What comes from a mapping was not read.
+        fds::WRITES if task.ends.input & MAPPED != 0 => 0,
         fds::WRITES => {
             let covered = task.unwritten.write(bytes);
-            let is_source = task.ends.input != 0 && task.ends.input & MAPPED == 0;
-            if is_source { covered } else { 0 }
+            if task.ends.input == 0 { 0 } else { covered }
         }
         _ => 0,
     }
 }
 
-/// Where the bytes come from that a call writes which names only its output.
+/// Where the bytes come from that a call writes which names only its output: from the file that its buffer is a mapping of, or else
+/// from the file that the task has read from last.
 #[inline(always)]
-fn source(task: &Task) -> FileNumber {
-    task.unwritten.source()
+fn source(registers: *const pt_regs, spec: CallSpec, compat: bool, task: &Task) -> FileNumber {
+    if spec.returns_bytes == 0 {
+        return 0;
+    }
+    let mapped = mapping::source(registers, spec, compat, task);
+    if mapped == 0 { task.unwritten.source() } else { mapped }
 }
 
 /// `vmsplice` moves out of a pipe through one descriptor, and into it through the other.

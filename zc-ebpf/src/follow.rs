@@ -12,8 +12,8 @@ use aya_ebpf::{
 };
 use aya_log_ebpf::{debug, warn};
 use zc_ebpf::{
-    ABSENT, ARGS_BYTES, COMM_BYTES, Control, Ended, Ends, EventHeader, Exec, Interrupted, Loss, NO_CALL, Task, Unwritten,
-    event_kind, phase,
+    ABSENT, ARGS_BYTES, COMM_BYTES, Control, Ended, Ends, EventHeader, Exec, Interrupted, Loss, Mapping, NO_CALL, Task,
+    Unwritten, event_kind, phase,
 };
 
 use crate::{
@@ -76,6 +76,7 @@ const NOBODY: Task = Task {
     interruption: Interrupted { errno: 0, request_unknown: 0, requested_bytes: 0, duration_ns: 0 },
     ends: Ends::NONE,
     unwritten: Unwritten::NOTHING,
+    mapping: Mapping::NONE,
 };
 
 fn follow_child(ctx: &BtfTracePointContext, control: *mut Control, parent: &Task, child: KernelPtr) {
@@ -118,6 +119,7 @@ pub fn executed(ctx: &BtfTracePointContext, task: KernelPtr, binprm: KernelPtr) 
     state.tid = state.pid;
     // What the program before has read, this one does not have.
     state.unwritten = Unwritten::NOTHING;
+    state.mapping = Mapping::NONE;
     let Some(mut entry) = EVENTS.reserve::<Exec>(0) else {
         lose(Loss::LostEvent);
         return;

@@ -36,14 +36,13 @@ pub fn open_file(fd: u64) -> KernelPtr {
 }
 
 /// The number of an open file.
-#[inline(never)]
+#[inline(always)]
 pub fn number_of(file: KernelPtr) -> FileNumber {
-    let Some(key) = key_of(file) else { return 0 };
-    match FILES.get_ptr_mut(key) {
+    let known = key_of(file).and_then(|key| FILES.get_ptr(key));
+    match known {
         // SAFETY: entries of FILES are never removed.
         Some(known) if unsafe { (*known).told } == told::ALL => unsafe { (*known).number },
-        Some(known) => look_again(file, key, known),
-        None => first_sight(file, key),
+        _ => look_closer(file as u64),
     }
 }
 
@@ -58,60 +57,50 @@ fn key_of(file: KernelPtr) -> Option<FileKey> {
     })
 }
 
-/// A file that there is, or was, more to tell of.
-#[inline(always)]
-fn look_again(file: KernelPtr, key: FileKey, known: *mut KnownFile) -> FileNumber {
+/// The number of a file that is seen for the first time, that there is more to tell of, or that shares its inode with others.
+///
+/// A global function: the verifier looks at it once, and not wherever a file is used.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn look_closer(file: u64) -> FileNumber {
+    let file = file as KernelPtr;
+    let Some(key) = key_of(file) else { return 0 };
+    let Some(key) = key_of_its_own(file, key) else { return NO_ROOM };
+    let Some(known) = FILES.get_ptr_mut(key).or_else(|| add(key)) else { return NO_ROOM };
     // SAFETY: entries of FILES are never removed. Two CPUs may tell the same at once, which does no harm.
     unsafe {
-        if (*known).told == told::SHARED {
-            let key = FileKey { address: file as u64, shared: 1, ..key };
-            return match FILES.get_ptr_mut(key) {
-                Some(known) => tell(file, known),
-                None => add(file, key),
-            };
+        if (*known).told != told::ALL {
+            (*known).told = sight::tell(file, (*known).number, (*known).told);
         }
-        tell(file, known)
+        (*known).number
     }
 }
 
-fn first_sight(file: KernelPtr, key: FileKey) -> FileNumber {
-    if sight::shares_its_inode(file) {
-        let shared = KnownFile { number: 0, told: told::SHARED };
-        if FILES.insert(key, shared, 0).is_err() {
-            return NO_ROOM;
-        }
-        return add(file, FileKey { address: file as u64, shared: 1, ..key });
+/// The key that no other file has, given that of its inode; `None` if there is no room to remember that the inode is shared.
+#[inline(always)]
+fn key_of_its_own(file: KernelPtr, key: FileKey) -> Option<FileKey> {
+    match FILES.get_ptr(key) {
+        // SAFETY: entries of FILES are never removed.
+        Some(known) if unsafe { (*known).told } != told::SHARED => return Some(key),
+        Some(_) => {}
+        None if sight::shares_its_inode(file) => FILES.insert(key, KnownFile { number: 0, told: told::SHARED }, 0).ok()?,
+        None => return Some(key),
     }
-    add(file, key)
+    Some(FileKey { address: file as u64, shared: 1, ..key })
 }
 
-/// Gives a file a number and tells user space of it.
-#[inline(never)]
-fn add(file: KernelPtr, key: FileKey) -> FileNumber {
-    let Some(control) = CONTROL.get_ptr_mut(0) else { return NO_ROOM };
-    // SAFETY: CONTROL has one entry. The number is compared first, so that it does not grow for ever.
+/// Gives a file a number; `None` if there is no room for it.
+#[inline(always)]
+fn add(key: FileKey) -> Option<*mut KnownFile> {
+    let control = CONTROL.get_ptr_mut(0)?;
+    // SAFETY: CONTROL has one entry. The last number is compared first, so that it does not grow for ever.
     let number = unsafe {
-        let max_files = u64::from((*control).max_files);
-        if (*control).last_file >= max_files {
-            return NO_ROOM;
+        if (*control).last_file >= u64::from((*control).max_files) {
+            return None;
         }
         fetch_add(&raw mut (*control).last_file, 1) as FileNumber + 1
     };
-    let known = KnownFile { number, told: 0 };
     // Another CPU may be faster: then the file has its number from there.
-    let _ = FILES.insert(key, known, BPF_NOEXIST.into());
-    match FILES.get_ptr_mut(key) {
-        Some(known) => tell(file, known),
-        None => NO_ROOM,
-    }
-}
-
-/// Tells user space what it does not know yet of a file.
-#[inline(never)]
-fn tell(file: KernelPtr, known: *mut KnownFile) -> FileNumber {
-    // SAFETY: entries of FILES are never removed.
-    unsafe {
-        (*known).told = sight::tell(file, (*known).number, (*known).told);
-        (*known).number
-    }
+    let _ = FILES.insert(key, KnownFile { number, told: 0 }, BPF_NOEXIST.into());
+    FILES.get_ptr_mut(key)
 }

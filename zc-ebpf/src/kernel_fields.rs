@@ -119,4 +119,56 @@ kernel_fields! {
     fs_root_mount,
     /// `fs_struct.root.dentry`.
     fs_root_dentry,
+
+    // What a socket is. All of them are known, or none.
+    /// `socket.sk`.
+    socket_sk,
+    /// `sock.sk_type`.
+    sock_type,
+    /// `sock.sk_protocol`.
+    sock_protocol,
+    /// `sock.__sk_common.skc_family`.
+    sock_family,
+    /// `sock.__sk_common.skc_num`, in the machine's byte order.
+    sock_local_port,
+    /// `sock.__sk_common.skc_dport`, in the network's byte order.
+    sock_peer_port,
+    /// `sock.__sk_common.skc_rcv_saddr`.
+    sock_local,
+    /// `sock.__sk_common.skc_daddr`.
+    sock_peer,
+    /// `sock.__sk_common.skc_v6_rcv_saddr`; a kernel without IPv6 has none.
+    sock_local_v6,
+    /// `sock.__sk_common.skc_v6_daddr`; a kernel without IPv6 has none.
+    sock_peer_v6,
+
+    // Whom a Unix socket talks to. All of them are known, or none.
+    /// `unix_sock.addr`.
+    unix_address,
+    /// `unix_sock.peer`.
+    unix_peer,
+    /// `unix_address.len`.
+    unix_address_length,
+    /// `unix_address.name`, a `sockaddr_un`.
+    unix_address_name,
+    /// `sock.sk_socket`.
+    sock_socket,
+    /// `socket_alloc.vfs_inode` less `socket_alloc.socket`.
+    socket_inode,
+
+    // The mapping that a buffer lies in. All of them are known, or none.
+    /// `vm_area_struct.vm_start`.
+    vma_start,
+    /// `vm_area_struct.vm_end`.
+    vma_end,
+    /// `vm_area_struct.vm_flags`.
+    vma_flags,
+    /// `vm_area_struct.vm_file`.
+    vma_file,
+    /// `inode.i_flags`.
+    inode_flags,
+    /// `mm_struct.exe_file`.
+    mm_exe_file,
+    /// `mm_struct.mm_lock_seq`, which changes with every change of the mappings. Without it (before 6.4) they are looked up each time.
+    mm_changes,
 }

@@ -15,11 +15,13 @@ mod ends;
 mod fields;
 mod follow;
 mod identify;
+mod mapping;
 mod maps;
 mod path;
 mod request;
 mod rows;
 mod sight;
+mod socket;
 
 use aya_ebpf::{macros::btf_tracepoint, programs::BtfTracePointContext};
 

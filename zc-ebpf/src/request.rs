@@ -89,18 +89,22 @@ extern "C" fn add_element(index: u64, sum: *mut c_void) -> i64 {
 /// The vector of a `struct msghdr`: its third and fourth word (the second is a 4-byte length, padded).
 #[inline(always)]
 fn message(address: u64, compat: bool) -> Request {
-    let step = if compat { 4 } else { 8 };
-    let base = word(address.wrapping_add(2 * step), compat);
-    let count = word(address.wrapping_add(3 * step), compat);
-    match (base, count) {
+    let count = word(address.wrapping_add(if compat { 3 * 4 } else { 3 * 8 }), compat);
+    match (vector_of(address, compat), count) {
         (Some(base), Some(count)) => vector(base, count, compat),
         _ => Request::Unreadable,
     }
 }
 
+/// Where the vector of a message stands.
+#[inline(always)]
+pub fn vector_of(message: u64, compat: bool) -> Option<u64> {
+    word(message.wrapping_add(if compat { 2 * 4 } else { 2 * 8 }), compat)
+}
+
 /// A word of the caller's memory, of the caller's size.
 #[inline(always)]
-fn word(address: u64, compat: bool) -> Option<u64> {
+pub fn word(address: u64, compat: bool) -> Option<u64> {
     // SAFETY: the helper checks the address.
     unsafe {
         if compat {

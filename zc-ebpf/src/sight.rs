@@ -4,21 +4,29 @@ use aya_ebpf::{
     bindings::{BPF_RB_AVAIL_DATA, BPF_RB_RING_SIZE},
     helpers::bpf_probe_read_kernel_str_bytes,
 };
-use zc_ebpf::{FileSeen, NAMES_BYTES, event_kind, path_end, told};
+use zc_ebpf::{ABSENT, FileSeen, NAMES_BYTES, event_kind, path_end, told};
 
 use crate::{
     fields::{self, KernelPtr, offset_of_field},
     maps::{EVENTS, SCRATCH},
-    path,
+    path, socket,
 };
 
 /// `ANON_INODE_FS_MAGIC` of the kernel's include/uapi/linux/magic.h: files of this filesystem share one inode.
 const ANON_INODE_FS_MAGIC: u64 = 0x0904_1934;
 
+/// `SOCKFS_MAGIC`: what is open there is a socket.
+const SOCKFS_MAGIC: u64 = 0x534f_434b;
+
 /// Whether the file has its inode together with others: `eventfd`, `epoll` and their like.
 #[inline(always)]
 pub fn shares_its_inode(file: KernelPtr) -> bool {
     magic(file) == Some(ANON_INODE_FS_MAGIC)
+}
+
+#[inline(always)]
+fn is_socket(file: KernelPtr) -> bool {
+    offset_of_field!(socket_sk) != ABSENT && magic(file) == Some(SOCKFS_MAGIC)
 }
 
 #[inline(always)]
@@ -31,19 +39,21 @@ fn magic(file: KernelPtr) -> Option<u64> {
 /// Tells what there is to tell beyond `before`. Returns what user space has been told by now, as [`told`]'s constants.
 #[inline(always)]
 pub fn tell(file: KernelPtr, number: u32, before: u32) -> u32 {
+    // A file that is looked at again is a socket without a peer, or did not fit into the ring buffer.
+    if before != 0 && socket::known(file) == before {
+        return before;
+    }
     let Some(seen) = SCRATCH.get_ptr_mut(0) else { return before };
     // SAFETY: this CPU's scratch, and a program is not preempted by another on its CPU.
     let seen = unsafe { &mut *seen };
     seen.number = number;
-    if describe(file, seen).is_none() {
-        return before;
-    }
-    if send(seen) { told::ALL } else { before }
+    let now = describe(file, seen).unwrap_or(before);
+    if now != before && send(seen) { now } else { before }
 }
 
-/// `None` if the file cannot be read.
+/// Writes what the file is. Returns what of it is known by now; `None` if it cannot be read.
 #[inline(always)]
-fn describe(file: KernelPtr, seen: &mut FileSeen) -> Option<()> {
+fn describe(file: KernelPtr, seen: &mut FileSeen) -> Option<u32> {
     let inode: KernelPtr = fields::probe(file, offset_of_field!(file_inode))?;
     let sb: KernelPtr = fields::probe(inode, offset_of_field!(inode_sb))?;
     seen.kind = event_kind::FILE;
@@ -54,11 +64,17 @@ fn describe(file: KernelPtr, seen: &mut FileSeen) -> Option<()> {
     seen.mode = fields::probe::<u16>(inode, offset_of_field!(inode_mode))?.into();
     seen.path_end = path_end::NONE;
     seen.names_length = 0;
+    seen.family = 0;
+    (seen.local_port, seen.peer_port) = (0, 0);
+    seen.peer_inode = 0;
     let kind: KernelPtr = fields::probe(sb, offset_of_field!(sb_type))?;
     read_text(fields::probe(kind, offset_of_field!(type_name)), &mut seen.filesystem);
     read_text(fields::probe(sb, offset_of_field!(sb_subtype)), &mut seen.subtype);
+    if is_socket(file) {
+        return socket::describe(file, seen);
+    }
     path::describe(file, seen);
-    Some(())
+    Some(told::ALL)
 }
 
 /// Reads a text of the kernel; an empty one if there is none.

@@ -1,6 +1,6 @@
 //! A task that is followed.
 
-use crate::{CallId, Ends, Unwritten};
+use crate::{CallId, Ends, FileNumber, Unwritten};
 
 /// A task that is followed. Written by the task itself, and by its creator before it can run.
 #[repr(C)]
@@ -32,6 +32,27 @@ pub struct Task {
     pub ends: Ends,
     /// What it has read and not yet written.
     pub unwritten: Unwritten,
+    /// The mapping that it wrote from last.
+    pub mapping: Mapping,
+}
+
+/// A mapping of a task's memory, as it was found once.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Mapping {
+    /// Where it begins.
+    pub start: u64,
+    /// Where it ends; 0: none was looked for.
+    pub end: u64,
+    /// The kernel's count of changes of the task's mappings, when it was looked up: as long as that is the same, so is this.
+    pub changes: u32,
+    /// The file, marked with [`MAPPED`](crate::MAPPED); 0: what is written from there comes from no file.
+    pub file: FileNumber,
+}
+
+impl Mapping {
+    /// None was looked for.
+    pub const NONE: Self = Self { start: 0, end: 0, changes: 0, file: 0 };
 }
 
 /// A call that the kernel left with one of its `ERESTART...` results, because a signal came.

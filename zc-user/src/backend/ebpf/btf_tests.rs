@@ -64,9 +64,16 @@ fn every_member_stands_where_the_crate_btf_says() {
         }
     };
     // All structs that zctrace reads.
-    for structure in ["task_struct", "pid", "upid", "mm_struct", "linux_binprm"] {
+    let of_tasks = ["task_struct", "pid", "upid", "mm_struct", "linux_binprm", "files_struct", "fdtable", "fs_struct"];
+    let of_files = ["file", "inode", "super_block", "file_system_type", "dentry", "vfsmount", "mount", "vm_area_struct"];
+    let of_sockets = ["socket", "sock", "unix_sock", "unix_address", "socket_alloc"];
+    for structure in of_tasks.into_iter().chain(of_files).chain(of_sockets) {
         check(structure, &[], structure);
     }
+    check("file", &["f_path"], "path");
+    check("fs_struct", &["root"], "path");
+    check("dentry", &["d_name"], "qstr");
+    check("sock", &["__sk_common"], "sock_common");
     check("task_struct", &["thread_info"], "thread_info");
     check("task_struct", &["se"], "sched_entity");
 }

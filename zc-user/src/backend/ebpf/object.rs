@@ -234,7 +234,18 @@ fn attach(ebpf: &mut Ebpf, types: &Btf) -> Result<(), EbpfUnavailable> {
             .ok_or_else(|| EbpfUnavailable::Refused(format!("the object has no program {name}")))?
             .try_into()
             .map_err(refused)?;
-        program.load(tracepoint, types).map_err(program_refused)?;
+        let t0 = std::time::Instant::now();
+        let r = program.load(tracepoint, types);
+        if std::env::var_os("ZC_DEBUG").is_some() {
+            let text = format!("{name}: {r:#?}");
+            fs::write(format!("/tmp/kscratch/{name}.log"), text.replace("\\n", "\n")).unwrap();
+            let n = program
+                .fd()
+                .map(|fd| fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd())).unwrap_or_default())
+                .unwrap_or_default();
+            eprintln!("{name} {:?} {}", t0.elapsed(), n.lines().find(|l| l.starts_with("verified_insns")).unwrap_or("-"));
+        }
+        r.map_err(program_refused)?;
     }
     for (name, _) in programs::ALL {
         let program: Option<Result<&mut BtfTracePoint, _>> = ebpf.program_mut(name).map(TryInto::try_into);

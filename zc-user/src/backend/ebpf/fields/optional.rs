@@ -1,6 +1,6 @@
 //! Fields that a feature needs together: a kernel that lacks one of them lacks the feature, and nothing else.
 
-use zc_ebpf::KernelFields;
+use zc_ebpf::{ABSENT, KernelFields};
 
 use super::MissingField;
 use crate::backend::ebpf::btf::Btf;
@@ -9,7 +9,13 @@ use crate::backend::ebpf::btf::Btf;
 type Fill = fn(&Find<'_>, &mut KernelFields) -> Result<(), MissingField>;
 
 /// What is unknown without the fields, and the fields. Files come first: the others are about them.
-const FEATURES: [(&str, Fill); 2] = [("which files calls are about is", files), ("paths of files are", paths)];
+const FEATURES: [(&str, Fill); 5] = [
+    ("which files calls are about is", files),
+    ("paths of files are", paths),
+    ("what sockets are and whom they talk to is", sockets),
+    ("whom Unix sockets talk to is", unix_sockets),
+    ("whether a write's buffer is a mapping of a file is", mappings),
+];
 
 /// Fills in the fields of every feature that this kernel has all fields of, and adds a note for each of the others.
 pub fn fill(btf: &Btf<'_>, fields: &mut KernelFields, notes: &mut Vec<String>) {
@@ -67,5 +73,40 @@ fn paths(find: &Find<'_>, fields: &mut KernelFields) -> Result<(), MissingField>
     fields.task_fs = find.offset("task_struct.fs")?;
     fields.fs_root_mount = find.offset("fs_struct.root.mnt")?;
     fields.fs_root_dentry = find.offset("fs_struct.root.dentry")?;
+    Ok(())
+}
+
+fn sockets(find: &Find<'_>, fields: &mut KernelFields) -> Result<(), MissingField> {
+    fields.socket_sk = find.offset("socket.sk")?;
+    fields.sock_type = find.offset("sock.sk_type")?;
+    fields.sock_protocol = find.offset("sock.sk_protocol")?;
+    fields.sock_family = find.offset("sock.__sk_common.skc_family")?;
+    fields.sock_local_port = find.offset("sock.__sk_common.skc_num")?;
+    fields.sock_peer_port = find.offset("sock.__sk_common.skc_dport")?;
+    fields.sock_local = find.offset("sock.__sk_common.skc_rcv_saddr")?;
+    fields.sock_peer = find.offset("sock.__sk_common.skc_daddr")?;
+    fields.sock_local_v6 = find.offset("sock.__sk_common.skc_v6_rcv_saddr").unwrap_or(ABSENT);
+    fields.sock_peer_v6 = find.offset("sock.__sk_common.skc_v6_daddr").unwrap_or(ABSENT);
+    Ok(())
+}
+
+fn unix_sockets(find: &Find<'_>, fields: &mut KernelFields) -> Result<(), MissingField> {
+    fields.unix_address = find.offset("unix_sock.addr")?;
+    fields.unix_peer = find.offset("unix_sock.peer")?;
+    fields.unix_address_length = find.offset("unix_address.len")?;
+    fields.unix_address_name = find.offset("unix_address.name")?;
+    fields.sock_socket = find.offset("sock.sk_socket")?;
+    fields.socket_inode = find.offset("socket_alloc.vfs_inode")?.wrapping_sub(find.offset("socket_alloc.socket")?);
+    Ok(())
+}
+
+fn mappings(find: &Find<'_>, fields: &mut KernelFields) -> Result<(), MissingField> {
+    fields.vma_start = find.offset("vm_area_struct.vm_start")?;
+    fields.vma_end = find.offset("vm_area_struct.vm_end")?;
+    fields.vma_flags = find.offset("vm_area_struct.vm_flags")?;
+    fields.vma_file = find.offset("vm_area_struct.vm_file")?;
+    fields.inode_flags = find.offset("inode.i_flags")?;
+    fields.mm_exe_file = find.offset("mm_struct.exe_file")?;
+    fields.mm_changes = find.offset("mm_struct.mm_lock_seq").unwrap_or(ABSENT);
     Ok(())
 }

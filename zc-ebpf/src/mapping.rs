@@ -1,0 +1,126 @@
+//! Which file the buffer of a write is a mapping of.
+
+use core::ffi::c_void;
+
+use aya_ebpf::{
+    bindings::{pt_regs, task_struct},
+    helpers::generated::{bpf_find_vma, bpf_get_current_task_btf},
+};
+use zc_ebpf::{ABSENT, CallSpec, FileNumber, MAPPED, Mapping, NO_ROOM, Task, requested};
+
+use crate::{
+    fields::{self, KernelPtr, offset_of_field, regs},
+    follow, identify, request,
+};
+
+/// `VM_WRITE` and `VM_SHARED` of the kernel's include/linux/mm.h.
+const VM_WRITE: u64 = 2;
+const VM_SHARED: u64 = 8;
+/// `S_PRIVATE` of the kernel's include/linux/fs.h: a file of the kernel's own, as behind anonymous memory that is shared.
+const S_PRIVATE: u32 = 512;
+/// `S_IFMT`, `S_IFREG` and `S_IFBLK` of the kernel's include/uapi/linux/stat.h.
+const S_IFMT: u16 = 0o17_0000;
+const S_IFREG: u16 = 0o10_0000;
+const S_IFBLK: u16 = 0o6_0000;
+
+/// The file, marked as mapped, that the buffer lies in which a call writes from; 0: in none.
+#[inline(always)]
+pub fn source(registers: *const pt_regs, spec: CallSpec, compat: bool, task: &Task) -> FileNumber {
+    if offset_of_field!(vma_file) == ABSENT {
+        return 0;
+    }
+    let Some(address) = buffer(registers, spec, compat) else { return 0 };
+    if offset_of_field!(mm_changes) == ABSENT {
+        return look_up_mapping(address, 0);
+    }
+    // SAFETY: a typed pointer to the verifier.
+    let changes = unsafe { fields::load::<u32>(mm(), offset_of_field!(mm_changes)) };
+    let last = &task.mapping;
+    if last.changes == changes && last.start <= address && address < last.end {
+        return last.file;
+    }
+    look_up_mapping(address, changes)
+}
+
+/// The current task's `mm_struct`.
+#[inline(always)]
+fn mm() -> KernelPtr {
+    // SAFETY: the current task is a typed pointer to the verifier.
+    unsafe { fields::load(bpf_get_current_task_btf().cast(), offset_of_field!(task_mm)) }
+}
+
+/// Where a call takes what it writes from: its second argument, or the first element of a vector.
+#[inline(always)]
+fn buffer(registers: *const pt_regs, spec: CallSpec, compat: bool) -> Option<u64> {
+    // SAFETY: `registers` is the tracepoint's argument.
+    let argument = |index| unsafe { regs::argument(registers, index, compat) };
+    match spec.requested {
+        requested::IOVEC => request::word(argument(spec.argument), compat),
+        requested::MSGHDR => request::word(request::vector_of(argument(spec.argument), compat)?, compat),
+        _ => Some(argument(1)),
+    }
+}
+
+/// Looks for the mapping, and keeps it for the next time. Global, so that the verifier looks at it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn look_up_mapping(address: u64, changes: u32) -> FileNumber {
+    let mut found = Found { start: 0, end: 0, flags: 0, file: core::ptr::null() };
+    // SAFETY: `take` has the signature that the helper calls, and `found` lives longer than the call.
+    let result = unsafe { bpf_find_vma(bpf_get_current_task_btf(), address, take as *mut c_void, (&raw mut found).cast(), 0) };
+    let Some(task) = follow::current().filter(|_| result == 0) else { return 0 };
+    let mapping = Mapping { start: found.start, end: found.end, changes, file: file_of(&found) };
+    // SAFETY: an entry of TASKS is written by its own task only, which is the current one.
+    unsafe { (*task).mapping = mapping };
+    mapping.file
+}
+
+/// What there is to know of a mapping.
+#[repr(C)]
+struct Found {
+    start: u64,
+    end: u64,
+    flags: u64,
+    /// It may be gone as soon as the helper has returned, if another thread unmaps what this one is writing from.
+    file: KernelPtr,
+}
+
+/// Takes note of the mapping that was found.
+extern "C" fn take(_task: *mut task_struct, vma: KernelPtr, found: *mut c_void) -> i64 {
+    // SAFETY: the helper passes on the pointer that `look_up_mapping` gave it, and `vma` is a typed pointer to the verifier.
+    unsafe {
+        found.cast::<Found>().write(Found {
+            start: fields::load(vma, offset_of_field!(vma_start)),
+            end: fields::load(vma, offset_of_field!(vma_end)),
+            flags: fields::load(vma, offset_of_field!(vma_flags)),
+            // Not as a typed pointer, which is none of the numbers that a global function takes.
+            file: fields::probe(vma, offset_of_field!(vma_file)).unwrap_or(core::ptr::null()),
+        });
+    }
+    0
+}
+
+/// The file that is written from the mapping, marked; 0: none.
+#[inline(always)]
+fn file_of(found: &Found) -> FileNumber {
+    // What a process may have changed for itself alone is not the file's any more.
+    if found.flags & (VM_WRITE | VM_SHARED) == VM_WRITE || is_source(found.file) != Some(true) {
+        return 0;
+    }
+    match identify::number_of(found.file) {
+        0 | NO_ROOM => 0,
+        number => number | MAPPED,
+    }
+}
+
+/// Whether what is written from a mapping of this file counts as coming from there. Constants of the program itself do not.
+#[inline(always)]
+fn is_source(file: KernelPtr) -> Option<bool> {
+    let inode: KernelPtr = fields::probe(file, offset_of_field!(file_inode))?;
+    let mode: u16 = fields::probe(inode, offset_of_field!(inode_mode))?;
+    let flags: u32 = fields::probe(inode, offset_of_field!(inode_flags))?;
+    // SAFETY: a typed pointer to the verifier.
+    let program: KernelPtr = unsafe { fields::load(mm(), offset_of_field!(mm_exe_file)) };
+    let program_inode: KernelPtr = fields::probe(program, offset_of_field!(file_inode))?;
+    Some(matches!(mode & S_IFMT, S_IFREG | S_IFBLK) && flags & S_PRIVATE == 0 && inode != program_inode)
+}

@@ -1,0 +1,143 @@
+//! What a socket is, and whom it talks to.
+
+use aya_ebpf::helpers::bpf_probe_read_kernel_buf;
+use zc_ebpf::{ABSENT, FileSeen, NAMES_BYTES, told};
+
+use crate::fields::{self, KernelPtr, offset_of_field};
+
+/// `AF_UNIX`, `AF_INET`, `AF_INET6` of the kernel's include/linux/socket.h.
+const AF_UNIX: u16 = 1;
+const AF_INET: u16 = 2;
+const AF_INET6: u16 = 10;
+
+/// Bytes of `sun_path` in a `struct sockaddr_un`, and of the family before it.
+const SUN_PATH_BYTES: usize = 108;
+const SUN_PATH_AT: usize = 2;
+
+/// What can be told of a socket now, as [`told`]'s constants: one without a peer may get one.
+#[inline(always)]
+pub fn known(file: KernelPtr) -> u32 {
+    sock(file).and_then(known_of).unwrap_or(told::ALL)
+}
+
+/// Writes what the socket is. Returns what of it is known by now; `None` if it cannot be read.
+#[inline(always)]
+pub fn describe(file: KernelPtr, seen: &mut FileSeen) -> Option<u32> {
+    let sk = sock(file)?;
+    seen.family = fields::probe(sk, offset_of_field!(sock_family))?;
+    seen.socket_type = fields::probe(sk, offset_of_field!(sock_type))?;
+    seen.protocol = fields::probe(sk, offset_of_field!(sock_protocol))?;
+    match seen.family {
+        AF_INET | AF_INET6 => describe_ip(sk, seen),
+        AF_UNIX => describe_unix(sk, seen),
+        _ => {}
+    }
+    known_of(sk)
+}
+
+#[inline(always)]
+fn sock(file: KernelPtr) -> Option<KernelPtr> {
+    let socket: KernelPtr = fields::probe(file, offset_of_field!(file_private_data))?;
+    fields::probe(socket, offset_of_field!(socket_sk))
+}
+
+#[inline(always)]
+fn known_of(sk: KernelPtr) -> Option<u32> {
+    let family: u16 = fields::probe(sk, offset_of_field!(sock_family))?;
+    let (has_local, has_peer) = match family {
+        AF_INET | AF_INET6 => (local_port(sk)? != 0, peer_port(sk)? != 0),
+        AF_UNIX if offset_of_field!(unix_address) != ABSENT => (unix_address(sk).is_some(), peer_inode(sk).is_some()),
+        _ => return Some(told::ALL),
+    };
+    // Who has a peer has all the addresses that it will have.
+    Some(match (has_local, has_peer) {
+        (_, true) => told::ALL,
+        (true, false) => told::KIND | told::LOCAL,
+        (false, false) => told::KIND,
+    })
+}
+
+#[inline(always)]
+fn describe_ip(sk: KernelPtr, seen: &mut FileSeen) {
+    seen.local_port = local_port(sk).unwrap_or(0);
+    seen.peer_port = peer_port(sk).unwrap_or(0);
+    if seen.family == AF_INET {
+        read_address::<4>(sk, offset_of_field!(sock_local), &mut seen.local);
+        read_address::<4>(sk, offset_of_field!(sock_peer), &mut seen.peer);
+    } else {
+        read_address::<16>(sk, offset_of_field!(sock_local_v6), &mut seen.local);
+        read_address::<16>(sk, offset_of_field!(sock_peer_v6), &mut seen.peer);
+    }
+}
+
+#[inline(always)]
+fn read_address<const BYTES: usize>(sk: KernelPtr, offset: u32, into: &mut [u8; 16]) {
+    if let Some(address) = fields::probe::<[u8; BYTES]>(sk, offset) {
+        into[..BYTES].copy_from_slice(&address);
+    }
+}
+
+/// In the machine's own byte order.
+#[inline(always)]
+fn local_port(sk: KernelPtr) -> Option<u16> {
+    fields::probe(sk, offset_of_field!(sock_local_port))
+}
+
+/// In the network's byte order, hence turned round.
+#[inline(always)]
+fn peer_port(sk: KernelPtr) -> Option<u16> {
+    fields::probe(sk, offset_of_field!(sock_peer_port)).map(u16::from_be)
+}
+
+/// The address that is bound here or, as connecting sockets have none, at the other end; and the peer's inode.
+#[inline(always)]
+fn describe_unix(sk: KernelPtr, seen: &mut FileSeen) {
+    if offset_of_field!(unix_address) == ABSENT {
+        return;
+    }
+    if let Some(address) = unix_address(sk) {
+        seen.names_length = read_unix_path(address, &mut seen.names);
+    }
+    seen.peer_inode = peer_inode(sk).unwrap_or(0);
+}
+
+/// The `struct unix_address` of the socket or of its peer.
+#[inline(always)]
+fn unix_address(sk: KernelPtr) -> Option<KernelPtr> {
+    let own: KernelPtr = fields::probe(sk, offset_of_field!(unix_address))?;
+    if !own.is_null() {
+        return Some(own);
+    }
+    let address: KernelPtr = fields::probe(unix_peer(sk)?, offset_of_field!(unix_address))?;
+    (!address.is_null()).then_some(address)
+}
+
+#[inline(always)]
+fn unix_peer(sk: KernelPtr) -> Option<KernelPtr> {
+    let peer: KernelPtr = fields::probe(sk, offset_of_field!(unix_peer))?;
+    (!peer.is_null()).then_some(peer)
+}
+
+/// A peer has an inode as soon as it was accepted: it stands beside its `struct socket`, in a `struct socket_alloc`.
+#[inline(always)]
+fn peer_inode(sk: KernelPtr) -> Option<u64> {
+    let socket: KernelPtr = fields::probe(unix_peer(sk)?, offset_of_field!(sock_socket))?;
+    if socket.is_null() {
+        return None;
+    }
+    let inode = socket.wrapping_add(offset_of_field!(socket_inode) as usize);
+    fields::probe(inode, offset_of_field!(inode_number))
+}
+
+#[inline(always)]
+fn read_unix_path(address: KernelPtr, into: &mut [u8; NAMES_BYTES]) -> u32 {
+    let length: Option<u32> = fields::probe(address, offset_of_field!(unix_address_length));
+    let length = (length.unwrap_or(0) as usize).saturating_sub(SUN_PATH_AT);
+    if length == 0 || length > SUN_PATH_BYTES {
+        return 0;
+    }
+    let path = address.wrapping_add(offset_of_field!(unix_address_name) as usize + SUN_PATH_AT);
+    let Some(into) = into.get_mut(..length) else { return 0 };
+    // SAFETY: the helper checks the address that it reads from.
+    if unsafe { bpf_probe_read_kernel_buf(path, into) }.is_ok() { length as u32 } else { 0 }
+}

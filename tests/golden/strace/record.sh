@@ -41,6 +41,11 @@ record stamps-r -r -- $dd
 record stamps-r-t -r -t -T -- $dd
 record paths-y -y -T -- cp /etc/hostname /tmp/zc-golden/copy
 record paths-yy -yy -T -- ./moves
+for options in -y -yy '-yy -xx'; do
+    rm -rf "$bin/ends" && mkdir "$bin/ends"
+    record "ends$(echo "$options" | tr -d ' ')" -s8 $options -e trace=write,sendto,recvfrom,connect,socket,socketpair,accept4,memfd_create -- \
+        python3 -S "$here/programs/ends.py" ./ends
+done
 record summary-C -C -- $dd
 record summary-C-f -f -C -T -- ./moves
 record raw-X -f -X raw -- ./moves

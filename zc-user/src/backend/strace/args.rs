@@ -1,6 +1,7 @@
 //! What the arguments of a call say: the size it asks for, the variant of an `ioctl`, the flags of a `clone`, the program of an `execve`.
 
 use super::{
+    descriptor::Descriptor,
     line::{
         number::unsigned,
         scan::{end_of_string, find_top_level},
@@ -35,9 +36,42 @@ impl<'a> Iterator for Arguments<'a> {
     }
 }
 
+/// The arguments of a call, found once for all who ask.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Split<'a>([Option<&'a [u8]>; 6]);
+
+impl<'a> Split<'a> {
+    /// Those in `args`, which is what stands between the brackets of a call.
+    pub fn new(args: &'a [u8]) -> Self {
+        let mut split = Self::default();
+        split.0.iter_mut().zip(Arguments::new(args)).for_each(|(argument, text)| *argument = Some(text));
+        split
+    }
+
+    /// An argument.
+    pub fn nth(&self, index: u8) -> Option<&'a [u8]> {
+        self.0.get(usize::from(index)).copied().flatten()
+    }
+
+    /// The elements of an argument that is an array.
+    pub fn elements(&self, index: u8) -> impl Iterator<Item = &'a [u8]> {
+        self.nth(index).and_then(|array| inside(array, b'[', b']')).into_iter().flat_map(Arguments::new)
+    }
+
+    /// The value of a field of an argument that is a structure; `name` has its `=`.
+    pub fn field(&self, index: u8, name: &[u8]) -> Option<&'a [u8]> {
+        field(inside(self.nth(index)?, b'{', b'}')?, name)
+    }
+
+    /// The descriptor with a name that an argument is.
+    pub fn descriptor(&self, index: u8) -> Option<Descriptor<'a>> {
+        Descriptor::whole(self.nth(index)?)
+    }
+}
+
 /// How many bytes the call asks for. `None` if the arguments do not tell: an address in place of what is there, an array cut short.
-pub fn requested_bytes(args: &[u8], spec: &Spec) -> Option<u64> {
-    let nth = |index: u8| Arguments::new(args).nth(usize::from(index));
+pub fn requested_bytes(args: &Split<'_>, spec: &Spec) -> Option<u64> {
+    let nth = |index| args.nth(index);
     match spec.requested {
         Requested::Size(index) if spec.name == "write" => number(nth(index)?).filter(|&size| is_size_of(size, nth(1))),
         Requested::Nowhere => Some(0),
@@ -73,7 +107,7 @@ fn vector_bytes(vector: &[u8]) -> Option<u64> {
 }
 
 /// A whole argument that is a number; `-X verbose` may explain it: `0x3 /* PROT_READ|PROT_WRITE */`.
-fn number(argument: &[u8]) -> Option<u64> {
+pub fn number(argument: &[u8]) -> Option<u64> {
     let (number, rest) = unsigned(argument)?;
     (rest.is_empty() || rest.starts_with(b" /*")).then_some(number)
 }
@@ -184,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_size_is_a_whole_number() {
-        let size = |args: &str| requested_bytes(args.as_bytes(), &Spec::of("read"));
+        let size = |args: &str| requested_bytes(&Split::new(args.as_bytes()), &Spec::of("read"));
         assert_eq!(size(r#"0, "abc, 5", 131072"#), Some(131_072));
         assert_eq!(size("0x0, 0x7f, 0x1000"), Some(4096));
         assert_eq!(size("0, 0x7f, 0x10 /* x */"), Some(16));
@@ -195,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_size_is_not_taken_together_with_what_is_written() {
-        let size = |args: &str| requested_bytes(args.as_bytes(), &Spec::of("write"));
+        let size = |args: &str| requested_bytes(&Split::new(args.as_bytes()), &Spec::of("write"));
         assert_eq!(size(r#"2, "5\n", 2"#), Some(2));
         assert_eq!(size(r#"2, "long"..., 4096"#), Some(4096));
         assert_eq!(size("2, 0x7ffe, 4096"), Some(4096));
@@ -204,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_vector_is_summed_up() {
-        let size = |args: &str| requested_bytes(args.as_bytes(), &Spec::of("writev"));
+        let size = |args: &str| requested_bytes(&Split::new(args.as_bytes()), &Spec::of("writev"));
         assert_eq!(size(r#"1, [{iov_base="a, iov_len=9}", iov_len=3}, {iov_base=""..., iov_len=4}], 2"#), Some(7));
         assert_eq!(size("1, NULL, 0"), Some(0));
         for args in [
@@ -218,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_message_has_a_vector() {
-        let size = |args: &str| requested_bytes(args.as_bytes(), &Spec::of("sendmsg"));
+        let size = |args: &str| requested_bytes(&Split::new(args.as_bytes()), &Spec::of("sendmsg"));
         let message = r#"3, {msg_name={sa_family=AF_UNIX, sun_path="msg_iov=["}, msg_namelen=0, msg_iov=[{iov_base="hi", iov_len=64}], msg_iovlen=1}, 0"#;
         assert_eq!(size(message), Some(64));
         assert_eq!(size("3, {msg_name=NULL, msg_iov=NULL, msg_iovlen=0}, 0"), Some(0));

@@ -2,9 +2,11 @@
 
 use std::{ffi::OsString, path::Path};
 
+use super::files;
 use crate::{backend::RunOptions, syscall::Selection};
 
-/// Calls that tell who begot whom and which program runs. They are traced also when nobody asked for them.
+/// Calls that tell who begot whom and which program runs. They are traced also when nobody asked for them, as are those that tell
+/// of files.
 const FAMILY: [&str; 6] = ["execve", "execveat", "clone", "clone3", "fork", "vfork"];
 
 /// The command that runs another under strace, with the log going to `log`; `shell` runs it if it is a script for that.
@@ -34,7 +36,8 @@ fn trace_set(selection: &Selection) -> String {
         Selection::All => "all".into(),
         Selection::Names(names) => {
             let bare = names.iter().map(|name| name.split('(').next().unwrap_or_default());
-            let mut words: Vec<String> = bare.chain(FAMILY).map(|name| format!("?{name}")).collect();
+            let of_files = files::CALLS.iter().map(|(name, _)| *name);
+            let mut words: Vec<String> = bare.chain(FAMILY).chain(of_files).map(|name| format!("?{name}")).collect();
             words.sort_unstable();
             words.dedup();
             words.join(",")
@@ -49,7 +52,9 @@ mod tests {
     #[test]
     fn the_family_is_always_traced() {
         let set = trace_set(&"read".parse().expect("a call"));
-        assert_eq!(set, "?clone,?clone3,?execve,?execveat,?fork,?read,?vfork");
+        for name in ["clone", "clone3", "execve", "execveat", "fork", "read", "vfork", "openat", "connect"] {
+            assert!(set.split(',').any(|word| word.strip_prefix('?') == Some(name)), "{name}: {set}");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The [`Trace`] of what was collected: tasks become processes with threads.
 
+mod used;
+
 use std::collections::{BTreeMap, HashMap};
 
 use super::{
@@ -10,7 +12,7 @@ use super::{
     tasks::{FirstCall, Launch, Life, Program, Task, TaskId, Tasks},
     text::unescape,
 };
-use crate::trace::{Loss, Process, State, Thread, Trace};
+use crate::trace::{File, Loss, Process, Row, State, Thread, Trace};
 
 /// What was collected besides tasks.
 #[derive(Debug, Default)]
@@ -34,8 +36,8 @@ impl Parts {
     }
 }
 
-/// The trace.
-pub fn trace(tasks: Tasks, names: &Names, mut parts: Parts) -> Trace {
+/// The trace. `files`: all of them, by their ids.
+pub fn trace(tasks: Tasks, files: Vec<File>, names: &Names, mut parts: Parts) -> Trace {
     let (mut tasks, unseen) = tasks.into_parts();
     let root = root(&tasks, parts.is_ordered);
     count_first_execs(&mut tasks, root, names, &mut parts);
@@ -59,7 +61,16 @@ pub fn trace(tasks: Tasks, names: &Names, mut parts: Parts) -> Trace {
     }
     trace.losses = parts.losses;
     trace.processes = processes(tasks);
+    if !parts.is_ordered {
+        // Files of one thread each do not tell what came before what of another.
+        rows(&mut trace).for_each(|row| row.order = None);
+    }
+    trace.files = used::keep(files, rows(&mut trace));
     trace
+}
+
+fn rows(trace: &mut Trace) -> impl Iterator<Item = &mut Row> {
+    trace.processes.iter_mut().flat_map(|process| &mut process.threads).flat_map(|thread| &mut thread.rows)
 }
 
 /// The launched command: the first task; of several logs, the one that nobody made, with an exec at its beginning if there is one.

@@ -11,8 +11,10 @@ use super::{
     clock::{Moment, Stamps},
     codes::{self, Errnos},
     cut::Cut,
-    join::Entry,
+    files::Files,
+    join::{Entry, Left},
     line::{CallResult, Event, Line, Outcome, Pause},
+    look::Look,
     names::{NameId, Names, Role},
     rows::Afterwards,
     tasks::{Life, Program, TaskId, Tasks},
@@ -23,11 +25,12 @@ use crate::{
     trace::{Exit, Loss, Trace},
 };
 
-/// Sums up the lines of a log. Its memory grows with threads and their calls' names, not with lines.
+/// Sums up the lines of a log. Its memory grows with threads, their calls' names and their files, not with lines.
 pub struct Collector<'a> {
     names: Names,
     errnos: Errnos,
     tasks: Tasks,
+    files: Files<'a>,
     cut: Cut,
     /// The task whose line is cut, and the call.
     cut_call: Option<(TaskId, NameId)>,
@@ -54,6 +57,7 @@ impl<'a> Collector<'a> {
             names: Names::new(selection),
             errnos: Errnos::new(),
             tasks: Tasks::default(),
+            files: Files::default(),
             cut: Cut::default(),
             cut_call: None,
             stamps: Stamps::default(),
@@ -66,6 +70,11 @@ impl<'a> Collector<'a> {
             parts: Parts::default(),
             on_unparsed,
         }
+    }
+
+    /// Collects a run that goes on now, so that its files can be looked at.
+    pub(super) fn looking(self, look: &'a mut dyn Look) -> Self {
+        Self { files: Files::looking(look), ..self }
     }
 
     /// A log begins. `tid`: the thread whose calls it has, if it has those of one only and says so in its name (`-ff`).
@@ -130,15 +139,15 @@ impl<'a> Collector<'a> {
         for id in 0..self.tasks.len() {
             let task = self.tasks.get(id);
             // A renamed task left its exec to the one whose id it got.
-            let entry = if task.life == Life::Renamed { None } else { task.pending.leave() };
+            let left = if task.life == Life::Renamed { None } else { task.pending.leave() };
             task.rows.settle(Afterwards::Nothing);
-            self.never_returned(id, entry);
+            self.never_returned(id, left);
         }
         if self.is_over {
             self.tasks.add_unseen(self.lines);
         }
         self.parts.is_ordered = self.logs <= 1;
-        assemble::trace(self.tasks, &self.names, self.parts)
+        assemble::trace(self.tasks, self.files.into_all(), &self.names, self.parts)
     }
 
     /// Adds what a whole line tells. `false` if it is not understood after all.
@@ -215,12 +224,12 @@ impl<'a> Collector<'a> {
         let task = self.tasks.get(id);
         let is_exec_of_another = task.superseded_by.is_some() && self.names.get(name).role == Role::Exec;
         match task.pending.leave() {
-            Some(entry) if entry.name == name => {
-                task.pending.extend(args);
-                let all_args = task.pending.take_args();
-                let call = Call { name, args: &all_args, has_all_args: entry.has_all_args, entered: entry.line, outcome, at };
+            Some(mut left) if left.entry.name == name => {
+                left.extend(args);
+                let Left { entry, args } = left;
+                let call = Call { name, args: &args, has_all_args: entry.has_all_args, entered: entry.line, outcome, at };
                 self.returned(id, &call);
-                self.tasks.get(id).pending.give_back(all_args);
+                self.tasks.get(id).pending.give_back(args);
             }
             other => {
                 self.never_returned(id, other);

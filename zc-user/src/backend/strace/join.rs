@@ -21,8 +21,29 @@ pub struct Entry {
     pub has_all_args: bool,
 }
 
+/// A call that a thread has left.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Left {
+    /// Its entry.
+    pub entry: Entry,
+    /// Its arguments, as far as they are known.
+    pub args: Vec<u8>,
+}
+
+impl Left {
+    /// More of the arguments is known.
+    pub fn extend(&mut self, args: &[u8]) {
+        extend(&mut self.args, args);
+    }
+}
+
 /// Most bytes of arguments that are kept. strace cuts strings and arrays short, so that real ones are far below.
 const MAX_ARGS: usize = 1 << 20;
+
+fn extend(all: &mut Vec<u8>, args: &[u8]) {
+    let room = MAX_ARGS.saturating_sub(all.len());
+    all.extend_from_slice(&args[..args.len().min(room)]);
+}
 
 impl Pending {
     /// The call that the thread is in.
@@ -31,16 +52,17 @@ impl Pending {
     }
 
     /// The thread enters a call; gives the one that it was in before, whose return the log does not show.
-    pub fn enter(&mut self, entry: Entry, args: &[u8]) -> Option<Entry> {
+    pub fn enter(&mut self, entry: Entry, args: &[u8]) -> Option<Left> {
+        let left = self.leave();
         self.args.clear();
         self.extend(args);
-        self.entry.replace(entry)
+        self.entry = Some(entry);
+        left
     }
 
     /// More of the arguments is known.
     pub fn extend(&mut self, args: &[u8]) {
-        let room = MAX_ARGS.saturating_sub(self.args.len());
-        self.args.extend_from_slice(&args[..args.len().min(room)]);
+        extend(&mut self.args, args);
     }
 
     /// The arguments that are known.
@@ -49,16 +71,11 @@ impl Pending {
     }
 
     /// The call returns, or never will: the thread is in no call.
-    pub fn leave(&mut self) -> Option<Entry> {
-        self.entry.take()
+    pub fn leave(&mut self) -> Option<Left> {
+        self.entry.take().map(|entry| Left { entry, args: std::mem::take(&mut self.args) })
     }
 
-    /// Lends the memory of the arguments, until [`give_back`](Self::give_back).
-    pub fn take_args(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.args)
-    }
-
-    /// Gives the memory back.
+    /// Gives the memory of the arguments back, for the next call.
     pub fn give_back(&mut self, args: Vec<u8>) {
         self.args = args;
     }
@@ -75,7 +92,9 @@ mod tests {
         assert_eq!(pending.enter(entry, b"3, "), None);
         pending.extend(b"\"ab\", 10");
         assert_eq!(pending.args(), b"3, \"ab\", 10");
-        assert_eq!(pending.leave(), Some(entry));
+        let mut left = pending.leave().expect("is in a call");
+        left.extend(b", 0");
+        assert_eq!((left.entry, left.args.as_slice()), (entry, b"3, \"ab\", 10, 0".as_slice()));
         assert_eq!(pending.leave(), None);
     }
 
@@ -84,7 +103,8 @@ mod tests {
         let mut pending = Pending::default();
         let first = Entry { name: 7, line: 1, has_all_args: true };
         pending.enter(first, b"3");
-        assert_eq!(pending.enter(Entry { name: 8, line: 2, has_all_args: true }, b"4"), Some(first));
+        let left = pending.enter(Entry { name: 8, line: 2, has_all_args: true }, b"4");
+        assert_eq!(left, Some(Left { entry: first, args: b"3".to_vec() }));
         assert_eq!(pending.args(), b"4");
     }
 }

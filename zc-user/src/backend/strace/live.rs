@@ -15,7 +15,7 @@ use nix::{
     unistd::Pid,
 };
 
-use super::{Collector, StraceError, arguments, fifo::Fifo, lines::Lines, script};
+use super::{Collector, StraceError, arguments, fifo::Fifo, lines::Lines, look::Proc, script};
 use crate::{
     backend::{RunError, RunOptions, Until, new_trace},
     launch::{Bond, Child, LaunchError, Received, Signals, find_program},
@@ -39,7 +39,12 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
             log::warn!(target: "zctrace::strace", "not understood: {line}");
         }
     };
-    let collector = Collector::new(&options.selection, options.until, &mut show);
+    // Without /proc there is nothing to look at, and nothing more is known of files than strace says.
+    let mut proc = Proc::new().ok();
+    let mut collector = Collector::new(&options.selection, options.until, &mut show);
+    if let Some(proc) = &mut proc {
+        collector = collector.looking(proc);
+    }
     let mut session = Session { fifo, lines: Lines::default(), collector, began: None, ended: None };
     let strace_exit = session.until_over(&child, &signals, options.until).await?;
     let orphan_exit = session.outlive(&signals).await?;
@@ -48,6 +53,7 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
         trace.exit = collected.exit;
         trace.losses = collected.losses;
         trace.notes = collected.notes;
+        trace.files = collected.files;
         trace.processes = collected.processes;
         trace
     })

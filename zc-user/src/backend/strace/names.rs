@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::HashMap};
 
 use zc_ebpf::{COMPAT, TABLE_SLOTS};
 
-use super::line::number::unsigned;
+use super::{files::Lesson, line::number::unsigned};
 use crate::syscall::{Abi, Call, FICLONE, FICLONERANGE, Selection, Spec};
 
 /// Most names that are in no table and still counted: a log may come from a newer kernel, but garbage must not fill the memory.
@@ -25,7 +25,7 @@ pub struct Known {
     pub only_in: Option<Abi>,
 }
 
-/// What a call does to the tasks that this backend keeps.
+/// What a call does to the tasks and files that this backend keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Nothing.
@@ -38,6 +38,8 @@ pub enum Role {
     Identity,
     /// It is another call, depending on an argument.
     Ioctl,
+    /// It opens, makes or connects a file.
+    Files(Lesson),
 }
 
 /// Index of a call in [`Names`].
@@ -92,7 +94,7 @@ impl Names {
             "execve" | "execveat" => Role::Exec,
             "set_tid_address" | "gettid" => Role::Identity,
             "ioctl" => Role::Ioctl,
-            _ => Role::None,
+            name => Lesson::of(name).map_or(Role::None, Role::Files),
         };
         self.known.push(Known { spec: Spec::of(&name), is_selected: self.selection.contains(&name), role, only_in, name });
         id

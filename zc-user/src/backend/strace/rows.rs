@@ -1,10 +1,14 @@
-//! The sums of one thread: a row for each call.
+//! The sums of one thread: a row for each call and the files involved.
+
+use std::collections::HashMap;
+
+use zc_ebpf::Unwritten;
 
 use super::names::{Known, NameId};
 use crate::{
     histogram::Histogram,
-    syscall::{Abi, Call},
-    trace::{Ends, Row, Times},
+    syscall::{Abi, Call, Fds, Returned, Spec},
+    trace::{Ends, FileId, Input, Row, Times},
 };
 
 /// A call that ended, as far as it is counted.
@@ -16,6 +20,12 @@ pub struct Ended {
     pub requested_bytes: Option<u64>,
     /// Time from entry to exit.
     pub duration_ns: Option<u64>,
+    /// Number of the line where it began.
+    pub entered: u64,
+    /// The file that it names as the source of bytes; or what it is about, if it moves none.
+    pub from: Option<FileId>,
+    /// The file that it names as their destination.
+    pub to: Option<FileId>,
 }
 
 /// How a call ended.
@@ -32,9 +42,10 @@ pub enum How {
 /// The sums of one thread.
 #[derive(Debug, Default)]
 pub struct Rows {
-    // Apart from the rows, which are large, so that finding one stays within a cache line or two.
-    keys: Vec<(NameId, Abi)>,
+    places: HashMap<(NameId, Abi, Ends), usize, foldhash::fast::RandomState>,
     sums: Vec<Row>,
+    /// What the thread has read and not yet written.
+    unwritten: Unwritten,
     /// A call that a signal ended, and its row. Its caller has not seen the result: it will call again, or die.
     interrupted: Option<(usize, Ended)>,
 }
@@ -56,16 +67,46 @@ impl Rows {
     /// Adds a call.
     pub fn add(&mut self, id: NameId, known: &Known, abi: Abi, ended: Ended) {
         self.settle(Afterwards::WentOn);
-        let index = self.keys.iter().position(|key| *key == (id, abi)).unwrap_or_else(|| {
-            self.keys.push((id, abi));
-            self.sums.push(Row::new(Call { name: known.name.clone(), abi }, Ends::default()));
+        let ends = self.ends(&known.spec, &ended);
+        let index = *self.places.entry((id, abi, ends)).or_insert_with(|| {
+            let call = Call { name: known.name.clone(), abi };
+            self.sums.push(Row { order: Some(ended.entered), ..Row::new(call, ends) });
             self.sums.len() - 1
         });
         if matches!(ended.how, How::Error(Some(errno)) if RESTARTS.contains(&errno)) {
             self.interrupted = Some((index, ended));
         } else {
-            add(&mut self.sums[index], ended);
+            let paired_bytes = self.pair(&known.spec, &ended);
+            let row = &mut self.sums[index];
+            add(row, ended);
+            row.paired_bytes += paired_bytes;
         }
+    }
+
+    /// The files at the ends of a call.
+    fn ends(&self, spec: &Spec, ended: &Ended) -> Ends {
+        let input =
+            if writes_bytes(spec) { file(self.unwritten.source()).map(Input::LastRead) } else { ended.from.map(Input::Named) };
+        Ends { input, output: ended.to }
+    }
+
+    /// Takes note of what a call moved. Gives how many of the bytes that it wrote were read before from a file that is known.
+    fn pair(&mut self, spec: &Spec, ended: &Ended) -> u64 {
+        let How::Value(moved) = ended.how else { return 0 };
+        let moved = u64::try_from(moved).unwrap_or(0);
+        if writes_bytes(spec) {
+            let is_known = self.unwritten.source() != 0;
+            return self.unwritten.write(moved) * u64::from(is_known);
+        }
+        if matches!(spec.fds, Fds::Reads(_)) && spec.returned == Returned::Bytes {
+            self.unwritten.read(number(ended.from), moved);
+        }
+        0
+    }
+
+    /// Another program runs, which has not read what the one before has.
+    pub fn forget_what_was_read(&mut self) {
+        self.unwritten = Unwritten::default();
     }
 
     /// Counts the call that a signal ended, if there is one, now that it is known what became of it.
@@ -79,6 +120,20 @@ impl Rows {
     pub fn into_rows(self) -> Vec<Row> {
         self.sums
     }
+}
+
+/// Whether a call names where bytes go, and not where they come from.
+fn writes_bytes(spec: &Spec) -> bool {
+    matches!(spec.fds, Fds::Writes(_)) && spec.returned == Returned::Bytes
+}
+
+/// A file as [`Unwritten`] names it: 0 is none.
+fn number(file: Option<FileId>) -> u32 {
+    file.map_or(0, |file| file.0.saturating_add(1))
+}
+
+fn file(number: u32) -> Option<FileId> {
+    number.checked_sub(1).map(FileId)
 }
 
 fn add(row: &mut Row, ended: Ended) {
@@ -95,7 +150,10 @@ fn add(row: &mut Row, ended: Ended) {
         }
         How::Value(value) => {
             if let Some(bytes) = &mut row.bytes {
-                *bytes = bytes.saturating_add(u64::try_from(value).unwrap_or(0));
+                let moved = u64::try_from(value).unwrap_or(0);
+                *bytes = bytes.saturating_add(moved);
+                row.zero_calls += u64::from(moved == 0);
+                row.short_calls += u64::from(moved > 0 && ended.requested_bytes.is_some_and(|requested| moved < requested));
             }
         }
     }

@@ -5,11 +5,14 @@ use std::collections::{HashMap, HashSet};
 use super::{
     args::Child,
     clock::Moment,
-    join::{Entry, Pending},
+    join::{Left, Pending},
     names::NameId,
     rows::{Ended, Rows},
 };
-use crate::{syscall::Abi, trace::Exit};
+use crate::{
+    syscall::Abi,
+    trace::{Exit, FileId},
+};
 
 /// Index of a task in [`Tasks`].
 pub type TaskId = usize;
@@ -41,6 +44,8 @@ pub struct Task {
     pub pending: Pending,
     /// Its calls.
     pub rows: Rows,
+    /// The files that it opened, by descriptor: the last of each.
+    pub opened: HashMap<u32, FileId>,
     /// The thread that took its id by an exec, while the arguments of that exec are not known.
     pub superseded_by: Option<u32>,
 }
@@ -179,6 +184,7 @@ impl Tasks {
             first_call: FirstCall::Awaited,
             pending: Pending::default(),
             rows: Rows::default(),
+            opened: HashMap::new(),
             superseded_by: None,
         });
         self.alive += 1;
@@ -229,7 +235,7 @@ impl Tasks {
     }
 
     /// A task ends; gives the call that it was in.
-    pub fn end(&mut self, id: TaskId, life: Life, at: Option<Moment>) -> Option<Entry> {
+    pub fn end(&mut self, id: TaskId, life: Life, at: Option<Moment>) -> Option<Left> {
         let task = &mut self.all[id];
         self.alive -= usize::from(task.is_alive());
         task.life = life;
@@ -238,7 +244,7 @@ impl Tasks {
     }
 
     /// An exec in the thread `by` gave it the id of `id`; gives the call that `id` was in.
-    pub fn superseded(&mut self, id: TaskId, by: u32) -> Option<Entry> {
+    pub fn superseded(&mut self, id: TaskId, by: u32) -> Option<Left> {
         let abandoned = self.all[id].pending.leave();
         let other = self.by_tid.get(&by).copied().filter(|&other| other != id);
         if let Some(other) = other {

@@ -12,6 +12,13 @@ pub fn unescaped_length(text: &[u8]) -> usize {
     Bytes { rest: text }.count()
 }
 
+/// The address of a Unix socket: `"/run/x"`, or `@"x"` of one that has a name outside of all filesystems.
+pub fn sun_path(text: &[u8]) -> Option<String> {
+    let (before, quoted) = text.strip_prefix(b"@").map_or(("", text), |quoted| ("@", quoted));
+    let name = quoted.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    Some(format!("{before}{}", String::from_utf8_lossy(&unescape(name))))
+}
+
 struct Bytes<'a> {
     rest: &'a [u8],
 }

@@ -3,10 +3,12 @@
 use super::Collector;
 use crate::{
     backend::strace::{
-        args::{child, ioctl_variant, program, requested_bytes},
+        args::{Split, child, ioctl_variant, program, requested_bytes},
         clock::Moment,
         codes::MAX_ERRNO,
-        join::Entry,
+        descriptor::Descriptor,
+        ends::{self, End, Ends},
+        join::Left,
         line::{CallResult, Outcome},
         names::{NameId, Role},
         rows::{Afterwards, Ended, How},
@@ -50,8 +52,9 @@ impl Collector<'_> {
             task.abi = abi;
             self.parts.guessed_abi = true;
         }
-        let requested_bytes = call.has_all_args.then(|| requested_bytes(call.args, &known.spec)).flatten();
-        let ended = Ended { how, requested_bytes, duration_ns: call.outcome.duration_ns };
+        let (tid, entered) = (task.tid, call.entered);
+        let mut ended =
+            Ended { how, duration_ns: call.outcome.duration_ns, entered, requested_bytes: None, from: None, to: None };
         self.parts.has_durations |= ended.duration_ns.is_some();
         if matches!(task.first_call, FirstCall::Awaited) {
             task.first_call = FirstCall::Other;
@@ -68,6 +71,14 @@ impl Collector<'_> {
         if how == How::Error(None) {
             self.parts.lose(Loss::UncountedErrnos);
         }
+        let args = Split::new(call.args);
+        let Ends { from, to } = ends::of(&args, known.spec.fds);
+        let mut file = |end: Option<End<'_>>| match end? {
+            End::Named(descriptor) => Some(self.files.find(tid, descriptor)),
+            End::Number(number) => task.opened.get(&number).copied(),
+        };
+        (ended.from, ended.to) = (file(from), file(to));
+        ended.requested_bytes = call.has_all_args.then(|| requested_bytes(&args, &known.spec)).flatten();
         task.rows.add(name, known, task.abi, ended);
     }
 
@@ -76,10 +87,18 @@ impl Collector<'_> {
         match (role, u32::try_from(value)) {
             (Role::Birth, Ok(tid @ 1..)) => self.tasks.born(id, tid, child(call.args), call.entered, self.logs <= 1),
             (Role::Identity, Ok(tid @ 1..)) => self.tasks.get(id).own_tid = Some(tid),
+            (Role::Files(lesson), Ok(_)) => {
+                let task = self.tasks.get(id);
+                self.files.learn(lesson, task.tid, call.args, call.outcome.descriptor);
+                if let Some(opened) = Descriptor::leading(call.outcome.descriptor) {
+                    task.opened.insert(opened.number, self.files.find(task.tid, opened));
+                }
+            }
             (Role::Exec, Ok(0)) => {
                 let (exe, command) = program(call.args);
                 let task = self.tasks.get(id);
                 task.program = Some(Program { exe, command });
+                task.rows.forget_what_was_read();
                 if call.has_all_args {
                     task.superseded_by = None;
                 }
@@ -103,9 +122,9 @@ impl Collector<'_> {
         }
     }
 
-    pub(super) fn never_returned(&mut self, id: TaskId, entry: Option<Entry>) {
-        let Some(Entry { name, line, .. }) = entry else { return };
-        let outcome = Outcome { result: CallResult::Never, duration_ns: None };
-        self.returned(id, &Call { name, args: b"", has_all_args: false, entered: line, outcome, at: None });
+    pub(super) fn never_returned(&mut self, id: TaskId, left: Option<Left>) {
+        let Some(Left { entry, args }) = left else { return };
+        let outcome = Outcome { result: CallResult::Never, duration_ns: None, descriptor: b"" };
+        self.returned(id, &Call { name: entry.name, args: &args, has_all_args: false, entered: entry.line, outcome, at: None });
     }
 }

@@ -3,7 +3,7 @@
 use super::Collector;
 use crate::{
     backend::strace::{
-        join::Entry,
+        join::{Entry, Left},
         line::{Event, Line},
     },
     trace::Loss,
@@ -53,7 +53,8 @@ impl Collector<'_> {
         cut.give_up(|line| self.unparsed(line));
         self.cut = cut;
         if let Some((id, name)) = self.cut_call.take() {
-            self.never_returned(id, Some(Entry { name, line: self.lines, has_all_args: false }));
+            let entry = Entry { name, line: self.lines, has_all_args: false };
+            self.never_returned(id, Some(Left { entry, args: Vec::new() }));
         }
     }
 

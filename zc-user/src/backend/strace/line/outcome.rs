@@ -9,6 +9,8 @@ pub struct Outcome<'a> {
     pub result: CallResult<'a>,
     /// Time from entry to exit; `None` without `-T`.
     pub duration_ns: Option<u64>,
+    /// The result and what follows it, if it is a descriptor with a name: `3</tmp/x> <0.000012>`. Empty otherwise.
+    pub descriptor: &'a [u8],
 }
 
 /// The result of a call.
@@ -30,7 +32,9 @@ impl<'a> Outcome<'a> {
     pub fn read(text: &'a [u8]) -> Option<Self> {
         let spaces = text.iter().position(|&byte| byte != b' ')?;
         let text = text[spaces..].strip_prefix(b"= ")?;
-        Some(Self { result: CallResult::read(text)?, duration_ns: duration(text) })
+        let result = CallResult::read(text)?;
+        let is_named = matches!(result, CallResult::Value(_)) && is_descriptor(text);
+        Some(Self { result, duration_ns: duration(text), descriptor: if is_named { text } else { b"" } })
     }
 }
 
@@ -55,6 +59,12 @@ impl<'a> CallResult<'a> {
         let value = magnitude.cast_signed();
         Some(Self::Value(if is_negative { value.wrapping_neg() } else { value }))
     }
+}
+
+/// `3<`
+fn is_descriptor(text: &[u8]) -> bool {
+    let digits = text.iter().position(|byte| !byte.is_ascii_digit());
+    digits.is_some_and(|digits| digits > 0 && text[digits] == b'<')
 }
 
 /// ` ENOENT` at the beginning.
@@ -141,6 +151,15 @@ mod tests {
             (" = 3 <unavailable>", None),
         ] {
             assert_eq!(Outcome::read(text.as_bytes()).map(|outcome| outcome.duration_ns), Some(ns), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_descriptor_has_a_name() {
+        let descriptor = |text: &'static str| Outcome::read(text.as_bytes()).map(|outcome| outcome.descriptor);
+        assert_eq!(descriptor(" = 3</tmp/x> <1.5>"), Some(b"3</tmp/x> <1.5>".as_slice()));
+        for text in [" = 3 <1.5>", " = 0", " = -1 EBADF (Bad file descriptor)", " = ?"] {
+            assert_eq!(descriptor(text), Some(b"".as_slice()), "{text}");
         }
     }
 

@@ -81,6 +81,14 @@ enum Annotation {
     IsNone,
 }
 
+/// Index after the annotation that begins at `angle`, if one does.
+pub fn annotation_end(text: &[u8], angle: usize) -> Option<usize> {
+    match end_of_annotation(text, angle) {
+        Annotation::EndsAt(end) if text.get(angle) == Some(&b'<') => Some(end),
+        _ => None,
+    }
+}
+
 /// What the `<` at `angle` begins. `3</path>`, `3<TCP:[127.0.0.1:1->127.0.0.1:2]>`, `3</dev/null<char 1:3>>`, `<... resuming ...>`.
 fn end_of_annotation(text: &[u8], angle: usize) -> Annotation {
     if matches!(text.get(angle + 1), Some(b'<' | b'=' | b' ')) || angle.checked_sub(1).is_some_and(|before| text[before] == b'<')

@@ -7,7 +7,7 @@ fn event(line: &str) -> Event<'_> {
 }
 
 fn value(value: i64) -> Outcome<'static> {
-    Outcome { result: CallResult::Value(value), duration_ns: None }
+    Outcome { result: CallResult::Value(value), duration_ns: None, descriptor: b"" }
 }
 
 #[test]
@@ -19,7 +19,7 @@ fn a_call_has_a_name_arguments_and_an_outcome() {
         Event::Call {
             name: b"read",
             args: br#"3</x>, "a) = 1"..., 100"#,
-            outcome: Outcome { result: CallResult::Value(42), duration_ns: Some(12_000) },
+            outcome: Outcome { result: CallResult::Value(42), duration_ns: Some(12_000), descriptor: b"" },
         }
     );
 }
@@ -49,7 +49,7 @@ fn the_rest_of_a_call() {
         event("<... read resumed> \"ab\", 10) = 2"),
         Event::Resumed { name: b"read", args: b" \"ab\", 10", outcome: value(2) }
     );
-    let never = Outcome { result: CallResult::Never, duration_ns: None };
+    let never = Outcome { result: CallResult::Never, duration_ns: None, descriptor: b"" };
     assert_eq!(event("<... futex resumed>)  = ?"), Event::Resumed { name: b"futex", args: b"", outcome: never });
     assert_eq!(event("<... futex resumed> <unfinished ...>) = ?"), Event::Resumed { name: b"futex", args: b"", outcome: never });
     assert_eq!(event("<... read resumed> <detached ...>"), Event::StillUnfinished { name: b"read", args: b" " });

@@ -3,7 +3,7 @@
 use std::{env, fmt::Write, fs};
 
 use super::{logs, read};
-use crate::trace::{Process, Row, Trace};
+use crate::trace::{Ends, File, FileId, FileKind, Input, Process, Row, Trace};
 
 #[test]
 fn golden() {
@@ -39,26 +39,65 @@ fn summary(trace: &Trace, unparsed: &[String]) -> String {
     for unparsed in unparsed {
         line(format!("unparsed {unparsed:?}"));
     }
+    for file in &trace.files {
+        line(format!("file {}", describe_file(file)));
+    }
     for process in &trace.processes {
-        add_process(process, &mut line);
+        add_process(process, &trace.files, &mut line);
     }
     text
 }
 
-fn add_process(process: &Process, line: &mut impl FnMut(String)) {
+fn add_process(process: &Process, files: &[File], line: &mut impl FnMut(String)) {
     let Process { pid, ppid, comm, exe, command, state, .. } = process;
     line(String::new());
     line(format!("process {pid} of {} comm {} {state:?}", optional(*ppid), optional(comm.as_ref())));
     line(format!("  exe {} command {command:?}", optional(exe.as_ref())));
     for thread in &process.threads {
         line(format!("  thread {}", thread.tid));
-        thread.rows.iter().for_each(|row| line(format!("    {}", describe(row))));
+        thread.rows.iter().for_each(|row| line(format!("    {}", describe(row, files))));
     }
 }
 
-fn describe(row: &Row) -> String {
-    let Row { call, calls, errnos, errors, unfinished, bytes, requested_bytes, times, .. } = row;
-    let mut text = format!("{} {} calls {calls}", call.name, call.abi.name());
+fn describe_file(file: &File) -> String {
+    let File { kind, identity, filesystem, path, size_bytes, local, peer, peer_inode } = file;
+    assert_eq!((*size_bytes, identity.map_or(0, |identity| identity.device)), (None, 0), "a log tells neither");
+    let mut text = optional(kind.map(FileKind::name));
+    let inodes = [identity.map(|identity| identity.inode), *peer_inode].map(|inode| inode.map(|inode| inode.to_string()));
+    let [inode, peer_inode] = &inodes;
+    let parts = [("on", filesystem), ("path", path), ("inode", inode), ("peer", peer_inode), ("local", local), ("peer", peer)];
+    for (name, value) in parts.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
+        write!(text, " {name} {}", value.escape_debug()).expect("a string takes all");
+    }
+    text
+}
+
+/// The shortest that tells which file it is.
+fn name(id: FileId, files: &[File]) -> String {
+    let file = &files[usize::try_from(id.0).expect("fits")];
+    let inode = || file.identity.map(|identity| format!("{}:{}", optional(file.kind.map(FileKind::name)), identity.inode));
+    file.path
+        .as_deref()
+        .map(|path| path.escape_debug().to_string())
+        .or_else(inode)
+        .or_else(|| file.local.clone())
+        .unwrap_or_else(|| optional(file.kind.map(FileKind::name)))
+}
+
+fn describe_ends(ends: Ends, files: &[File]) -> String {
+    let input = match ends.input {
+        None => String::new(),
+        Some(Input::Named(file)) => format!(" from {}", name(file, files)),
+        Some(Input::LastRead(file)) => format!(" after {}", name(file, files)),
+        Some(Input::Mapped(_)) => panic!("a log does not tell"),
+    };
+    input + &ends.output.map_or_else(String::new, |file| format!(" to {}", name(file, files)))
+}
+
+fn describe(row: &Row, files: &[File]) -> String {
+    let Row { call, ends, calls, errnos, errors, unfinished, bytes, requested_bytes, times, .. } = row;
+    let Row { paired_bytes, zero_calls, short_calls, .. } = row;
+    let mut text = format!("{} {}{} calls {calls}", call.name, call.abi.name(), describe_ends(*ends, files));
     if *errors > 0 {
         write!(text, " errors {errors} {errnos:?}").expect("a string takes all");
     }
@@ -66,6 +105,11 @@ fn describe(row: &Row) -> String {
         write!(text, " unfinished {unfinished}").expect("a string takes all");
     }
     write!(text, " bytes {} requested {}", optional(*bytes), optional(*requested_bytes)).expect("a string takes all");
+    for (name, count) in [("paired", paired_bytes), ("zero", zero_calls), ("short", short_calls)] {
+        if *count > 0 {
+            write!(text, " {name} {count}").expect("a string takes all");
+        }
+    }
     if let Some(times) = times {
         assert_eq!(times.histogram.count(), *calls, "every call was timed");
         write!(text, " ns {} {}..{}", times.total_ns, times.min_ns, times.max_ns).expect("a string takes all");

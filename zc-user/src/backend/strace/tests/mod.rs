@@ -5,6 +5,7 @@ mod made_up;
 mod mutations;
 mod properties;
 mod summary;
+mod with_files;
 
 use std::{
     fs,

@@ -1,0 +1,177 @@
+//! Which names are one file.
+
+use super::*;
+
+/// Looks at what a test has put there.
+#[derive(Default)]
+struct Fake(HashMap<Vec<u8>, Seen>);
+
+impl Fake {
+    fn put(&mut self, path: &str, inode: u64, born: u64) {
+        let born = Some(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(born));
+        let kind = Some(FileKind::Regular);
+        let seen = Seen { kind, device: 9, inode, born, size_bytes: Some(5), filesystem: Some("ext4".to_owned()) };
+        self.0.insert(path.as_bytes().to_vec(), seen);
+    }
+}
+
+impl Look for Fake {
+    fn devices(&self) -> Devices {
+        Devices { pipes: 7, sockets: 8 }
+    }
+
+    fn look(&mut self, sighting: &Sighting<'_>) -> Option<Seen> {
+        self.0.get(sighting.path).filter(|_| !sighting.is_deleted).cloned()
+    }
+}
+
+fn descriptor(text: &str) -> Descriptor<'_> {
+    Descriptor::whole(text.as_bytes()).expect("has a name")
+}
+
+fn find(files: &mut Files<'_>, text: &str) -> FileId {
+    files.find(Some(10), descriptor(text))
+}
+
+fn opened(files: &mut Files<'_>, result: &str) {
+    files.learn(Lesson::Open, Some(10), b"AT_FDCWD</tmp>, \"x\", O_RDONLY", result.as_bytes());
+}
+
+#[test]
+fn a_name_is_a_file() {
+    let mut files = Files::default();
+    let a = find(&mut files, "3</a>");
+    assert_eq!(find(&mut files, "4</a>"), a);
+    assert_ne!(find(&mut files, "3</b>"), a);
+    assert_eq!(find(&mut files, "3</a>(deleted)"), a);
+    assert_eq!(files.into_all()[0].identity, None);
+}
+
+#[test]
+fn a_file_that_was_looked_at_has_an_identity() {
+    let mut fake = Fake::default();
+    fake.put("/a", 1, 0);
+    let mut files = Files::looking(&mut fake);
+    find(&mut files, "3</a>");
+    let identity = Some(FileIdentity { device: 9, inode: 1, generation: None });
+    let path = Some("/a".to_owned());
+    let expected = File {
+        kind: Some(FileKind::Regular),
+        identity,
+        filesystem: Some("ext4".to_owned()),
+        path,
+        size_bytes: Some(5),
+        ..File::default()
+    };
+    assert_eq!(files.into_all(), [expected]);
+}
+
+#[test]
+fn two_paths_of_an_inode_are_one_file() {
+    let mut fake = Fake::default();
+    fake.put("/a", 1, 0);
+    fake.put("/link", 1, 0);
+    fake.put("/later", 1, 1);
+    let mut files = Files::looking(&mut fake);
+    let a = find(&mut files, "3</a>");
+    assert_eq!(find(&mut files, "4</link>"), a);
+    assert_ne!(find(&mut files, "5</later>"), a, "the inode number was used again");
+}
+
+#[test]
+fn a_path_that_is_opened_again_may_be_another_file() {
+    let mut fake = Fake::default();
+    fake.put("/a", 1, 0);
+    let mut files = Files::looking(&mut fake);
+    let before = find(&mut files, "3</a>");
+    opened(&mut files, "3</a>");
+    assert_eq!(find(&mut files, "3</a>"), before);
+    // What was at the path is gone, and something else is there.
+    let mut fake = Fake::default();
+    fake.put("/a", 2, 0);
+    files.look = Some(&mut fake);
+    assert_eq!(find(&mut files, "3</a>"), before, "nobody has opened it");
+    opened(&mut files, "4</a> <0.000012>");
+    assert_ne!(find(&mut files, "4</a>"), before);
+}
+
+#[test]
+fn a_file_that_is_gone_is_still_the_one_of_its_name() {
+    let mut fake = Fake::default();
+    let mut files = Files::looking(&mut fake);
+    let a = find(&mut files, "3</a>");
+    opened(&mut files, "4</a>");
+    assert_eq!(find(&mut files, "4</a>"), a);
+    assert_eq!(files.into_all()[0].identity, None);
+}
+
+#[test]
+fn files_in_memory_are_told_apart() {
+    let mut files = Files::default();
+    let three = find(&mut files, "3</memfd:x>(deleted)");
+    assert_ne!(find(&mut files, "4</memfd:x>(deleted)"), three);
+    assert_eq!(find(&mut files, "3</memfd:x>(deleted)"), three);
+    files.learn(Lesson::Memfd, None, b"\"x\", 0", b"3</memfd:x>(deleted)");
+    assert_ne!(find(&mut files, "3</memfd:x>(deleted)"), three);
+}
+
+#[test]
+fn both_ends_of_a_pipe_are_one_file() {
+    let mut fake = Fake::default();
+    for (mut files, device) in [(Files::default(), 0), (Files::looking(&mut fake), 7)] {
+        assert_eq!(find(&mut files, "3<pipe:[12]>"), find(&mut files, "4<pipe:[12]>"));
+        assert_eq!(files.into_all()[0].identity, Some(FileIdentity { device, inode: 12, generation: None }));
+    }
+}
+
+#[test]
+fn a_socket_stays_itself_when_it_is_connected() {
+    let mut files = Files::default();
+    let client = find(&mut files, "3<UNIX-STREAM:[11]>");
+    files.learn(Lesson::Connect, None, br#"3<UNIX-STREAM:[11]>, {sa_family=AF_UNIX, sun_path="/run/x"}, 22"#, b"");
+    assert_eq!(find(&mut files, "3<UNIX-STREAM:[11->12]>"), client);
+    let file = &files.into_all()[0];
+    assert_eq!((file.path.as_deref(), file.peer_inode), (Some("/run/x"), Some(12)));
+}
+
+#[test]
+fn a_client_has_the_address_of_its_server() {
+    let mut files = Files::default();
+    find(&mut files, "3<UNIX-STREAM:[11->12]>");
+    find(&mut files, r#"4<UNIX-STREAM:[12->11,"/run/x"]>"#);
+    find(&mut files, "5<UNIX-STREAM:[21->22]>");
+    let paths: Vec<Option<String>> = files.into_all().into_iter().map(|file| file.path).collect();
+    assert_eq!(paths, [Some("/run/x".to_owned()), Some("/run/x".to_owned()), None]);
+}
+
+#[test]
+fn kinds_of_unix_sockets_are_told_by_the_calls_that_make_them() {
+    let mut files = Files::default();
+    files.learn(Lesson::Socket, None, b"AF_UNIX, SOCK_SEQPACKET|SOCK_CLOEXEC, 0", b"3<UNIX:[11]>");
+    files.learn(Lesson::Accept, None, br#"3<UNIX:[11,"/x"]>, NULL, NULL"#, br#"4<UNIX:[12->13,"/x"]>"#);
+    files.learn(Lesson::Socket, None, b"0x1, 0x80002, 0", b"5<UNIX:[14]>");
+    files.learn(Lesson::SocketPair, None, b"AF_UNIX, SOCK_DGRAM, 0, [6<UNIX:[15->16]>, 7<UNIX:[16->15]>]", b"");
+    files.learn(Lesson::Socket, None, b"AF_UNIX, SOCK_STREAM, 0", b"8<UNIX-STREAM:[17]>");
+    files.learn(Lesson::Socket, None, b"AF_INET, SOCK_DGRAM, IPPROTO_IP", b"9<UDP:[18]>");
+    let of = |files: &mut Files<'_>, text| {
+        let id = find(files, text);
+        files.all[index(id)].kind
+    };
+    let (packets, datagrams) = (Some(FileKind::UnixSeqpacket), Some(FileKind::UnixDatagram));
+    assert_eq!([of(&mut files, "3<UNIX:[11]>"), of(&mut files, "4<UNIX:[12->13]>")], [packets; 2]);
+    for text in ["5<UNIX:[14]>", "6<UNIX:[15->16]>", "7<UNIX:[16->15]>"] {
+        assert_eq!(of(&mut files, text), datagrams, "{text}");
+    }
+    assert_eq!(of(&mut files, "8<UNIX-STREAM:[17]>"), Some(FileKind::UnixStream));
+    assert_eq!(of(&mut files, "9<UDP:[18]>"), Some(FileKind::Udp));
+    assert_eq!(of(&mut files, "10<UNIX:[19]>"), Some(FileKind::Socket));
+}
+
+#[test]
+fn names_that_change_with_every_call_take_no_memory() {
+    let mut files = Files::default();
+    for count in 0..1000 {
+        find(&mut files, &format!("3<{{eventfd-count={count:#x}, eventfd-id=2, eventfd-semaphore=0}}>"));
+    }
+    assert_eq!((files.all.len(), files.by_name.len()), (1, 1));
+}

@@ -1,0 +1,112 @@
+//! What the name of a descriptor tells of its file. Sources: `printfd` of strace's src/util.c, and its src/socketutils.c.
+
+mod socket;
+
+use super::{descriptor::DELETED, line::number::decimal, text::unescape};
+use crate::trace::{File, FileKind};
+
+/// What the kernel appends to the name of a file that is in no directory any more.
+const DELETED_INSIDE: &[u8] = b" (deleted)";
+/// What the kernel calls a file of `memfd_create`, before its name.
+pub const MEMFD: &[u8] = b"/memfd:";
+
+/// What a name tells.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Told {
+    /// The file; its identity is not told.
+    pub file: File,
+    /// The inode number, of a pipe or socket.
+    pub inode: Option<u64>,
+    /// The path as it is in the filesystem, if the file is or was in one.
+    pub path: Option<Vec<u8>>,
+    /// Whether there is nothing of that path any more, or something else.
+    pub is_deleted: bool,
+}
+
+/// Reads the name of a [`Descriptor`](super::descriptor::Descriptor).
+pub fn read(name: &[u8]) -> Told {
+    if let Some(told) = socket::read(name) {
+        return told;
+    }
+    let (name, is_marked) = name.strip_suffix(DELETED).map_or((name, false), |name| (name, true));
+    if let Some((path, kind)) = split_device(name) {
+        return in_filesystem(unescape(path), Some(kind), is_marked);
+    }
+    let name = unescape(name);
+    if name.starts_with(b"/") {
+        let inside = name.strip_suffix(DELETED_INSIDE).filter(|_| !is_marked);
+        let is_deleted = is_marked || inside.is_some();
+        return in_filesystem(inside.map(<[u8]>::to_vec).unwrap_or(name), None, is_deleted);
+    }
+    elsewhere(&name)
+}
+
+/// `/dev/null<char 1:3>`: strace looked what it is.
+fn split_device(name: &[u8]) -> Option<(&[u8], FileKind)> {
+    let (path, device) = name.strip_suffix(b">")?.split_at(name.iter().rposition(|&byte| byte == b'<')?);
+    let kind = if device.starts_with(b"<char ") { FileKind::Char } else { FileKind::Block };
+    (kind == FileKind::Char || device.starts_with(b"<block ")).then_some((path, kind))
+}
+
+fn in_filesystem(path: Vec<u8>, kind: Option<FileKind>, is_deleted: bool) -> Told {
+    let is_memfd = is_deleted && path.starts_with(MEMFD);
+    let shown = if is_memfd { &path[1..] } else { &path };
+    let file = File {
+        kind: if is_memfd { Some(FileKind::Memfd) } else { kind },
+        path: Some(String::from_utf8_lossy(shown).into_owned()),
+        ..File::default()
+    };
+    Told { file, inode: None, path: Some(path), is_deleted }
+}
+
+/// What is in no directory: `pipe:[123]`, `anon_inode:[eventpoll]`, `pid:123`.
+fn elsewhere(name: &[u8]) -> Told {
+    if let Some(inode) = bracketed_number(name, b"pipe:[") {
+        return Told { file: kernel_file(FileKind::Pipe, "pipefs", None), inode: Some(inode), ..Told::default() };
+    }
+    let own_name = match name {
+        b"anon_inode:[eventfd]" => return anonymous(FileKind::Eventfd, name),
+        _ if name.starts_with(EVENTFD) => return anonymous(FileKind::Eventfd, b"anon_inode:[eventfd]"),
+        _ if name.starts_with(b"anon_inode:") => name,
+        _ if name.starts_with(b"signalfd:[") => b"anon_inode:[signalfd]",
+        _ if name.starts_with(b"pid:") => b"anon_inode:[pidfd]",
+        // A namespace, say: what it is, nothing tells.
+        _ => {
+            return Told {
+                file: File { path: Some(String::from_utf8_lossy(name).into_owned()), ..File::default() },
+                ..Told::default()
+            };
+        }
+    };
+    anonymous(FileKind::Anonymous, own_name)
+}
+
+/// How strace 6.10 and newer describe an `eventfd`: `{eventfd-count=0x1, eventfd-id=2, eventfd-semaphore=0}`.
+const EVENTFD: &[u8] = b"{eventfd-count=";
+
+/// What to know a file by from its name: the name, without what changes while the file stays the same.
+pub fn key<'a>(text: &'a [u8], name: &'a [u8]) -> &'a [u8] {
+    if name.starts_with(EVENTFD) {
+        let id = name.windows(9).position(|window| window == b"eventfd-i");
+        return id.map_or(EVENTFD, |id| &name[id..]);
+    }
+    // Of the same name there may be several: let the number tell them apart.
+    if name.starts_with(MEMFD) { text } else { name }
+}
+
+fn anonymous(kind: FileKind, name: &[u8]) -> Told {
+    Told { file: kernel_file(kind, "anon_inodefs", Some(String::from_utf8_lossy(name).into_owned())), ..Told::default() }
+}
+
+/// A file in a filesystem that the kernel has for its own use.
+fn kernel_file(kind: FileKind, filesystem: &str, path: Option<String>) -> File {
+    File { kind: Some(kind), filesystem: Some(filesystem.to_owned()), path, ..File::default() }
+}
+
+fn bracketed_number(name: &[u8], before: &[u8]) -> Option<u64> {
+    let (number, rest) = decimal(name.strip_prefix(before)?)?;
+    (rest == b"]").then_some(number)
+}
+
+#[cfg(test)]
+mod tests;

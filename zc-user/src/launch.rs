@@ -1,5 +1,8 @@
 //! Launching the command as a shell would: terminal, working directory, environment and process group stay its own.
 
+mod signals;
+mod streams;
+
 use std::{
     ffi::{OsStr, OsString},
     io,
@@ -12,18 +15,14 @@ use std::{
     },
     path::{Path, PathBuf},
     process::{Command, ExitStatus},
-    sync::{
-        OnceLock,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 use nix::{
     errno::Errno,
     sys::{
         prctl,
-        signal::{SigSet, SigmaskHow, Signal, kill, pthread_sigmask},
-        signalfd::{SfdFlags, SignalFd},
+        signal::{SigmaskHow, Signal, kill, pthread_sigmask},
         stat::stat,
     },
     unistd::{AccessFlags, Pid, access},
@@ -31,12 +30,10 @@ use nix::{
 use thiserror::Error;
 use tokio::io::unix::AsyncFd;
 
-use crate::{readable::readable, trace::Exit};
+pub use signals::{Received, SignalError, Signals};
+pub use streams::{Stream, Streams};
 
-/// The signals that a person or a supervisor ends a program with; zctrace must outlive its command to report on it.
-const FORWARDED: [Signal; 4] = [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGHUP];
-/// `SI_KERNEL` of the kernel's include/uapi/asm-generic/siginfo.h: the terminal sent the signal, to the whole process group.
-const FROM_KERNEL: i32 = 0x80;
+use crate::{readable::readable, trace::Exit};
 
 /// The command could not be started.
 #[derive(Debug, Error)]
@@ -63,6 +60,11 @@ impl LaunchError {
 /// The errno's own message.
 pub(crate) fn reason(error: &io::Error) -> String {
     error.raw_os_error().map_or_else(|| error.to_string(), |errno| Errno::from_raw(errno).desc().to_owned())
+}
+
+/// A signal's name. One that has none, a real-time one, is called by its number.
+pub(crate) fn signal_name(number: i32) -> String {
+    Signal::try_from(number).map_or_else(|_| format!("signal {number}"), |signal| signal.to_string())
 }
 
 /// What SIGPIPE did when this process began. Rust's runtime ignores the signal before `main`, and std gives children the default;
@@ -94,60 +96,25 @@ pub struct Identity {
     pub gid: u32,
 }
 
-/// Signals to zctrace, held back from this process so that they can be handed on.
-///
-/// They stay held back to the end: what ends the command must not end zctrace before it has reported.
-pub struct Signals {
-    fd: AsyncFd<SignalFd>,
-    before: SigSet,
-}
-
-/// The signal mask that this process began with; the command has it. Noted once, since a second backend may take over.
-static MASK_BEFORE: OnceLock<SigSet> = OnceLock::new();
-
-impl Signals {
-    /// Holds the signals back. To be called before any other thread is there, in a tokio runtime.
-    pub fn hold() -> io::Result<Self> {
-        let held: SigSet = FORWARDED.into_iter().collect();
-        let mut before = SigSet::empty();
-        pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&held), Some(&mut before))?;
-        let before = *MASK_BEFORE.get_or_init(|| before);
-        let fd = SignalFd::with_flags(&held, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-        Ok(Self { fd: readable(fd)?, before })
-    }
-
-    /// The next signal that the command has not had yet. What the terminal sends, it sends to the command too.
-    pub async fn next(&self) -> io::Result<Received> {
-        loop {
-            let mut ready = self.fd.readable().await?;
-            match self.fd.get_ref().read_signal()? {
-                Some(info) => {
-                    let number = i32::try_from(info.ssi_signo).map_err(io::Error::other)?;
-                    let signal = Signal::try_from(number)?;
-                    return Ok(if info.ssi_code == FROM_KERNEL { Received::FromTerminal } else { Received::ToForward(signal) });
-                }
-                None => ready.clear_ready(),
-            }
-        }
-    }
-}
-
-/// A signal to zctrace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Received {
-    /// The command has it too.
-    FromTerminal,
-    /// The command is to have it.
-    ToForward(Signal),
-}
-
-/// What becomes of a child if zctrace is killed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What becomes of a child if zctrace is killed, or gets a signal that ends it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Bond {
-    /// It goes on.
+    /// It goes on if zctrace is killed; signals are handed on to it, and it decides.
+    #[default]
     Free,
-    /// It is killed too: for a helper that is of no use alone.
+    /// It is of no use alone: it is killed with zctrace, and a signal ends both.
     DiesWithUs,
+}
+
+/// How a command is started.
+#[derive(Debug, Clone, Default)]
+pub struct Manner {
+    /// Whose identity it has; zctrace's own without.
+    pub identity: Option<Identity>,
+    /// What becomes of it without zctrace.
+    pub bond: Bond,
+    /// Its standard streams.
+    pub streams: Streams,
 }
 
 /// The command, running.
@@ -159,35 +126,16 @@ pub struct Child {
 impl Child {
     /// Starts a program, found with [`find_program`], with a command line whose first word is the name it was called by.
     /// It has run its exec when this returns.
-    pub fn start(
-        program: &Path,
-        command: &[OsString],
-        identity: Option<Identity>,
-        bond: Bond,
-        signals: &Signals,
-    ) -> Result<Self, LaunchError> {
-        let (name, arguments) = split(command)?;
-        let failed = |cause| LaunchError::new(name, cause);
-        let mut launched = Command::new(program);
-        launched.arg0(name).args(arguments);
-        if let Some(identity) = identity {
-            launched.gid(identity.gid).uid(identity.uid);
-        }
-        let mask = signals.before;
-        let sigpipe = SIGPIPE_BEFORE.load(Ordering::Relaxed);
-        // SAFETY: the closure runs between fork and exec, and only makes plain system calls.
-        unsafe {
-            launched.pre_exec(move || {
-                libc::signal(libc::SIGPIPE, sigpipe);
-                if bond == Bond::DiesWithUs {
-                    prctl::set_pdeathsig(Signal::SIGKILL)?;
-                }
-                pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&mask), None).map_err(io::Error::from)
-            });
-        }
-        let child = launched.spawn().map_err(failed)?;
-        let id = i32::try_from(child.id()).map_err(|error| failed(io::Error::other(error)))?;
-        Self::adopt(Pid::from_raw(id)).map_err(failed)
+    pub fn start(program: &Path, command: &[OsString], manner: &Manner, signals: &Signals) -> Result<Self, LaunchError> {
+        let (name, _) = split(command)?;
+        let started = prepare(program, command, manner, signals).and_then(|mut prepared| Self::spawn(&mut prepared));
+        started.map_err(|cause| LaunchError::new(name, cause))
+    }
+
+    /// Starts what was [prepared](prepare).
+    pub(crate) fn spawn(prepared: &mut Command) -> io::Result<Self> {
+        let id = i32::try_from(prepared.spawn()?.id()).map_err(io::Error::other)?;
+        Self::adopt(Pid::from_raw(id))
     }
 
     /// Takes a child that is there already.
@@ -202,26 +150,59 @@ impl Child {
 
     /// Waits for its end.
     pub async fn wait(&self) -> io::Result<Exit> {
+        Ok(self.wait_with_usage().await?.0)
+    }
+
+    /// Waits for its end, and gives back what it and the children it waited for had used.
+    pub(crate) async fn wait_with_usage(&self) -> io::Result<(Exit, libc::rusage)> {
         let _ = self.pidfd.readable().await?;
         let mut status = 0;
-        // SAFETY: `status` is ours; the child is ours.
-        while unsafe { libc::waitpid(self.pid.as_raw(), &raw mut status, 0) } < 0 {
+        // SAFETY: plain numbers, for which zero is valid.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: `status` and `usage` are ours; the child is ours.
+        while unsafe { libc::wait4(self.pid.as_raw(), &raw mut status, 0, &raw mut usage) } < 0 {
             let error = io::Error::last_os_error();
             if error.kind() != io::ErrorKind::Interrupted {
                 return Err(error);
             }
         }
         let status = ExitStatus::from_raw(status);
-        Ok(match (status.code(), status.signal()) {
+        let exit = match (status.code(), status.signal()) {
             (Some(code), _) => Exit::Code(code),
             (None, signal) => Exit::Signal(signal.unwrap_or_default()),
-        })
+        };
+        Ok((exit, usage))
     }
 
     /// Hands a signal on. That the command has ended meanwhile is no error.
     pub fn forward(&self, signal: Signal) {
         let _ = kill(self.pid, signal);
     }
+}
+
+/// The command that [`Child::spawn`] starts.
+pub(crate) fn prepare(program: &Path, command: &[OsString], manner: &Manner, signals: &Signals) -> io::Result<Command> {
+    let mut launched = Command::new(program);
+    if let Some((name, arguments)) = command.split_first() {
+        launched.arg0(name).args(arguments);
+    }
+    manner.streams.apply_to(&mut launched)?;
+    if let Some(identity) = manner.identity {
+        launched.gid(identity.gid).uid(identity.uid);
+    }
+    let (mask, bond) = (signals.before(), manner.bond);
+    let sigpipe = SIGPIPE_BEFORE.load(Ordering::Relaxed);
+    // SAFETY: the closure runs between fork and exec, and only makes plain system calls.
+    unsafe {
+        launched.pre_exec(move || {
+            libc::signal(libc::SIGPIPE, sigpipe);
+            if bond == Bond::DiesWithUs {
+                prctl::set_pdeathsig(Signal::SIGKILL)?;
+            }
+            pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&mask), None).map_err(io::Error::from)
+        });
+    }
+    Ok(launched)
 }
 
 /// The name of a command's program, and its arguments.

@@ -13,7 +13,9 @@ use output::Output;
 use saved::Saved;
 use zctrace::{
     backend::{Choice, Limits, RunError, RunOptions, Until},
-    doctor, render,
+    doctor,
+    launch::Manner,
+    render,
     report::{self, Files, Report},
     trace::{Exit, Trace},
     verify::Comparison,
@@ -125,7 +127,7 @@ fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
         command: args.command.clone(),
         selection: args.syscalls.clone(),
         until: if args.wait_all { Until::AllEnd } else { Until::RootEnds },
-        identity: args.user.as_deref().map(identity::find).transpose()?,
+        manner: Manner { identity: args.user.as_deref().map(identity::find).transpose()?, ..Manner::default() },
         limits: Limits { max_rows: args.max_rows, max_files: args.max_files, max_tasks: args.max_tasks },
         verbose: args.verbose,
     })

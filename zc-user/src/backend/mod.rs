@@ -11,7 +11,7 @@ use thiserror::Error;
 pub use choice::Choice;
 
 use crate::{
-    launch::{Identity, LaunchError},
+    launch::{LaunchError, Manner, SignalError},
     syscall::Selection,
     trace::Trace,
 };
@@ -25,8 +25,8 @@ pub struct RunOptions {
     pub selection: Selection,
     /// Whether the trace ends with the launched process, or with the last of its descendants.
     pub until: Until,
-    /// Whose identity the command has; zctrace's own without.
-    pub identity: Option<Identity>,
+    /// How the command is started.
+    pub manner: Manner,
     /// How much is kept at once.
     pub limits: Limits,
     /// Whether the backend tells what it does, on stderr.
@@ -82,6 +82,9 @@ pub enum RunError {
     /// The kernel's maps could not be read.
     #[error("cannot read what the kernel counted")]
     Drain(#[from] aya::maps::MapError),
+    /// A signal came, and the command was not to go on after that.
+    #[error(transparent)]
+    Signal(#[from] SignalError),
     /// The operating system refused something else.
     #[error("cannot trace")]
     Io(#[from] io::Error),

@@ -1,13 +1,12 @@
 //! The head of a report: what ran, how it ended, what it cost, whether the numbers are exact.
 
-use nix::sys::signal::Signal;
-
 use super::{
     page::{Page, Piece, Style, words},
     text,
     units::{self, UNKNOWN},
 };
 use crate::{
+    launch::signal_name,
     report::{Exit, Report},
     trace::Loss,
 };
@@ -49,13 +48,10 @@ pub(super) fn has_unknown(report: &Report) -> bool {
     report.exit == Exit::default() || [report.wall_ns, usage.user_ns, usage.system_ns].contains(&None)
 }
 
-/// How the command ended. A signal that has no name, a real-time one, is called by its number.
+/// How the command ended.
 fn exit(exit: Exit) -> (String, Style) {
     match exit {
-        Exit { signal: Some(number), .. } => {
-            let name = Signal::try_from(number).map_or_else(|_| format!("signal {number}"), |signal| signal.to_string());
-            (format!("killed by {name}"), Style::Bad)
-        }
+        Exit { signal: Some(number), .. } => (format!("killed by {}", signal_name(number)), Style::Bad),
         Exit { code: Some(0), .. } => ("exit 0".to_owned(), Style::Plain),
         Exit { code: Some(code), .. } => (format!("exit {code}"), Style::Bad),
         Exit { code: None, signal: None } => (format!("exit {UNKNOWN}"), Style::Plain),
@@ -63,7 +59,7 @@ fn exit(exit: Exit) -> (String, Style) {
 }
 
 /// What was lost and what helps. A newer zctrace may know more ways to lose numbers than this one.
-fn loss(name: &str, count: u64) -> String {
+pub(super) fn loss(name: &str, count: u64) -> String {
     match Loss::ALL.iter().find(|loss| loss.name() == name) {
         Some(loss) => format!("lower bound: {}", loss.explain(count)),
         None => format!("lower bound: {} {count}", text::escape(name)),

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     backend::{RunError, RunOptions, Until, new_trace},
-    launch::{Bond, Child, Received, Signals, find_program},
+    launch::{Child, Received, Signals, find_program},
     readable::readable,
     trace::{Exit, Loss, Process, Trace},
 };
@@ -36,7 +36,7 @@ const LIVING_CHECK: Duration = Duration::from_millis(200);
 
 /// Runs the command and gives back what it did.
 pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, RunError> {
-    let signals = Signals::hold()?;
+    let signals = Signals::hold(options.manner.bond)?;
     let program = find_program(&options.command)?;
     let (mut loaded, events) =
         Loaded::new(&Settings { selection: &options.selection, limits: options.limits, verbose: options.verbose })?;
@@ -44,7 +44,7 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
     let mut watch = Watch { census: Census::default(), files: Files::default(), events: readable(events)?, unreadable: 0 };
     loaded.arm()?;
     let mut trace = new_trace(backend, options, SystemTime::now())?;
-    let child = Child::start(&program, &options.command, options.identity, Bond::Free, &signals)?;
+    let child = Child::start(&program, &options.command, &options.manner, &signals)?;
     let exit = watch.until_root_ends(&child, &signals, &mut log).await?;
     if options.until == Until::AllEnd {
         watch.until_all_end(&loaded, &signals, &mut log).await?;

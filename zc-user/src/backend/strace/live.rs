@@ -18,22 +18,23 @@ use nix::{
 use super::{Collector, StraceError, arguments, fifo::Fifo, lines::Lines, look::Proc, script};
 use crate::{
     backend::{RunError, RunOptions, Until, new_trace},
-    launch::{Bond, Child, LaunchError, Received, Signals, find_program},
+    launch::{Bond, Child, LaunchError, Manner, Received, Signals, find_program},
     trace::{Exit, Loss, State, Trace},
 };
 
 /// Runs the command under this `strace`, and gives back what it did.
 pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, RunError> {
-    let signals = Signals::hold()?;
+    let signals = Signals::hold(options.manner.bond)?;
     // strace would find it missing too, but says so in its own words and with status 1.
     let program = find_program(&options.command)?;
     let shell = script::shell_of(&program).map_err(|cause| LaunchError::new(&options.command[0], cause))?;
-    let fifo = Fifo::create(options.identity)?;
+    let fifo = Fifo::create(options.manner.identity)?;
     // Should strace be killed, the command becomes our child: its end, and its status, are still ours to tell.
     prctl::set_child_subreaper(true).map_err(io::Error::from)?;
     let command = arguments::command(strace, fifo.path(), shell, options);
     let mut trace = new_trace(super::NAME, options, SystemTime::now())?;
-    let child = Child::start(strace, &command, options.identity, Bond::DiesWithUs, &signals)?;
+    let manner = Manner { bond: Bond::DiesWithUs, ..options.manner.clone() };
+    let child = Child::start(strace, &command, &manner, &signals)?;
     let mut show = |line: &str| {
         if options.verbose {
             log::warn!(target: "zctrace::strace", "not understood: {line}");

@@ -1,0 +1,91 @@
+//! Signals to zctrace while a command runs.
+
+use std::{io, sync::OnceLock};
+
+use nix::sys::{
+    signal::{SigSet, SigmaskHow, Signal, pthread_sigmask},
+    signalfd::{SfdFlags, SignalFd},
+};
+use thiserror::Error;
+use tokio::io::unix::AsyncFd;
+
+use super::Bond;
+use crate::readable::readable;
+
+/// The signals that a person or a supervisor ends a program with; zctrace must outlive its command to report on it.
+const FORWARDED: [Signal; 4] = [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGHUP];
+/// `SI_KERNEL` of the kernel's include/uapi/asm-generic/siginfo.h: the terminal sent the signal, to the whole process group.
+const FROM_KERNEL: i32 = 0x80;
+
+/// Signals to zctrace, held back from this process so that they can be handed on.
+///
+/// They stay held back to the end: what ends the command must not end zctrace before it has reported.
+pub struct Signals {
+    fd: AsyncFd<SignalFd>,
+    before: SigSet,
+    bond: Bond,
+}
+
+/// The signal mask that this process began with; the command has it. Noted once, since a second backend may take over.
+static MASK_BEFORE: OnceLock<SigSet> = OnceLock::new();
+
+impl Signals {
+    /// Holds the signals back, to be handed on to a command with this bond. To be called before any other thread is there,
+    /// in a tokio runtime.
+    pub fn hold(bond: Bond) -> io::Result<Self> {
+        let held: SigSet = FORWARDED.into_iter().collect();
+        let mut before = SigSet::empty();
+        pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&held), Some(&mut before))?;
+        let before = *MASK_BEFORE.get_or_init(|| before);
+        let fd = SignalFd::with_flags(&held, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+        Ok(Self { fd: readable(fd)?, before, bond })
+    }
+
+    /// The next signal that the command has not had yet. What the terminal sends, it sends to the command too.
+    pub async fn next(&self) -> Result<Received, SignalError> {
+        loop {
+            let mut ready = self.fd.readable().await?;
+            match self.pending()? {
+                Some(received) => return Ok(received),
+                None => ready.clear_ready(),
+            }
+        }
+    }
+
+    /// The mask that a command is to have.
+    pub(super) fn before(&self) -> SigSet {
+        self.before
+    }
+
+    /// The same as [`next`](Self::next), if there is one already.
+    pub fn pending(&self) -> Result<Option<Received>, SignalError> {
+        let Some(info) = self.fd.get_ref().read_signal().map_err(io::Error::from)? else { return Ok(None) };
+        let number = i32::try_from(info.ssi_signo).map_err(io::Error::other)?;
+        let signal = Signal::try_from(number).map_err(io::Error::from)?;
+        match self.bond {
+            Bond::DiesWithUs => Err(SignalError::Interrupted(signal)),
+            Bond::Free if info.ssi_code == FROM_KERNEL => Ok(Some(Received::FromTerminal)),
+            Bond::Free => Ok(Some(Received::ToForward(signal))),
+        }
+    }
+}
+
+/// There is no signal to hand on.
+#[derive(Debug, Error)]
+pub enum SignalError {
+    /// A signal came, and the command is of no use without zctrace: both are to end.
+    #[error("interrupted by {0}")]
+    Interrupted(Signal),
+    /// Signals could not be read.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// A signal to zctrace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Received {
+    /// The command has it too.
+    FromTerminal,
+    /// The command is to have it.
+    ToForward(Signal),
+}

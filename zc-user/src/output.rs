@@ -22,7 +22,7 @@ pub enum Output {
     /// To stdout.
     Stdout,
     /// To a file, written beside it first and renamed then.
-    File(NamedTempFile, PathBuf),
+    File(PathBuf),
     /// To something that is no regular file, like `/dev/null` or a FIFO.
     Special(fs::File),
 }
@@ -48,14 +48,9 @@ impl Output {
         }
         // A link stays a link: what it leads to is replaced.
         let path = follow_links(path);
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        fs::metadata(folder)?;
-        // The umask decides about the rest, as for any new file.
-        let permissions = fs::metadata(&path).map_or_else(|_| fs::Permissions::from_mode(0o666), |found| found.permissions());
-        let file = tempfile::Builder::new().prefix(".zctrace-").permissions(permissions).tempfile_in(folder);
-        // tempfile's own message names a file that the user knows nothing of.
-        let file = file.map_err(|error| io::Error::from(error.kind()))?;
-        Ok(Self::File(file, path))
+        // Only to see that it can be done: should zctrace be killed meanwhile, nothing stays behind.
+        file_beside(&path)?;
+        Ok(Self::File(path))
     }
 
     /// Whether it goes to a terminal.
@@ -63,7 +58,7 @@ impl Output {
         match self {
             Self::Stderr => io::stderr().is_terminal(),
             Self::Stdout => io::stdout().is_terminal(),
-            Self::File(..) | Self::Special(_) => false,
+            Self::File(_) | Self::Special(_) => false,
         }
     }
 
@@ -79,9 +74,8 @@ impl Output {
             Self::Stderr => io::stderr().lock().write_all(report.as_bytes()),
             Self::Stdout => io::stdout().lock().write_all(report.as_bytes()).and_then(|()| io::stdout().flush()),
             Self::Special(mut file) => file.write_all(report.as_bytes()),
-            Self::File(mut file, path) => {
-                let persisted = file.write_all(report.as_bytes()).and_then(|()| Ok(file.persist(&path).map(drop)?));
-                return persisted.with_context(|| format!("cannot write the report to '{}'", path.display()));
+            Self::File(path) => {
+                return replace(&path, report).with_context(|| format!("cannot write the report to '{}'", path.display()));
             }
         };
         match written {
@@ -89,6 +83,25 @@ impl Output {
             _ => Ok(()),
         }
     }
+}
+
+/// Puts a file in the place of what is there: whole, or not at all.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = file_beside(path)?;
+    file.write_all(text.as_bytes())?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// A new file in the folder of another, with the permissions that that has or would have. It vanishes unless it is renamed.
+fn file_beside(path: &Path) -> io::Result<NamedTempFile> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::metadata(folder)?;
+    // The umask decides about the rest, as for any new file.
+    let permissions = fs::metadata(path).map_or_else(|_| fs::Permissions::from_mode(0o666), |found| found.permissions());
+    let file = tempfile::Builder::new().prefix(".zctrace-").permissions(permissions).tempfile_in(folder);
+    // tempfile's own message names a file that the user knows nothing of.
+    file.map_err(|error| io::Error::from(error.kind()))
 }
 
 /// The file that a path leads to, whether it is there or not.

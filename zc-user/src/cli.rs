@@ -1,5 +1,7 @@
 //! The command line: what a person writes, as plain options.
 
+mod compare;
+
 use std::{error::Error as _, ffi::OsString, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -9,6 +11,8 @@ use zctrace::{
     report::{Detail, SortKey},
     syscall::Selection,
 };
+
+pub use compare::CompareArgs;
 
 /// Show which system calls a command makes, how many bytes they move, and what they cost.
 #[derive(Debug, Parser)]
@@ -39,6 +43,9 @@ pub enum Action {
     /// Run a command, and report what it did (the default).
     #[command(override_usage = "zctrace run [OPTIONS] -- CMD...", after_help = EXAMPLES)]
     Run(RunArgs),
+    /// Time commands untraced, count what each of them does in one traced run, and show both side by side.
+    #[command(override_usage = "zctrace compare [OPTIONS] CMD...", after_help = compare::EXAMPLES)]
+    Compare(Box<CompareArgs>),
     /// Show a saved JSON report, or strace logs, again.
     #[command(after_help = REPORT_EXAMPLES)]
     Report(ReportArgs),
@@ -194,6 +201,9 @@ pub fn one_line(error: &clap::Error) -> String {
     let rendered = error.render().to_string();
     let said = rendered.lines().next().unwrap_or_default().trim_start_matches("error: ");
     match error.kind() {
+        ErrorKind::MissingRequiredArgument if word(ContextKind::Usage).contains("zctrace compare") => {
+            "no command to compare; write each of them as one word, as in: zctrace compare 'cp a b' 'cat a > b'".into()
+        }
         ErrorKind::MissingRequiredArgument => "no command to trace; write it after `--`, as in: zctrace -- cp a b".into(),
         ErrorKind::UnknownArgument if !word(ContextKind::InvalidArg).starts_with('-') => {
             let command = word(ContextKind::InvalidArg);

@@ -1,8 +1,10 @@
 //! The command line program: parse, run, exit code.
 
 mod cli;
+mod comparing;
 mod identity;
 mod output;
+mod progress;
 mod saved;
 
 use std::{io::Write as _, process::ExitCode};
@@ -13,6 +15,7 @@ use output::Output;
 use saved::Saved;
 use zctrace::{
     backend::{Choice, Limits, RunError, RunOptions, Until},
+    compare::CompareError,
     doctor,
     launch::Manner,
     render,
@@ -28,6 +31,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::try_parse() {
         Ok(cli) => match cli.into_action() {
             Action::Run(args) => run(&args),
+            Action::Compare(args) => comparing::compare(&args),
             Action::Report(args) => report(&args),
             Action::Doctor(args) => doctor(&args),
         },
@@ -40,8 +44,9 @@ fn main() -> ExitCode {
     };
     outcome.unwrap_or_else(|error| {
         say(format_args!("{error:#}"));
-        let launch_status = error.downcast_ref::<RunError>().and_then(RunError::exit_status);
-        ExitCode::from(launch_status.unwrap_or(FAILED))
+        let of_run = error.downcast_ref::<RunError>().and_then(RunError::exit_status);
+        let of_compare = || error.downcast_ref::<CompareError>().and_then(CompareError::exit_status);
+        ExitCode::from(of_run.or_else(of_compare).unwrap_or(FAILED))
     })
 }
 

@@ -1,6 +1,7 @@
 //! Renderers: a [`Report`] as text, one file for each format. Pure: width and colour are options, nothing is printed here.
 
 mod columns;
+mod compare;
 mod comparison;
 mod doctor;
 mod end;
@@ -15,6 +16,8 @@ mod text;
 mod transfers;
 
 use clap::ValueEnum;
+
+pub use compare::{CompareFormat, compare};
 
 use crate::{doctor::Diagnosis, report::Report, units, verify::Comparison};
 

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Compares with the file `golden/NAME.txt`.
-fn golden(name: &str, found: &str) {
+pub(super) fn golden(name: &str, found: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/render/golden").join(name).with_extension("txt");
     if std::env::var_os("ZC_UPDATE_GOLDEN").is_some() {
         fs::write(&path, found).expect("golden file can be written");
@@ -29,7 +29,7 @@ fn table(trace: &Trace, width: Option<usize>) -> String {
 }
 
 /// No line is wider than the terminal.
-fn assert_fits(text: &str, width: usize) {
+pub(super) fn assert_fits(text: &str, width: usize) {
     for line in text.lines() {
         assert!(text::width(line) <= width, "{} columns in {width}: {line}", text::width(line));
     }

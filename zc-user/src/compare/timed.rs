@@ -1,0 +1,205 @@
+//! One timed run, untraced.
+
+use std::{
+    ffi::OsString,
+    io::{self, PipeReader, PipeWriter, Read as _, Write as _},
+    os::unix::process::CommandExt as _,
+    process::Command,
+    time::Duration,
+};
+
+use nix::time::{ClockId, clock_gettime};
+
+use super::CompareError;
+use crate::{
+    launch::{Child, LaunchError, Manner, Signals, find_program, prepare},
+    trace::Exit,
+};
+
+/// What one run took, from its exec to its end: its own, and that of the children it waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// Wall time.
+    pub wall: Duration,
+    /// CPU time in user mode.
+    pub user: Duration,
+    /// CPU time in the kernel.
+    pub system: Duration,
+    /// Context switches because it waited.
+    pub voluntary_switches: u64,
+    /// Context switches because its time was up, or another was more urgent.
+    pub involuntary_switches: u64,
+    /// Page faults served without I/O.
+    pub minor_faults: u64,
+    /// Page faults that waited for I/O.
+    pub major_faults: u64,
+    /// Peak resident memory of the largest process; `None` if it is so little that it cannot be told from that of the process that
+    /// zctrace forked.
+    pub peak_memory_bytes: Option<u64>,
+    /// How it ended.
+    pub exit: Exit,
+}
+
+/// Runs this command to its end. A signal to zctrace is an error; the command is then left to the caller.
+pub(super) async fn time(words: &[OsString], manner: &Manner, signals: &Signals) -> Result<Timing, CompareError> {
+    let program = find_program(words)?;
+    let (mut reader, writer) = io::pipe()?;
+    let failed = |cause| LaunchError::new(words.first().cloned().unwrap_or_default(), cause);
+    let mut command = prepare(&program, words, manner, signals).map_err(failed)?;
+    tell_use_before_exec(&mut command, writer);
+    let child = Child::spawn(&mut command).map_err(failed)?;
+    let before = Used::hear(&mut reader)?;
+    let (exit, usage) = loop {
+        tokio::select! {
+            // What the terminal sends, it sends to the command too: the signal comes first.
+            biased;
+            signal = signals.next() => drop(signal?),
+            ended = child.wait_with_usage() => break ended?,
+        }
+    };
+    let after = Used::by_now(&usage)?;
+    signals.pending()?;
+    Ok(after.since(&before, exit))
+}
+
+/// Has the child tell what it has used so far, just before it becomes the command: that was zctrace, not the command.
+fn tell_use_before_exec(command: &mut Command, mut writer: PipeWriter) {
+    // SAFETY: the closure runs between fork and exec, and only makes plain system calls.
+    unsafe {
+        command.pre_exec(move || {
+            let mut usage = std::mem::zeroed();
+            if libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            writer.write_all(&Used::by_now(&usage)?.to_bytes())
+        });
+    }
+}
+
+/// What a process has used up to a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Used {
+    /// The moment, on the monotonic clock.
+    at: Duration,
+    user: Duration,
+    system: Duration,
+    voluntary_switches: u64,
+    involuntary_switches: u64,
+    minor_faults: u64,
+    major_faults: u64,
+    /// In KiB, as the kernel counts it.
+    peak_memory_kib: u64,
+}
+
+impl Used {
+    /// How much peak memory may differ by nothing but exec itself: it writes the arguments into the new program's memory.
+    const EXEC_KIB: u64 = 256;
+    const NUMBERS: usize = 8;
+
+    fn by_now(usage: &libc::rusage) -> io::Result<Self> {
+        let at = clock_gettime(ClockId::CLOCK_MONOTONIC)?.into();
+        // The kernel counts up from 0.
+        let count = |number: libc::c_long| u64::try_from(number).unwrap_or_default();
+        let time = |time: libc::timeval| Duration::from_secs(count(time.tv_sec)) + Duration::from_micros(count(time.tv_usec));
+        Ok(Self {
+            at,
+            user: time(usage.ru_utime),
+            system: time(usage.ru_stime),
+            voluntary_switches: count(usage.ru_nvcsw),
+            involuntary_switches: count(usage.ru_nivcsw),
+            minor_faults: count(usage.ru_minflt),
+            major_faults: count(usage.ru_majflt),
+            peak_memory_kib: count(usage.ru_maxrss),
+        })
+    }
+
+    fn since(&self, before: &Self, exit: Exit) -> Timing {
+        Timing {
+            wall: self.at.saturating_sub(before.at),
+            user: self.user.saturating_sub(before.user),
+            system: self.system.saturating_sub(before.system),
+            voluntary_switches: self.voluntary_switches.saturating_sub(before.voluntary_switches),
+            involuntary_switches: self.involuntary_switches.saturating_sub(before.involuntary_switches),
+            minor_faults: self.minor_faults.saturating_sub(before.minor_faults),
+            major_faults: self.major_faults.saturating_sub(before.major_faults),
+            // The kernel's peak is that over all programs of a process, zctrace's own part of it included.
+            peak_memory_bytes: (self.peak_memory_kib > before.peak_memory_kib + Self::EXEC_KIB)
+                .then_some(self.peak_memory_kib * 1024),
+            exit,
+        }
+    }
+
+    fn to_bytes(self) -> [u8; Self::NUMBERS * 8] {
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let numbers: [u64; Self::NUMBERS] = [
+            nanoseconds(self.at),
+            nanoseconds(self.user),
+            nanoseconds(self.system),
+            self.voluntary_switches,
+            self.involuntary_switches,
+            self.minor_faults,
+            self.major_faults,
+            self.peak_memory_kib,
+        ];
+        let mut bytes = [0; Self::NUMBERS * 8];
+        for (place, number) in bytes.chunks_exact_mut(8).zip(numbers) {
+            place.copy_from_slice(&number.to_ne_bytes());
+        }
+        bytes
+    }
+
+    /// What the child told.
+    fn hear(reader: &mut PipeReader) -> io::Result<Self> {
+        let mut numbers = [0; Self::NUMBERS];
+        for number in &mut numbers {
+            let mut bytes = [0; 8];
+            reader.read_exact(&mut bytes)?;
+            *number = u64::from_ne_bytes(bytes);
+        }
+        let [at, user, system, voluntary_switches, involuntary_switches, minor_faults, major_faults, peak_memory_kib] = numbers;
+        let [at, user, system] = [at, user, system].map(Duration::from_nanos);
+        Ok(Self { at, user, system, voluntary_switches, involuntary_switches, minor_faults, major_faults, peak_memory_kib })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn used(factor: u64) -> Used {
+        Used {
+            at: Duration::from_nanos(1_000_000_007 * factor),
+            user: Duration::from_micros(factor),
+            system: Duration::from_micros(2 * factor),
+            voluntary_switches: 3 * factor,
+            involuntary_switches: 4 * factor,
+            minor_faults: 5 * factor,
+            major_faults: 6 * factor,
+            peak_memory_kib: 1000 * factor,
+        }
+    }
+
+    #[test]
+    fn what_the_child_tells_is_heard() {
+        let (mut reader, mut writer) = io::pipe().expect("a pipe");
+        writer.write_all(&used(3).to_bytes()).expect("room");
+        assert_eq!(Used::hear(&mut reader).expect("it was told"), used(3));
+    }
+
+    #[test]
+    fn what_was_used_before_is_not_the_commands() {
+        let timing = used(3).since(&used(1), Exit::Code(0));
+        assert_eq!(timing.wall, Duration::from_nanos(2_000_000_014));
+        assert_eq!((timing.user, timing.system), (Duration::from_micros(2), Duration::from_micros(4)));
+        assert_eq!((timing.voluntary_switches, timing.involuntary_switches), (6, 8));
+        assert_eq!((timing.minor_faults, timing.major_faults), (10, 12));
+        assert_eq!(timing.peak_memory_bytes, Some(3000 * 1024), "a peak is no difference");
+    }
+
+    #[test]
+    fn memory_that_may_be_zctraces_own_is_unknown() {
+        let after = |kib| Used { peak_memory_kib: 1000 + kib, ..used(3) }.since(&used(1), Exit::Code(0)).peak_memory_bytes;
+        assert_eq!(after(Used::EXEC_KIB), None);
+        assert_eq!(after(Used::EXEC_KIB + 1), Some((1001 + Used::EXEC_KIB) * 1024));
+    }
+}

@@ -1,0 +1,192 @@
+//! What makes figures doubtful, as advice.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use super::statistics::outliers;
+
+/// Something that makes the figures of a command doubtful.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Warning {
+    /// The first run took far longer than the others.
+    SlowFirstRun {
+        /// How long.
+        first_s: f64,
+        /// How long one of the others usually took.
+        median_s: f64,
+        /// What is done against it already.
+        care: Care,
+    },
+    /// Some runs took far longer or shorter than most.
+    Outliers {
+        /// How many.
+        outliers: usize,
+        /// Of how many.
+        runs: usize,
+        /// What is done against it already.
+        care: Care,
+    },
+    /// It takes little beside the shell.
+    ShellTooSlow {
+        /// How long the shell takes.
+        shell_s: f64,
+    },
+    /// Runs took no longer than the shell alone.
+    NoTime {
+        /// How many.
+        timeless: usize,
+        /// Of how many.
+        runs: usize,
+    },
+    /// Runs failed, and nobody minds.
+    IgnoredFailures {
+        /// How many.
+        failures: usize,
+        /// Of how many.
+        runs: usize,
+    },
+}
+
+/// What is done already so that runs are alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Care {
+    /// Runs before the timed ones.
+    pub warmup: bool,
+    /// A command before each run.
+    pub prepare: bool,
+}
+
+/// What takes less than this is known no better than the shell's own time.
+const SHORT_S: f64 = 0.005;
+
+impl Warning {
+    /// The outliers among the times of a command's runs.
+    pub(super) fn of_outliers(times_s: &[f64], median_s: f64, care: Care) -> Option<Self> {
+        let found = outliers(times_s);
+        let count = found.iter().filter(|is_outlier| **is_outlier).count();
+        match (found.first(), times_s.first()) {
+            (Some(true), Some(&first_s)) if first_s > median_s => Some(Self::SlowFirstRun { first_s, median_s, care }),
+            _ => (count > 0).then_some(Self::Outliers { outliers: count, runs: times_s.len(), care }),
+        }
+    }
+
+    /// Times that are little beside those of the shell, which were subtracted.
+    pub(super) fn of_shell(times_s: &[f64], shell_s: f64) -> Option<Self> {
+        let timeless = times_s.iter().filter(|time| **time <= 0.0).count();
+        if timeless > 0 {
+            Some(Self::NoTime { timeless, runs: times_s.len() })
+        } else {
+            times_s.iter().any(|time| *time < SHORT_S).then_some(Self::ShellTooSlow { shell_s })
+        }
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |seconds: f64| seconds * 1e3;
+        match *self {
+            Self::SlowFirstRun { first_s, median_s, care } => {
+                let (first, median) = (ms(first_s), ms(median_s));
+                write!(f, "the first run took {first:.1} ms, the others {median:.1} ms: something was not cached yet; ")?;
+                f.write_str(match care {
+                    Care { warmup: false, prepare: false } => {
+                        "use --warmup 3 to fill the caches first, or --prepare to empty them before every run"
+                    }
+                    Care { warmup: false, prepare: true } => {
+                        "use --warmup 3 to fill the caches first, or let --prepare empty them"
+                    }
+                    Care { warmup: true, .. } => "use a larger --warmup, or measure again when the machine is quiet",
+                })
+            }
+            Self::Outliers { outliers, runs, care } => {
+                write!(f, "{outliers} of {runs} runs are outliers: something else kept the machine busy; ")?;
+                f.write_str(if care.warmup || care.prepare {
+                    "measure again when it is quiet"
+                } else {
+                    "measure again when it is quiet, or with --warmup or --prepare"
+                })
+            }
+            Self::ShellTooSlow { shell_s } => write!(
+                f,
+                "it takes less than {:.0} ms, and the {:.1} ms of the shell that were subtracted are not known that well; \
+                 use -N if it needs no shell",
+                ms(SHORT_S),
+                ms(shell_s)
+            ),
+            Self::NoTime { timeless, runs } => write!(
+                f,
+                "{timeless} of {runs} runs took no longer than the shell alone, so their time is shown as 0; use -N if it needs no shell"
+            ),
+            Self::IgnoredFailures { failures, runs } => {
+                write!(f, "{failures} of {runs} runs failed; --ignore-failure counts them all the same")
+            }
+        }
+    }
+}
+
+impl Serialize for Warning {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CARELESS: Care = Care { warmup: false, prepare: false };
+
+    fn of_outliers(times_s: &[f64], care: Care) -> Option<String> {
+        Warning::of_outliers(times_s, 0.010, care).map(|warning| warning.to_string())
+    }
+
+    #[test]
+    fn a_slow_first_run_asks_for_a_warm_up() {
+        let times = [0.090, 0.010, 0.0101, 0.0099, 0.0102];
+        assert_eq!(
+            of_outliers(&times, CARELESS).as_deref(),
+            Some(
+                "the first run took 90.0 ms, the others 10.0 ms: something was not cached yet; use --warmup 3 to fill the caches \
+                 first, or --prepare to empty them before every run"
+            )
+        );
+        let warmed = of_outliers(&times, Care { warmup: true, prepare: false }).expect("still slow");
+        assert!(warmed.ends_with("use a larger --warmup, or measure again when the machine is quiet"), "{warmed}");
+        let prepared = of_outliers(&times, Care { warmup: false, prepare: true }).expect("still slow");
+        assert!(prepared.ends_with("or let --prepare empty them"), "{prepared}");
+    }
+
+    #[test]
+    fn outliers_ask_for_a_quiet_machine() {
+        let times = [0.010, 0.0101, 0.0099, 0.0102, 0.090];
+        assert_eq!(
+            of_outliers(&times, CARELESS).as_deref(),
+            Some(
+                "1 of 5 runs are outliers: something else kept the machine busy; measure again when it is quiet, or with --warmup \
+                 or --prepare"
+            )
+        );
+        assert_eq!(of_outliers(&times[..4], CARELESS), None);
+        // A first run that is too fast is no matter of caches.
+        let fast = of_outliers(&[0.001, 0.010, 0.0101, 0.0099, 0.0102], CARELESS).expect("an outlier");
+        assert!(fast.starts_with("1 of 5"), "{fast}");
+    }
+
+    #[test]
+    fn what_is_short_beside_the_shell_asks_for_none() {
+        let of_shell = |times_s: &[f64]| Warning::of_shell(times_s, 0.0012).map(|warning| warning.to_string());
+        assert_eq!(
+            of_shell(&[0.006, 0.004]).as_deref(),
+            Some(
+                "it takes less than 5 ms, and the 1.2 ms of the shell that were subtracted are not known that well; use -N if it \
+                 needs no shell"
+            )
+        );
+        assert_eq!(
+            of_shell(&[0.006, 0.0]).as_deref(),
+            Some("1 of 2 runs took no longer than the shell alone, so their time is shown as 0; use -N if it needs no shell")
+        );
+        assert_eq!(of_shell(&[0.006, 0.005]), None);
+    }
+}

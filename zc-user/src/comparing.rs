@@ -1,0 +1,65 @@
+//! `zctrace compare`: plan, measure, show, export.
+
+use std::process::ExitCode;
+
+use zctrace::{
+    backend::Limits,
+    compare::{self, Comparison, Plan, Tracing, reference_among, subjects},
+    render::{self, CompareFormat},
+};
+
+use crate::{
+    cli::CompareArgs,
+    identity, log_if,
+    output::{self, Output},
+    progress::Bar,
+};
+
+/// Measures the commands, and shows them side by side. Whatever can be wrong is found before they run.
+pub fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
+    let plan = plan(args)?;
+    let exports = open_exports(args)?;
+    log_if(args.verbose)?;
+    let measured = compare::measure(&plan, &mut Bar::default())?;
+    let comparison = Comparison::new(&plan, &measured);
+    let stdout = Output::Stdout;
+    let look = render::Options {
+        width: stdout.width(),
+        colour: output::wants_colour(args.color, stdout.is_terminal()),
+        ..render::Options::default()
+    };
+    // The files first: a reader of stdout that has gone away is no reason to lose them.
+    for (format, output) in exports {
+        output.write(&render::compare(&comparison, format, &render::Options::default()))?;
+    }
+    stdout.write(&render::compare(&comparison, args.format, &look))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
+    let shell = args.shell();
+    let subjects = subjects(&args.commands, &args.name, shell, &args.hooks())?;
+    Ok(Plan {
+        reference: args.reference.as_deref().map(|name| reference_among(&subjects, name)).transpose()?,
+        subjects,
+        shell: shell.clone(),
+        runs: args.runs()?,
+        warmup: args.warmup,
+        order: args.order(),
+        on_failure: args.on_failure(),
+        input: args.input(),
+        output: args.output()?,
+        identity: args.user.as_deref().map(identity::find).transpose()?,
+        tracing: Tracing {
+            backend: args.backend,
+            selection: args.syscalls.clone(),
+            limits: Limits { max_rows: args.max_rows, max_tasks: args.max_tasks },
+            verbose: args.verbose,
+        },
+    })
+}
+
+fn open_exports(args: &CompareArgs) -> anyhow::Result<Vec<(CompareFormat, Output)>> {
+    let open = |(format, path): (CompareFormat, std::path::PathBuf)| Ok((format, Output::open(Some(&path), Output::Stdout)?));
+    args.exports()?.into_iter().map(open).collect()
+}

@@ -1,0 +1,162 @@
+//! The figures of a command as a person reads them: the rows of the page, the columns of the Markdown table.
+
+use crate::{
+    compare::{Compared, Comparison},
+    render::{
+        header, text,
+        units::{self, UNKNOWN},
+    },
+};
+
+/// One figure of each command.
+pub(super) struct Figure {
+    /// What it is.
+    pub(super) title: &'static str,
+    cell: fn(&Compared, &Look) -> String,
+}
+
+/// The figures in their order.
+pub(super) const FIGURES: [Figure; 16] = [
+    Figure { title: "time (mean ± σ)", cell: |command, look| look.time_with_deviation(command) },
+    Figure { title: "time (min)", cell: |command, look| look.unit.show(command.time_s.min) },
+    Figure { title: "diff", cell: |command, _| known(command.relative, |relative| format!("{:.1} %", relative.percent)) },
+    Figure { title: "relative error", cell: |command, _| relative_error(command) },
+    Figure { title: "user", cell: |command, look| look.unit.show(command.user_s) },
+    Figure { title: "system", cell: |command, look| look.unit.show(command.system_s) },
+    Figure { title: "CPU", cell: |command, _| known(command.cpu_percent, |percent| format!("{percent:.0} %")) },
+    Figure { title: "syscalls", cell: |command, _| format!("{}{}", at_least(command), command.traced.syscalls) },
+    Figure { title: "bytes per call", cell: |command, _| bytes_per_call(command) },
+    Figure { title: "voluntary switches", cell: |command, _| mean(command.voluntary_switches) },
+    Figure { title: "involuntary switches", cell: |command, _| mean(command.involuntary_switches) },
+    Figure { title: "minor faults", cell: |command, _| mean(command.minor_faults) },
+    Figure { title: "major faults", cell: |command, _| mean(command.major_faults) },
+    Figure { title: "peak memory", cell: |command, _| known(command.peak_memory_bytes, units::bytes) },
+    Figure { title: "runs", cell: |command, _| command.runs.len().to_string() },
+    Figure { title: "API", cell: |command, _| api(command) },
+];
+
+impl Figure {
+    pub(super) fn of(&self, command: &Compared, look: &Look) -> String {
+        (self.cell)(command, look)
+    }
+}
+
+/// What the figures of all commands have in common.
+pub(super) struct Look {
+    unit: Unit,
+}
+
+impl Look {
+    pub(super) fn of(comparison: &Comparison) -> Self {
+        let shortest = comparison.commands.iter().map(|command| command.time_s.mean).fold(f64::INFINITY, f64::min);
+        Self { unit: Unit::for_time(shortest) }
+    }
+
+    pub(super) fn time_with_deviation(&self, command: &Compared) -> String {
+        let mean = self.unit.show(command.time_s.mean);
+        match command.time_s.stddev {
+            Some(stddev) => format!("{} ± {}", self.unit.number(command.time_s.mean), self.unit.show(stddev)),
+            None => mean,
+        }
+    }
+}
+
+fn relative_error(command: &Compared) -> String {
+    match command.relative.and_then(|relative| relative.relative_error_percent) {
+        Some(error) => format!("± {error:.1} %"),
+        None if command.is_reference => "reference".to_owned(),
+        None => UNKNOWN.to_owned(),
+    }
+}
+
+/// A unit of time, the same for all commands, and its decimals.
+#[derive(Debug, Clone, Copy)]
+struct Unit {
+    name: &'static str,
+    per_second: f64,
+    decimals: usize,
+}
+
+impl Unit {
+    /// The one that leaves the shortest of all times three digits.
+    fn for_time(seconds: f64) -> Self {
+        let milliseconds = |decimals| Self { name: "ms", per_second: 1e3, decimals };
+        match seconds {
+            1.0.. => Self { name: "s", per_second: 1.0, decimals: 3 },
+            0.01.. => milliseconds(1),
+            0.001.. => milliseconds(2),
+            _ => milliseconds(3),
+        }
+    }
+
+    fn number(self, seconds: f64) -> String {
+        format!("{:.*}", self.decimals, seconds * self.per_second)
+    }
+
+    fn show(self, seconds: f64) -> String {
+        format!("{} {}", self.number(seconds), self.name)
+    }
+}
+
+fn known<T>(figure: Option<T>, show: impl Fn(T) -> String) -> String {
+    figure.map_or_else(|| UNKNOWN.to_owned(), show)
+}
+
+/// A mean of counts; where it is large, its decimals say nothing.
+fn mean(mean: f64) -> String {
+    if mean < 100.0 { format!("{mean:.1}") } else { format!("{mean:.0}") }
+}
+
+/// Stands before a count that is only a lower bound.
+fn at_least(command: &Compared) -> &'static str {
+    if command.traced.exact { "" } else { "≥ " }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a mean of sizes is not negative, and as large as they are"
+)]
+fn bytes_per_call(command: &Compared) -> String {
+    let about = if command.traced.exact { "" } else { "~ " };
+    known(command.traced.bytes_per_call, |bytes| format!("{about}{}", units::bytes(bytes.round() as u64)))
+}
+
+fn api(command: &Compared) -> String {
+    let apis = &command.traced.apis;
+    if apis.is_empty() { "none".to_owned() } else { apis.join(", ") }
+}
+
+/// What the figures do not say themselves: where they come from, and how far they can be trusted. A sentence each.
+pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
+    let order = if comparison.interleaved { "in turn" } else { "one command after the other" };
+    let mut backends: Vec<&str> = comparison.commands.iter().map(|command| command.traced.backend.as_str()).collect();
+    backends.dedup();
+    let exact = if comparison.commands.iter().all(|command| command.traced.exact) { "exact" } else { "not exact" };
+    let mut remarks = vec![
+        format!("times, CPU, switches, faults: means of untraced runs, {order}; peak memory: the largest process of any run"),
+        format!("syscalls, bytes per call, API: one traced run (backend {}, {exact})", text::escape(&backends.join(", "))),
+    ];
+    if let Some(shell) = comparison.shell {
+        remarks.push(format!(
+            "the shell's own {:.1} ms are subtracted from all times; its calls, switches, faults and memory are not",
+            shell.time_s * 1e3
+        ));
+    }
+    let mut notes: Vec<String> =
+        comparison.commands.iter().flat_map(|command| &command.traced.notes).map(|note| text::escape(note)).collect();
+    notes.dedup();
+    remarks.extend(notes.into_iter().map(|note| format!("note: {note}")));
+    remarks
+}
+
+/// What makes figures doubtful, each with the command that it is about.
+pub(super) fn doubts(comparison: &Comparison) -> Vec<String> {
+    let of_command = |command: &Compared| {
+        let losses = command.traced.losses.iter().map(|(name, &count)| header::loss(name, count));
+        let warnings = command.warnings.iter().map(ToString::to_string);
+        let name = text::escape(&command.name);
+        losses.chain(warnings).map(|doubt| format!("{name}: {doubt}")).collect::<Vec<_>>()
+    };
+    comparison.commands.iter().flat_map(of_command).collect()
+}

@@ -1,0 +1,101 @@
+//! Golden files, refreshed as those of the reports.
+
+use super::*;
+use crate::{
+    compare::sample::{by_sendfile, comparison, comparison_with_shell, timed, with_losses},
+    render::tests::{assert_fits, golden},
+};
+
+/// Two commands, the second twice as fast.
+fn two() -> Comparison {
+    named(comparison(&[timed(&[40, 42, 38]), by_sendfile(&[20, 21, 19])], None), &["read and write", "sendfile"])
+}
+
+/// Four commands in a shell, one of them slow at first, one with a trace that is not exact.
+fn four() -> Comparison {
+    let lossy = with_losses(by_sendfile(&[20, 21, 19]));
+    let series = [timed(&[400, 42, 38, 41, 40]), lossy, timed(&[12, 12, 12]), timed(&[30])];
+    let names = ["copier read-write --from in --to unix:/tmp/socket --buffer 4k", "copier | tee", "c", "d"];
+    named(comparison_with_shell(&series, &[2, 2]), &names)
+}
+
+fn named(mut comparison: Comparison, names: &[&str]) -> Comparison {
+    comparison.tool.version = "0.0.0".into();
+    for (command, &name) in comparison.commands.iter_mut().zip(names) {
+        name.clone_into(&mut command.name);
+    }
+    comparison
+}
+
+fn page(comparison: &Comparison, width: Option<usize>) -> String {
+    compare(comparison, CompareFormat::Table, &Options { width, ..Options::default() })
+}
+
+#[test]
+fn the_page_at_many_widths() {
+    golden("compare-two", &page(&two(), None));
+    golden("compare-four-200", &page(&four(), Some(200)));
+    golden("compare-four-80", &page(&four(), Some(80)));
+    golden("compare-four-40", &page(&four(), Some(40)));
+}
+
+#[test]
+fn no_width_breaks_the_page() {
+    for comparison in [two(), four()] {
+        for width in 40..200 {
+            assert_fits(&page(&comparison, Some(width)), width);
+        }
+        // Whatever else happens in a few columns, it does not panic.
+        for width in 0..40 {
+            page(&comparison, Some(width));
+        }
+    }
+}
+
+#[test]
+fn every_figure_of_every_command_is_on_a_narrow_page() {
+    let (wide, narrow) = (page(&four(), None), page(&four(), Some(40)));
+    for row in ["\nAPI  ", "\npeak memory  ", "\nsyscalls  "] {
+        assert_eq!(wide.matches(row).count(), 1, "{row}: {wide}");
+        assert_eq!(narrow.matches(row).count(), 4, "{row}, one block for each command: {narrow}");
+    }
+}
+
+#[test]
+fn one_command_is_compared_with_nothing() {
+    let text = page(&named(comparison(&[timed(&[40, 42])], None), &["alone"]), None);
+    assert!(text.starts_with("alone: 41.0 ± 1.4 ms\n\n") && !text.contains(" times "), "{text}");
+}
+
+#[test]
+fn no_time_gives_no_speeds() {
+    let text = page(&comparison(&[timed(&[0, 0]), timed(&[5, 5])], None), None);
+    assert!(text.starts_with("no speeds to compare"), "{text}");
+}
+
+#[test]
+fn a_chosen_reference_is_the_one_that_ran() {
+    let text = page(&comparison(&[timed(&[40]), timed(&[20]), timed(&[80])], Some(0)), None);
+    assert!(text.starts_with("a ran\n  2.00 times slower than b\n  2.00 times faster than c\n"), "{text}");
+}
+
+#[test]
+fn colour_marks_what_the_words_say() {
+    let options = Options { width: Some(80), colour: true, all_processes: false };
+    golden("compare-colour", &compare(&four(), CompareFormat::Table, &options).replace('\x1b', "^["));
+}
+
+#[test]
+fn markdown_is_a_line_for_each_command() {
+    golden("compare-markdown", &compare(&four(), CompareFormat::Markdown, &Options::default()));
+}
+
+#[test]
+fn csv_is_a_line_for_each_command() {
+    golden("compare-csv", &compare(&four(), CompareFormat::Csv, &Options::default()));
+}
+
+#[test]
+fn json_has_everything() {
+    golden("compare-json", &compare(&two(), CompareFormat::Json, &Options::default()));
+}

@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod both_backends;
+mod compare;
 mod copiers;
 mod counters;
 mod counts;

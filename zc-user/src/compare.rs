@@ -6,6 +6,7 @@
 
 mod api;
 mod comparison;
+mod footprint;
 mod hooks;
 mod leftovers;
 mod measure;

@@ -20,7 +20,9 @@ pub fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let plan = plan(args)?;
     let exports = open_exports(args)?;
     log_if(args.verbose)?;
-    let measured = compare::measure(&plan, &mut Bar::default())?;
+    // What the commands show themselves must not mix with a bar.
+    let mut bar = Bar::new(plan.output != compare::Output::Inherit);
+    let measured = compare::measure(&plan, &mut bar)?;
     let comparison = Comparison::new(&plan, &measured);
     let stdout = Output::Stdout;
     let look = render::Options {

@@ -6,7 +6,7 @@ use nix::sys::prctl;
 use tokio::runtime::Runtime;
 
 use super::{
-    CompareError, OnFailure, Order, Plan, Shell, Subject, Timing,
+    CompareError, OnFailure, Order, Plan, Shell, Subject, Timing, footprint,
     hooks::{self, how_it_failed},
     leftovers,
     schedule::Schedule,
@@ -53,6 +53,7 @@ const SHELL_RUNS: u64 = 50;
 pub fn measure(plan: &Plan, progress: &mut dyn Progress) -> Result<Measured, CompareError> {
     // Whatever a command leaves behind can be found then.
     prctl::set_child_subreaper(true).map_err(io::Error::from)?;
+    footprint::keep_small();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let signals = runtime.block_on(async { Signals::hold(Bond::DiesWithUs) })?;
     let mut session = Session { plan, progress, runtime, signals };
@@ -199,9 +200,7 @@ impl Session<'_> {
             verbose: tracing.verbose,
         };
         let trace = tracing.backend.run(&options)?;
-        // What the backend had in memory would be in every later fork of this process, and hide how little a command takes.
-        // SAFETY: gives memory that is free already back to the kernel.
-        unsafe { libc::malloc_trim(0) };
+        footprint::give_back();
         self.signals.pending()?;
         Ok(trace)
     }

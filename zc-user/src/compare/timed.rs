@@ -48,6 +48,7 @@ pub(super) async fn time(words: &[OsString], manner: &Manner, signals: &Signals)
     let mut command = prepare(&program, words, manner, signals).map_err(failed)?;
     tell_use_before_exec(&mut command, writer);
     let child = Child::spawn(&mut command).map_err(failed)?;
+    Used::hear(&mut reader)?;
     let before = Used::hear(&mut reader)?;
     let (exit, usage) = loop {
         tokio::select! {
@@ -63,17 +64,27 @@ pub(super) async fn time(words: &[OsString], manner: &Manner, signals: &Signals)
 }
 
 /// Has the child tell what it has used so far, just before it becomes the command: that was zctrace, not the command.
+/// It tells it twice: the first time brings the code for it into memory, so that little happens between the second and exec.
 fn tell_use_before_exec(command: &mut Command, mut writer: PipeWriter) {
     // SAFETY: the closure runs between fork and exec, and only makes plain system calls.
     unsafe {
         command.pre_exec(move || {
-            let mut usage = std::mem::zeroed();
-            if libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            writer.write_all(&Used::by_now(&usage)?.to_bytes())
+            writer.write_all(&own_use()?.to_bytes())?;
+            // There is no program without a name; this is for the code, too.
+            libc::execvp(c"".as_ptr(), [std::ptr::null()].as_ptr());
+            writer.write_all(&own_use()?.to_bytes())
         });
     }
+}
+
+fn own_use() -> io::Result<Used> {
+    // SAFETY: plain numbers, for which zero is valid.
+    let mut usage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is ours.
+    if unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Used::by_now(&usage)
 }
 
 /// What a process has used up to a moment.

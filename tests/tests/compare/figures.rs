@@ -1,0 +1,112 @@
+//! The figures, of commands whose figures are known.
+
+use std::{fs::File, io, process::Stdio};
+
+use serde_json::{Value, json};
+
+use super::{compare, compared, line};
+use crate::harness::{c, program, untraced, workload};
+
+/// Writes so many bytes so many times.
+fn writes(times: u32, bytes: u32) -> String {
+    line(&workload("write").arg(times.to_string()).arg(bytes.to_string()))
+}
+
+#[track_caller]
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+#[test]
+fn calls_and_bytes_are_those_of_one_run() {
+    for backend in ["ebpf", "strace"] {
+        let options = ["-N", "--runs=2", "--warmup=1", "--syscalls=write", "--backend", backend];
+        let found = compared(&options, &[&writes(300, 7), &writes(20, 4096)]);
+        for (command, (calls, bytes)) in [(300, 7.0), (20, 4096.0)].into_iter().enumerate() {
+            let traced = &found["commands"][command]["traced"];
+            assert_eq!(traced["syscalls"], calls, "{backend}");
+            assert_eq!(traced["bytes_per_call"], bytes, "{backend}");
+            assert_eq!(traced["apis"], json!(["write"]), "{backend}");
+            assert_eq!((&traced["backend"], &traced["exact"]), (&json!(backend), &json!(true)));
+            assert_eq!(traced["totals"]["syscalls"][0]["bytes"], number(&json!(calls)) * bytes);
+        }
+    }
+}
+
+#[test]
+fn each_copier_is_told_by_its_api() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let input = dir.path().join("in");
+    std::fs::write(&input, vec![1; 1 << 20]).expect("room");
+    let copier = |case: &str| line(&c("copier-c").arg(case).arg("--from").arg(&input).arg("--to").arg(dir.path().join("out")));
+    let commands = ["read-write", "sendfile", "copy-file-range"].map(copier);
+    let found = compared(&["-N", "--runs=1"], &commands.each_ref().map(String::as_str));
+    let apis = [0, 1, 2].map(|command: usize| found["commands"][command]["traced"]["apis"].clone());
+    assert_eq!(apis, [json!(["read+write"]), json!(["sendfile"]), json!(["copy_file_range"])]);
+}
+
+#[test]
+fn a_time_is_at_least_what_a_command_sleeps() {
+    for shell in ["--shell=none", "--shell=sh"] {
+        let found = compared(&[shell, "--runs=3"], &["sleep 0.2"]);
+        let command = &found["commands"][0];
+        assert_eq!(command["runs"].as_array().map(Vec::len), Some(3));
+        // What the shell takes is subtracted, but it takes no tenth of a second.
+        let least = if shell == "--shell=none" { 0.2 } else { 0.1 };
+        for run in command["runs"].as_array().expect("runs") {
+            assert!(number(&run["time_s"]) >= least, "{shell}: {run}");
+            assert!(number(&run["user_s"]) + number(&run["system_s"]) < number(&run["time_s"]), "{shell}: {run}");
+            assert!(run["voluntary_switches"].as_u64() >= Some(1), "it waits: {run}");
+        }
+        assert!(number(&command["time_s"]["mean"]) >= number(&command["time_s"]["min"]));
+        assert_eq!(found["shell"].is_null(), shell == "--shell=none");
+    }
+}
+
+#[test]
+fn peak_memory_is_that_of_the_command() {
+    const MIB: u64 = 1 << 20;
+    let peak = |command: &Value| command["peak_memory_bytes"].as_u64();
+    let found =
+        compared(&["-N", "--runs=2"], &["dd if=/dev/zero of=/dev/null bs=64M count=1", "dd if=/dev/zero of=/dev/null count=1"]);
+    let (large, small) = (peak(&found["commands"][0]), peak(&found["commands"][1]));
+    assert!(large.is_some_and(|bytes| (64 * MIB..80 * MIB).contains(&bytes)), "{large:?}");
+    // What a fork of zctrace takes is not the command's: it is less than this, or unknown.
+    assert!(small.is_none_or(|bytes| bytes < 3 * MIB), "{small:?}");
+}
+
+/// What the kernel says of a program that std starts, which shares its parent's memory until exec.
+fn minor_faults(words: &[&str]) -> i64 {
+    let null = || Stdio::from(File::options().read(true).write(true).open("/dev/null").expect("there is one"));
+    let mut command = untraced(&program(words[0]).args(&words[1..])).command();
+    let child = command.stdin(null()).stdout(null()).stderr(null()).spawn().expect("it is there");
+    let id = i32::try_from(child.id()).expect("an id");
+    // SAFETY: plain numbers, for which zero is valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the child is ours, and so is `usage`.
+    let waited = unsafe { libc::wait4(id, std::ptr::null_mut(), 0, &raw mut usage) };
+    assert_eq!(waited, id, "{}", io::Error::last_os_error());
+    usage.ru_minflt
+}
+
+#[test]
+fn faults_are_the_commands_own() {
+    let found = compared(&["-N", "--runs=5"], &["dd if=/dev/zero of=/dev/null bs=4k count=10"]);
+    let expected = minor_faults(&["dd", "if=/dev/zero", "of=/dev/null", "bs=4k", "count=10"]);
+    for run in found["commands"][0]["runs"].as_array().expect("runs") {
+        let faults = run["minor_faults"].as_i64().expect("a count");
+        // Where the kernel places things costs a page more or less.
+        assert!((faults - expected).abs() <= 15, "{faults}, not about {expected}");
+    }
+}
+
+#[test]
+fn a_trace_that_is_not_exact_says_so() {
+    let options = ["-N", "--runs=1", "--max-rows=1", "--backend=ebpf"];
+    let found = compared(&options, &[&line(&workload("known"))]);
+    assert_eq!(found["commands"][0]["traced"]["exact"], false);
+    let page = compare(&options).launch_with(&[&line(&workload("known"))]).finish();
+    for words in ["(backend ebpf, not exact)", "≥ ", "lower bound: calls not counted: ", "--max-rows"] {
+        assert!(page.successful().contains(words), "no {words:?}: {}", page.text());
+    }
+}

@@ -1,0 +1,42 @@
+//! `zctrace compare`: commands timed untraced, counted in one traced run each, side by side.
+
+mod exports;
+mod failures;
+mod figures;
+mod order;
+mod signals;
+mod streams;
+mod terminal;
+
+use serde_json::Value;
+
+use crate::harness::{Finished, Launch, Program, Zctrace, zctrace};
+
+/// `zctrace compare` with these options.
+fn compare(options: &[&str]) -> Zctrace {
+    options.iter().fold(zctrace().option("compare"), |zctrace, &option| zctrace.option(option))
+}
+
+/// A program as a command line.
+fn line(program: &Program) -> String {
+    let words: Vec<&str> = program.words().iter().map(|word| word.to_str().expect("text")).collect();
+    assert!(words.iter().all(|word| !word.contains([' ', '\'', '"', '\\'])), "needs quotes: {words:?}");
+    words.join(" ")
+}
+
+/// Compares these commands as JSON.
+#[track_caller]
+fn compared(options: &[&str], commands: &[&str]) -> Value {
+    read(&compare(options).option("--format=json").launch_with(commands).finish())
+}
+
+#[track_caller]
+fn read(finished: &Finished) -> Value {
+    assert_eq!(finished.stderr, "");
+    serde_json::from_str(finished.successful()).expect("JSON")
+}
+
+/// Starts a comparison whose commands write to our pipe.
+fn heard(options: &[&str], command: &str) -> Launch {
+    compare(options).option("--output=inherit").launch_with(&[command])
+}

@@ -76,6 +76,7 @@ fn peak_memory_is_that_of_the_command() {
 }
 
 /// What the kernel says of a program that std starts, which shares its parent's memory until exec.
+#[expect(clippy::zombie_processes, reason = "it is waited for by the call that tells what it used")]
 fn minor_faults(words: &[&str]) -> i64 {
     let null = || Stdio::from(File::options().read(true).write(true).open("/dev/null").expect("there is one"));
     let mut command = untraced(&program(words[0]).args(&words[1..])).command();

@@ -28,6 +28,7 @@ mod unattributed;
 mod verdict;
 
 pub(crate) use activity::Role;
+pub(crate) use direct::api as api_of_call;
 pub(crate) use ends::Ends;
 
 use crate::{

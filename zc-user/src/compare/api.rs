@@ -1,72 +1,89 @@
 //! By which kernel API a command moved its bytes.
 
-use crate::{
-    report::{Report, Syscall},
-    syscall::{FICLONE, FICLONERANGE},
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashSet},
 };
 
-/// Calls that bring bytes into user memory.
-const READS: &[&str] = &["read", "readv", "pread64", "preadv", "preadv2", "recvfrom", "recvmsg", "recv"];
-/// Calls that take bytes from user memory.
-const WRITES: &[&str] = &["write", "writev", "pwrite64", "pwritev", "pwritev2", "sendto", "sendmsg", "send"];
-/// Calls that move bytes within the kernel, by API. The last two do not tell how many.
-const IN_KERNEL: &[(&str, &[&str])] = &[
-    ("sendfile", &["sendfile", "sendfile64"]),
-    ("splice", &["splice"]),
-    ("tee", &["tee"]),
-    ("vmsplice", &["vmsplice"]),
-    ("copy_file_range", &["copy_file_range"]),
-    ("reflink", &[FICLONE, FICLONERANGE]),
-    ("io_uring", &["io_uring_enter"]),
-];
+use crate::{
+    report::{Api, Report, Share, Unattributed},
+    syscall::Call,
+    transfer::api_of_call,
+};
 
 /// An API that moved less than one part in so many of all known bytes is not worth its name.
 const NEGLIGIBLE: u64 = 10;
 
-/// The APIs that did a command's work, the one that moved most first, as far as its calls alone tell: read from what the calls of all
-/// its processes add up to. Those of which the bytes are unknown come last. Empty if nothing was moved.
+/// The APIs that did a command's work, the one that moved most first; those of which the bytes are unknown come last. Empty if nothing
+/// was moved.
+///
+/// They are those of the transfers. Bytes that stand in none count too: those of calls that are an API by themselves, and what was only
+/// read, or only written.
 pub(super) fn apis_of(report: &Report) -> Vec<String> {
-    let calls = report.totals.syscalls.as_slice();
-    let mut moved: Vec<(&str, u64)> = IN_KERNEL.iter().map(|(api, names)| (*api, bytes(calls, names))).collect();
-    moved.push(through_user_memory(calls));
-    // Those with as many bytes keep their order.
-    moved.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
-    let all: u64 = moved.iter().fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes));
-    let known = moved.iter().filter(|(_, bytes)| *bytes > 0 && *bytes >= all / NEGLIGIBLE).map(|(api, _)| *api);
-    let unknown = IN_KERNEL.iter().filter(|(_, names)| moved_unknown(calls, names)).map(|(api, _)| *api);
-    known.chain(unknown).map(str::to_owned).collect()
+    let transfers = || report.processes.iter().flat_map(|process| &process.transfers);
+    let mut shares: Vec<(&str, Option<u64>)> = transfers().map(|transfer| (transfer.api.name(), transfer.bytes)).collect();
+    let in_transfers: HashSet<&String> = transfers().flat_map(|transfer| transfer.calls_by_syscall.keys()).collect();
+    let others = report.totals.syscalls.iter().filter(|call| call.calls > call.errors && !in_transfers.contains(&call.name));
+    let operations_are_known = report.processes.iter().any(|process| !process.io_uring.is_empty());
+    shares.extend(others.filter_map(|call| match call.name.as_str() {
+        "io_uring_enter" => (!operations_are_known).then_some((Api::IoUring.name(), None)),
+        "vmsplice" => Some((Api::Vmsplice.name(), call.bytes)),
+        name => Some((api_of_call(&Call::native(name.to_owned()))?.name(), call.bytes)),
+    }));
+    shares.extend(one_sided(report).map(|(name, bytes)| (name, Some(bytes))));
+    ranked(&shares)
 }
 
-/// A loop through user memory reads what it writes; a program that does only one of both is no loop.
-fn through_user_memory(calls: &[Syscall]) -> (&'static str, u64) {
-    let (read, written) = (bytes(calls, READS), bytes(calls, WRITES));
-    // Beside its loop, a program reads its libraries and writes its messages.
-    if read / 2 > written {
-        ("read", read)
-    } else if written / 2 > read {
-        ("write", written)
-    } else {
-        ("read+write", read.min(written))
+/// The names of the APIs that moved more than little, by the bytes of all their shares.
+fn ranked(shares: &[(&str, Option<u64>)]) -> Vec<String> {
+    let mut moved: BTreeMap<&str, u64> = BTreeMap::new();
+    for &(api, bytes) in shares {
+        let sum = moved.entry(api).or_default();
+        *sum = sum.saturating_add(bytes.unwrap_or(0));
     }
+    let all = moved.values().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
+    let is_unknown = |name: &str| shares.iter().any(|&(api, bytes)| api == name && bytes.is_none());
+    let is_worth_it = |&(api, bytes): &(&str, u64)| is_unknown(api) || (bytes > 0 && bytes >= all / NEGLIGIBLE);
+    let mut ranked: Vec<(&str, u64)> = moved.into_iter().filter(is_worth_it).collect();
+    ranked.sort_by_key(|&(_, bytes)| Reverse(bytes));
+    ranked.into_iter().map(|(api, _)| api.to_owned()).collect()
 }
 
-fn bytes(calls: &[Syscall], names: &[&str]) -> u64 {
-    of(calls, names).filter_map(|call| call.bytes).fold(0, u64::saturating_add)
-}
-
-/// Whether such calls succeeded without telling how much they moved.
-fn moved_unknown(calls: &[Syscall], names: &[&str]) -> bool {
-    of(calls, names).any(|call| call.bytes.is_none() && call.calls > call.errors)
-}
-
-fn of<'a>(calls: &'a [Syscall], names: &'a [&str]) -> impl Iterator<Item = &'a Syscall> {
-    calls.iter().filter(|call| names.contains(&call.name.as_str()))
+/// What was read, and what was written, without a transfer. Where the files are not known, as many bytes in as out are taken for a loop
+/// through user memory.
+fn one_sided(report: &Report) -> impl Iterator<Item = (&'static str, u64)> {
+    let sum = |side: fn(&Unattributed) -> &Vec<Share>, file_is_known: bool| {
+        let shares = report.processes.iter().flat_map(|process| side(&process.unattributed));
+        let shares = shares.filter(|share| share.file.is_some() == file_is_known);
+        shares.filter_map(|share| share.bytes).fold(0, u64::saturating_add)
+    };
+    let sides = |file_is_known| (sum(|of| &of.read, file_is_known), sum(|of| &of.written, file_is_known));
+    let ((read, written), (from_unknown, to_unknown)) = (sides(true), sides(false));
+    // Beside its loop, a program reads its libraries and writes its messages.
+    let unknown = if from_unknown / 2 > to_unknown {
+        ("read", from_unknown)
+    } else if to_unknown / 2 > from_unknown {
+        ("write", to_unknown)
+    } else {
+        (Api::ReadWrite.name(), from_unknown.min(to_unknown))
+    };
+    [("read", read), ("write", written), unknown].into_iter()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{compare::sample::report, report::sample::row, trace::Row};
+    use crate::{
+        compare::sample::report,
+        report::{
+            Options,
+            sample::{
+                files::{Scene, copy, map, read, write, written_after, written_from},
+                row,
+            },
+        },
+        trace::{FileKind, Row},
+    };
 
     fn apis(rows: Vec<Row>) -> Vec<String> {
         apis_of(&report(rows))
@@ -102,10 +119,53 @@ mod tests {
 
     #[test]
     fn bytes_that_nobody_tells() {
-        assert_eq!(apis(vec![row(FICLONE).called(1)]), ["reflink"]);
-        assert_eq!(apis(vec![moved("read", 9), moved("write", 9), row("io_uring_enter").called(3)]), ["read+write", "io_uring"]);
+        assert_eq!(apis(vec![row("ioctl(FICLONE)").called(1)]), ["reflink"]);
+        assert_eq!(apis(vec![moved("read", 9), moved("write", 9), row("ioctl(FICLONE)").called(1)]), ["read+write", "reflink"]);
         // One that failed moved nothing.
-        assert_eq!(apis(vec![row(FICLONE).failed(libc::EXDEV, 1), moved("sendfile", 9)]), ["sendfile"]);
+        assert_eq!(apis(vec![row("ioctl(FICLONE)").failed(libc::EXDEV, 1), moved("sendfile", 9)]), ["sendfile"]);
+    }
+
+    const MIB: u64 = 1 << 20;
+
+    /// The APIs of a process with these files.
+    fn apis_with_files(rows: impl Fn(&mut Scene) -> Vec<Row>) -> Vec<String> {
+        let mut scene = Scene::new();
+        let rows = rows(&mut scene);
+        scene.process("copier", rows);
+        apis_of(&Report::from_trace(&scene.trace, &Options::default()))
+    }
+
+    #[test]
+    fn where_files_are_known_the_transfers_tell() {
+        let found = apis_with_files(|scene| {
+            let (from, to) = (scene.regular("in"), scene.file(FileKind::Tcp, "sock"));
+            vec![map(from, MIB), written_from("sendto", from, to, 4, MIB)]
+        });
+        assert_eq!(found, ["mmap+write"]);
+        let found = apis_with_files(|scene| {
+            let (from, to) = (scene.regular("in"), scene.regular("out"));
+            vec![copy("copy_file_range", from, to, 2, MIB)]
+        });
+        assert_eq!(found, ["copy_file_range"]);
+        let found = apis_with_files(|scene| {
+            let (from, to) = (scene.regular("in"), scene.regular("out"));
+            vec![read("read", from, 257, MIB), written_after("write", from, to, 256, MIB, MIB)]
+        });
+        assert_eq!(found, ["read+write"]);
+    }
+
+    #[test]
+    fn what_is_read_and_written_by_chance_is_no_loop() {
+        let found = apis_with_files(|scene| {
+            let (libc, stdout) = (scene.regular("libc.so.6"), scene.regular("tty"));
+            vec![read("read", libc, 1, 832), write("write", stdout, 1, 800)]
+        });
+        assert_eq!(found, ["read", "write"]);
+    }
+
+    #[test]
+    fn an_io_uring_whose_operations_nobody_sees() {
+        assert_eq!(apis(vec![moved("read", 832), row("io_uring_enter").called(3)]), ["read", "io_uring"]);
     }
 
     #[test]

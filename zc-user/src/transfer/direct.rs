@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The interface that a call which names both ends is of.
-fn api(call: &Call) -> Option<Api> {
+pub(crate) fn api(call: &Call) -> Option<Api> {
     Some(match call.name.as_ref() {
         "sendfile" | "sendfile64" => Api::Sendfile,
         "splice" => Api::Splice,

@@ -81,7 +81,7 @@ fn a_chosen_reference_is_the_one_that_ran() {
 
 #[test]
 fn colour_marks_what_the_words_say() {
-    let options = Options { width: Some(80), colour: true, all_processes: false };
+    let options = Options { width: Some(80), colour: true, ..Options::default() };
     golden("compare-colour", &compare(&four(), CompareFormat::Table, &options).replace('\x1b', "^["));
 }
 

@@ -55,7 +55,7 @@ fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
         tracing: Tracing {
             backend: args.backend,
             selection: args.syscalls.clone(),
-            limits: Limits { max_rows: args.max_rows, max_tasks: args.max_tasks },
+            limits: Limits { max_rows: args.max_rows, max_tasks: args.max_tasks, ..Limits::default() },
             verbose: args.verbose,
         },
     })

@@ -48,7 +48,7 @@ pub type NameId = u16;
 /// All calls, by name.
 #[derive(Debug)]
 pub struct Names {
-    by_name: HashMap<Vec<u8>, NameId>,
+    by_name: HashMap<Vec<u8>, NameId, foldhash::fast::RandomState>,
     known: Vec<Known>,
     native: usize,
     selection: Selection,
@@ -57,7 +57,7 @@ pub struct Names {
 impl Names {
     /// The calls of the machine's tables.
     pub fn new(selection: &Selection) -> Self {
-        let mut names = Self { by_name: HashMap::new(), known: Vec::new(), native: 0, selection: selection.clone() };
+        let mut names = Self { by_name: HashMap::default(), known: Vec::new(), native: 0, selection: selection.clone() };
         for number in 0..TABLE_SLOTS {
             names.add_from_table(Call::from_id(number));
         }

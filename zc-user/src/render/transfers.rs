@@ -20,7 +20,8 @@ const LEAST_BYTES: u64 = 4096;
 const LEAST_PART: u64 = 1000;
 /// How many groups sum up the others.
 const MOST_GROUPS: usize = 4;
-/// Fewer bytes that nothing explains are not worth a line: a program reads its libraries and writes its messages.
+/// Fewer bytes that nothing explains are not worth a line, nor are those less than half as many as were explained: a program reads
+/// its libraries and writes its messages.
 const LEAST_UNATTRIBUTED_BYTES: u64 = 64 << 10;
 
 /// A transfer, and the process that it is within.
@@ -153,7 +154,8 @@ fn cost(transfer: &Transfer) -> Vec<String> {
     if let Some(ns) = transfer.total_ns {
         cost.push(format!("{} in these calls", units::seconds(ns)));
     }
-    if transfer.short_calls > 0 {
+    // One is the end of the source, nearly always.
+    if transfer.short_calls > 1 {
         cost.push(plural(transfer.short_calls, "short call", "short calls"));
     }
     cost
@@ -182,13 +184,16 @@ fn rest(others: &[Line<'_>]) -> Vec<Piece> {
 
 /// `unattributed: 1.0 MiB read, most of it from in (regular, ext4); 900.0 KiB written, most of it to out (regular, ext4)`.
 fn unattributed(report: &Report) -> Vec<Piece> {
+    let within: Vec<Line> = lines(report).into_iter().filter(|line| line.process.is_some()).collect();
+    let explained = sum_bytes(&within);
     let side = |shares: fn(&Process) -> &[Share], verb: &str, way: &str| {
         let all = || report.processes.iter().flat_map(shares);
         let sum = all().fold(0_u64, |sum, share| sum.saturating_add(share.bytes.unwrap_or(0)));
         // Where no file is known at all, as of a log without descriptors' paths, this says nothing that the tables do not.
         let largest = all().filter_map(|share| Some((share.bytes, share.file.as_ref()?))).max_by_key(|(bytes, _)| *bytes)?.1;
         let of = format!("most of it {way} {} {}", end::label(largest), end::nature(largest));
-        (sum >= LEAST_UNATTRIBUTED_BYTES).then(|| format!("{} {verb}, {}", units::bytes(sum), of.trim_end()))
+        (sum >= LEAST_UNATTRIBUTED_BYTES && sum >= explained / 2)
+            .then(|| format!("{} {verb}, {}", units::bytes(sum), of.trim_end()))
     };
     let read = side(|process| &process.unattributed.read, "read", "from");
     let written = side(|process| &process.unattributed.written, "written", "to");

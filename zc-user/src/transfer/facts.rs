@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::flow::{Flow, errnos, is_retry, moving_calls};
+use super::flow::{Flow, errnos, is_retry, moving_calls, sum_bytes};
 use crate::{
     errno,
     report::{Api, Attempt},
@@ -18,6 +18,8 @@ pub(super) struct Facts {
     at_source: BTreeMap<String, Called>,
     /// Calls that moved something at the destination.
     pub(super) moving_calls: u64,
+    /// Bytes that these calls moved beside those of the flow: headers, or what the program made itself.
+    pub(super) other_bytes: u64,
     pub(super) short_calls: u64,
     pub(super) zero_calls: u64,
     pub(super) retries: BTreeMap<String, u64>,
@@ -49,7 +51,7 @@ impl Called {
     }
 
     /// The bytes that each of them asked for, if that may have been the same for all.
-    pub(super) fn asked_each(self) -> Option<u64> {
+    fn asked_each(self) -> Option<u64> {
         let requested = self.requested_bytes?;
         (self.calls > 0 && requested.is_multiple_of(self.calls)).then(|| requested / self.calls)
     }
@@ -59,6 +61,7 @@ impl Facts {
     pub(super) fn of(flow: &Flow<'_>) -> Self {
         let mut facts = Self {
             moving_calls: moving_calls(&flow.writing),
+            other_bytes: sum_bytes(&flow.writing).zip(flow.bytes).map_or(0, |(all, bytes)| all.saturating_sub(bytes)),
             retries: named(&errnos(flow.rows(), is_retry)),
             errors: named(&errnos(flow.rows(), |errno| !is_retry(errno))),
             attempts: flow.attempts.iter().flat_map(|row| attempts(row)).collect(),
@@ -100,6 +103,7 @@ impl Facts {
         self.attempts.extend(next.attempts);
         Self {
             moving_calls: next.moving_calls,
+            other_bytes: self.other_bytes + next.other_bytes,
             short_calls: self.short_calls + next.short_calls,
             zero_calls: self.zero_calls + next.zero_calls,
             attempt_calls: self.attempt_calls + next.attempt_calls,
@@ -109,9 +113,11 @@ impl Facts {
         }
     }
 
-    /// The calls at the source, or that name both ends, name by name.
-    pub(super) fn at_source(&self) -> impl Iterator<Item = Called> {
-        self.at_source.values().copied()
+    /// What each call at the source, or that names both ends, asked for, if that was the same for all.
+    pub(super) fn asked_at_source(&self) -> Option<u64> {
+        let mut asked = self.at_source.values().map(|called| called.asked_each());
+        let first = asked.next()??;
+        asked.all(|other| other == Some(first)).then_some(first)
     }
 
     pub(super) fn calls(&self) -> u64 {

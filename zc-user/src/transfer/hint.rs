@@ -94,8 +94,10 @@ fn cheaper(case: &Case<'_>) -> Option<String> {
     let found = CHEAPER.iter().find(|cheaper| {
         is(cheaper.from, case.from) && is(cheaper.to, case.to) && !was_refused(&case.facts.attempts, cheaper.syscall)
     });
-    let is_loop = matches!(case.api, Api::ReadWrite | Api::MmapWrite) && case.from.size != Some(0);
-    found.filter(|_| is_loop).map(|cheaper| format!("{}; price: {}", cheaper.gain, cheaper.price))
+    // What adds bytes of its own, or finds a length of 0 (procfs), needs user memory.
+    let only_copies = case.facts.other_bytes == 0 && case.from.size != Some(0);
+    let is_loop = matches!(case.api, Api::ReadWrite | Api::MmapWrite);
+    found.filter(|_| is_loop && only_copies).map(|cheaper| format!("{}; price: {}", cheaper.gain, cheaper.price))
 }
 
 /// Fewer calls, if they are small.

@@ -122,8 +122,7 @@ impl Asked {
             Self::Exactly(bytes) => bytes,
             Self::LengthOrAtLeast(bytes) => case.from.size.unwrap_or(0).max(bytes),
         };
-        let asked = || case.facts.at_source().map(|called| called.asked_each());
-        asked().next().is_some() && asked().all(|each| each == Some(wanted))
+        case.facts.asked_at_source() == Some(wanted)
     }
 }
 

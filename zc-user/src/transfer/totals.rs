@@ -25,7 +25,10 @@ const LEAST_BYTES: u64 = 4096;
 struct Rest<'a> {
     file: FileId,
     bytes: u64,
+    /// The rows of no flow yet.
     rows: Vec<&'a Row>,
+    /// When the file was first used in this way.
+    order: Option<u64>,
     is_mapping: bool,
 }
 
@@ -57,8 +60,7 @@ pub(super) fn add<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
 impl Rest<'_> {
     /// Whether this can be the source of the other: another file, used before.
     fn comes_before(&self, other: &Self) -> bool {
-        let orders = first_order(&self.rows).zip(first_order(&other.rows));
-        self.file != other.file && orders.is_none_or(|(source, destination)| source < destination)
+        self.file != other.file && self.order.zip(other.order).is_none_or(|(source, destination)| source < destination)
     }
 }
 
@@ -74,8 +76,9 @@ fn rests<'a>(
     let rest = |(&file, rows): (&Option<FileId>, &Vec<&'a Row>)| {
         let file = file.filter(|&file| activity.carries_bytes(file))?;
         let bytes = sum_bytes(rows)?.checked_sub(taken.get(&file).copied().unwrap_or(0))?;
+        let order = first_order(rows);
         let rows = rows.iter().copied().filter(|row| !used.contains(&ptr::from_ref(*row))).collect();
-        (bytes >= LEAST_BYTES).then_some(Rest { file, bytes, rows, is_mapping: false })
+        (bytes >= LEAST_BYTES).then_some(Rest { file, bytes, rows, order, is_mapping: false })
     };
     sides.iter().filter_map(rest).collect()
 }
@@ -86,7 +89,8 @@ fn mappings<'a>(activity: &Activity<'a>) -> impl Iterator<Item = Rest<'a>> {
     let mapped = activity.mappings.iter().filter(move |(file, _)| !sees_buffers && !activity.is_program(**file));
     mapped.filter_map(|(&file, rows)| {
         let requested = rows.iter().map(|row| row.requested_bytes).reduce(|a, b| a?.checked_add(b?)).flatten();
-        requested.filter(|&bytes| bytes >= LEAST_BYTES).map(|bytes| Rest { file, bytes, rows: rows.clone(), is_mapping: true })
+        let rest = |bytes| Rest { file, bytes, rows: rows.clone(), order: first_order(rows), is_mapping: true };
+        requested.filter(|&bytes| bytes >= LEAST_BYTES).map(rest)
     })
 }
 

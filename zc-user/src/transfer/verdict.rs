@@ -39,17 +39,26 @@ fn work(api: Api, bytes: Option<u64>, facts: &Facts) -> String {
         None => format!("{}, how many bytes is unknown", calls(facts.moving_calls)),
         Some(0) if facts.moving_calls + facts.zero_calls == 0 => return failed(),
         Some(0) => format!("{} that found nothing to copy", calls(facts.zero_calls)),
-        Some(bytes) => moved(bytes, facts.moving_calls),
+        Some(bytes) => moved(bytes, facts),
     };
     if facts.errors.is_empty() { work } else { format!("{work}, {}", failed()) }
 }
 
-fn moved(bytes: u64, count: u64) -> String {
+/// `733 calls of 4 KiB`, also if the last one was shorter; `294 calls of 10.0 KiB on average, with 10.3 KiB of other bytes`.
+fn moved(bytes: u64, facts: &Facts) -> String {
+    let count = facts.moving_calls;
     let Some(mean) = bytes.checked_div(count) else { return short_bytes(bytes) };
-    if count == 1 || bytes.is_multiple_of(count) {
-        format!("{} of {}", calls(count), short_bytes(mean))
-    } else {
-        format!("{} of {} on average", calls(count), short_bytes(mean))
+    let in_pieces = facts
+        .asked_at_source()
+        .filter(|&asked| count > 1 && bytes.checked_div(asked).is_some() && bytes.div_ceil(asked) == count);
+    let moved = match in_pieces {
+        Some(asked) => format!("{} of {}", calls(count), short_bytes(asked)),
+        None if bytes.is_multiple_of(count) => format!("{} of {}", calls(count), short_bytes(mean)),
+        None => format!("{} of {} on average", calls(count), short_bytes(mean)),
+    };
+    match facts.other_bytes {
+        0 => moved,
+        other => format!("{moved}, with {} of other bytes", short_bytes(other)),
     }
 }
 

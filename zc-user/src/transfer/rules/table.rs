@@ -92,12 +92,14 @@ pub(super) const RULES: &[Rule] = &[
         ..rust(Api::Sendfile, RUST_SENDFILE, "std::io::copy goes on with sendfile where copy_file_range fails")
     },
     Rule {
-        from: FILE_OR_BLOCK,
-        ..rust(
-            Api::Sendfile,
-            RUST_SENDFILE,
-            "std::io::copy uses sendfile from a file or block device to what is no pipe, no socket and no regular file",
-        )
+        from: FILE,
+        to: &[Char, Block],
+        ..rust(Api::Sendfile, RUST_SENDFILE, "std::io::copy uses sendfile from a file to a device")
+    },
+    Rule {
+        from: &[Block],
+        to: &[Regular, Memfd, Char, Block],
+        ..rust(Api::Sendfile, RUST_SENDFILE, "std::io::copy uses sendfile from a block device to what is no pipe and no socket")
     },
     Rule { from: &[Pipe], ..rust(Api::Splice, RUST_SENDFILE, "std::io::copy uses splice from a pipe") },
     Rule { to: &[Pipe], ..rust(Api::Splice, RUST_SENDFILE, "std::io::copy uses splice from a socket into a pipe") },

@@ -128,7 +128,11 @@ fn rust_where_copy_file_range_fails() {
 
 #[test]
 fn rust_file_to_device() {
-    assert_reason(RUST, Regular, Char, copies("sendfile", 0x7fff_f000), "std::io::copy uses sendfile from a file or block");
+    assert_reason(RUST, Regular, Char, copies("sendfile", 0x7fff_f000), "std::io::copy uses sendfile from a file to a device");
+    assert_reason(RUST, Block, Regular, copies("sendfile", 0x7fff_f000), "std::io::copy uses sendfile from a block device to");
+    // That it does not do by itself.
+    assert_eq!(transfer(RUST, Regular, Regular, copies("sendfile", 0x7fff_f000)).reason, None);
+    assert_eq!(transfer(RUST, Regular, Tcp, copies("sendfile", 0x7fff_f000)).reason, None);
 }
 
 #[test]

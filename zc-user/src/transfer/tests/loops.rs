@@ -135,3 +135,25 @@ fn constants_of_the_program_are_no_transfer() {
     scene.process("hello", rows);
     assert!(transfers(&scene).is_empty());
 }
+
+#[test]
+fn the_last_piece_may_be_shorter() {
+    let mut scene = Scene::new();
+    let (from, to) = (scene.regular("in"), scene.regular("out"));
+    let rows =
+        vec![read("read", from, 733, 3_000_000).zero(1).each(4096), written_after("write", from, to, 733, 3_000_000, 3_000_000)];
+    scene.process("dd", rows);
+    assert_eq!(analyse(&scene.trace).processes[0].transfers[0].verdict, "read + write, 733 calls of 4 KiB");
+}
+
+#[test]
+fn bytes_of_the_program_s_own_are_no_part_of_it_but_told() {
+    let mut scene = Scene::new();
+    let (from, to) = (scene.regular("in"), scene.regular("out.tar"));
+    let rows = vec![read("read", from, 100, 1_000_000), written_after("write", from, to, 100, 1_024_000, 1_000_000)];
+    scene.process("tar", rows);
+    let transfer = &analyse(&scene.trace).processes[0].transfers[0];
+    assert_eq!(transfer.bytes, Some(1_000_000));
+    assert_eq!(transfer.verdict, "read + write, 100 calls of 9.8 KiB, with 23.4 KiB of other bytes");
+    assert_eq!(transfer.hint, None);
+}

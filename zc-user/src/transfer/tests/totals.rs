@@ -37,3 +37,23 @@ fn a_mapping_is_the_source_of_as_many_bytes() {
     scene.process("copier", vec![map(from, MIB).at(1), write("write", to, 1, MIB).at(2)]);
     assert_eq!(transfers(&scene), one("in", "out", Api::MmapWrite, MIB));
 }
+
+#[test]
+fn a_loop_that_threads_take_turns_in_is_one_transfer() {
+    let mut scene = Scene::new();
+    let (from, to) = (scene.regular("in"), scene.regular("out"));
+    // As tokio's blocking threads do: the first wrote what the second read, which in the end wrote what the first read.
+    let [mut first, mut second] = [Loop::default(), Loop::default()];
+    second.read(from, 0);
+    for _ in 0..20 {
+        first.read(from, 4096);
+        first.write(to, 4096);
+        second.write(to, 4096);
+        second.read(from, 4096);
+    }
+    scene.threads("tokio", vec![first.rows(), second.rows()]);
+    assert_eq!(transfers(&scene), one("in", "out", Api::ReadWrite, 40 * 4096));
+    let analysis = analyse(&scene.trace);
+    assert_eq!(analysis.processes[0].unattributed, Unattributed::default());
+    assert_eq!(analysis.processes[0].transfers[0].calls, 81);
+}

@@ -17,5 +17,6 @@ mod losses;
 mod output;
 mod programs;
 mod saved;
+mod std_io_copy;
 mod storms;
 mod strace_backend;

@@ -64,7 +64,7 @@ Examples:
 pub struct ReportArgs {
     /// A JSON report, or one log of strace, or all files of one `strace -ff`.
     #[arg(required = true, value_name = "FILE")]
-    pub files: Vec<PathBuf>,
+    pub inputs: Vec<PathBuf>,
 
     /// Calls to count, if the files are logs.
     #[arg(short = 'e', long, value_name = "SET", default_value = "all")]
@@ -222,5 +222,17 @@ pub fn one_line(error: &clap::Error) -> String {
             format!("{said}: it is one of {}", word(ContextKind::ValidValue))
         }
         _ => format!("{said} (see zctrace --help)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::Cli;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
     }
 }

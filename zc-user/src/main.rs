@@ -76,7 +76,7 @@ fn verify(options: &RunOptions, look: &LookArgs, output: Output) -> anyhow::Resu
 fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let output = Output::open(args.look.output.as_deref(), Output::Stdout)?;
     log_if(args.verbose)?;
-    let report = match saved::open(&args.files, &args.syscalls)? {
+    let report = match saved::open(&args.inputs, &args.syscalls)? {
         Saved::Report(mut report) => {
             report.sort(args.look.sort);
             *report

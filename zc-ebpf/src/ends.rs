@@ -25,11 +25,10 @@ pub fn of(registers: *const pt_regs, spec: CallSpec, compat: bool, task: &Task) 
     let argument = |index| unsafe { regs::argument(registers, index, compat) };
     let first = argument(spec.first);
     let (from, to) = match spec.fds {
-        fds::READS | fds::ON => (first, NO_FD),
         fds::WRITES => (NO_FD, first),
-        fds::COPIES => (first, argument(spec.second)),
         fds::PIPE if is_open_for_writing(first) => (NO_FD, first),
-        fds::PIPE => (first, NO_FD),
+        fds::READS | fds::ON | fds::PIPE => (first, NO_FD),
+        fds::COPIES => (first, argument(spec.second)),
         _ => match argument(spec.argument) as u32 {
             FICLONE => (argument(spec.second), first),
             FICLONERANGE => (range_source(argument(spec.second)), first),

@@ -61,7 +61,6 @@ fn file_errno(key: ErrnoKey) -> Option<NonNull<u64>> {
 
 /// The entry of this key, made if need be; `None` if the map is full.
 #[inline(always)]
-#[expect(clippy::needless_borrows_for_generic_args, reason = "by value, a row would be copied to the stack, which is too small")]
 fn entry<K: Copy, V>(map: &HashMap<K, V>, key: K, empty: &V) -> Option<NonNull<V>> {
     if let Some(value) = map.get_ptr_mut(key) {
         return NonNull::new(value);

@@ -61,8 +61,8 @@ mod tests {
     use super::*;
     use crate::report::sample;
 
-    fn built(language: Language, version: &str) -> Option<Toolchain> {
-        Some(Toolchain { language, version: version.into() })
+    fn built(language: Language, version: &str) -> Toolchain {
+        Toolchain { language, version: version.into() }
     }
 
     #[test]
@@ -76,9 +76,9 @@ mod tests {
     #[test]
     fn other_compilers_may_stand_beside_it() {
         let comment = b"GCC: (Debian 12.2.0-14) 12.2.0\0rustc version 1.93.1 (01f6ddf75 2026-02-11)\0";
-        assert_eq!(rust(comment), built(Language::Rust, "1.93.1"));
+        assert_eq!(rust(comment), Some(built(Language::Rust, "1.93.1")));
         assert_eq!(rust(b"GCC: (Debian 12.2.0-14) 12.2.0\0"), None);
-        assert_eq!(rust(b"\xff\xfe\0rustc version 1.95.0-nightly\0"), built(Language::Rust, "1.95.0-nightly"));
+        assert_eq!(rust(b"\xff\xfe\0rustc version 1.95.0-nightly\0"), Some(built(Language::Rust, "1.95.0-nightly")));
     }
 
     #[test]
@@ -91,7 +91,7 @@ mod tests {
             record.extend(text.as_bytes());
             record
         };
-        assert_eq!(go(&record(2, "go1.26.8")), built(Language::Go, "1.26.8"));
+        assert_eq!(go(&record(2, "go1.26.8")), Some(built(Language::Go, "1.26.8")));
         assert_eq!(go(&record(0, "go1.17")), None);
         let whole = record(2, "go1.26.8");
         for length in 0..whole.len() {

@@ -102,7 +102,8 @@ impl<'a> Activity<'a> {
     pub(super) fn is_program(&self, id: FileId) -> bool {
         let name_of = |path: &'a str| path.rsplit('/').next();
         let Some(name) = self.file(id).and_then(|file| name_of(file.path.as_deref()?)) else { return false };
-        self.process.exe.as_deref().and_then(name_of) == Some(name) || name.ends_with(".so") || name.contains(".so.")
+        let is_library = name.rsplit_once(".so").is_some_and(|(_, version)| version.is_empty() || version.starts_with('.'));
+        is_library || self.process.exe.as_deref().and_then(name_of) == Some(name)
     }
 
     /// Whether a file can be the end of a transfer: what wakes and tells (`eventfd`, `timerfd`, netlink) carries nothing on.

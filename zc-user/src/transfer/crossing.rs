@@ -65,11 +65,11 @@ pub(super) fn chains<'f, 'a>(activities: &[Activity<'a>], joined: &'f [Joined<'a
     starts.into_iter().map(chain).collect()
 }
 
+/// The rows of an activity by file: those that write, or those that read.
+type RowsByFile<'a> = fn(&Activity<'a>) -> Vec<(FileId, Vec<&'a Row>)>;
+
 /// What was written into (or read from) each file, by all processes. `None`: some call does not tell.
-fn totals<'a>(
-    activities: &[Activity<'a>],
-    rows: fn(&Activity<'a>) -> Vec<(FileId, Vec<&'a Row>)>,
-) -> HashMap<FileId, Option<u64>> {
+fn totals<'a>(activities: &[Activity<'a>], rows: RowsByFile<'a>) -> HashMap<FileId, Option<u64>> {
     let mut totals: HashMap<FileId, Option<u64>> = HashMap::new();
     for (file, rows) in activities.iter().flat_map(rows) {
         let sum = totals.entry(file).or_insert(Some(0));

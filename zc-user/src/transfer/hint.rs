@@ -29,7 +29,7 @@ struct Cheaper {
 
 /// What can replace a loop through user memory. All of it holds only for a program that does not look at the bytes itself.
 ///
-/// Source: sendfile(2), splice(2), copy_file_range(2); for what may change later, `safe_kernel_copy` in rust-lang/rust
+/// Source: the manual pages `sendfile(2)`, `splice(2)`, `copy_file_range(2)`; for what may change later, `safe_kernel_copy` in rust-lang/rust
 /// `library/std/src/sys/io/kernel_copy/linux.rs`.
 const CHEAPER: &[Cheaper] = &[
     Cheaper {

@@ -24,7 +24,7 @@ pub(super) fn clause(api: Api, bytes: Option<u64>, facts: &Facts) -> String {
     let mut clause = format!("{}, {}", name(api), work(api, bytes, facts));
     if !facts.retries.is_empty() {
         let count = facts.retries.values().sum();
-        clause.push_str(&format!(", {} made again ({})", calls(count), names(&facts.retries)));
+        clause += &format!(", {} made again ({})", calls(count), names(&facts.retries));
     }
     clause
 }

@@ -63,17 +63,15 @@ fn longest(syscalls: &[Syscall]) -> Option<(&str, f64)> {
 pub fn explain(row: &Measured, reference: &Measured) -> String {
     let (facts, base) = (Facts::of(&row.report), Facts::of(&reference.report));
     let is_reference = row.run.name == reference.run.name;
-    let mut sentence = facts.transfer.map_or_else(|| "no transfer was seen".to_owned(), |transfer| transfer.verdict.clone());
-    if !is_reference {
-        sentence += &format!("; {}", beside(&facts, &base));
-    }
-    if let Some((call, share)) = facts.longest.filter(|(_, share)| *share >= 0.5) {
-        sentence += &format!("; {:.0} % of the time in calls is {call}", share * 100.0);
-    }
-    if let Some(waits) = row.timing.as_ref().and_then(waits) {
-        sentence += &format!("; {waits}");
-    }
-    sentence
+    let what = facts.transfer.map_or_else(|| "no transfer was seen".to_owned(), |transfer| transfer.verdict.clone());
+    let longest = facts.longest.filter(|(_, share)| *share >= 0.5);
+    let parts = [
+        Some(what),
+        (!is_reference).then(|| beside(&facts, &base)),
+        longest.map(|(call, share)| format!("{:.0} % of the time in calls is {call}", share * 100.0)),
+        row.timing.as_ref().and_then(waits),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 /// Calls and copies of a row, beside those of the reference.

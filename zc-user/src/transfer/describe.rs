@@ -52,7 +52,7 @@ fn across(chain: &Chain<'_, '_>, ends: &Ends<'_>) -> Option<Transfer> {
     });
     let mut verdict = format!("through {} processes: {}", chain.hops.len(), hops.collect::<Vec<_>>().join("; "));
     if let Some(more @ 1..) = chain.hops.len().checked_sub(MOST_HOPS) {
-        verdict += &format!("; and {more} more");
+        verdict = format!("{verdict}; and {more} more");
     }
     let user_memory = chain.hops.iter().map(|hop| user_memory_bytes(hop.flow)).reduce(|a, b| a?.checked_add(b?)).flatten();
     let costliest = chain.hops.iter().map(|hop| hop.flow).max_by_key(|flow| cost(flow.api))?;

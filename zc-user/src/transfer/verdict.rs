@@ -21,12 +21,12 @@ pub(super) fn sentence(api: Api, bytes: Option<u64>, facts: &Facts, reason: Opti
 
 /// The facts of one flow without its attempts.
 pub(super) fn clause(api: Api, bytes: Option<u64>, facts: &Facts) -> String {
-    let mut clause = format!("{}, {}", name(api), work(api, bytes, facts));
-    if !facts.retries.is_empty() {
-        let count = facts.retries.values().sum();
-        clause += &format!(", {} made again ({})", calls(count), names(&facts.retries));
+    let clause = format!("{}, {}", name(api), work(api, bytes, facts));
+    if facts.retries.is_empty() {
+        return clause;
     }
-    clause
+    let count = facts.retries.values().sum();
+    format!("{clause}, {} made again ({})", calls(count), names(&facts.retries))
 }
 
 fn work(api: Api, bytes: Option<u64>, facts: &Facts) -> String {

@@ -76,8 +76,8 @@ impl Places {
             Place::Memory => run(Command::new("mount")
                 .args(["-t", "tmpfs", "-o", &format!("size={}", bytes + OVERHEAD_BYTES), "none"])
                 .arg(&directory))?,
-            Place::Ext4 => self.mount_image("mkfs.ext4", &["-q", "-F"], &directory, bytes)?,
-            Place::Btrfs => self.mount_image("mkfs.btrfs", &["-q"], &directory, bytes)?,
+            Place::Ext4 => mount_image("mkfs.ext4", &["-q", "-F"], &directory, bytes)?,
+            Place::Btrfs => mount_image("mkfs.btrfs", &["-q"], &directory, bytes)?,
         }
         Ok(directory)
     }
@@ -94,13 +94,14 @@ impl Places {
         }
         Ok(())
     }
+}
 
-    fn mount_image(&self, mkfs: &str, options: &[&str], directory: &Path, bytes: u64) -> Result<()> {
-        let image = directory.with_extension("image");
-        File::create_new(&image)?.set_len(image_bytes(bytes))?;
-        run(Command::new(mkfs).args(options).arg(&image))?;
-        run(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(directory))
-    }
+/// Makes a filesystem in a file and mounts it.
+fn mount_image(mkfs: &str, options: &[&str], directory: &Path, bytes: u64) -> Result<()> {
+    let image = directory.with_extension("image");
+    File::create_new(&image)?.set_len(image_bytes(bytes))?;
+    run(Command::new(mkfs).args(options).arg(&image))?;
+    run(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(directory))
 }
 
 /// Writes so many bytes that no filesystem stores as a hole, and that are lines of text.

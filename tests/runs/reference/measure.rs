@@ -148,8 +148,8 @@ impl Ends {
         let device = self.device.as_ref().map_or(Path::new(""), LoopDevice::path).display().to_string();
         let file = self.scratch.join("file").display().to_string();
         let places = [("{in}", &self.input), ("{out}", &self.output), ("{device}", &device), ("{file}", &file)];
-        let fill = |word: &String| places.iter().fold(word.clone(), |word, (name, place)| word.replace(name, place));
-        run.command.iter().map(fill).collect()
+        let with_places = |word: &String| places.iter().fold(word.clone(), |word, (name, place)| word.replace(name, place));
+        run.command.iter().map(with_places).collect()
     }
 }
 

@@ -19,12 +19,12 @@ pub const NUMBER_MASK: CallId = 0xffff;
 /// No call is under way.
 pub const NO_CALL: CallId = u32::MAX;
 
-/// Slots a table of calls has in [`maps::SPECS`]; numbers from here on share the last slot.
+/// Slots a table of calls has in [`maps::SPECS`](crate::maps::SPECS); numbers from here on share the last slot.
 pub const TABLE_SLOTS: u32 = 1024;
-/// Slots of [`maps::SPECS`]: the native table, then the 32-bit one.
+/// Slots of [`maps::SPECS`](crate::maps::SPECS): the native table, then the 32-bit one.
 pub const SPEC_SLOTS: u32 = 2 * TABLE_SLOTS;
 
-/// The slot in [`maps::SPECS`] of a call with this number.
+/// The slot in [`maps::SPECS`](crate::maps::SPECS) of a call with this number.
 #[inline(always)]
 pub const fn spec_slot(number: u32, compat: bool) -> u32 {
     let number = if number < TABLE_SLOTS { number } else { TABLE_SLOTS - 1 };

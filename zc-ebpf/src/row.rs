@@ -48,7 +48,7 @@ pub struct Row {
     pub min_ns: u64,
     /// Longest time, ns.
     pub max_ns: u64,
-    /// Calls by time: see [`histogram`].
+    /// Calls by time: see [`histogram`](crate::histogram).
     pub histogram: [u32; BUCKETS],
 }
 

@@ -16,7 +16,7 @@ pub struct Task {
     pub pid: u32,
     /// One of [`phase`]'s constants.
     pub phase: u32,
-    /// The call that is under way, or [`NO_CALL`].
+    /// The call that is under way, or [`NO_CALL`](crate::NO_CALL).
     pub call: CallId,
     /// When the call under way was entered: `CLOCK_MONOTONIC`, ns.
     pub entered_ns: u64,
@@ -24,7 +24,7 @@ pub struct Task {
     pub exited_ns: u64,
     /// 1 while a `sys_exit` without its entry is what the kernel is expected to show (a new task returning from `clone`).
     pub exit_without_entry_expected: u32,
-    /// A call that a signal ended, or [`NO_CALL`]: see [`Interrupted`].
+    /// A call that a signal ended, or [`NO_CALL`](crate::NO_CALL): see [`Interrupted`].
     pub interrupted: CallId,
     /// What is known of that call.
     pub interruption: Interrupted,

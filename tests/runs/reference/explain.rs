@@ -6,7 +6,7 @@ use super::measure::{Measured, Timing};
 
 /// Counts this close to each other are called the same.
 const SAME_SHARE: f64 = 0.05;
-/// A command that is on the CPU for less than this share of its time waits for somebody.
+/// A command that is on the CPU for less than this share of its time has something to explain.
 const BUSY_PERCENT: f64 = 80.0;
 
 /// What a traced run did, as far as sentences need it.
@@ -91,11 +91,15 @@ fn beside(facts: &Facts<'_>, base: &Facts<'_>) -> String {
     format!("{calls}, {copies}")
 }
 
-/// What a command does with the time that it is not on the CPU.
+/// How much of its time a command is not on the CPU: because it waits, or because somebody else has the CPU.
 fn waits(timing: &Timing) -> Option<String> {
     let percent = timing.cpu_percent.filter(|percent| *percent < BUSY_PERCENT)?;
-    let waits = timing.voluntary_switches;
-    Some(format!("{:.0} % of the time it waits, {waits:.0} times, for the other side or the disk", 100.0 - percent))
+    let Timing { voluntary_switches: waits, involuntary_switches: preempted, .. } = timing;
+    Some(format!(
+        "{:.0} % of the time it is not on the CPU: {waits:.0} times it waited for the other side or the disk, {preempted:.0} times it \
+         had to give way",
+        100.0 - percent
+    ))
 }
 
 /// For rows that stand in another order than they were published in: what their traces say of it.

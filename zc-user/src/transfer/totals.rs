@@ -27,16 +27,16 @@ struct Rest<'a> {
     bytes: u64,
     /// The rows of no flow yet.
     rows: Vec<&'a Row>,
-    /// When the file was first used in this way.
+    /// For a source, when the first of its bytes had been read; for a destination, when the first of them began to be written.
     order: Option<u64>,
     is_mapping: bool,
 }
 
 /// Adds the flows that totals show.
 pub(super) fn add<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
-    let mut sources = rests(&activity.reads, flows, activity, Flow::read_from);
+    let mut sources = rests(&activity.reads, flows, activity, Flow::read_from, first_moved);
     sources.extend(mappings(activity));
-    let destinations = rests(&activity.writes, flows, activity, Flow::written_to);
+    let destinations = rests(&activity.writes, flows, activity, Flow::written_to, first_order);
     let mut by_bytes: HashMap<u64, (Vec<&Rest>, Vec<&Rest>)> = HashMap::new();
     for source in &sources {
         by_bytes.entry(source.bytes).or_default().0.push(source);
@@ -58,7 +58,8 @@ pub(super) fn add<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
 }
 
 impl Rest<'_> {
-    /// Whether this can be the source of the other: another file, used before.
+    /// Whether this can be the source of the other: another file, of which something was there before the other began to be written.
+    /// Beginnings alone do not tell: a thread waits in `read` for what another is about to write to a socket that leads there.
     fn comes_before(&self, other: &Self) -> bool {
         self.file != other.file && self.order.zip(other.order).is_none_or(|(source, destination)| source < destination)
     }
@@ -70,17 +71,23 @@ fn rests<'a>(
     flows: &[Flow<'a>],
     activity: &Activity<'a>,
     end: fn(&Flow<'a>) -> Option<FileId>,
+    order: fn(&[&Row]) -> Option<u64>,
 ) -> Vec<Rest<'a>> {
     let taken = taken(flows, end);
     let used: HashSet<*const Row> = flows.iter().flat_map(Flow::rows).map(ptr::from_ref).collect();
     let rest = |(&file, rows): (&Option<FileId>, &Vec<&'a Row>)| {
         let file = file.filter(|&file| activity.carries_bytes(file))?;
         let bytes = sum_bytes(rows)?.checked_sub(taken.get(&file).copied().unwrap_or(0))?;
-        let order = first_order(rows);
+        let order = order(rows);
         let rows = rows.iter().copied().filter(|row| !used.contains(&ptr::from_ref(*row))).collect();
         (bytes >= LEAST_BYTES).then_some(Rest { file, bytes, rows, order, is_mapping: false })
     };
     sides.iter().filter_map(rest).collect()
+}
+
+/// When the first bytes had been read; `None` if unknown.
+fn first_moved(rows: &[&Row]) -> Option<u64> {
+    rows.iter().filter_map(|row| row.moved_order).min()
 }
 
 /// Mapped files, with the bytes that were mapped. Nothing, where the backend tells which buffers lie in mappings.

@@ -13,11 +13,11 @@ use crate::{
 impl Row {
     /// Sets when it was called first, and returned at once.
     pub(crate) fn at(self, order: u64) -> Self {
-        self.from_to(order, order)
+        self.spanning(order, order)
     }
 
     /// Sets when it was called first, and when it first returned.
-    pub(crate) fn from_to(mut self, entered: u64, left: u64) -> Self {
+    pub(crate) fn spanning(mut self, entered: u64, left: u64) -> Self {
         self.order = Some(entered);
         self.moved_order = (self.bytes > Some(0)).then_some(left);
         self

@@ -19,7 +19,7 @@ fn other_bytes_another_order_or_a_third_file_make_it_none() {
     let to = scene.regular("out");
     let cases = [
         // It waits in the call before the other begins: so it may wait for what the other writes.
-        vec![read("read", from, 16, MIB).from_to(1, 3), write("write", to, 16, MIB).at(2)],
+        vec![read("read", from, 16, MIB).spanning(1, 3), write("write", to, 16, MIB).at(2)],
         vec![read("read", from, 16, MIB).at(1), write("write", to, 16, MIB - 1).at(2)],
         vec![read("read", from, 16, MIB).at(2), write("write", to, 16, MIB).at(1)],
         vec![read("read", from, 16, MIB).at(1), read("read", other, 16, MIB).at(2), write("write", to, 16, MIB).at(3)],

@@ -4,6 +4,8 @@ use zctrace::report::{Report, Syscall, Transfer};
 
 use super::measure::{Measured, Timing};
 
+/// So many transfers are told one by one.
+const FEW: usize = 2;
 /// Counts this close to each other are called the same.
 const SAME_SHARE: f64 = 0.05;
 /// A command that is on the CPU for less than this share of its time has something to explain.
@@ -47,6 +49,16 @@ impl<'a> Facts<'a> {
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     }
 
+    /// What was done: all of it where the command is one copy in a few steps, of many transfers the largest.
+    fn what(&self) -> String {
+        let verdicts: Vec<_> = match (self.transfers, self.transfer) {
+            (few @ [_, ..], _) if few.len() <= FEW => few.iter().map(|transfer| transfer.verdict.as_str()).collect(),
+            (_, Some(largest)) => vec![largest.verdict.as_str()],
+            _ => vec!["no transfer was seen"],
+        };
+        verdicts.join(", and ")
+    }
+
     /// Name of the interface that moved most; `none` if no transfer was seen.
     pub fn api(&self) -> &'static str {
         self.transfer.map_or("none", |transfer| transfer.api.name())
@@ -63,10 +75,9 @@ fn longest(syscalls: &[Syscall]) -> Option<(&str, f64)> {
 pub fn explain(row: &Measured, reference: &Measured) -> String {
     let (facts, base) = (Facts::of(&row.report), Facts::of(&reference.report));
     let is_reference = row.run.name == reference.run.name;
-    let what = facts.transfer.map_or_else(|| "no transfer was seen".to_owned(), |transfer| transfer.verdict.clone());
     let longest = facts.longest.filter(|(_, share)| *share >= 0.5);
     let parts = [
-        Some(what),
+        Some(facts.what()),
         (!is_reference).then(|| beside(&facts, &base)),
         longest.map(|(call, share)| format!("{:.0} % of the time in calls is {call}", share * 100.0)),
         row.timing.as_ref().and_then(waits),

@@ -61,12 +61,19 @@ fn moved(bytes: u64, facts: &Facts) -> String {
         }
         Some(asked) => format!("{} of {}", calls(count), short_bytes(asked)),
         None if bytes.is_multiple_of(count) => format!("{} of {}", calls(count), short_bytes(mean)),
-        None => format!("{} of {} on average", calls(count), short_bytes(mean)),
+        None => format!("{} of {} on average", calls(count), average(bytes, count)),
     };
     match facts.other_bytes {
         0 => moved,
         other => format!("{moved}, with {} of other bytes", short_bytes(other)),
     }
+}
+
+/// Of few bytes, half a byte counts.
+#[expect(clippy::cast_precision_loss, reason = "exact where it is below a kibibyte, and shown with one decimal")]
+fn average(bytes: u64, count: u64) -> String {
+    let mean = bytes / count;
+    if mean < 1024 { format!("{:.1} B", bytes as f64 / count as f64) } else { short_bytes(mean) }
 }
 
 /// `read + write`, with spaces: in a sentence it is no name.

@@ -124,6 +124,7 @@ fn new_trace(backend: &'static str, options: &RunOptions, started_at: SystemTime
         exit: None,
         losses: BTreeMap::new(),
         notes: Vec::new(),
+        counted: Some(options.selection.clone()),
         directory: std::env::current_dir().ok().map(|path| path.to_string_lossy().into_owned()),
         files: Vec::new(),
         calls_without_files: 0,

@@ -9,6 +9,8 @@
 //! [`compare`] does this for several commands, and times them untraced.
 
 pub mod backend;
+mod closure;
+mod command;
 pub mod compare;
 pub mod doctor;
 mod errno;
@@ -23,3 +25,7 @@ pub mod trace;
 mod transfer;
 mod units;
 pub mod verify;
+
+pub use closure::{Tracer, trace};
+pub use command::{Command, Output};
+pub use syscalls::Sysno;

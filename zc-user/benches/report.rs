@@ -116,6 +116,7 @@ fn trace(files: u32, processes: Vec<Vec<Row>>) -> Trace {
         exit: None,
         losses: std::collections::BTreeMap::new(),
         notes: Vec::new(),
+        counted: None,
         files: (0..files).map(file).collect(),
         calls_without_files: 0,
         processes: (1..).zip(processes).map(process).collect(),

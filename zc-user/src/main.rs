@@ -102,7 +102,7 @@ fn doctor(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
 
 fn report_of(trace: &Trace, look: &LookArgs) -> Report {
     let files = if look.files { Files::Listed } else { Files::Omitted };
-    Report::from_trace(trace, &report::Options { detail: look.by, sort: look.sort, files })
+    Report::from_trace(trace, &report::Options { detail: look.by, sort: look.sort, files, ..report::Options::default() })
 }
 
 fn show(report: &Report, look: &LookArgs, output: Output) -> anyhow::Result<()> {

@@ -1,6 +1,8 @@
 //! [`Report`]: the versioned model that JSON shows and every renderer reads.
 //! Derived from a [`Trace`](crate::trace::Trace) without any I/O.
 
+mod counted;
+mod file_calls;
 mod files;
 mod fold;
 #[cfg(test)]
@@ -13,6 +15,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use counted::Counted;
+pub use file_calls::FileCalls;
 pub use fold::{Detail, Files, Options};
 pub use sort::SortKey;
 pub use transfer::{Api, Attempt, End, FileTotals, Inode, Reason, Share, Transfer, Unattributed};
@@ -55,6 +59,9 @@ pub struct Report {
     /// Counted calls on files whose files were not kept for want of room: transfers and files are lower bounds if there are any.
     #[serde(default)]
     pub calls_without_files: u64,
+    /// Which calls were counted: one of them that has no row was not called. `None`: the record does not tell.
+    #[serde(default)]
+    pub counted: Option<Counted>,
     /// Every file, those with the most bytes first, if that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileTotals>,
@@ -111,6 +118,9 @@ pub struct Process {
     /// Bytes that it read or wrote and that stand in no transfer.
     #[serde(default)]
     pub unattributed: Unattributed,
+    /// Its calls file by file, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_calls: Option<Vec<FileCalls>>,
     /// Its calls thread by thread, if that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_thread: Vec<Thread>,

@@ -11,7 +11,7 @@ pub use file::{Ends, File, FileId, FileIdentity, FileKind, Input};
 
 use crate::{
     histogram::Histogram,
-    syscall::{Call, Requested, Returned},
+    syscall::{Call, Requested, Returned, Selection},
 };
 
 /// The raw record of one run.
@@ -37,6 +37,8 @@ pub struct Trace {
     pub losses: BTreeMap<Loss, u64>,
     /// What the record lacks without being wrong, each a sentence for the user.
     pub notes: Vec<String>,
+    /// Which calls were counted; `None` for a record from elsewhere.
+    pub counted: Option<Selection>,
     /// The files that counted calls used, at most once each; rows name them by their position.
     pub files: Vec<File>,
     /// Counted calls on files that stand in rows without their files, for want of room. The counts are exact all the same.

@@ -173,6 +173,7 @@ fn new_trace(backend: &'static str, options: &RunOptions, started_at: SystemTime
         exit: None,
         losses: BTreeMap::new(),
         notes: Vec::new(),
+        counted: Some(options.selection.clone()),
         directory: directory_of(&options.manner).map(|path| path.to_string_lossy().into_owned()),
         files: Vec::new(),
         calls_without_files: 0,

@@ -9,13 +9,14 @@ use clap::ValueEnum;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
-    ContextSwitches, Exit, PageFaults, Process, Report, SCHEMA, SortKey, State, Syscall, Thread, Tool, Totals, Usage, files,
+    ContextSwitches, Counted, Exit, PageFaults, Process, Report, SCHEMA, SortKey, State, Syscall, Thread, Tool, Totals, Usage,
+    file_calls, files,
 };
 use crate::{
     report::sums::Sums,
     syscall::Call,
     trace::{self, Counters, Row, Trace},
-    transfer::{self, InProcess},
+    transfer::{self, Ends, InProcess},
 };
 
 /// How far the figures are broken down.
@@ -39,9 +40,11 @@ pub struct Options {
     pub sort: SortKey,
     /// Whether every file is listed.
     pub files: Files,
+    /// Whether the calls of each process are listed file by file.
+    pub file_calls: Files,
 }
 
-/// Whether a report lists every file.
+/// Whether a report lists what was done file by file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Files {
     /// It does not.
@@ -60,8 +63,9 @@ impl Report {
         let processes = match options.detail {
             Detail::Total => Vec::new(),
             Detail::Process | Detail::Thread => {
+                let ends = Ends::new(trace);
                 let processes = trace.processes.iter().zip(analysis.processes);
-                processes.map(|(process, moved)| fold_process(process, moved, *options)).collect()
+                processes.map(|(process, moved)| fold_process(process, moved, &ends, *options)).collect()
             }
         };
         Self {
@@ -80,6 +84,7 @@ impl Report {
             processes,
             transfers: analysis.across,
             calls_without_files: trace.calls_without_files,
+            counted: trace.counted.as_ref().map(Counted::of),
             files: match options.files {
                 Files::Omitted => Vec::new(),
                 Files::Listed => files::totals(trace),
@@ -109,7 +114,7 @@ fn totals(processes: &[trace::Process], sort: SortKey) -> Totals {
     }
 }
 
-fn fold_process(process: &trace::Process, moved: InProcess, options: Options) -> Process {
+fn fold_process(process: &trace::Process, moved: InProcess, ends: &Ends<'_>, options: Options) -> Process {
     let by_thread = match options.detail {
         Detail::Thread => process.threads.iter().map(|thread| fold_thread(thread, options.sort)).collect(),
         Detail::Process | Detail::Total => Vec::new(),
@@ -130,6 +135,10 @@ fn fold_process(process: &trace::Process, moved: InProcess, options: Options) ->
         io_uring: fold_rows(process.threads.iter().flat_map(|thread| &thread.ring_rows), options.sort),
         transfers: moved.transfers,
         unattributed: moved.unattributed,
+        file_calls: match options.file_calls {
+            Files::Omitted => None,
+            Files::Listed => Some(file_calls::of(process, ends, options.sort)),
+        },
         by_thread,
     }
 }
@@ -148,7 +157,7 @@ fn rows(process: &trace::Process) -> impl Iterator<Item = &Row> {
 }
 
 /// One line for each call: rows differ in thread and files, too.
-fn fold_rows<'a>(rows: impl Iterator<Item = &'a Row>, sort: SortKey) -> Vec<Syscall> {
+pub(super) fn fold_rows<'a>(rows: impl Iterator<Item = &'a Row>, sort: SortKey) -> Vec<Syscall> {
     let mut sums: BTreeMap<&Call, Sums> = BTreeMap::new();
     for row in rows.filter(|row| row.calls > 0 || row.unfinished > 0) {
         sums.entry(&row.call).or_default().add(row);

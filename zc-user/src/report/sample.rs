@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     histogram::Histogram,
-    syscall::{Abi, Call},
+    syscall::{Abi, Call, Selection},
     trace::{Counters, Ends, Exit, Process, Row, State, Thread, Times, Trace},
 };
 
@@ -106,6 +106,7 @@ pub(crate) fn of_threads(threads: Vec<Vec<Row>>) -> Trace {
         exit: Some(Exit::Code(0)),
         losses: BTreeMap::new(),
         notes: Vec::new(),
+        counted: Some(Selection::All),
         directory: Some("/work".into()),
         files: Vec::new(),
         calls_without_files: 0,
@@ -179,6 +180,7 @@ pub(crate) fn from_strace() -> Trace {
     trace.backend = "strace";
     (trace.kernel, trace.arch, trace.started_at, trace.wall_ns, trace.exit) = (None, None, None, None, None);
     trace.command.clear();
+    trace.counted = None;
     trace.notes = vec!["The log has no times: record it with -T.".into()];
     let process = &mut trace.processes[0];
     (process.comm, process.exe, process.command, process.counters) = (None, None, None, None);

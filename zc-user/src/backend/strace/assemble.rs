@@ -51,6 +51,7 @@ pub fn trace(tasks: Tasks, files: Vec<File>, names: &Names, mut parts: Parts) ->
         exit: None,
         losses: BTreeMap::new(),
         notes: notes(&tasks, root, unseen, &mut parts),
+        counted: None,
         directory: None,
         files: Vec::new(),
         calls_without_files: 0,

@@ -13,6 +13,7 @@ mod following;
 mod harness;
 mod int80;
 mod launcher;
+mod library;
 mod losses;
 mod output;
 mod programs;

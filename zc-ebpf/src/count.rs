@@ -174,7 +174,7 @@ extern "C" fn record(task: *const Task, outcome: *const Outcome) -> u32 {
     begin(row, task, place.without_files);
     add(row, outcome);
     if row.moved_ns == 0 && row.bytes != 0 {
-        row.moved_ns = task.entered_ns + outcome.duration_ns.unwrap_or(0);
+        row.moved_ns = task.entered_ns + if outcome.duration_ns == UNTIMED { 0 } else { outcome.duration_ns };
     }
     match place.errno {
         // SAFETY: as a row.

@@ -20,10 +20,14 @@ mod maps;
 mod path;
 mod request;
 mod rows;
+mod scope;
 mod sight;
 mod socket;
 
-use aya_ebpf::{macros::btf_tracepoint, programs::BtfTracePointContext};
+use aya_ebpf::{
+    macros::{btf_tracepoint, raw_tracepoint},
+    programs::{BtfTracePointContext, RawTracePointContext},
+};
 
 /// `sys_enter(struct pt_regs *regs, long id)`
 #[btf_tracepoint(function = "sys_enter")]
@@ -64,6 +68,13 @@ fn sched_process_exit(_ctx: BtfTracePointContext) -> i32 {
 #[btf_tracepoint(function = "sched_switch")]
 fn sched_switch(ctx: BtfTracePointContext) -> i32 {
     follow::switched_out(&ctx, ctx.arg(1));
+    0
+}
+
+/// See `zc_ebpf::programs::SCOPE`.
+#[raw_tracepoint]
+fn scope(ctx: RawTracePointContext) -> i32 {
+    scope::change(ctx.arg(0));
     0
 }
 

@@ -134,6 +134,7 @@ fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
         until: if args.wait_all { Until::AllEnd } else { Until::RootEnds },
         manner: Manner { identity: args.user.as_deref().map(identity::find).transpose()?, ..Manner::default() },
         limits: args.limits.limits(),
+        timeout: None,
         verbose: args.verbose,
     })
 }

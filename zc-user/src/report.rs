@@ -5,6 +5,7 @@ mod counted;
 mod file_calls;
 mod files;
 mod fold;
+mod query;
 #[cfg(test)]
 pub(crate) mod sample;
 mod sort;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 pub use counted::Counted;
 pub use file_calls::FileCalls;
 pub use fold::{Detail, Files, Options};
+pub use query::{Calls, Processes, QueryError, SyscallName};
 pub use sort::SortKey;
 pub use transfer::{Api, Attempt, End, FileTotals, Inode, Reason, Share, Transfer, Unattributed};
 

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     backend::ebpf::{btf::Btf, fields, object},
-    launch::{find_program, reason},
+    launch::{Manner, find_program, reason},
 };
 
 /// How long a trial, or another program's answer, is waited for.
@@ -90,7 +90,7 @@ fn kernel_types(path: &Path) -> Result<KernelTypes, String> {
 
 /// The program strace, and whether it may do what it is for.
 pub(super) fn strace() -> StraceFacts {
-    let program = match find_program(&["strace".into()]) {
+    let program = match find_program(&["strace".into()], &Manner::default()) {
         Ok(path) => {
             let said = limited::output(Command::new(&path).arg("--version"), LIMIT);
             let version = said.map(|said| parse::strace_version(&said)).map_err(|error| reason(&error));

@@ -2,6 +2,7 @@
 
 pub mod btf;
 mod census;
+pub(crate) mod closure;
 mod drain;
 mod events;
 pub(crate) mod fields;

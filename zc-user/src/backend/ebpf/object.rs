@@ -10,8 +10,9 @@ use std::{
 use aya::{
     Btf, Ebpf, EbpfLoader, Endianness,
     maps::{Array, Map, MapData, MapError, RingBuf},
-    programs::{BtfTracePoint, Program, ProgramError},
+    programs::{BtfTracePoint, Program, ProgramError, RawTracePoint, RawTracePointRunOptions, TestRun as _},
 };
+use nix::unistd::gettid;
 use thiserror::Error;
 use zc_ebpf::{CallSpec, Control, KernelFields, maps, programs};
 
@@ -136,7 +137,7 @@ impl Loaded {
         Ok((this, events))
     }
 
-    /// Makes the next process that this one forks the root of the trace.
+    /// Makes the next process that this thread forks the root of the trace.
     pub fn arm(&mut self) -> Result<(), EbpfUnavailable> {
         use std::os::unix::fs::MetadataExt as _;
         let namespace = fs::metadata("/proc/self/ns/pid").map_err(refused)?;
@@ -144,11 +145,34 @@ impl Loaded {
             pidns_device: namespace.dev(),
             pidns_inode: namespace.ino(),
             tracer_pid: std::process::id(),
+            // A thread's id is positive.
+            tracer_tid: gettid().as_raw().unsigned_abs(),
             armed: 1,
             max_files: self.max_files,
             ..Control::default()
         };
         self.control.set(0, control, 0).map_err(refused)
+    }
+
+    /// Gets everything ready for a thread of this process to come into scope by [`step`](Self::step).
+    pub fn await_thread(&mut self) -> Result<(), EbpfUnavailable> {
+        let program: &mut RawTracePoint = self
+            .ebpf
+            .program_mut(programs::SCOPE)
+            .ok_or_else(|| EbpfUnavailable::Refused(format!("the object has no program {}", programs::SCOPE)))?
+            .try_into()
+            .map_err(refused)?;
+        program.load().map_err(program_refused)?;
+        self.control.set(0, Control { max_files: self.max_files, ..Control::default() }, 0).map_err(refused)
+    }
+
+    /// Has the kernel side bring this thread into scope, or out of it, by one of [`scope`](zc_ebpf::scope)'s constants.
+    pub fn step(&self, wanted: u64) -> Result<(), EbpfUnavailable> {
+        let program: Option<Result<&RawTracePoint, _>> = self.ebpf.program(programs::SCOPE).map(TryInto::try_into);
+        let Some(Ok(program)) = program else { return Err(EbpfUnavailable::Refused("a trace that is not ready".into())) };
+        let mut options = RawTracePointRunOptions::new();
+        options.args[0] = wanted;
+        program.test_run(options).map(drop).map_err(program_refused)
     }
 
     /// Takes off the programs that count, and the ones that follow new tasks. What watches the end of tasks stays on.

@@ -18,6 +18,11 @@ use super::{Backend, RunError, RunOptions};
 
 pub use object::{BTF_PATH_VARIABLE, EbpfUnavailable};
 
+/// The size in bytes of the kernel side that is embedded in this program; 0: it was built without.
+pub fn embedded_bytes() -> usize {
+    object::OBJECT.len()
+}
+
 /// The backend that counts in the kernel.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Ebpf;

@@ -35,6 +35,14 @@ pub mod programs {
         ("sys_exit", "sys_exit"),
         ("sys_enter", "sys_enter"),
     ];
+
+    /// `(program, tracepoints)`: those that see what `io_uring` does. Each is attached to the first of its tracepoints that the kernel
+    /// has: one was renamed in 6.3.
+    pub const RING: [(&str, &[&str]); 3] = [
+        ("ring_complete", &["io_uring_complete"]),
+        ("ring_overflow", &["io_uring_cqe_overflow"]),
+        ("ring_submit", &["io_uring_submit_req", "io_uring_submit_sqe"]),
+    ];
 }
 
 /// Names of the maps and globals, as user space finds them in the object file.
@@ -101,10 +109,12 @@ pub enum Loss {
     LostEvent = 3,
     /// A call returned whose entry was not seen: counted, without time.
     ExitWithoutEntry = 4,
+    /// An operation of `io_uring` that was asked not to tell of its success.
+    SilentOperation = 5,
 }
 
 /// Number of [`Loss`] variants.
-pub const LOSSES: u32 = 5;
+pub const LOSSES: u32 = 6;
 
 /// Plain old data, for aya's maps.
 #[cfg(feature = "user")]

@@ -25,7 +25,7 @@ const fn line(name: &'static str, fds: Fds, returned: Returned) -> Spec {
 
 /// Every operation, by opcode. What they ask for is not looked at.
 ///
-/// Source: `enum io_uring_op` of the kernel's include/uapi/linux/io_uring.h, and `io_issue_defs` of its io_uring/opdef.c for those that
+/// Source: `enum io_uring_op` of the kernel's `include/uapi/linux/io_uring.h`, and `io_issue_defs` of its `io_uring/opdef.c` for those that
 /// need a file; the results are those of the system calls of the same name, see `io_uring_enter(2)`.
 static TABLE: &[Spec] = &[
     line("nop", NONE, Other),

@@ -48,7 +48,7 @@ pub(super) fn compare(reports: [&Report; 2]) -> Vec<Moved> {
         let figures = [first.remove(&key), second.remove(&key)];
         let equal = figures[0] == figures[1] || (figures.contains(&None) && cannot_know(&key));
         let (from, to, api) = key;
-        Moved { from, to, api, equal, figures }
+        Moved { from, to, api, figures, equal }
     };
     keys.into_iter().map(moved).collect()
 }

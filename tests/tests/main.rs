@@ -9,6 +9,7 @@ mod copiers;
 mod counters;
 mod counts;
 mod dd;
+mod files;
 mod following;
 mod harness;
 mod int80;

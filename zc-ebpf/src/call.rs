@@ -93,4 +93,10 @@ pub mod fds {
     pub const ON: u8 = 5;
     /// The call is `ioctl`: it is about the file of the first, and as a variant, bytes go there from the file of its request.
     pub const IOCTL: u8 = 6;
+
+    /// Whether a call with such arguments leaves every descriptor of the caller as it is, or adds new ones at most (`recvmsg`).
+    #[inline(always)]
+    pub const fn only_used(fds: u8) -> bool {
+        matches!(fds, READS | WRITES | COPIES | PIPE)
+    }
 }

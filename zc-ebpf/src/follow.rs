@@ -12,8 +12,8 @@ use aya_ebpf::{
 };
 use aya_log_ebpf::{debug, warn};
 use zc_ebpf::{
-    ABSENT, ARGS_BYTES, COMM_BYTES, Control, Ended, Ends, EventHeader, Exec, Interrupted, Loss, Mapping, NO_CALL, Task,
-    Unwritten, event_kind, phase,
+    ABSENT, ARGS_BYTES, COMM_BYTES, Control, Descriptor, Ended, Ends, EventHeader, Exec, Interrupted, Loss, Mapping, NO_CALL,
+    Task, Unwritten, event_kind, phase,
 };
 
 use crate::{
@@ -77,6 +77,10 @@ pub const NOBODY: Task = Task {
     ends: Ends::NONE,
     unwritten: Unwritten::NOTHING,
     mapping: Mapping::NONE,
+    last_input: Descriptor::NONE,
+    last_output: Descriptor::NONE,
+    has_ring: 0,
+    reserved: 0,
 };
 
 fn follow_child(ctx: &BtfTracePointContext, control: *mut Control, parent: &Task, child: KernelPtr) {
@@ -121,6 +125,8 @@ pub fn executed(ctx: &BtfTracePointContext, task: KernelPtr, binprm: KernelPtr) 
     // What the program before has read, this one does not have.
     state.unwritten = Unwritten::NOTHING;
     state.mapping = Mapping::NONE;
+    state.forget_descriptors();
+    state.has_ring = 0;
     let Some(mut entry) = EVENTS.reserve::<Exec>(0) else {
         lose(Loss::LostEvent);
         return;

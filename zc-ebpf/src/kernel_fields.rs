@@ -63,6 +63,8 @@ kernel_fields! {
     // From a descriptor to its file. All of them are known, or none.
     /// `task_struct.files`.
     task_files,
+    /// `files_struct.count`, 4 bytes. Without it every descriptor is looked up each time.
+    files_users,
     /// `files_struct.fdt`.
     files_fdt,
     /// `fdtable.max_fds`.

@@ -21,7 +21,7 @@ pub use file::{
 pub use histogram::{BUCKETS, bucket_of};
 pub use kernel_fields::{ABSENT, KernelFields};
 pub use row::{ErrnoKey, Row, RowKey};
-pub use task::{Interrupted, Mapping, Task, phase};
+pub use task::{Descriptor, Interrupted, Mapping, Task, phase};
 pub use unwritten::Unwritten;
 
 /// Names of the programs, as user space finds them in the object file, with the tracepoint that each is attached to.
@@ -145,10 +145,16 @@ const _: () = {
     assert!(size_of::<Mapping>() == 2 * 8 + 2 * 4);
     assert!(
         size_of::<Task>()
-            == 8 * 4 + 2 * 8 + size_of::<Interrupted>() + size_of::<Ends>() + size_of::<Unwritten>() + size_of::<Mapping>()
+            == 10 * 4
+                + 2 * 8
+                + size_of::<Interrupted>()
+                + size_of::<Ends>()
+                + size_of::<Unwritten>()
+                + size_of::<Mapping>()
+                + 2 * size_of::<Descriptor>()
     );
     assert!(size_of::<RowKey>() == 16);
-    assert!(size_of::<Row>() == 14 * 8 + 4 * BUCKETS);
+    assert!(size_of::<Row>() == 15 * 8 + 4 * BUCKETS);
     assert!(size_of::<ErrnoKey>() == 20);
     assert!(size_of::<FileKey>() == 24);
     assert!(size_of::<KnownFile>() == 8);

@@ -32,14 +32,14 @@ use aya_ebpf::{
 /// `sys_enter(struct pt_regs *regs, long id)`
 #[btf_tracepoint(function = "sys_enter")]
 fn sys_enter(ctx: BtfTracePointContext) -> i32 {
-    count::enter(&ctx, ctx.arg(0), ctx.arg(1));
+    count::enter(ctx.arg(0), ctx.arg(1));
     0
 }
 
 /// `sys_exit(struct pt_regs *regs, long ret)`
 #[btf_tracepoint(function = "sys_exit")]
 fn sys_exit(ctx: BtfTracePointContext) -> i32 {
-    count::exit(&ctx, ctx.arg(0), ctx.arg(1));
+    count::exit(ctx.arg(0), ctx.arg(1));
     0
 }
 

@@ -9,6 +9,8 @@ use zc_ebpf::{
     CallSpec, Control, ErrnoKey, FileKey, FileSeen, KnownFile, LOSSES as LOSS_COUNT, Loss, Row, RowKey, SPEC_SLOTS, Task,
 };
 
+use crate::path::Walk;
+
 /// Address of a `task_struct` -> the task, while it is followed. Preallocated: to follow a new task must not depend on free memory.
 #[map]
 pub static TASKS: HashMap<u64, Task> = HashMap::with_max_entries(1, 0);
@@ -36,6 +38,10 @@ pub static FILES: HashMap<FileKey, KnownFile> = HashMap::with_max_entries(1, BPF
 /// Where an event of a file is put together: too large for the stack, and sent with just the bytes that are filled.
 #[map]
 pub static SCRATCH: PerCpuArray<FileSeen> = PerCpuArray::with_max_entries(1, 0);
+
+/// The walk along a path, on its way: of what is on the stack, the verifier would follow every value that it can take.
+#[map]
+pub static WALK: PerCpuArray<Walk> = PerCpuArray::with_max_entries(1, 0);
 
 /// Tasks starting, executing, ending; files seen for the first time.
 #[map]

@@ -38,6 +38,22 @@ pub(crate) fn name(errno: u32) -> String {
     internal.or_else(public).unwrap_or_else(|| format!("errno_{errno}"))
 }
 
+/// Names for one number besides the kernel's first.
+const ALIASES: [(&str, &str); 3] = [("EWOULDBLOCK", "EAGAIN"), ("ENOTSUP", "EOPNOTSUPP"), ("EDEADLOCK", "EDEADLK")];
+/// The highest number that programs may see.
+const HIGHEST: u32 = 133;
+
+/// The names that reports have.
+pub(crate) fn names() -> impl Iterator<Item = String> {
+    (1..=HIGHEST).map(name).filter(|name| name.starts_with('E')).chain(INTERNAL.iter().map(|(_, name)| (*name).to_owned()))
+}
+
+/// The name that reports have for an errno, by any of its names.
+pub(crate) fn canonical(word: &str) -> Option<String> {
+    let word = ALIASES.iter().find(|(alias, _)| *alias == word).map_or(word, |(_, name)| name);
+    names().find(|name| name == word)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,8 +69,15 @@ mod tests {
     #[test]
     fn every_errno_up_to_the_highest_public_one_has_a_name_or_is_a_gap() {
         // 41 and 58 are gaps in `asm-generic/errno.h`: EWOULDBLOCK and EDEADLOCK are aliases.
-        let nameless: Vec<u32> = (1..=133).filter(|&errno| name(errno).starts_with("errno_")).collect();
+        let nameless: Vec<u32> = (1..=HIGHEST).filter(|&errno| name(errno).starts_with("errno_")).collect();
         assert_eq!(nameless, [41, 58]);
+    }
+
+    #[test]
+    fn an_errno_is_found_by_any_of_its_names() {
+        assert_eq!(canonical("EWOULDBLOCK").as_deref(), Some("EAGAIN"));
+        assert_eq!(canonical("ERESTARTSYS").as_deref(), Some("ERESTARTSYS"));
+        assert_eq!(canonical("ENOSUCH"), None);
     }
 
     #[test]

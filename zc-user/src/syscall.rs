@@ -12,6 +12,7 @@ use zc_ebpf::{CallId, CallSpec, requested};
 
 pub use classes::CLASSES;
 pub use selection::{Selection, UnknownSyscall};
+pub(crate) use selection::{calls_of_class, class_names, known_names};
 
 /// Whose numbering a call came through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,12 +53,14 @@ impl Abi {
     /// The name of the call with this number; `None` if there is none.
     fn call_name(self, number: u32) -> Option<&'static str> {
         let number = usize::try_from(number).ok()?;
-        match self {
+        let name = match self {
             Self::X86_64 | Self::X32 => syscalls::x86_64::Sysno::new(number).map(|call| call.name()),
             Self::I386 => syscalls::x86::Sysno::new(number).map(|call| call.name()),
             Self::Aarch64 => syscalls::aarch64::Sysno::new(number).map(|call| call.name()),
             Self::Arm => syscalls::arm::Sysno::new(number).map(|call| call.name()),
-        }
+        }?;
+        // The crate has `break` as Rust must write it.
+        Some(name.strip_prefix("r#").unwrap_or(name))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Golden files: `ZC_UPDATE_GOLDEN=1 cargo test -p zctrace --lib render` writes them anew; read the diff before you commit it.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::collections::BTreeMap;
 
 use super::*;
 use crate::{
@@ -10,12 +10,7 @@ use crate::{
 
 /// Compares with the file `golden/NAME.txt`.
 pub(super) fn golden(name: &str, found: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/render/golden").join(name).with_extension("txt");
-    if std::env::var_os("ZC_UPDATE_GOLDEN").is_some() {
-        fs::write(&path, found).expect("golden file can be written");
-    }
-    let expected = fs::read_to_string(&path).unwrap_or_default();
-    assert!(expected == found, "{}\n--- expected\n{expected}\n--- found\n{found}", path.display());
+    crate::golden::compare("render", name, found);
 }
 
 fn report(trace: &Trace) -> Report {

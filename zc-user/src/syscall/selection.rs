@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use thiserror::Error;
 use zc_ebpf::{CallSpec, TABLE_SLOTS, requested, selected, spec_slot};
 
+use crate::suggest;
+
 use super::{Abi, CLASSES, FICLONE, FICLONERANGE, Spec, TABLE, classes::DATA};
 
 /// A set of calls to count.
@@ -42,11 +44,7 @@ impl std::str::FromStr for Selection {
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
             match word.strip_prefix('%') {
                 _ if word == "all" || word == "%all" => return Ok(Self::All),
-                Some(DATA) => names.extend(TABLE.iter().map(|spec| spec.name)),
-                Some(class) => {
-                    let (_, calls) = CLASSES.iter().find(|(name, _)| *name == class).ok_or_else(|| unknown(word))?;
-                    names.extend(calls.iter().copied());
-                }
+                Some(class) => names.extend(calls_of_class(class).ok_or_else(|| unknown(word))?),
                 None => {
                     names.insert(known_names().find(|name| *name == word).ok_or_else(|| unknown(word))?);
                 }
@@ -119,19 +117,28 @@ fn hint(suggestion: Option<&str>) -> String {
     )
 }
 
-fn known_names() -> impl Iterator<Item = &'static str> {
+/// Names of classes, without `%`.
+pub(crate) fn class_names() -> impl Iterator<Item = &'static str> {
+    std::iter::once(DATA).chain(CLASSES.iter().map(|(name, _)| *name))
+}
+
+/// The calls of the class of this name, without `%`.
+pub(crate) fn calls_of_class(class: &str) -> Option<Vec<&'static str>> {
+    if class == DATA {
+        return Some(TABLE.iter().map(|spec| spec.name).collect());
+    }
+    CLASSES.iter().find(|(name, _)| *name == class).map(|(_, calls)| calls.to_vec())
+}
+
+/// Every call that has a name on this machine.
+pub(crate) fn known_names() -> impl Iterator<Item = &'static str> {
     let numbered =
         [Abi::NATIVE, Abi::COMPAT].into_iter().flat_map(|abi| (0..TABLE_SLOTS).filter_map(move |number| abi.call_name(number)));
     TABLE.iter().map(|spec| spec.name).chain(numbered)
 }
 
 fn unknown(word: &str) -> UnknownSyscall {
-    let suggestion = known_names()
-        .map(|name| (strsim::damerau_levenshtein(name, word), name))
-        .min()
-        .filter(|(distance, _)| *distance <= (word.len() / 3).max(1))
-        .map(|(_, name)| name);
-    UnknownSyscall { name: word.to_owned(), suggestion }
+    UnknownSyscall { name: word.to_owned(), suggestion: suggest::nearest(word, known_names()) }
 }
 
 #[cfg(test)]

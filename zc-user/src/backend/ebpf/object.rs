@@ -10,7 +10,7 @@ use std::{
 use aya::{
     Btf, Ebpf, EbpfLoader, Endianness,
     maps::{Array, Map, MapData, MapError, RingBuf},
-    programs::{BtfTracePoint, ProgramError, RawTracePoint, RawTracePointRunOptions, TestRun as _},
+    programs::{BtfTracePoint, Program, ProgramError, RawTracePoint, RawTracePointRunOptions, TestRun as _},
 };
 use nix::unistd::gettid;
 use thiserror::Error;
@@ -103,10 +103,12 @@ impl Loaded {
         let (loader, kernel) = thread::scope(|scope| {
             let loader = thread::Builder::new().spawn_scoped(scope, EbpfLoader::new);
             let kernel = read_kernel(&path);
-            (loader.map(thread::ScopedJoinHandle::join), kernel)
+            // aya tries out what the kernel can do as soon as somebody asks.
+            let _ = aya::features();
+            (loader.map(joined), kernel)
         });
         let kernel = kernel?;
-        let mut loader = loader.map_err(refused)?.map_err(|_| EbpfUnavailable::Refused("its loader panicked".into()))?;
+        let mut loader = loader.map_err(refused)??;
         let mut ebpf = thread::scope(|scope| {
             let mut ebpf = load(&mut loader, &kernel.fields, settings)?;
             // Hundreds of thousands of types take 5 ms to free; without another thread, here.
@@ -251,33 +253,36 @@ const fn files_entries(max_files: u32) -> u32 {
     max_files.saturating_add(1)
 }
 
+/// Loads the programs, side by side since most of the time of a start is the verifier's, and attaches them in their order.
 fn attach(ebpf: &mut Ebpf, types: &Btf) -> Result<(), EbpfUnavailable> {
-    for (name, tracepoint) in programs::ALL {
-        let program: &mut BtfTracePoint = ebpf
-            .program_mut(name)
-            .ok_or_else(|| EbpfUnavailable::Refused(format!("the object has no program {name}")))?
-            .try_into()
-            .map_err(refused)?;
-        let t0 = std::time::Instant::now();
-        let r = program.load(tracepoint, types);
-        if std::env::var_os("ZC_DEBUG").is_some() {
-            let text = format!("{name}: {r:#?}");
-            fs::write(format!("/tmp/kscratch/{name}.log"), text.replace("\\n", "\n")).unwrap();
-            let n = program
-                .fd()
-                .map(|fd| fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd())).unwrap_or_default())
-                .unwrap_or_default();
-            eprintln!("{name} {:?} {}", t0.elapsed(), n.lines().find(|l| l.starts_with("verified_insns")).unwrap_or("-"));
-        }
-        r.map_err(program_refused)?;
-    }
+    thread::scope(|scope| {
+        let loads = ebpf.programs_mut().map(|(name, program)| {
+            let (_, tracepoint) = programs::ALL.into_iter().find(|(known, _)| *known == name)?;
+            Some(thread::Builder::new().spawn_scoped(scope, move || verify(program, tracepoint, types)))
+        });
+        let loads: Vec<_> = loads.flatten().collect();
+        loads.into_iter().try_for_each(|load| joined(load.map_err(refused)?)?)
+    })?;
     for (name, _) in programs::ALL {
-        let program: Option<Result<&mut BtfTracePoint, _>> = ebpf.program_mut(name).map(TryInto::try_into);
-        if let Some(Ok(program)) = program {
-            program.attach().map_err(program_refused)?;
-        }
+        program(ebpf, name)?.attach().map_err(program_refused)?;
     }
     Ok(())
+}
+
+/// Has the kernel verify a program.
+fn verify(program: &mut Program, tracepoint: &str, types: &Btf) -> Result<(), EbpfUnavailable> {
+    let program: &mut BtfTracePoint = program.try_into().map_err(refused)?;
+    program.load(tracepoint, types).map_err(program_refused)
+}
+
+fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoint, EbpfUnavailable> {
+    let program = ebpf.program_mut(name).ok_or_else(|| EbpfUnavailable::Refused(format!("the object has no program {name}")))?;
+    program.try_into().map_err(refused)
+}
+
+/// What a thread came to.
+fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> Result<T, EbpfUnavailable> {
+    thread.join().map_err(|_| EbpfUnavailable::Refused("a thread that loads them panicked".into()))
 }
 
 fn take<T: TryFrom<Map, Error = MapError>>(ebpf: &mut Ebpf, name: &str) -> Result<T, EbpfUnavailable> {

@@ -53,11 +53,15 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     }
     let mut session = Session { fifo, lines: Lines::default(), collector, began: None, ended: None };
     let over = session.until_over(&child, &signals, options.until);
-    let Some(strace_exit) = within(options.timeout, over).await else {
+    let Some(over) = within(options.timeout, over).await else {
         session.kill_all(&child).await?;
         return Err(RunError::timed_out(options));
     };
-    let strace_exit = strace_exit?;
+    if over.is_err() {
+        // It would complain about a log that nobody reads.
+        session.dismiss(&child).await?;
+    }
+    let strace_exit = over?;
     let orphan_exit = session.outlive(&signals).await?;
     session.into_trace(strace_exit, orphan_exit, options).map(|collected| {
         trace.wall_ns = collected.wall_ns;

@@ -42,6 +42,7 @@ impl Find<'_> {
 
 fn files(find: &Find<'_>, fields: &mut KernelFields) -> Result<(), MissingField> {
     fields.task_files = find.offset("task_struct.files")?;
+    fields.files_users = find.offset("files_struct.count").unwrap_or(ABSENT);
     fields.files_fdt = find.offset("files_struct.fdt")?;
     fields.fdt_max_fds = find.offset("fdtable.max_fds")?;
     fields.fdt_fd = find.offset("fdtable.fd")?;

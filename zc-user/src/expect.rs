@@ -1,0 +1,134 @@
+//! Expectations: what a [`Report`] must say, as text that is checked. Pure.
+//!
+//! ```text
+//! write.calls == 0                            a system call that was counted and not called is 0
+//! read.avg_size >= 64KiB                      bytes by call that succeeded
+//! sendfile.errors.EAGAIN == 0
+//! %network.calls == 0                         the sum over a class of calls; of all that were counted: syscalls.calls
+//! read.p99 < 10us                             also total, min, avg, max, p50, p90
+//! read[process="cp", file="in.dat"].calls in 1..=10
+//! faults.major == 0                           switches.involuntary, time.wall, time.user, time.system, processes.count
+//! exit.code == 0                              exit.signal == SIGKILL, or none
+//! transfer("*.dat" -> unix).api == sendfile   an end is *, a "path", a kind, or kind:"path"
+//! transfer(* -> *).attempts.EXDEV == 0        also bytes, calls, count, avg_size, crossings, user_memory, total
+//! not write.calls > 0 and (exit.code == 0 or exit.code == 3)
+//! ```
+//!
+//! An expectation [holds, fails, or is inconclusive](Verdict). It is inconclusive where the report does not know: figures that are
+//! `null`, and all that is not exact. What is not exact is a lower bound, and that can be enough: `read.calls >= 10` holds of at least
+//! 12 calls, `read.calls == 0` fails. A figure that does not exist (the average size of no call, the API of no transfer) fails whatever
+//! it is compared with, also behind `not`. What cannot be meant is an error: unknown names, a size compared with a time, a call that
+//! was not counted.
+//!
+//! Paths are as the report shows them: relative to the command's working directory where they lie below it. A pattern without `/` is
+//! for the last part of a path, or for the name of a process; `*` does not match `/`, `**` does.
+
+mod ast;
+mod error;
+mod evaluate;
+mod facts;
+mod field;
+mod figures;
+mod known;
+mod lexer;
+mod outcome;
+mod parser;
+mod pattern;
+mod show;
+mod value;
+
+use std::{collections::BTreeSet, fmt, str::FromStr};
+
+pub use error::SyntaxError;
+pub use outcome::{ExpectError, Finding, NotCounted, Outcome, Verdict};
+
+use crate::{report::Report, syscall};
+use ast::{Expr, Figure, Subject};
+
+/// What a report must say.
+///
+/// ```
+/// use zctrace::expect::Expectation;
+///
+/// let expectation: Expectation = "write.calls == 0 and read.avg_size >= 65536".parse()?;
+/// assert_eq!(expectation.to_string(), "write.calls == 0 and read.avg_size >= 64KiB");
+///
+/// let error = "raed.calls == 0".parse::<Expectation>().unwrap_err();
+/// assert_eq!(error.message(), "unknown system call 'raed'; did you mean 'read'?");
+/// # Ok::<(), zctrace::expect::SyntaxError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expectation {
+    text: String,
+    expr: Expr,
+}
+
+impl FromStr for Expectation {
+    type Err = SyntaxError;
+
+    fn from_str(text: &str) -> Result<Self, SyntaxError> {
+        let expr = parser::parse(text).map_err(|problem| SyntaxError::new(text, problem))?;
+        Ok(Self { text: text.to_owned(), expr })
+    }
+}
+
+impl fmt::Display for Expectation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.expr.fmt(f)
+    }
+}
+
+impl Expectation {
+    /// As it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The calls that it names: a run must count them.
+    pub fn calls(&self) -> BTreeSet<&'static str> {
+        let mut calls = BTreeSet::new();
+        self.expr.for_each_figure(&mut |figure| match &figure.subject {
+            Subject::Call(name) => calls.extend(syscall::known_names().find(|known| known == name)),
+            Subject::Class(class) => calls.extend(syscall::calls_of_class(class).unwrap_or_default()),
+            _ => {}
+        });
+        calls
+    }
+
+    /// Whether the report needs [`Process::file_calls`](crate::report::Process::file_calls) for it.
+    pub fn needs_file_calls(&self) -> bool {
+        let mut needs = false;
+        self.expr.for_each_figure(&mut |figure| needs |= figure.selectors.are_by_file());
+        needs
+    }
+
+    /// Whether it holds of this report.
+    pub fn evaluate(&self, report: &Report) -> Result<Outcome, NotCounted> {
+        evaluate::evaluate(self, report)
+    }
+}
+
+impl Expr {
+    fn for_each_figure(&self, visit: &mut impl FnMut(&Figure)) {
+        match self {
+            Self::All(parts) | Self::Any(parts) => parts.iter().for_each(|part| part.for_each_figure(visit)),
+            Self::Not(inner) => inner.for_each_figure(visit),
+            Self::Comparison(comparison) => visit(&comparison.figure),
+        }
+    }
+}
+
+impl Report {
+    /// Fails unless this [expectation](crate::expect) holds. The error says what was found instead.
+    pub fn expect(&self, expectation: &str) -> Result<(), ExpectError> {
+        let outcome = expectation.parse::<Expectation>()?.evaluate(self)?;
+        match outcome.verdict {
+            Verdict::Holds => Ok(()),
+            Verdict::Fails => Err(ExpectError::Fails(outcome)),
+            Verdict::Inconclusive => Err(ExpectError::Inconclusive(outcome)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

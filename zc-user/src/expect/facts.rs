@@ -1,0 +1,150 @@
+//! What stands nearest to a figure in the report, for whoever wants to know why it is so. Lines for a person.
+
+use std::cmp::Reverse;
+
+use super::{
+    ast::{Figure, Subject},
+    field::{Dimension, Field},
+    figures::is_called,
+    known::Known,
+    pattern::{EndPattern, Match},
+};
+use crate::{
+    report::{End, FileCalls, Process, Report, Syscall, Transfer},
+    units,
+};
+
+/// How many lines of a sort.
+const MOST: usize = 5;
+
+/// `cp (1234)`.
+pub(super) fn name_of(process: &Process) -> String {
+    process.comm.as_ref().map_or_else(|| process.pid.to_string(), |comm| format!("{comm} ({})", process.pid))
+}
+
+/// The rows of these calls, by process and file as far as the report has them. Without any, the calls that there are instead.
+pub(super) fn of_calls(figure: &Figure, names: &[&str], report: &Report) -> Vec<String> {
+    if names.is_empty() {
+        return instead(figure, report);
+    }
+    let of_many = report.processes.len() > 1;
+    let is_meant = |row: &Syscall| names.contains(&row.name.as_str()) && (figure.field != Field::Errors || row.errors > 0);
+    let mut lines: Vec<(u64, String)> = processes(figure, report)
+        .flat_map(|process| rows(process, figure, of_many))
+        .filter(|(row, _)| is_meant(row))
+        .map(|(row, line)| (if figure.field == Field::Errors { row.errors } else { row.calls }, line))
+        .collect();
+    lines.sort_by_key(|(weight, _)| Reverse(*weight));
+    shorten(lines.into_iter().map(|(_, line)| line).collect())
+}
+
+/// The processes that a figure is of.
+pub(super) fn processes<'a>(figure: &'a Figure, report: &'a Report) -> impl Iterator<Item = &'a Process> {
+    let glob = figure.selectors.process.as_ref();
+    report.processes.iter().filter(move |process| glob.is_none_or(|glob| is_called(process, glob)))
+}
+
+/// The rows of a process, each with its line.
+fn rows<'a>(process: &'a Process, figure: &Figure, of_many: bool) -> Vec<(&'a Syscall, String)> {
+    let whose = if of_many { format!("{}: ", name_of(process)) } else { String::new() };
+    let with_line = |(row, files): (_, String)| (row, format!("{whose}{}", line(row, &files)));
+    match &process.file_calls {
+        Some(by_file) => {
+            let pattern = EndPattern { kind: figure.selectors.kind, path: figure.selectors.file.clone() };
+            let meant =
+                by_file.iter().filter(|detail| !figure.selectors.are_by_file() || pattern.matches_either(detail) != Match::No);
+            let rows = meant.flat_map(|detail| detail.syscalls.iter().map(|row| (row, files(detail))));
+            rows.map(with_line).collect()
+        }
+        None => process.syscalls.iter().map(|row| with_line((row, String::new()))).collect(),
+    }
+}
+
+/// `read, in.dat (regular): 3 calls, 24 B, 1 error (EAGAIN 1)`.
+fn line(row: &Syscall, files: &str) -> String {
+    let mut parts = vec![plural(row.calls, "call")];
+    if let Some(bytes) = row.bytes.filter(|_| row.calls > row.errors) {
+        parts.push(units::short_bytes(bytes));
+        parts.extend(bytes.checked_div(row.calls - row.errors).map(|mean| format!("{} each", units::short_bytes(mean))));
+    }
+    if row.errors > 0 {
+        let errnos: Vec<String> = row.errnos.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        parts.push(format!("{} ({})", plural(row.errors, "error"), errnos.join(", ")));
+    }
+    if row.unfinished > 0 {
+        parts.push(format!("{} never returned", row.unfinished));
+    }
+    if let Some(ns) = row.total_ns {
+        parts.push(format!("in all {}", Known::exactly(ns).describe(Dimension::Time).trim_start_matches("is ")));
+    }
+    format!("{}{files}: {}", row.name, parts.join(", "))
+}
+
+/// `, in.dat (regular) -> out.dat (regular)`.
+fn files(detail: &FileCalls) -> String {
+    match (&detail.from, &detail.to) {
+        (Some(from), Some(to)) => format!(", {} -> {}", end(from), end(to)),
+        (Some(file), None) | (None, Some(file)) => format!(", {}", end(file)),
+        (None, None) => String::new(),
+    }
+}
+
+fn plural(count: u64, thing: &str) -> String {
+    if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
+}
+
+/// `in.dat (regular, ext4)`.
+fn end(end: &End) -> String {
+    let kind = end.kind.as_deref().unwrap_or("unknown file");
+    let has_files = matches!(kind, "regular" | "directory" | "block");
+    let nature = end.fs.as_ref().filter(|_| has_files).map_or_else(|| kind.to_owned(), |fs| format!("{kind}, {fs}"));
+    match end.path.as_ref().or(end.peer.as_ref()).or(end.local.as_ref()) {
+        Some(name) => format!("{name} ({nature})"),
+        None => nature,
+    }
+}
+
+/// The calls that were made most.
+fn instead(figure: &Figure, report: &Report) -> Vec<String> {
+    if matches!(figure.subject, Subject::AllCalls) {
+        return Vec::new();
+    }
+    let mut rows: Vec<&Syscall> = report.totals.syscalls.iter().filter(|row| row.calls > 0).collect();
+    rows.sort_by_key(|row| Reverse(row.calls));
+    let named: Vec<String> = rows.iter().take(MOST).map(|row| format!("{} {}", row.name, row.calls)).collect();
+    if named.is_empty() {
+        vec!["no counted call was made".to_owned()]
+    } else {
+        vec![format!("called most: {}", named.join(", "))]
+    }
+}
+
+/// Transfers; if they are not those that were meant, it says so.
+pub(super) fn of_transfers(transfers: &[&Transfer], are_meant: bool) -> Vec<String> {
+    let mut sorted: Vec<&Transfer> = transfers.to_vec();
+    sorted.sort_by_key(|transfer| Reverse(transfer.bytes));
+    let lines = shorten(sorted.into_iter().map(transfer).collect());
+    match (are_meant, lines.is_empty()) {
+        (true, _) => lines,
+        (false, true) => vec!["nor any other".to_owned()],
+        (false, false) => lines.into_iter().map(|line| format!("there is: {line}")).collect(),
+    }
+}
+
+/// `in (regular, ext4) -> out (pipe): 1 MiB, read + write, 16 calls of 64 KiB ..., after copy_file_range EXDEV (1)`.
+fn transfer(transfer: &Transfer) -> String {
+    let bytes = transfer.bytes.map_or_else(|| "unknown bytes".to_owned(), units::short_bytes);
+    let attempts: Vec<String> =
+        transfer.attempts.iter().map(|attempt| format!("{} {} ({})", attempt.syscall, attempt.errno, attempt.calls)).collect();
+    let after = if attempts.is_empty() { String::new() } else { format!("; attempts: {}", attempts.join(", ")) };
+    format!("{} -> {}: {bytes}, {}{after}", end(&transfer.from), end(&transfer.to), transfer.verdict)
+}
+
+fn shorten(mut lines: Vec<String>) -> Vec<String> {
+    let more = lines.len().saturating_sub(MOST);
+    lines.truncate(MOST);
+    if more > 0 {
+        lines.push(format!("and {more} more"));
+    }
+    lines
+}

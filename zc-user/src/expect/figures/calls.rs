@@ -1,0 +1,158 @@
+//! Figures of calls: sums over rows.
+
+use super::{
+    Measured,
+    chosen::{Names, Rows, rows},
+};
+use crate::{
+    expect::{
+        ast::Figure,
+        facts,
+        field::Field,
+        known::{Amount, Known},
+    },
+    report::{Report, Syscall},
+};
+
+/// What is known of a figure of calls. The error names those that were not counted.
+pub(super) fn measure(figure: &Figure, report: &Report) -> Result<Measured, Vec<String>> {
+    let names = Names::of(&figure.subject);
+    let uncounted = report.counted.as_ref().map(|counted| names.uncounted(counted)).unwrap_or_default();
+    if !uncounted.is_empty() {
+        return Err(uncounted);
+    }
+    let chosen = match rows(figure, &names, report) {
+        Rows::Missing(why) => return Ok(Measured::plain(Known::Missing(why))),
+        Rows::Unknown(why) => return Ok(Measured::unknown(why)),
+        Rows::Chosen(chosen) => chosen,
+    };
+    let sum = Sum { rows: &chosen.rows, is_open: chosen.open.is_some() };
+    let known = sum.figure(figure.field, figure.errno.as_deref());
+    let is_limited = matches!(known, Known::Between(low, Some(high)) if low == high);
+    let reason = chosen.open.filter(|_| !is_limited).or_else(|| why_unknown(&known));
+    let facts = facts::of_calls(figure, &names_of(&chosen.rows), report);
+    Ok(Measured { known, reason, facts })
+}
+
+fn names_of<'a>(rows: &[&'a Syscall]) -> Vec<&'a str> {
+    let mut names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// Rows to sum up.
+struct Sum<'a> {
+    rows: &'a [&'a Syscall],
+    /// Whether there may be more.
+    is_open: bool,
+}
+
+impl Sum<'_> {
+    fn figure(&self, field: Field, errno: Option<&str>) -> Known {
+        match field {
+            Field::Errors => self.errors(errno),
+            Field::Unfinished => self.count(|row| row.unfinished),
+            Field::Bytes => self.total(bytes),
+            Field::RequestedBytes => self.total(|row| row.requested_bytes),
+            Field::AvgSize => self.mean(bytes, |row| row.calls - row.errors, "no call to average"),
+            Field::Total => self.total(|row| row.total_ns),
+            Field::Avg => self.mean(|row| row.total_ns, |row| row.calls, NO_TIME),
+            Field::Min => self.least(),
+            Field::Max => self.most(),
+            Field::P50 => self.percentile(|row| row.p50_ns),
+            Field::P90 => self.percentile(|row| row.p90_ns),
+            Field::P99 => self.percentile(|row| row.p99_ns),
+            // The parser lets no other figure through.
+            _ => self.count(|row| row.calls),
+        }
+    }
+
+    /// Rows of calls that returned.
+    fn returned(&self) -> impl Iterator<Item = &Syscall> {
+        self.rows.iter().copied().filter(|row| row.calls > 0)
+    }
+
+    /// At least this, and exactly this unless there may be more.
+    fn at_least(&self, low: u64) -> Known {
+        Known::Between(low.into(), (!self.is_open).then(|| low.into()))
+    }
+
+    fn count(&self, figure: impl Fn(&Syscall) -> u64) -> Known {
+        self.at_least(self.rows.iter().map(|row| figure(row)).fold(0, u64::saturating_add))
+    }
+
+    fn errors(&self, errno: Option<&str>) -> Known {
+        let Some(errno) = errno else { return self.count(|row| row.errors) };
+        let low: u64 = self.rows.iter().filter_map(|row| row.errnos.get(errno)).sum();
+        // Errors whose errno is not known may be any.
+        let nameless: u64 = self.rows.iter().map(|row| row.errors.saturating_sub(row.errnos.values().sum())).sum();
+        Known::Between(low.into(), (!self.is_open).then(|| (low + nameless).into()))
+    }
+
+    /// A sum of which parts may be unknown.
+    fn total(&self, figure: impl Fn(&Syscall) -> Option<u64>) -> Known {
+        let low = self.returned().filter_map(&figure).fold(0, u64::saturating_add);
+        let all_known = self.returned().all(|row| figure(row).is_some());
+        Known::Between(low.into(), (all_known && !self.is_open).then(|| low.into()))
+    }
+
+    fn mean(&self, sum: impl Fn(&Syscall) -> Option<u64>, count: impl Fn(&Syscall) -> u64, if_none: &str) -> Known {
+        if self.is_open {
+            return Known::Unknown;
+        }
+        let count: u64 = self.returned().map(count).sum();
+        let sum = self.returned().map(sum).try_fold(0, |all: u64, figure| all.checked_add(figure?));
+        match (Amount::mean(sum.unwrap_or(0), count), sum) {
+            (None, _) => Known::Missing(if_none.to_owned()),
+            (Some(mean), Some(_)) => Known::exactly(mean),
+            (Some(_), None) => Known::Unknown,
+        }
+    }
+
+    fn most(&self) -> Known {
+        let Some(low) = self.returned().filter_map(|row| row.max_ns).max() else { return self.no_time() };
+        let all_known = self.returned().all(|row| row.max_ns.is_some());
+        Known::Between(low.into(), (all_known && !self.is_open).then(|| low.into()))
+    }
+
+    fn least(&self) -> Known {
+        let Some(high) = self.returned().filter_map(|row| row.min_ns).min() else { return self.no_time() };
+        let is_all = !self.is_open && self.returned().all(|row| row.min_ns.is_some());
+        Known::Between(if is_all { high } else { 0 }.into(), Some(high.into()))
+    }
+
+    /// Of several rows together, a percentile lies between theirs.
+    fn percentile(&self, figure: impl Fn(&Syscall) -> Option<u64>) -> Known {
+        let all: Option<Vec<u64>> = self.returned().map(figure).collect();
+        match all {
+            _ if self.is_open => self.no_time(),
+            Some(all) => match (all.iter().min(), all.iter().max()) {
+                (Some(&low), Some(&high)) => Known::Between(low.into(), Some(high.into())),
+                _ => self.no_time(),
+            },
+            None => Known::Unknown,
+        }
+    }
+
+    /// Of no time that is known.
+    fn no_time(&self) -> Known {
+        if self.is_open || self.returned().next().is_some() { Known::Unknown } else { Known::Missing(NO_TIME.to_owned()) }
+    }
+}
+
+/// What the rows themselves do not tell.
+fn why_unknown(known: &Known) -> Option<String> {
+    match known {
+        Known::Between(_, None) | Known::Unknown => Some("the calls do not tell, or the backend does not".to_owned()),
+        Known::Between(low, Some(high)) if low != high => Some("of several calls together no more is known".to_owned()),
+        _ => None,
+    }
+}
+
+const NO_TIME: &str = "no call was timed";
+
+/// What calls moved; those that failed moved nothing, also where a success would not tell.
+fn bytes(row: &Syscall) -> Option<u64> {
+    if row.calls == row.errors { Some(0) } else { row.bytes }
+}

@@ -1,0 +1,236 @@
+//! A figure: what it is of, which part of that, and its name.
+
+use super::{Kind, Parser, Problem};
+use crate::{
+    errno,
+    expect::{
+        ast::{At, Figure, Selectors, Subject},
+        field::{AGGREGATES, Dimension, Field},
+        pattern::{EndPattern, Glob, KindPattern},
+    },
+    suggest, syscall,
+};
+
+/// The word for transfers.
+const TRANSFER: &str = "transfer";
+/// What figures are chosen by.
+const SELECTORS: [&str; 3] = ["process", "file", "kind"];
+
+impl Figure {
+    /// What it is measured in.
+    pub(in crate::expect) fn dimension(&self) -> Dimension {
+        self.subject.line(self.field).map_or(Dimension::Count, |line| line.dimension)
+    }
+}
+
+impl Parser {
+    pub(super) fn figure(&mut self) -> Result<Figure, Problem> {
+        let at = self.at();
+        let subject = self.subject()?;
+        let selectors_at = self.at();
+        let selectors = self.selectors()?;
+        if !self.take_if_sign(".") {
+            let fields = names(&subject);
+            return Err(self
+                .problem(format!("which figure of {subject}? Write {subject}.{}; there is {fields}", subject.fields()[0].name)));
+        }
+        let (subject, field) = self.field(subject)?;
+        let errno = if self.take_if_sign(".") { Some(self.errno(&subject, field)?) } else { None };
+        check(&subject, &selectors, field).map_err(|why| Problem::at(selectors_at, why))?;
+        Ok(Figure { subject, selectors, field, errno, at: At(at) })
+    }
+
+    fn subject(&mut self) -> Result<Subject, Problem> {
+        let token = self.advance();
+        match token.kind {
+            Kind::Word(word) if word == TRANSFER => self.transfer(),
+            Kind::Word(word) if word == "ioctl" && self.peek() == &Kind::Sign("(") => self.ioctl(token.at),
+            Kind::Word(word) => match Subject::aggregate(&word) {
+                Some(subject) => Ok(subject),
+                None if syscall::known_names().any(|name| name == word) => Ok(Subject::Call(word)),
+                None => Err(Problem::at(token.at, unknown_subject(&word))),
+            },
+            Kind::Class(class) if syscall::calls_of_class(&class).is_some() => Ok(Subject::Class(class)),
+            Kind::Class(class) => {
+                let near = suggest::nearest(&class, syscall::class_names());
+                let all = || format!("; there is %{}", syscall::class_names().collect::<Vec<_>>().join(", %"));
+                let hint = near.map_or_else(all, |near| format!("; did you mean '%{near}'?"));
+                Err(Problem::at(token.at, format!("unknown class '%{class}'{hint}")))
+            }
+            Kind::Number(_) => Err(Problem::at(token.at, "the figure comes first, as in 'write.calls == 0'")),
+            other => Err(Problem::at(
+                token.at,
+                format!("a figure is expected here, like write.calls or transfer(* -> *).api, not {}", other.describe()),
+            )),
+        }
+    }
+
+    /// One of the `ioctl`s that are told apart.
+    fn ioctl(&mut self, at: usize) -> Result<Subject, Problem> {
+        self.take_sign("(")?;
+        let command = self.advance();
+        self.take_sign(")")?;
+        let known = [syscall::FICLONE, syscall::FICLONERANGE];
+        let found = known.into_iter().find(|name| matches!(&command.kind, Kind::Word(word) if *name == format!("ioctl({word})")));
+        let unknown = || Problem::at(at, format!("of all ioctls only these are told apart: {}", known.join(", ")));
+        found.map(|name| Subject::Call(name.to_owned())).ok_or_else(unknown)
+    }
+
+    fn transfer(&mut self) -> Result<Subject, Problem> {
+        if self.peek() != &Kind::Sign("(") {
+            return Err(self.problem("a transfer has two ends: transfer(FROM -> TO), as in transfer(\"*.dat\" -> unix).api"));
+        }
+        self.advance();
+        let from = self.end()?;
+        self.take_sign("->")?;
+        let to = self.end()?;
+        self.take_sign(")")?;
+        Ok(Subject::Transfer(from, to))
+    }
+
+    fn end(&mut self) -> Result<EndPattern, Problem> {
+        let token = self.advance();
+        match token.kind {
+            Kind::Sign("*") => Ok(EndPattern::default()),
+            Kind::Quoted(text) => Ok(EndPattern { kind: None, path: Some(glob(&text, token.at)?) }),
+            Kind::Word(word) => {
+                let kind = Some(kind(&word, token.at)?);
+                if !self.take_if_sign(":") {
+                    return Ok(EndPattern { kind, path: None });
+                }
+                let path = Some(self.text("a path in quotes")?);
+                Ok(EndPattern { kind, path })
+            }
+            other => Err(Problem::at(
+                token.at,
+                format!("an end is *, a path in quotes, or a kind like unix, not {}", other.describe()),
+            )),
+        }
+    }
+
+    fn selectors(&mut self) -> Result<Selectors, Problem> {
+        let mut selectors = Selectors::default();
+        if !self.take_if_sign("[") {
+            return Ok(selectors);
+        }
+        loop {
+            self.selector(&mut selectors)?;
+            if !self.take_if_sign(",") {
+                return self.take_sign("]").map(|()| selectors);
+            }
+        }
+    }
+
+    fn selector(&mut self, selectors: &mut Selectors) -> Result<(), Problem> {
+        let token = self.advance();
+        let all = SELECTORS.join(", ");
+        let Kind::Word(key) = token.kind else {
+            return Err(Problem::at(token.at, format!("a figure is chosen by one of {all}, as in [process=\"cp\"]")));
+        };
+        if !SELECTORS.contains(&key.as_str()) {
+            let near = suggest::nearest(&key, SELECTORS);
+            let hint = near.map_or_else(|| format!("; there is {all}"), |near| suggest::hint(Some(near)));
+            return Err(Problem::at(token.at, format!("figures are not chosen by '{key}'{hint}")));
+        }
+        if self.take_if_sign("==") || !self.take_if_sign("=") {
+            return Err(self.problem(format!("'=' is expected after '{key}', as in [{key}=...]")));
+        }
+        let is_given = match key.as_str() {
+            "process" => selectors.process.replace(self.text("a name in quotes")?).is_some(),
+            "file" => selectors.file.replace(self.text("a path in quotes")?).is_some(),
+            _ => {
+                let token = self.advance();
+                let (Kind::Word(word) | Kind::Quoted(word)) = token.kind else {
+                    return Err(Problem::at(token.at, "a kind is needed here, like pipe"));
+                };
+                selectors.kind.replace(kind(&word, token.at)?).is_some()
+            }
+        };
+        if is_given { Err(Problem::at(token.at, format!("'{key}' is given twice"))) } else { Ok(()) }
+    }
+
+    /// A pattern, in quotes or as a word.
+    fn text(&mut self, what: &str) -> Result<Glob, Problem> {
+        let token = self.advance();
+        match token.kind {
+            Kind::Quoted(text) | Kind::Word(text) => glob(&text, token.at),
+            other => Err(Problem::at(token.at, format!("{what} is needed here, not {}", other.describe()))),
+        }
+    }
+
+    /// The figure after the dot. `time` and `exit` are calls too: which of them is meant, it tells.
+    fn field(&mut self, subject: Subject) -> Result<(Subject, Field), Problem> {
+        let token = self.advance();
+        let Kind::Word(word) = token.kind else {
+            return Err(Problem::at(token.at, format!("a figure of {subject} is needed here: {}", names(&subject))));
+        };
+        if let Some(line) = subject.field(&word) {
+            return Ok((subject, line.field));
+        }
+        let call = Subject::Call(subject.to_string());
+        if matches!(subject, Subject::Time | Subject::Exit)
+            && let Some(line) = call.field(&word)
+        {
+            return Ok((call, line.field));
+        }
+        let near = suggest::nearest(&word, subject.fields().iter().map(|line| line.name));
+        let hint = near.map_or_else(|| format!("; there is {}", names(&subject)), |near| suggest::hint(Some(near)));
+        Err(Problem::at(token.at, format!("{subject} has no figure '{word}'{hint}")))
+    }
+
+    fn errno(&mut self, subject: &Subject, field: Field) -> Result<String, Problem> {
+        let token = self.advance();
+        if !matches!(field, Field::Errors | Field::Attempts) {
+            let name = subject.line(field).map_or("", |line| line.name);
+            return Err(Problem::at(token.at, format!("{subject}.{name} has no parts")));
+        }
+        let Kind::Word(word) = token.kind else {
+            return Err(Problem::at(token.at, "an errno is needed here, like EAGAIN"));
+        };
+        if let Some(name) = errno::canonical(&word) {
+            return Ok(name);
+        }
+        let names: Vec<String> = errno::names().collect();
+        let near = suggest::nearest(&word, names.iter().map(String::as_str));
+        Err(Problem::at(token.at, format!("unknown errno '{word}'{}", suggest::hint(near))))
+    }
+}
+
+fn glob(text: &str, at: usize) -> Result<Glob, Problem> {
+    if text.is_empty() {
+        return Err(Problem::at(at, "an empty pattern matches nothing"));
+    }
+    Glob::new(text).map_err(|(why, offset)| Problem::at(at + 1 + offset, format!("'{text}' is no pattern: {why}")))
+}
+
+fn kind(word: &str, at: usize) -> Result<KindPattern, Problem> {
+    KindPattern::find(word).ok_or_else(|| {
+        let near = suggest::nearest(word, KindPattern::names());
+        let all = || format!("; there is {} (a path stands in quotes)", KindPattern::names().collect::<Vec<_>>().join(", "));
+        let hint = near.map_or_else(all, |near| suggest::hint(Some(near)));
+        Problem::at(at, format!("unknown kind of file '{word}'{hint}"))
+    })
+}
+
+/// Why a subject cannot be chosen from in this way.
+fn check(subject: &Subject, selectors: &Selectors, field: Field) -> Result<(), String> {
+    let by_process = !matches!(subject, Subject::Exit) && field != Field::Wall;
+    let by_file = matches!(subject, Subject::Call(_) | Subject::Class(_) | Subject::AllCalls);
+    if selectors.are_by_file() && !by_file {
+        return Err(format!("{subject} cannot be chosen by file; only calls can"));
+    }
+    if selectors.process.is_some() && !by_process {
+        return Err(format!("{subject} of one process is not known: it is of the whole run"));
+    }
+    Ok(())
+}
+
+fn names(subject: &Subject) -> String {
+    subject.fields().iter().map(|line| line.name).collect::<Vec<_>>().join(", ")
+}
+
+fn unknown_subject(word: &str) -> String {
+    let near = suggest::nearest(word, syscall::known_names().chain(AGGREGATES).chain([TRANSFER]));
+    let all = || format!("; besides system calls there is {}, {TRANSFER}(FROM -> TO)", AGGREGATES.join(", "));
+    format!("unknown system call '{word}'{}", near.map_or_else(all, |near| suggest::hint(Some(near))))
+}

@@ -75,14 +75,14 @@ pub enum Action {
 
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
-  zctrace doctor                         what each backend can do here, and what helps
+  zctrace doctor                         what can each backend do here?
   zctrace doctor --format json | jq .auto
 
 The exit status is 1 if no backend can run.";
 
 const SCHEMA_EXAMPLES: &str = "\
 Examples:
-  zctrace schema > report.schema.json    what --format json writes, field by field";
+  zctrace schema > report.schema.json    what --format json writes";
 
 const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
@@ -97,9 +97,10 @@ Examples:
 
 const REPORT_EXAMPLES: &str = "\
 Examples:
-  zctrace report --sort bytes r.json     a report saved with --format json -o r.json
-  zctrace report trace.log               a log of `strace -f -T -o trace.log CMD`
-  zctrace report trace.log.*             the files of `strace -ff -T -o trace.log CMD`";
+  zctrace report --sort bytes r.json     saved with --format json -o r.json
+  zctrace report --format csv r.json     the same for a spreadsheet
+  zctrace report trace.log               a log of `strace -f -T -o trace.log`
+  zctrace report trace.log.*             the files of `strace -ff -T -o trace.log`";
 
 /// Options of `report`.
 #[derive(Debug, Args)]

@@ -182,7 +182,7 @@ fn run(backend: Choice, options: &RunOptions) -> Result<Report, RunError> {
 
 /// What a report has that a test looks at: all that is known.
 pub(crate) fn for_tests() -> report::Options {
-    report::Options { files: Files::Listed, ..report::Options::default() }
+    report::Options { files: Files::Listed, file_calls: Files::Listed, ..report::Options::default() }
 }
 
 fn read_all(mut pipe: PipeReader) -> io::Result<Vec<u8>> {

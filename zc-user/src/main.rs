@@ -68,7 +68,9 @@ fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 
 /// `zctrace run --verify`: both backends side by side; 1 if they differ.
 fn verify(options: &RunOptions, look: &LookArgs, output: Output) -> anyhow::Result<ExitCode> {
-    let Some(format) = look.format.plain() else { bail!("--verify shows a table or json, nothing else: leave out --format") };
+    let Some(format) = look.format.plain() else {
+        bail!("--verify shows a table or json, no other format: use --format json, or leave it out")
+    };
     let [ebpf, strace] = [Choice::Ebpf, Choice::Strace].map(|backend| backend.run(options).map(|trace| report_of(&trace, look)));
     let comparison = Comparison::new(&ebpf?, &strace?);
     let text = render::comparison(&comparison, format, &options_of(look, &output));

@@ -181,8 +181,9 @@ fn a_trace_within_a_trace_has_what_is_its_own() {
     })
     .expect("is traced");
     assert_eq!(writes_in(&inner), 5);
-    // What the inner one needs is the outer closure's doing, but it writes nothing.
-    assert_eq!(writes_in(&outer), 15);
+    // What the inner one needs for itself is the outer closure's doing, but that is elsewhere.
+    let null = outer.files.iter().find(|file| file.file.path.as_deref() == Some("/dev/null")).expect("was written");
+    assert!(null.writes == 15 && writes_in(&outer) >= 15, "{null:?}");
 }
 
 #[test]

@@ -50,8 +50,7 @@ pub fn manual() -> std::io::Result<String> {
     page.render_synopsis_section(&mut roff)?;
     page.render_description_section(&mut roff)?;
     page.render_options_section(&mut roff)?;
-    page.render_extra_section(&mut roff)?;
-    let mut page = text(roff);
+    let mut page = text(roff) + &examples(&command, ".SH");
     // `run` is the program itself.
     for subcommand in command.get_subcommands().filter(|subcommand| !["run", "help"].contains(&subcommand.get_name())) {
         page += &section(subcommand)?;
@@ -67,12 +66,30 @@ fn section(command: &Command) -> std::io::Result<String> {
     man.render_synopsis_section(&mut roff)?;
     man.render_description_section(&mut roff)?;
     man.render_options_section(&mut roff)?;
-    man.render_extra_section(&mut roff)?;
     let mut section = String::new();
     let title = format!("{NAME} {}", command.get_name()).to_uppercase();
     writeln!(section, ".SH \"{title}\"").expect("a string takes everything");
     section += &text(roff).replace("\n.SH ", "\n.SS ");
-    Ok(section)
+    Ok(section + &examples(command, ".SS"))
+}
+
+/// What stands below the options in `--help`: examples as they are, and sentences.
+fn examples(command: &Command, heading: &str) -> String {
+    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let blocks = help.split("\n\n").filter(|block| !block.is_empty()).map(|block| match block.strip_prefix("Examples:\n") {
+        Some(examples) => format!("{heading} EXAMPLES\n.EX\n{}\n.EE\n", verbatim(examples)),
+        None => format!(".PP\n{}\n", verbatim(block)),
+    });
+    blocks.collect()
+}
+
+/// Text of which nothing is a request of roff's.
+fn verbatim(text: &str) -> String {
+    let line = |line: &str| {
+        let line = line.replace('\\', r"\e").replace('-', r"\-");
+        if line.starts_with(['.', '\'']) { format!(r"\&{line}") } else { line }
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
 const SEE_ALSO: &str = ".SH \"SEE ALSO\"

@@ -67,8 +67,8 @@ fn of_process(process: &Process) -> Vec<(Whose<'_>, &Syscall)> {
     let of_thread = |thread: &Thread| Whose { tid: Some(thread.tid), ..whose };
     let of_threads =
         process.by_thread.iter().flat_map(|thread| thread.syscalls.iter().map(move |syscall| (of_thread(thread), syscall)));
-    let whole = if process.by_thread.is_empty() { process.syscalls.as_slice() } else { &[] };
-    of_threads.chain(whole.iter().chain(&process.io_uring).map(|syscall| (whose, syscall))).collect()
+    let own = if process.by_thread.is_empty() { process.syscalls.as_slice() } else { &[] };
+    of_threads.chain(own.iter().chain(&process.io_uring).map(|syscall| (whose, syscall))).collect()
 }
 
 impl<'a> Line<'a> {

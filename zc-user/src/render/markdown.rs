@@ -18,7 +18,7 @@ pub(super) fn render(report: &Report, options: &Options) -> String {
     let lines: Vec<&Syscall> = sections.iter().flat_map(Section::returned).collect();
     let layout = Layout::fit(&lines, None);
     let mut blocks = vec![format!("### zctrace: {}", code(&header::command(report))), plain(&sentence(&header::summary(report)))];
-    blocks.extend(bullets(header::remarks(report).map(|(text, _)| plain(&text)).collect()));
+    blocks.extend(bullets(header::remarks(report).map(|(text, _)| plain(&text))));
     blocks.extend(moved(report, options));
     blocks.extend(sections.iter().flat_map(|section| section_blocks(section, &layout)));
     if !hidden.is_empty() {
@@ -39,7 +39,7 @@ fn moved(report: &Report, options: &Options) -> Vec<String> {
     let title = format!("**{}**", plain(&sentence(&transfers::heading(report))));
     // A backslash ends a line for good.
     let text = |lines: &Vec<Vec<Piece>>| lines.iter().map(|line| plain(&sentence(line))).collect::<Vec<_>>().join("\\\n  ");
-    std::iter::once(title).chain(bullets(items.iter().map(text).collect())).collect()
+    std::iter::once(title).chain(bullets(items.iter().map(text))).collect()
 }
 
 /// The title of a section, its table, and what stands below it.
@@ -61,12 +61,12 @@ fn section_blocks(section: &Section<'_>, layout: &Layout) -> Vec<String> {
         });
         blocks.push([head, rule].into_iter().chain(rows).collect::<Vec<_>>().join("\n"));
     }
-    blocks.extend(bullets(section.remarks().iter().map(|remark| plain(&sentence(remark))).collect()));
+    blocks.extend(bullets(section.remarks().iter().map(|remark| plain(&sentence(remark)))));
     blocks
 }
 
 /// A list, if there is something in it.
-fn bullets(items: Vec<String>) -> Option<String> {
-    let items: Vec<String> = items.iter().map(|text| item(text)).collect();
+fn bullets(texts: impl Iterator<Item = String>) -> Option<String> {
+    let items: Vec<String> = texts.map(|text| item(&text)).collect();
     (!items.is_empty()).then(|| items.join("\n"))
 }

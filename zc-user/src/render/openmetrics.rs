@@ -147,7 +147,7 @@ impl Text {
         }
         let unit = UNITS.iter().find(|unit| name.ends_with(&format!("_{unit}")));
         let unit = unit.map(|unit| format!("# UNIT {name} {unit}\n")).unwrap_or_default();
-        self.text += &format!("# TYPE {name} gauge\n{unit}# HELP {name} {help}.\n{samples}");
+        write!(self.text, "# TYPE {name} gauge\n{unit}# HELP {name} {help}.\n{samples}").expect("a string takes everything");
     }
 }
 

@@ -1,6 +1,6 @@
 //! A descriptor stands for the file that it stands for at the moment of the call.
 
-use super::{traced_odd, written};
+use super::{file, traced_odd, written};
 
 #[test]
 fn closed_and_opened_again_it_is_another_file() {
@@ -21,6 +21,13 @@ fn another_thread_may_replace_it_between_two_calls() {
     let run = traced_odd("replaced-by-thread");
     assert_eq!(written(&run.report, "a"), (100, Some(100)));
     assert_eq!(written(&run.report, "b"), (100, Some(200)));
+}
+
+#[test]
+fn an_operation_of_io_uring_may_replace_it_between_two_calls() {
+    let run = traced_odd("ring-replaced");
+    let read = |name| (file(&run.report, name).reads, file(&run.report, name).bytes_read);
+    assert_eq!((read("a"), read("b")), ((1, Some(1)), (1, Some(2))));
 }
 
 #[test]

@@ -30,6 +30,7 @@ const CASES: &[Case] = &[
     ("sockets", kinds::sockets),
     ("nameless", kinds::nameless),
     ("thousands", many::thousands),
+    ("ring-replaced", rings::replaced),
     ("ring-splice", rings::splice),
     ("ring-fixed", rings::fixed),
     ("ring-silent", rings::silent),

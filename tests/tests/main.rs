@@ -10,6 +10,7 @@ mod copiers;
 mod counters;
 mod counts;
 mod dd;
+mod files;
 mod following;
 mod formats;
 mod harness;

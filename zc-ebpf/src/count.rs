@@ -114,7 +114,7 @@ pub fn abandon(task: &mut Task) {
     if call == NO_CALL || task.phase != phase::ACTIVE {
         return;
     }
-    match rows::place(task, call, 0) {
+    match rows::place(task.serial, call, task.ends, 0) {
         // SAFETY: a row is written by its own task only, which is the current one.
         Some(mut place) => unsafe {
             begin(place.row.as_mut(), task, place.without_files);
@@ -164,7 +164,7 @@ extern "C" fn record(task: *const Task, outcome: *const Outcome) -> u32 {
     // SAFETY: either is null or what callers pass: their own task's entry of TASKS, and what they have on their stack.
     let (Some(task), Some(outcome)) = (unsafe { task.as_ref() }, unsafe { outcome.as_ref() }) else { return 0 };
     let errno = if is_error(outcome.result) { -outcome.result as u32 } else { 0 };
-    let Some(mut place) = rows::place(task, outcome.call, errno) else {
+    let Some(mut place) = rows::place(task.serial, outcome.call, task.ends, errno) else {
         lose(Loss::UncountedCall);
         warn!((), "a call of task {} is not counted: the map of rows is full", task.tid);
         return 0;
@@ -196,8 +196,9 @@ fn begin(row: &mut Row, task: &Task, without_files: bool) {
     }
 }
 
+/// Whether a call that returned this has failed.
 #[inline(always)]
-fn is_error(result: i64) -> bool {
+pub fn is_error(result: i64) -> bool {
     (-MAX_ERRNO..0).contains(&result)
 }
 

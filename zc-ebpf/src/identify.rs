@@ -1,6 +1,9 @@
 //! From a descriptor to the number of its file.
 
-use aya_ebpf::{bindings::BPF_NOEXIST, helpers::generated::bpf_get_current_task_btf};
+use aya_ebpf::{
+    bindings::BPF_NOEXIST,
+    helpers::generated::{bpf_get_current_task, bpf_get_current_task_btf},
+};
 use zc_ebpf::{ABSENT, Descriptor, FileKey, FileNumber, KnownFile, NO_ROOM, Task, told};
 
 use crate::{
@@ -32,29 +35,26 @@ pub const FOR_WRITING: FileNumber = 1 << 31;
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn file_behind(task: *mut Task, fd: u32, side: u32) -> FileNumber {
-    // SAFETY: null or what the caller passes, the current task's entry of TASKS.
-    let Some(task) = (unsafe { task.as_mut() }) else { return 0 };
     // SAFETY: the current task is a typed pointer to the verifier.
     let files: KernelPtr = unsafe { fields::load(bpf_get_current_task_btf().cast(), offset_of_field!(task_files)) };
-    let is_alone = task.has_ring == 0 && has_one_user(files);
-    let last = if side == OUTPUT { &mut task.last_output } else { &mut task.last_input };
-    if is_alone && last.file != 0 && last.fd == fd && side != PIPE {
+    // SAFETY: null or what the caller passes, the current task's entry of TASKS.
+    let task = unsafe { task.as_mut() }.filter(|task| side != PIPE && task.has_ring == 0 && has_one_user(files));
+    let last = task.map(|task| if side == OUTPUT { &mut task.last_output } else { &mut task.last_input });
+    if let Some(last) = &last
+        && last.file != 0
+        && last.fd == fd
+    {
         return last.file;
     }
     let file = open_file(files, fd);
     if file.is_null() {
         return 0;
     }
-    if let Some(number) = known_number(file) {
-        if side == PIPE {
-            return number | if is_for_writing(file) { FOR_WRITING } else { 0 };
-        }
-        if is_alone {
-            *last = Descriptor { fd, file: number };
-        }
-        return number;
+    let known = known_number(file);
+    if let (Some(last), Some(file)) = (last, known) {
+        *last = Descriptor { fd, file };
     }
-    let number = look_closer(file as u64);
+    let number = known.unwrap_or_else(|| look_closer(file as u64));
     if side == PIPE && is_for_writing(file) { number | FOR_WRITING } else { number }
 }
 
@@ -92,6 +92,31 @@ fn open_file(files: KernelPtr, fd: u32) -> KernelPtr {
     fields::probe_at(table.wrapping_add(fd as usize * size_of::<KernelPtr>())).unwrap_or(core::ptr::null())
 }
 
+/// The `struct file` behind a descriptor of the current task, read without typed pointers: slower, but quick to verify.
+#[inline(always)]
+pub fn open_file_of_current(fd: u32) -> Option<KernelPtr> {
+    // SAFETY: the helper has no preconditions.
+    let task = unsafe { bpf_get_current_task() } as KernelPtr;
+    let files: KernelPtr = fields::probe(task, offset_of_field!(task_files))?;
+    let fdt: KernelPtr = fields::probe(files, offset_of_field!(files_fdt))?;
+    let max_fds: u32 = fields::probe(fdt, offset_of_field!(fdt_max_fds))?;
+    let table: KernelPtr = fields::probe(fdt, offset_of_field!(fdt_fd))?;
+    if fd >= max_fds {
+        return None;
+    }
+    fields::probe_at(table.wrapping_add(fd as usize * size_of::<KernelPtr>()))
+}
+
+/// The number of what was an open file with this key, but may be closed by now and its memory in use for another.
+#[inline(always)]
+pub fn number_of_former(file: KernelPtr, key: FileKey) -> FileNumber {
+    if key_of(file) == Some(key) {
+        return number_of(file);
+    }
+    // SAFETY: entries of FILES are never removed.
+    FILES.get_ptr(key).map_or(NO_ROOM, |known| unsafe { (*known).number })
+}
+
 /// The number of an open file.
 #[inline(always)]
 pub fn number_of(file: KernelPtr) -> FileNumber {
@@ -106,8 +131,9 @@ fn known_number(file: KernelPtr) -> Option<FileNumber> {
     unsafe { ((*known).told == told::ALL).then_some((*known).number) }
 }
 
+/// What tells the file from others, as long as it is open and shares its inode with no other.
 #[inline(always)]
-fn key_of(file: KernelPtr) -> Option<FileKey> {
+pub fn key_of(file: KernelPtr) -> Option<FileKey> {
     let inode: KernelPtr = fields::probe(file, offset_of_field!(file_inode))?;
     Some(FileKey {
         address: inode as u64,

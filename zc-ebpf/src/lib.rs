@@ -35,9 +35,18 @@ pub mod programs {
         ("sys_exit", "sys_exit"),
         ("sys_enter", "sys_enter"),
     ];
+
     /// Attached to nothing: user space has it run (`BPF_PROG_TEST_RUN`) in the thread that is to come into scope or to leave it, with one
     /// of [`scope`](crate::scope)'s constants as its first argument.
     pub const SCOPE: &str = "scope";
+
+    /// `(program, tracepoints)`: those that see what `io_uring` does. Each is attached to the first of its tracepoints that the kernel
+    /// has: one was renamed in 6.3.
+    pub const RING: [(&str, &[&str]); 3] = [
+        ("ring_complete", &["io_uring_complete"]),
+        ("ring_overflow", &["io_uring_cqe_overflow"]),
+        ("ring_submit", &["io_uring_submit_req", "io_uring_submit_sqe"]),
+    ];
 }
 
 /// What a thread that runs [`programs::SCOPE`] wants.
@@ -118,10 +127,12 @@ pub enum Loss {
     LostEvent = 3,
     /// A call returned whose entry was not seen: counted, without time.
     ExitWithoutEntry = 4,
+    /// An operation of `io_uring` that was asked not to tell of its success.
+    SilentOperation = 5,
 }
 
 /// Number of [`Loss`] variants.
-pub const LOSSES: u32 = 5;
+pub const LOSSES: u32 = 6;
 
 /// Plain old data, for aya's maps.
 #[cfg(feature = "user")]

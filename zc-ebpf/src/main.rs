@@ -1,4 +1,4 @@
-//! The programs: one short function per hook. What they do is in [`follow`], [`count`] and [`ends`].
+//! The programs: one short function per hook. What they do is in [`follow`], [`count`] and [`ring`].
 #![no_std]
 #![no_main]
 #![expect(clippy::needless_pass_by_value, reason = "the macro passes the context by value")]
@@ -19,6 +19,7 @@ mod mapping;
 mod maps;
 mod path;
 mod request;
+mod ring;
 mod rows;
 mod scope;
 mod sight;
@@ -75,6 +76,27 @@ fn sched_switch(ctx: BtfTracePointContext) -> i32 {
 #[raw_tracepoint]
 fn scope(ctx: RawTracePointContext) -> i32 {
     scope::change(ctx.arg(0));
+    0
+}
+
+/// `io_uring_submit_req(struct io_kiocb *req)`
+#[btf_tracepoint(function = "io_uring_submit_req")]
+fn ring_submit(ctx: BtfTracePointContext) -> i32 {
+    ring::submitted(ctx.arg(0));
+    0
+}
+
+/// `io_uring_complete(struct io_ring_ctx *ctx, void *req, ...)`
+#[btf_tracepoint(function = "io_uring_complete")]
+fn ring_complete(ctx: BtfTracePointContext) -> i32 {
+    ring::completed(ctx.arg(1));
+    0
+}
+
+/// `io_uring_cqe_overflow(void *ctx, unsigned long long user_data, ...)`
+#[btf_tracepoint(function = "io_uring_cqe_overflow")]
+fn ring_overflow(_ctx: BtfTracePointContext) -> i32 {
+    ring::unknown_completed();
     0
 }
 

@@ -9,7 +9,7 @@ use zc_ebpf::{
     CallSpec, Control, ErrnoKey, FileKey, FileSeen, KnownFile, LOSSES as LOSS_COUNT, Loss, Row, RowKey, SPEC_SLOTS, Task,
 };
 
-use crate::path::Walk;
+use crate::{path::Walk, ring::RingInput};
 
 /// Address of a `task_struct` -> the task, while it is followed. Preallocated: to follow a new task must not depend on free memory.
 #[map]
@@ -46,6 +46,10 @@ pub static WALK: PerCpuArray<Walk> = PerCpuArray::with_max_entries(1, 0);
 /// Tasks starting, executing, ending; files seen for the first time.
 #[map]
 pub static EVENTS: RingBuf = RingBuf::with_byte_size(4096, 0);
+
+/// Where operations of `io_uring` take bytes from that name two files: the kernel forgets that before they complete.
+#[map]
+pub static RING_INPUTS: HashMap<u64, RingInput> = HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
 
 /// What to do with each call.
 #[map]

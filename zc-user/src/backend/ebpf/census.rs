@@ -121,12 +121,14 @@ impl Census {
                 process.comm = (!task.comm.is_empty()).then(|| task.comm.clone());
                 process.ppid = process.ppid.or(task.ppid);
             }
+            let rows = rows.remove(&serial).unwrap_or_default();
+            let (ring_rows, rows) = rows.into_iter().partition(|row| row.call.as_ring_operation().is_some());
             process.threads.push(Thread {
                 tid: task.tid,
                 comm: (!task.comm.is_empty()).then_some(task.comm),
                 counters: raw.map(|raw| adjusted(&raw)),
-                rows: rows.remove(&serial).unwrap_or_default(),
-                ring_rows: Vec::new(),
+                rows,
+                ring_rows,
             });
         }
         let processes = processes.into_iter().map(|(serial, (mut process, sum))| {

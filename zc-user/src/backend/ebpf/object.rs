@@ -3,12 +3,12 @@
 use std::{
     fs, io,
     os::fd::{AsFd as _, AsRawFd as _},
-    path::{Path, PathBuf},
+    path::PathBuf,
     thread,
 };
 
 use aya::{
-    Btf, Ebpf, EbpfLoader, Endianness,
+    Btf, Ebpf, EbpfLoader,
     maps::{Array, Map, MapData, MapError, RingBuf},
     programs::{BtfTracePoint, Program, ProgramError, RawTracePoint, RawTracePointRunOptions, TestRun as _},
 };
@@ -17,9 +17,10 @@ use thiserror::Error;
 use zc_ebpf::{CallSpec, Control, KernelFields, maps, programs};
 
 use super::{
-    btf::{self, BtfError},
+    btf::BtfError,
     drain::Maps,
     fields::{self, MissingField},
+    kernel::{self, Kernel},
 };
 use crate::{backend::Limits, syscall::Selection};
 
@@ -102,7 +103,7 @@ impl Loaded {
         // To make a loader is to parse the whole of the kernel's BTF (~25 ms); there is no way around that, but beside it.
         let (loader, kernel) = thread::scope(|scope| {
             let loader = thread::Builder::new().spawn_scoped(scope, EbpfLoader::new);
-            let kernel = read_kernel(&path);
+            let kernel = kernel::read(&path);
             // aya tries out what the kernel can do as soon as somebody asks.
             let _ = aya::features();
             (loader.map(joined), kernel)
@@ -113,7 +114,7 @@ impl Loaded {
             let mut ebpf = load(&mut loader, &kernel.fields, settings)?;
             // Hundreds of thousands of types take 5 ms to free; without another thread, here.
             let _ = thread::Builder::new().spawn_scoped(scope, move || drop(loader));
-            attach(&mut ebpf, &kernel.types)?;
+            attach(&mut ebpf, &kernel, settings.selection)?;
             Ok::<_, EbpfUnavailable>(ebpf)
         })?;
         let mut specs: Array<_, CallSpec> = take(&mut ebpf, maps::SPECS)?;
@@ -177,7 +178,8 @@ impl Loaded {
 
     /// Takes off the programs that count, and the ones that follow new tasks. What watches the end of tasks stays on.
     pub fn stop_counting(&mut self) {
-        for name in ["sys_enter", "sys_exit", "sched_process_fork", "sched_process_exec"] {
+        let rings = programs::RING.map(|(name, _)| name);
+        for name in ["sys_enter", "sys_exit", "sched_process_fork", "sched_process_exec"].into_iter().chain(rings) {
             self.unload(name);
         }
     }
@@ -198,27 +200,6 @@ impl Loaded {
     pub fn ebpf_mut(&mut self) -> &mut Ebpf {
         &mut self.ebpf
     }
-}
-
-/// What is to be known of the running kernel.
-struct Kernel {
-    types: Btf,
-    fields: KernelFields,
-    notes: Vec<String>,
-}
-
-fn read_kernel(path: &Path) -> Result<Kernel, EbpfUnavailable> {
-    let bad = |cause| EbpfUnavailable::BadBtf { path: path.to_owned(), cause };
-    let mut data = fs::read(path).map_err(|cause| EbpfUnavailable::NoBtf { path: path.to_owned(), cause })?;
-    let (fields, notes, types_length) = {
-        let types = btf::Btf::parse(&data).map_err(bad)?;
-        let (fields, notes) = fields::find(&types)?;
-        (fields, notes, types.types_length_with(programs::ALL.map(|(_, tracepoint)| tracepoint)))
-    };
-    // aya makes a value of every type it reads, and needs just the tracepoints, which stand near the beginning.
-    data[btf::TYPES_LENGTH_AT].copy_from_slice(&types_length.to_ne_bytes());
-    let types = Btf::parse(&data, Endianness::default()).map_err(|_| bad(BtfError::Damaged))?;
-    Ok(Kernel { types, fields, notes })
 }
 
 /// Loads the object, its maps as large as the settings say.
@@ -254,16 +235,18 @@ const fn files_entries(max_files: u32) -> u32 {
 }
 
 /// Loads the programs, side by side since most of the time of a start is the verifier's, and attaches them in their order.
-fn attach(ebpf: &mut Ebpf, types: &Btf) -> Result<(), EbpfUnavailable> {
+fn attach(ebpf: &mut Ebpf, kernel: &Kernel, selection: &Selection) -> Result<(), EbpfUnavailable> {
+    let rings = if selection.contains_rings() { kernel.rings.as_slice() } else { &[] };
+    let wanted = || programs::ALL.iter().chain(rings);
     thread::scope(|scope| {
         let loads = ebpf.programs_mut().map(|(name, program)| {
-            let (_, tracepoint) = programs::ALL.into_iter().find(|(known, _)| *known == name)?;
-            Some(thread::Builder::new().spawn_scoped(scope, move || verify(program, tracepoint, types)))
+            let (_, tracepoint) = *wanted().find(|(known, _)| *known == name)?;
+            Some(thread::Builder::new().spawn_scoped(scope, move || verify(program, tracepoint, &kernel.types)))
         });
         let loads: Vec<_> = loads.flatten().collect();
         loads.into_iter().try_for_each(|load| joined(load.map_err(refused)?)?)
     })?;
-    for (name, _) in programs::ALL {
+    for (name, _) in wanted() {
         program(ebpf, name)?.attach().map_err(program_refused)?;
     }
     Ok(())

@@ -86,6 +86,15 @@ fn uses_io_uring(processes: &[Process]) -> bool {
     rows.any(|row| row.call.name == "io_uring_enter")
 }
 
+/// A sentence on operations of `io_uring` that the kernel does not tell, if there are any.
+fn unknown_operations_note(processes: &[Process]) -> Option<String> {
+    let rows = processes.iter().flat_map(|process| &process.threads).flat_map(|thread| &thread.ring_rows);
+    let count: u64 = rows.filter(|row| row.call.is_unknown_operation()).map(|row| row.calls).sum();
+    (count > 0).then(|| {
+        format!("of {count} completions of io_uring the kernel does not say what they moved: they are of multishot operations, or too many")
+    })
+}
+
 /// Watching the tasks by their events.
 pub struct Watch {
     census: Census,
@@ -118,6 +127,7 @@ impl Watch {
         trace.losses.insert(Loss::UnseenEnds, unseen_ends);
         if uses_io_uring(&processes) {
             trace.notes.push(IO_WORKERS.to_owned());
+            trace.notes.extend(unknown_operations_note(&processes));
         }
         trace.processes = processes;
         Ok(())

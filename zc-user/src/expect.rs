@@ -39,8 +39,10 @@ mod value;
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
+pub(crate) use error::pointer;
 pub use error::SyntaxError;
 pub use outcome::{ExpectError, Finding, NotCounted, Outcome, Verdict};
+pub(crate) use value::{duration_ns, size_bytes};
 
 use crate::{report::Report, syscall};
 use ast::{Expr, Figure, Subject};

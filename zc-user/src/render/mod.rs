@@ -18,6 +18,7 @@ mod transfers;
 use clap::ValueEnum;
 
 pub use compare::{CompareFormat, compare};
+pub(crate) use text::command_line;
 
 use crate::{doctor::Diagnosis, report::Report, units, verify::Comparison};
 

@@ -158,6 +158,9 @@ fn record(ctx: &BtfTracePointContext, task: &Task, call: CallId, outcome: &Outco
     let row = unsafe { place.row.as_mut() };
     begin(row, task, place.without_files);
     add(row, outcome);
+    if row.moved_ns == 0 && row.bytes != 0 {
+        row.moved_ns = task.entered_ns + outcome.duration_ns.unwrap_or(0);
+    }
     match place.errno {
         // SAFETY: as a row.
         Some(count) => unsafe { *count.as_ptr() += 1 },

@@ -131,7 +131,7 @@ const _: () = {
             == 8 * 4 + 2 * 8 + size_of::<Interrupted>() + size_of::<Ends>() + size_of::<Unwritten>() + size_of::<Mapping>()
     );
     assert!(size_of::<RowKey>() == 16);
-    assert!(size_of::<Row>() == 14 * 8 + 4 * BUCKETS);
+    assert!(size_of::<Row>() == 15 * 8 + 4 * BUCKETS);
     assert!(size_of::<ErrnoKey>() == 20);
     assert!(size_of::<FileKey>() == 24);
     assert!(size_of::<KnownFile>() == 8);

@@ -36,6 +36,8 @@ pub struct Row {
     pub total_ns: u64,
     /// When the first of the calls was entered: `CLOCK_MONOTONIC`, ns; 0 without any.
     pub first_ns: u64,
+    /// When the first of the calls that moved bytes returned, likewise.
+    pub moved_ns: u64,
     /// Of [`bytes`](Self::bytes), those that the task had read before from the file of [`Ends::input`].
     pub paired_bytes: u64,
     /// Calls that returned 0 where the result is a number of bytes.
@@ -63,6 +65,7 @@ impl Row {
         unfinished: 0,
         total_ns: 0,
         first_ns: 0,
+        moved_ns: 0,
         paired_bytes: 0,
         zero_calls: 0,
         short_calls: 0,

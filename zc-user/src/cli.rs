@@ -1,18 +1,20 @@
 //! The command line: what a person writes, as plain options.
 
 mod compare;
+mod limits;
 
 use std::{error::Error as _, ffi::OsString, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use zctrace::{
-    backend::{Choice, Limits},
+    backend::Choice,
     render::Format,
     report::{Detail, SortKey},
     syscall::Selection,
 };
 
 pub use compare::CompareArgs;
+pub use limits::LimitArgs;
 
 /// Show which system calls a command makes, how many bytes they move, and what they cost.
 #[derive(Debug, Parser)]
@@ -158,17 +160,9 @@ pub struct RunArgs {
     #[command(flatten)]
     pub look: LookArgs,
 
-    /// Most rows (threads times calls) to keep; as many again by file.
-    #[arg(long, value_name = "N", default_value_t = Limits::default().max_rows, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
-    pub max_rows: u32,
-
-    /// Most files to tell apart.
-    #[arg(long, value_name = "N", default_value_t = Limits::default().max_files, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
-    pub max_files: u32,
-
-    /// Most tasks to follow at the same time.
-    #[arg(long, value_name = "N", default_value_t = Limits::default().max_tasks, value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
-    pub max_tasks: u32,
+    /// How much is kept.
+    #[command(flatten)]
+    pub limits: LimitArgs,
 
     /// Show what the backend does: tasks followed, maps full; lines not understood.
     #[arg(short, long)]

@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use zctrace::{
-    backend::Limits,
     compare::{self, Comparison, Plan, Tracing, reference_among, subjects},
     render::{self, CompareFormat},
 };
@@ -55,7 +54,7 @@ fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
         tracing: Tracing {
             backend: args.backend,
             selection: args.syscalls.clone(),
-            limits: Limits { max_rows: args.max_rows, max_tasks: args.max_tasks, ..Limits::default() },
+            limits: args.limits.limits(),
             verbose: args.verbose,
         },
     })

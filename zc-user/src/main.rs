@@ -14,7 +14,7 @@ use cli::{Action, Cli, DoctorArgs, LookArgs, ReportArgs, RunArgs};
 use output::Output;
 use saved::Saved;
 use zctrace::{
-    backend::{Choice, Limits, RunError, RunOptions, Until},
+    backend::{Choice, RunError, RunOptions, Until},
     compare::CompareError,
     doctor,
     launch::Manner,
@@ -133,7 +133,7 @@ fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
         selection: args.syscalls.clone(),
         until: if args.wait_all { Until::AllEnd } else { Until::RootEnds },
         manner: Manner { identity: args.user.as_deref().map(identity::find).transpose()?, ..Manner::default() },
-        limits: Limits { max_rows: args.max_rows, max_files: args.max_files, max_tasks: args.max_tasks },
+        limits: args.limits.limits(),
         verbose: args.verbose,
     })
 }

@@ -219,6 +219,8 @@ pub struct Row {
     /// Where the first of these calls stands among all first calls of the trace: rows compare by it, the number means nothing else.
     /// `None`: unknown.
     pub order: Option<u64>,
+    /// Where the return of the first of them that moved bytes stands in the same order. `None`: unknown, or none did.
+    pub moved_order: Option<u64>,
     /// How often it returned.
     pub calls: u64,
     /// How often it failed, by errno (positive; the kernel-internal ones from 512 on included).
@@ -249,6 +251,7 @@ impl Row {
             call,
             ends,
             order: None,
+            moved_order: None,
             calls: 0,
             errnos: BTreeMap::new(),
             errors: 0,

@@ -4,9 +4,11 @@ use zctrace::report::{Report, Syscall, Transfer};
 
 use super::measure::{Measured, Timing};
 
+/// So many transfers are told one by one.
+const FEW: usize = 2;
 /// Counts this close to each other are called the same.
 const SAME_SHARE: f64 = 0.05;
-/// A command that is on the CPU for less than this share of its time waits for somebody.
+/// A command that is on the CPU for less than this share of its time has something to explain.
 const BUSY_PERCENT: f64 = 80.0;
 
 /// What a traced run did, as far as sentences need it.
@@ -47,6 +49,16 @@ impl<'a> Facts<'a> {
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     }
 
+    /// What was done: all of it where the command is one copy in a few steps, of many transfers the largest.
+    fn what(&self) -> String {
+        let verdicts: Vec<_> = match (self.transfers, self.transfer) {
+            (few @ [_, ..], _) if few.len() <= FEW => few.iter().map(|transfer| transfer.verdict.as_str()).collect(),
+            (_, Some(largest)) => vec![largest.verdict.as_str()],
+            _ => vec!["no transfer was seen"],
+        };
+        verdicts.join(", and ")
+    }
+
     /// Name of the interface that moved most; `none` if no transfer was seen.
     pub fn api(&self) -> &'static str {
         self.transfer.map_or("none", |transfer| transfer.api.name())
@@ -63,10 +75,9 @@ fn longest(syscalls: &[Syscall]) -> Option<(&str, f64)> {
 pub fn explain(row: &Measured, reference: &Measured) -> String {
     let (facts, base) = (Facts::of(&row.report), Facts::of(&reference.report));
     let is_reference = row.run.name == reference.run.name;
-    let what = facts.transfer.map_or_else(|| "no transfer was seen".to_owned(), |transfer| transfer.verdict.clone());
     let longest = facts.longest.filter(|(_, share)| *share >= 0.5);
     let parts = [
-        Some(what),
+        Some(facts.what()),
         (!is_reference).then(|| beside(&facts, &base)),
         longest.map(|(call, share)| format!("{:.0} % of the time in calls is {call}", share * 100.0)),
         row.timing.as_ref().and_then(waits),
@@ -91,11 +102,15 @@ fn beside(facts: &Facts<'_>, base: &Facts<'_>) -> String {
     format!("{calls}, {copies}")
 }
 
-/// What a command does with the time that it is not on the CPU.
+/// How much of its time a command is not on the CPU: because it waits, or because somebody else has the CPU.
 fn waits(timing: &Timing) -> Option<String> {
     let percent = timing.cpu_percent.filter(|percent| *percent < BUSY_PERCENT)?;
-    let waits = timing.voluntary_switches;
-    Some(format!("{:.0} % of the time it waits, {waits:.0} times, for the other side or the disk", 100.0 - percent))
+    let Timing { voluntary_switches: waits, involuntary_switches: preempted, .. } = timing;
+    Some(format!(
+        "{:.0} % of the time it is not on the CPU: {waits:.0} times it waited for the other side or the disk, {preempted:.0} times it \
+         had to give way",
+        100.0 - percent
+    ))
 }
 
 /// For rows that stand in another order than they were published in: what their traces say of it.

@@ -58,6 +58,8 @@ pub struct Timing {
     pub cpu_percent: Option<f64>,
     /// Mean number of times that it waited.
     pub voluntary_switches: f64,
+    /// Mean number of times that somebody else took its place on the CPU.
+    pub involuntary_switches: f64,
 }
 
 /// Wall times.

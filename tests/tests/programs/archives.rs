@@ -1,6 +1,6 @@
 //! GNU `tar` and `rsync`.
 
-use zctrace::report::Api;
+use zctrace::report::{Api, Transfer};
 
 use super::{BYTES, assert_copied, directory};
 use crate::harness::{Transfers as _, program, shell, zctrace};
@@ -28,13 +28,17 @@ fn tar_extracts_what_it_reads_but_headers() {
 }
 
 #[test]
-fn rsync_talks_while_it_copies_so_its_bytes_are_shown_without_a_transfer() {
+fn rsync_copies_through_a_socket_and_talks_meanwhile() {
     let directory = directory();
     let run = zctrace().option("--wait-all").dir(directory.path()).run(&shell("exec rsync --whole-file in out"));
     assert_copied(&directory, "out");
-    // Between a read of the file and the write that follows it reads what the others say: no pair of calls belongs together.
-    assert!(run.report.processes.iter().all(|process| process.transfers.is_empty()), "nothing is made up");
-    let read = (run.report.processes.iter().flat_map(|process| &process.unattributed.read))
-        .find(|share| share.file.as_ref().is_some_and(|file| file.path.as_deref() == Some("in")));
-    assert_eq!(read.and_then(|share| share.bytes), Some(BYTES));
+    // A temporary file gets its name when all is there.
+    let is_temporary = |transfer: &&Transfer| transfer.to.path.as_deref().is_some_and(|path| path.starts_with(".out."));
+    let received = run.report.processes.iter().flat_map(|process| &process.transfers).find(is_temporary).expect("a transfer");
+    let sent = run.report.transfer("in", "unix-stream");
+    for transfer in [sent, received] {
+        assert_eq!(transfer.api, Api::ReadWrite);
+        assert!(transfer.bytes <= Some(BYTES) && transfer.bytes >= Some(BYTES / 100 * 95), "{transfer:?}");
+    }
+    assert_eq!(received.from.kind.as_deref(), Some("unix-stream"));
 }

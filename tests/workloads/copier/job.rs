@@ -83,9 +83,10 @@ impl Job {
     }
 
     /// Makes the error of one call name the call and both ends: `sendfile in -> unix:x: EINVAL: Invalid argument`.
+    /// The words are put together only when they are needed: this stands in the loops that are measured.
     pub(crate) fn failed(&self, call: &str) -> impl Fn(io::Error) -> anyhow::Error {
-        let context = format!("{call} {} -> {}", self.asked.from, self.asked.to);
-        move |err| named(err).context(context.clone())
+        let Self { asked: CopyArguments { from, to, .. }, .. } = self;
+        move |err| named(err).context(format!("{call} {from} -> {to}"))
     }
 
     /// Repeats `step`, which is told how much to move and moves some of it, until the source ends or the size is reached.

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 use zctrace::{
-    backend::{Choice, Limits},
+    backend::Choice,
     compare::{HookLines, Input, OnFailure, Order, Output, Runs, Shell},
     render::CompareFormat,
     syscall::Selection,
 };
 
-use super::ColorWhen;
+use super::{ColorWhen, LimitArgs};
 
 /// Examples, shown after the options.
 pub const EXAMPLES: &str = "\
@@ -132,13 +132,9 @@ pub struct CompareArgs {
     #[arg(long, value_enum, default_value_t)]
     pub backend: Choice,
 
-    /// Most rows (threads times calls) to keep of a traced run.
-    #[arg(long, value_name = "N", default_value_t = Limits::default().max_rows, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
-    pub max_rows: u32,
-
-    /// Most tasks to follow at the same time.
-    #[arg(long, value_name = "N", default_value_t = Limits::default().max_tasks, value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
-    pub max_tasks: u32,
+    /// How much is kept of a traced run.
+    #[command(flatten)]
+    pub limits: LimitArgs,
 
     /// When to use colour.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]

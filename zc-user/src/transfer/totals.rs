@@ -3,6 +3,9 @@
 //! Where one thread reads and another writes, where an io_uring does both, or where a backend does not see that a buffer lies in a
 //! mapping, no call connects the two ends. They are connected here if the bytes that nothing else explains are exactly as many at both
 //! ends, at least [`LEAST_BYTES`], and no third file of the process has as many: chance does not agree to the byte.
+//!
+//! A program that talks while it copies (`rsync`) adds its own words to the bytes. Its two ends are connected if each has
+//! [most](MOST_PERCENT) of what is left, and they have [nearly as many](NEAR_PERCENT).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ptr;
@@ -14,11 +17,20 @@ use super::{
 };
 use crate::{
     report::Api,
-    trace::{FileId, Row},
+    trace::{FileId, FileKind, Row},
 };
 
 /// Fewer bytes agree by chance too easily.
 const LEAST_BYTES: u64 = 4096;
+
+/// With other bytes among them, this many must be there.
+const LEAST_NEAR_BYTES: u64 = 1 << 16;
+
+/// What an end must have of all that is left on its side: the rest is what programs read of their settings, say.
+const MOST_PERCENT: u64 = 75;
+
+/// What the smaller of two ends must have of the larger.
+const NEAR_PERCENT: u64 = 95;
 
 /// What is left of a file once everything certain is explained.
 #[derive(Debug)]
@@ -27,16 +39,21 @@ struct Rest<'a> {
     bytes: u64,
     /// The rows of no flow yet.
     rows: Vec<&'a Row>,
-    /// When the file was first used in this way.
+    /// For a source, when the first of its bytes had been read; for a destination, when the first of them began to be written.
     order: Option<u64>,
     is_mapping: bool,
 }
 
 /// Adds the flows that totals show.
 pub(super) fn add<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
-    let mut sources = rests(&activity.reads, flows, activity, Flow::read_from);
+    add_equal(flows, activity);
+    add_main(flows, activity);
+}
+
+/// The ends that agree to the byte.
+fn add_equal<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
+    let (mut sources, destinations) = ends(flows, activity);
     sources.extend(mappings(activity));
-    let destinations = rests(&activity.writes, flows, activity, Flow::written_to);
     let mut by_bytes: HashMap<u64, (Vec<&Rest>, Vec<&Rest>)> = HashMap::new();
     for source in &sources {
         by_bytes.entry(source.bytes).or_default().0.push(source);
@@ -53,14 +70,51 @@ pub(super) fn add<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
         .collect();
     found.sort_by_key(|(source, destination)| (source.file, destination.file));
     for (source, destination) in found {
-        connect(flows, source, destination);
+        connect(flows, source, destination, source.bytes);
     }
 }
 
+/// The ends of what the process does above all.
+fn add_main<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
+    let (sources, destinations) = ends(flows, activity);
+    let (Some(source), Some(destination)) = (main_of(&sources), main_of(&destinations)) else { return };
+    let (least, most) = (source.bytes.min(destination.bytes), source.bytes.max(destination.bytes));
+    // Two connections that carry as much are rather the two directions of a conversation.
+    let is_stored = [source, destination].iter().any(|end| activity.kind(end.file) == Some(FileKind::Regular));
+    if least >= LEAST_NEAR_BYTES && is_part(NEAR_PERCENT, least, most) && is_stored && source.is_before_some_of(destination) {
+        connect(flows, source, destination, least);
+    }
+}
+
+/// The one that has most of the bytes.
+fn main_of<'r, 'a>(rests: &'r [Rest<'a>]) -> Option<&'r Rest<'a>> {
+    let all = rests.iter().map(|rest| rest.bytes).fold(0, u64::saturating_add);
+    rests.iter().find(|rest| is_part(MOST_PERCENT, rest.bytes, all))
+}
+
+fn is_part(percent: u64, part: u64, all: u64) -> bool {
+    part >= all.saturating_sub(all / 100 * (100 - percent))
+}
+
+/// What is left of the files that were read, and of those that were written.
+fn ends<'a>(flows: &[Flow<'a>], activity: &Activity<'a>) -> (Vec<Rest<'a>>, Vec<Rest<'a>>) {
+    (
+        rests(&activity.reads, flows, activity, Flow::read_from, first_moved),
+        rests(&activity.writes, flows, activity, Flow::written_to, first_order),
+    )
+}
+
 impl Rest<'_> {
-    /// Whether this can be the source of the other: another file, used before.
+    /// Whether this can be the source of the other: another file, of which something was there before the other began to be written.
+    /// Beginnings alone do not tell: a thread waits in `read` for what another is about to write to a socket that leads there.
     fn comes_before(&self, other: &Self) -> bool {
         self.file != other.file && self.order.zip(other.order).is_none_or(|(source, destination)| source < destination)
+    }
+
+    /// Whether this can be the source of the other among whose bytes are others, which may have come first.
+    fn is_before_some_of(&self, other: &Self) -> bool {
+        let last = other.rows.iter().filter_map(|row| row.order).max();
+        self.file != other.file && self.order.zip(last).is_none_or(|(source, destination)| source < destination)
     }
 }
 
@@ -70,17 +124,23 @@ fn rests<'a>(
     flows: &[Flow<'a>],
     activity: &Activity<'a>,
     end: fn(&Flow<'a>) -> Option<FileId>,
+    order: fn(&[&Row]) -> Option<u64>,
 ) -> Vec<Rest<'a>> {
     let taken = taken(flows, end);
     let used: HashSet<*const Row> = flows.iter().flat_map(Flow::rows).map(ptr::from_ref).collect();
     let rest = |(&file, rows): (&Option<FileId>, &Vec<&'a Row>)| {
         let file = file.filter(|&file| activity.carries_bytes(file))?;
         let bytes = sum_bytes(rows)?.checked_sub(taken.get(&file).copied().unwrap_or(0))?;
-        let order = first_order(rows);
+        let order = order(rows);
         let rows = rows.iter().copied().filter(|row| !used.contains(&ptr::from_ref(*row))).collect();
         (bytes >= LEAST_BYTES).then_some(Rest { file, bytes, rows, order, is_mapping: false })
     };
     sides.iter().filter_map(rest).collect()
+}
+
+/// When the first bytes had been read; `None` if unknown.
+fn first_moved(rows: &[&Row]) -> Option<u64> {
+    rows.iter().filter_map(|row| row.moved_order).min()
 }
 
 /// Mapped files, with the bytes that were mapped. Nothing, where the backend tells which buffers lie in mappings.
@@ -101,12 +161,12 @@ pub(super) fn mapped_source(activity: &Activity<'_>, bytes: u64) -> Option<FileI
 }
 
 /// One flow more; if the same loop is known in part already, what is known becomes all of it.
-fn connect<'a>(flows: &mut Vec<Flow<'a>>, source: &Rest<'a>, destination: &Rest<'a>) {
+fn connect<'a>(flows: &mut Vec<Flow<'a>>, source: &Rest<'a>, destination: &Rest<'a>, bytes: u64) {
     let from = Source::File(source.file);
     let known = flows.iter_mut().find(|flow| flow.api == Api::ReadWrite && flow.from == from && flow.to == destination.file);
     match known {
         Some(flow) if !source.is_mapping => {
-            flow.bytes = flow.bytes.and_then(|bytes| bytes.checked_add(source.bytes));
+            flow.bytes = flow.bytes.and_then(|known| known.checked_add(bytes));
             flow.reading.extend(&source.rows);
             flow.writing.extend(&destination.rows);
         }
@@ -114,7 +174,7 @@ fn connect<'a>(flows: &mut Vec<Flow<'a>>, source: &Rest<'a>, destination: &Rest<
             from,
             to: destination.file,
             api: api(source, destination),
-            bytes: Some(source.bytes),
+            bytes: Some(bytes),
             reading: source.rows.clone(),
             writing: destination.rows.clone(),
             attempts: Vec::new(),

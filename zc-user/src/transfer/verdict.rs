@@ -8,6 +8,9 @@ use crate::{
     units::short_bytes,
 };
 
+/// The n-th part of the bytes is more than a reader forgives who multiplies calls by their size.
+const MUCH: u64 = 20;
+
 /// The facts, then the reason if there is one: `sendfile, 1 call of 1 MiB, after copy_file_range (EXDEV): ...`.
 pub(super) fn sentence(api: Api, bytes: Option<u64>, facts: &Facts, reason: Option<&Reason>) -> String {
     let mut sentence = clause(api, bytes, facts);
@@ -44,7 +47,8 @@ fn work(api: Api, bytes: Option<u64>, facts: &Facts) -> String {
     if facts.errors.is_empty() { work } else { format!("{work}, {}", failed()) }
 }
 
-/// `733 calls of 4 KiB`, also if the last one was shorter; `294 calls of 10.0 KiB on average, with 10.3 KiB of other bytes`.
+/// `733 calls of 4 KiB`, also if the last one was shorter; `3 calls of up to 2.0 GiB`, if that is much of the whole;
+/// `294 calls of 10.0 KiB on average, with 10.3 KiB of other bytes`.
 fn moved(bytes: u64, facts: &Facts) -> String {
     let count = facts.moving_calls;
     let Some(mean) = bytes.checked_div(count) else { return short_bytes(bytes) };
@@ -52,14 +56,24 @@ fn moved(bytes: u64, facts: &Facts) -> String {
         .asked_at_source()
         .filter(|&asked| count > 1 && bytes.checked_div(asked).is_some() && bytes.div_ceil(asked) == count);
     let moved = match in_pieces {
+        Some(asked) if asked * count - bytes > bytes / MUCH => {
+            format!("{} of up to {}", calls(count), short_bytes(asked))
+        }
         Some(asked) => format!("{} of {}", calls(count), short_bytes(asked)),
         None if bytes.is_multiple_of(count) => format!("{} of {}", calls(count), short_bytes(mean)),
-        None => format!("{} of {} on average", calls(count), short_bytes(mean)),
+        None => format!("{} of {} on average", calls(count), average(bytes, count)),
     };
     match facts.other_bytes {
         0 => moved,
         other => format!("{moved}, with {} of other bytes", short_bytes(other)),
     }
+}
+
+/// Of few bytes, half a byte counts.
+#[expect(clippy::cast_precision_loss, reason = "exact where it is below a kibibyte, and shown with one decimal")]
+fn average(bytes: u64, count: u64) -> String {
+    let mean = bytes / count;
+    if mean < 1024 { format!("{:.1} B", bytes as f64 / count as f64) } else { short_bytes(mean) }
 }
 
 /// `read + write`, with spaces: in a sentence it is no name.

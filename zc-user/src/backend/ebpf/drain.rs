@@ -128,8 +128,8 @@ fn add(sum: &mut Row, row: &zc_ebpf::Row) {
     sum.paired_bytes += row.paired_bytes;
     sum.zero_calls += row.zero_calls;
     sum.short_calls += row.short_calls;
-    let first_ns = (row.first_ns > 0).then_some(row.first_ns);
-    sum.order = sum.order.into_iter().chain(first_ns).min();
+    sum.order = earlier(sum.order, row.first_ns);
+    sum.moved_order = earlier(sum.moved_order, row.moved_ns);
     if let Some(bytes) = &mut sum.bytes {
         *bytes += row.bytes;
     }
@@ -147,4 +147,9 @@ fn add(sum: &mut Row, row: &zc_ebpf::Row) {
     times.min_ns = times.min_ns.min(row.min_ns);
     times.max_ns = times.max_ns.max(row.max_ns);
     times.histogram.add_buckets(&row.histogram);
+}
+
+/// The earlier of two points in time; 0 is none.
+fn earlier(known: Option<u64>, ns: u64) -> Option<u64> {
+    known.into_iter().chain((ns > 0).then_some(ns)).min()
 }

@@ -47,7 +47,12 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
         collector = collector.looking(proc);
     }
     let mut session = Session { fifo, lines: Lines::default(), collector, began: None, ended: None };
-    let strace_exit = session.until_over(&child, &signals, options.until).await?;
+    let over = session.until_over(&child, &signals, options.until).await;
+    if over.is_err() {
+        // It would complain about a log that nobody reads.
+        session.dismiss(&child).await?;
+    }
+    let strace_exit = over?;
     let orphan_exit = session.outlive(&signals).await?;
     session.into_trace(strace_exit, orphan_exit, options).map(|collected| {
         trace.wall_ns = collected.wall_ns;

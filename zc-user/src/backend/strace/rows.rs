@@ -22,6 +22,8 @@ pub struct Ended {
     pub duration_ns: Option<u64>,
     /// Number of the line where it began.
     pub entered: u64,
+    /// Number of the line where it ended.
+    pub left: u64,
     /// The file that it names as the source of bytes; or what it is about, if it moves none.
     pub from: Option<FileId>,
     /// The file that it names as their destination.
@@ -152,6 +154,7 @@ fn add(row: &mut Row, ended: Ended) {
             if let Some(bytes) = &mut row.bytes {
                 let moved = u64::try_from(value).unwrap_or(0);
                 *bytes = bytes.saturating_add(moved);
+                row.moved_order = row.moved_order.or((moved > 0).then_some(ended.left));
                 row.zero_calls += u64::from(moved == 0);
                 row.short_calls += u64::from(moved > 0 && ended.requested_bytes.is_some_and(|requested| moved < requested));
             }

@@ -11,9 +11,15 @@ use crate::{
 };
 
 impl Row {
-    /// Sets when it was called first.
-    pub(crate) fn at(mut self, order: u64) -> Self {
-        self.order = Some(order);
+    /// Sets when it was called first, and returned at once.
+    pub(crate) fn at(self, order: u64) -> Self {
+        self.spanning(order, order)
+    }
+
+    /// Sets when it was called first, and when it first returned.
+    pub(crate) fn spanning(mut self, entered: u64, left: u64) -> Self {
+        self.order = Some(entered);
+        self.moved_order = (self.bytes > Some(0)).then_some(left);
         self
     }
 
@@ -179,4 +185,5 @@ fn count(row: &mut Row, bytes: u64) {
     row.calls += 1;
     row.zero_calls += u64::from(bytes == 0);
     row.bytes = row.bytes.map(|sum| sum + bytes);
+    row.moved_order = row.moved_order.or(row.order.filter(|_| bytes > 0));
 }

@@ -105,3 +105,15 @@ fn retries_are_waste_not_attempts() {
     assert_eq!(transfer.retries["EAGAIN"], 7);
     assert_eq!(transfer.verdict, "sendfile, 2 calls of 512 KiB, 7 calls made again (EAGAIN)");
 }
+
+#[test]
+fn a_last_call_that_moved_much_less_is_not_told_as_one_of_many() {
+    let mut scene = Scene::new();
+    let (from, to) = (scene.regular("in"), scene.file(Tcp, "sock"));
+    let cases = [(3, 4500, "sendfile, 3 calls of up to 2 KiB"), (100, 204_700, "sendfile, 100 calls of 2 KiB")];
+    for (calls, bytes, expected) in cases {
+        scene.trace.processes.clear();
+        scene.process("nginx", vec![copy("sendfile", from, to, calls, bytes).each(2048)]);
+        assert_eq!(analyse(&scene.trace).processes[0].transfers[0].verdict, expected);
+    }
+}

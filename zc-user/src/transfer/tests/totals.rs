@@ -18,7 +18,9 @@ fn other_bytes_another_order_or_a_third_file_make_it_none() {
     let [from, other] = ["in", "other"].map(|name| scene.regular(name));
     let to = scene.regular("out");
     let cases = [
-        vec![read("read", from, 16, MIB).at(1), write("write", to, 16, MIB - 1).at(2)],
+        // It waits in the call before the other begins: so it may wait for what the other writes.
+        vec![read("read", from, 16, MIB).spanning(1, 3), write("write", to, 16, MIB).at(2)],
+        vec![read("read", from, 16, MIB).at(1), write("write", to, 16, MIB - MIB / 16).at(2)],
         vec![read("read", from, 16, MIB).at(2), write("write", to, 16, MIB).at(1)],
         vec![read("read", from, 16, MIB).at(1), read("read", other, 16, MIB).at(2), write("write", to, 16, MIB).at(3)],
         vec![read("read", from, 1, 100).at(1), write("write", to, 1, 100).at(2)],
@@ -27,6 +29,32 @@ fn other_bytes_another_order_or_a_third_file_make_it_none() {
         scene.trace.processes.clear();
         scene.process("copier", rows);
         assert!(transfers(&scene).is_empty(), "{:?}", scene.trace.processes);
+    }
+}
+
+#[test]
+fn a_program_that_talks_while_it_copies_is_known_by_what_it_does_above_all() {
+    let mut scene = Scene::new();
+    let [from, other] = ["in", "other"].map(|name| scene.regular(name));
+    let [to, mute] = [scene.file(Tcp, "sock"), scene.file(Tcp, "mute")];
+    let sent = |bytes| write("write", to, 20, bytes).at(2);
+    let cases = [
+        (vec![read("read", from, 16, MIB).at(1), sent(MIB + 4000)], one("in", "sock", Api::ReadWrite, MIB)),
+        // Much else was read, what was sent is much more, or neither end is a file.
+        (vec![read("read", from, 16, MIB).at(1), read("read", other, 1, MIB / 2).at(1), sent(MIB + 4000)], Vec::new()),
+        (vec![read("read", from, 16, MIB).at(1), sent(MIB + MIB / 10)], Vec::new()),
+        (vec![read("read", mute, 16, MIB).at(1), sent(MIB + 4000)], Vec::new()),
+        // Its words may come first, but not all of it.
+        (
+            vec![write("sendto", to, 1, 44).at(0), read("read", from, 16, MIB).at(1), sent(MIB + 4000)],
+            one("in", "sock", Api::ReadWrite, MIB),
+        ),
+        (vec![read("read", from, 16, MIB).at(3), sent(MIB + 4000)], Vec::new()),
+    ];
+    for (rows, expected) in cases {
+        scene.trace.processes.clear();
+        scene.process("rsync", rows);
+        assert_eq!(transfers(&scene), expected);
     }
 }
 

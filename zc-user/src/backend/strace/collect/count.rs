@@ -53,8 +53,15 @@ impl Collector<'_> {
             self.parts.guessed_abi = true;
         }
         let (tid, entered) = (task.tid, call.entered);
-        let mut ended =
-            Ended { how, duration_ns: call.outcome.duration_ns, entered, requested_bytes: None, from: None, to: None };
+        let mut ended = Ended {
+            how,
+            duration_ns: call.outcome.duration_ns,
+            entered,
+            left: self.lines,
+            requested_bytes: None,
+            from: None,
+            to: None,
+        };
         self.parts.has_durations |= ended.duration_ns.is_some();
         if matches!(task.first_call, FirstCall::Awaited) {
             task.first_call = FirstCall::Other;

@@ -106,7 +106,7 @@ fn sums(trace: &Trace) -> BTreeMap<u32, Vec<String>> {
     threads
         .map(|thread| {
             let mut rows: Vec<String> =
-                thread.rows.iter().map(|row| format!("{:?}", Row { order: None, ..row.clone() })).collect();
+                thread.rows.iter().map(|row| format!("{:?}", Row { order: None, moved_order: None, ..row.clone() })).collect();
             rows.sort();
             (thread.tid, rows)
         })

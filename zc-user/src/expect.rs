@@ -37,15 +37,21 @@ mod pattern;
 mod show;
 mod value;
 
-use std::{collections::BTreeSet, fmt, str::FromStr};
+use std::{collections::BTreeSet, fmt, str::FromStr, time::Duration};
 
-pub(crate) use error::pointer;
 pub use error::SyntaxError;
+pub(crate) use error::pointer;
 pub use outcome::{ExpectError, Finding, NotCounted, Outcome, Verdict};
-pub(crate) use value::{duration_ns, size_bytes};
+pub(crate) use value::size_bytes;
 
 use crate::{report::Report, syscall};
 use ast::{Expr, Figure, Subject};
+use value::duration_ns;
+
+/// A time as it stands in an expectation, like `10s`. The error says what is wrong with it.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    duration_ns(text).map(Duration::from_nanos)
+}
 
 /// What a report must say.
 ///

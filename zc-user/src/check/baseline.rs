@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::figures::{figures, is_steady_by_nature, of_missing};
 use crate::{
-    expect::{Expectation, duration_ns, size_bytes},
+    expect::{Expectation, duration, size_bytes},
     report::Report,
 };
 
@@ -47,7 +47,8 @@ impl std::str::FromStr for Tolerance {
 
     /// `METRIC=10%`, `METRIC=5`, `METRIC=ignore`.
     fn from_str(text: &str) -> Result<Self, ToleranceError> {
-        let wrong = || ToleranceError(format!("'{text}' is no tolerance: write it as in time.wall=10%, read.calls=5, '*.errors=ignore'"));
+        let wrong =
+            || ToleranceError(format!("'{text}' is no tolerance: write it as in time.wall=10%, read.calls=5, '*.errors=ignore'"));
         let (metric, allowed) = text.rsplit_once('=').ok_or_else(wrong)?;
         Self::new(metric, allowed)
     }
@@ -57,7 +58,8 @@ impl Tolerance {
     /// Of a figure, or of all whose names match this.
     pub fn new(metric: &str, allowed: &str) -> Result<Self, ToleranceError> {
         let metric = metric.trim();
-        let pattern = glob::Pattern::new(metric).map_err(|error| ToleranceError(format!("'{metric}' is no pattern: {}", error.msg)))?;
+        let pattern =
+            glob::Pattern::new(metric).map_err(|error| ToleranceError(format!("'{metric}' is no pattern: {}", error.msg)))?;
         if !metric.contains(['*', '?', '[']) {
             // A name without a figure would tolerate nothing, in silence.
             format!("{metric} == 0").parse::<Expectation>().map_err(|error| ToleranceError(error.message().to_owned()))?;
@@ -68,7 +70,8 @@ impl Tolerance {
 
 impl Allowed {
     fn read(text: &str) -> Result<Self, ToleranceError> {
-        let wrong = || ToleranceError(format!("'{text}' is no tolerance: write a part (10%), a number (5, 64KiB, 10ms), or ignore"));
+        let wrong =
+            || ToleranceError(format!("'{text}' is no tolerance: write a part (10%), a number (5, 64KiB, 10ms), or ignore"));
         if text == "ignore" {
             return Ok(Self::Anything);
         }
@@ -80,7 +83,8 @@ impl Allowed {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it lies between 0 and a million")]
             return Ok(Self::Part((percent * 1000.0).round() as u64));
         }
-        size_bytes(text).or_else(|_| duration_ns(text)).map(Self::Amount).map_err(|_| wrong())
+        let time = || duration(text).ok().and_then(|time| u64::try_from(time.as_nanos()).ok());
+        size_bytes(text).ok().or_else(time).map(Self::Amount).ok_or_else(wrong)
     }
 
     fn covers(self, baseline: u64, now: u64) -> bool {
@@ -159,7 +163,13 @@ pub(super) fn differences(baseline: &Report, now: &Report, tolerances: &Toleranc
             _ if allowed == Allowed::Anything => return None,
             (before, after) if before == after && (are_exact || name.starts_with("exit.")) => return None,
             (None, None) => return None,
-            (Some(before), Some(after)) if are_exact => if allowed.covers(before, after) { State::Tolerated } else { State::Beyond },
+            (Some(before), Some(after)) if are_exact => {
+                if allowed.covers(before, after) {
+                    State::Tolerated
+                } else {
+                    State::Beyond
+                }
+            }
             _ => State::Unknown,
         };
         Some(Difference { metric: name.clone(), baseline: before, now: after, tolerance: allowed.describe(), state })
@@ -218,7 +228,8 @@ mod tests {
         let before = report(vec![row("read").called(1).bytes(1)]);
         let mut after = before.clone();
         after.exact = false;
-        let states: BTreeSet<_> = differences(&before, &after, &Tolerances::default()).iter().map(|found| found.state as u8).collect();
+        let states: BTreeSet<_> =
+            differences(&before, &after, &Tolerances::default()).iter().map(|found| found.state as u8).collect();
         assert_eq!(states, BTreeSet::from([State::Unknown as u8]));
     }
 

@@ -24,7 +24,8 @@ pub fn figures(report: &Report) -> BTreeMap<String, Option<u64>> {
     ];
     figures.extend(others.map(|(name, figure)| (name.to_owned(), figure)));
     let exit = [("exit.code", report.exit.code), ("exit.signal", report.exit.signal)];
-    let known = exit.into_iter().filter_map(|(name, number)| Some((name.to_owned(), Some(u64::try_from(number?).unwrap_or_default()))));
+    let known =
+        exit.into_iter().filter_map(|(name, number)| Some((name.to_owned(), Some(u64::try_from(number?).unwrap_or_default()))));
     figures.extend(known);
     figures
 }
@@ -76,7 +77,11 @@ mod tests {
         for (name, figure) in &found {
             let Some(figure) = figure else { continue };
             let unit = if name.starts_with("time.") { "ns" } else { "" };
-            assert!(report.expect(&format!("{name} == {figure}{unit}")).is_ok(), "{:?}", report.expect(&format!("{name} == {figure}{unit}")));
+            assert!(
+                report.expect(&format!("{name} == {figure}{unit}")).is_ok(),
+                "{:?}",
+                report.expect(&format!("{name} == {figure}{unit}"))
+            );
         }
     }
 }

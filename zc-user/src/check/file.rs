@@ -7,7 +7,6 @@ use std::{
     fmt,
     ops::Range,
     path::{Component, Path, PathBuf},
-    time::Duration,
 };
 
 use clap::ValueEnum as _;
@@ -21,7 +20,7 @@ use super::{
 };
 use crate::{
     backend::Choice,
-    expect::{Expectation, duration_ns, pointer, size_bytes},
+    expect::{Expectation, duration, pointer, size_bytes},
     syscall::Selection,
 };
 
@@ -142,13 +141,19 @@ impl Source<'_> {
             directory: table.cwd.map(|cwd| base.join(cwd)),
             files: table.files.iter().map(|file| self.file(file)).collect::<Result<_, _>>()?,
             expectations: table.expect.iter().map(|text| self.expectation(text)).collect::<Result<_, _>>()?,
-            repeat: self.value(table.repeat, |&times| if times > 0 { Ok(times) } else { Err("a check runs at least once".to_owned()) })?.unwrap_or(1),
-            backend: self.value(table.backend, |word| Choice::from_str(word, false).map_err(|_| backend_names(word)))?.unwrap_or_default(),
-            timeout: self.value(table.timeout, |text| duration_ns(text).map(Duration::from_nanos))?.unwrap_or(Check::TIMEOUT),
+            repeat: self
+                .value(table.repeat, |&times| if times > 0 { Ok(times) } else { Err("a check runs at least once".to_owned()) })?
+                .unwrap_or(1),
+            backend: self
+                .value(table.backend, |word| Choice::from_str(word, false).map_err(|_| backend_names(word)))?
+                .unwrap_or_default(),
+            timeout: self.value(table.timeout, |text| duration(text))?.unwrap_or(Check::TIMEOUT),
             selection: self.value(table.syscalls, |set| set.parse::<Selection>().map_err(|error| error.to_string()))?,
             baseline: match table.baseline {
                 None => None,
-                Some(path) => Some(Baseline { path: base.join(path), report: None, tolerances: self.tolerances(table.tolerance)? }),
+                Some(path) => {
+                    Some(Baseline { path: base.join(path), report: None, tolerances: self.tolerances(table.tolerance)? })
+                }
             },
             base: base.to_owned(),
             shown_by: Shown::ByCheck(self.path.to_owned()),
@@ -158,7 +163,8 @@ impl Source<'_> {
             None => Ok(check),
             Some((expectation, calls)) => {
                 let calls = calls.join(", ");
-                let message = format!("check '{}' expects '{}', but its syscalls do not count {calls}", check.name, expectation.text());
+                let message =
+                    format!("check '{}' expects '{}', but its syscalls do not count {calls}", check.name, expectation.text());
                 Err(self.error(at, message))
             }
         }
@@ -185,7 +191,8 @@ impl Source<'_> {
     fn file(&self, table: &Spanned<FileTable>) -> Result<PreparedFile, FileError> {
         let wrong = |message: &str| self.error(table.span().start, message);
         let FileTable { path, content, size, fill } = table.get_ref();
-        if path.as_os_str().is_empty() || !path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
+        if path.as_os_str().is_empty() || !path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+        {
             return Err(wrong("the path of a file lies within the check's folder: no '/' before it, no '..' in it"));
         }
         let size = self.value(size.clone(), |size| size_bytes(size))?;

@@ -92,7 +92,11 @@ fn show(check: &Check) -> String {
         Shown::ByRun => {
             let set = check.syscalls();
             let set = (set != "%data").then(|| format!("--syscalls={set}"));
-            std::iter::once("zctrace".to_owned()).chain(set).chain(["--".to_owned()]).chain(check.command.iter().cloned()).collect()
+            std::iter::once("zctrace".to_owned())
+                .chain(set)
+                .chain(["--".to_owned()])
+                .chain(check.command.iter().cloned())
+                .collect()
         }
         Shown::ByCheck(file) => {
             let file = file.display().to_string();

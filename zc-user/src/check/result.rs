@@ -103,7 +103,8 @@ impl Results {
     pub fn summary(&self) -> String {
         let all = [Status::Passed, Status::Failed, Status::CouldNotRun, Status::Inconclusive];
         let counts = all.map(|status| (self.count(status), status.name()));
-        let parts: Vec<String> = counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}")).collect();
+        let parts: Vec<String> =
+            counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}")).collect();
         let checks = if self.checks.len() == 1 { "1 check".to_owned() } else { format!("{} checks", self.checks.len()) };
         let interrupted = self.interrupted.as_ref().map(|signal| format!("; interrupted by {signal}")).unwrap_or_default();
         format!("{checks}: {}{interrupted}", if parts.is_empty() { "none was run".to_owned() } else { parts.join(", ") })

@@ -58,7 +58,8 @@ impl Started {
         if !directory.is_dir() {
             return Err(format!("its working directory '{}' is not there", directory.display()));
         }
-        let mut command = command(check, settings, folder.path(), directory, mask).map_err(|error| cannot("run zctrace", error))?;
+        let mut command =
+            command(check, settings, folder.path(), directory, mask).map_err(|error| cannot("run zctrace", error))?;
         let began = Instant::now();
         let child = command.spawn().map_err(|error| cannot("run zctrace", error))?;
         let pidfd = pidfd_open(rustix::process::Pid::from_child(&child), PidfdFlags::empty());
@@ -81,12 +82,12 @@ impl Started {
         let duration = self.began.elapsed();
         let ended = self.child.wait();
         self.is_over = true;
-        let stderr = last_lines(&self.folder.path().join(STDERR));
+        let mut stderr = last_lines(&self.folder.path().join(STDERR));
         let outcome = fs::read_to_string(self.folder.path().join(REPORT))
             .ok()
             .and_then(|text| serde_json::from_str::<Report>(&text).ok())
             .map(Box::new)
-            .ok_or_else(|| why_no_report(&stderr, ended.ok().and_then(|status| status.code())));
+            .ok_or_else(|| why_no_report(&mut stderr, ended.ok().and_then(|status| status.code())));
         Attempt { outcome, duration, stderr }
     }
 
@@ -157,14 +158,14 @@ fn last_lines(path: &Path) -> Vec<String> {
     lines[lines.len().saturating_sub(MOST_STDERR_LINES)..].iter().map(|&line| line.to_owned()).collect()
 }
 
-/// What zctrace said last: without a report, it has said why.
-fn why_no_report(stderr: &[String], code: Option<i32>) -> String {
-    let said = stderr.iter().rev().find_map(|line| line.strip_prefix("zctrace: "));
-    said.map_or_else(
-        || match code {
-            Some(code) => format!("zctrace ended with status {code} and without a report"),
-            None => "zctrace was killed".to_owned(),
-        },
-        str::to_owned,
+/// What zctrace said last: without a report, it has said why. That is taken out of the lines.
+fn why_no_report(stderr: &mut Vec<String>, code: Option<i32>) -> String {
+    const OWN: &str = "zctrace: ";
+    if let Some(last) = stderr.iter().rposition(|line| line.starts_with(OWN)) {
+        return stderr.remove(last).split_off(OWN.len());
+    }
+    code.map_or_else(
+        || "zctrace was killed".to_owned(),
+        |code| format!("zctrace ended with status {code} and without a report"),
     )
 }

@@ -52,10 +52,7 @@ pub(super) fn of(reports: &[&Report]) -> Steady {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        compare::sample::report,
-        report::sample::row,
-    };
+    use crate::{compare::sample::report, report::sample::row};
 
     #[test]
     fn what_differs_between_runs_has_its_range() {

@@ -1,11 +1,13 @@
 //! Renderers: a [`Report`] as text, one file for each format. Pure: width and colour are options, nothing is printed here.
 
+mod check;
 mod columns;
 mod compare;
 mod comparison;
 mod doctor;
 mod end;
 mod files;
+mod gfm;
 mod header;
 mod json;
 mod page;
@@ -17,8 +19,9 @@ mod transfers;
 
 use clap::ValueEnum;
 
+pub use check::{CheckFormat, annotations, check};
 pub use compare::{CompareFormat, compare};
-pub(crate) use text::command_line;
+pub use text::command_line;
 
 use crate::{doctor::Diagnosis, report::Report, units, verify::Comparison};
 

@@ -49,6 +49,10 @@ impl<'de> Visitor<'de> for Either {
         while let Some(word) = seq.next_element()? {
             words.push(word);
         }
-        if words.first().is_none_or(String::is_empty) { Err(A::Error::custom("the command names no program")) } else { Ok(CommandLine::Words(words)) }
+        if words.first().is_none_or(String::is_empty) {
+            Err(A::Error::custom("the command names no program"))
+        } else {
+            Ok(CommandLine::Words(words))
+        }
     }
 }

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 
 const HEAD: &str = "[[check]]\nname = \"a\"\ncommand = [\"cp\", \"in\", \"out\"]\n";
@@ -8,7 +10,9 @@ fn parsed(text: &str) -> Result<Vec<Check>, FileError> {
 
 #[test]
 fn a_check_has_what_is_written_and_defaults() {
-    let text = format!("{HEAD}expect = ['write.calls == 0']\nfiles = [{{ path = 'in', size = '1MiB' }}, {{ path = 'd/x', content = 'hi' }}]\n");
+    let text = format!(
+        "{HEAD}expect = ['write.calls == 0']\nfiles = [{{ path = 'in', size = '1MiB' }}, {{ path = 'd/x', content = 'hi' }}]\n"
+    );
     let check = parsed(&text).expect("a file").remove(0);
     assert_eq!((check.name.as_str(), check.repeat, check.timeout), ("a", 1, Check::TIMEOUT));
     assert_eq!(check.files[0].content, Content::Random(1 << 20));
@@ -19,7 +23,8 @@ fn a_check_has_what_is_written_and_defaults() {
 
 #[test]
 fn a_line_is_for_the_shell() {
-    let check = parsed("[[check]]\nname = 'a'\ncommand = 'cat in | wc'\nexpect = ['fsync.calls == 0']").expect("a file").remove(0);
+    let check =
+        parsed("[[check]]\nname = 'a'\ncommand = 'cat in | wc'\nexpect = ['fsync.calls == 0']").expect("a file").remove(0);
     assert_eq!(check.command, ["sh", "-c", "cat in | wc"]);
     assert_eq!(check.syscalls(), "%data,fsync", "what is named is counted");
 }

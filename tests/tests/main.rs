@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod both_backends;
+mod check;
 mod compare;
 mod copiers;
 mod counters;

@@ -16,6 +16,8 @@ mod plan;
 mod prepare;
 mod result;
 mod run;
+#[cfg(test)]
+pub(crate) mod sample;
 mod started;
 mod steady;
 

@@ -164,8 +164,5 @@ fn why_no_report(stderr: &mut Vec<String>, code: Option<i32>) -> String {
     if let Some(last) = stderr.iter().rposition(|line| line.starts_with(OWN)) {
         return stderr.remove(last).split_off(OWN.len());
     }
-    code.map_or_else(
-        || "zctrace was killed".to_owned(),
-        |code| format!("zctrace ended with status {code} and without a report"),
-    )
+    code.map_or_else(|| "zctrace was killed".to_owned(), |code| format!("zctrace ended with status {code} and without a report"))
 }

@@ -1,38 +1,12 @@
-use std::{collections::BTreeMap, path::PathBuf};
-
 use super::*;
-use crate::{
-    backend::Choice,
-    check::{Tolerances, result::Results},
-    compare::sample::report,
-    report::sample::row,
+use crate::check::{
+    Tolerances,
+    result::Results,
+    sample::{attempt, of_writes},
 };
 
 fn check(expectations: &[&str]) -> Check {
-    Check {
-        name: "a copy".into(),
-        command: vec!["cp".into(), "in".into(), "out file".into()],
-        env: BTreeMap::new(),
-        directory: None,
-        files: Vec::new(),
-        expectations: expectations.iter().map(|text| text.parse().expect("an expectation")).collect(),
-        repeat: 1,
-        backend: Choice::Auto,
-        timeout: Check::TIMEOUT,
-        selection: None,
-        baseline: None,
-        base: PathBuf::from("/base"),
-        shown_by: Shown::ByRun,
-    }
-}
-
-fn of_writes(calls: u64) -> Report {
-    report(vec![row("write").called(calls).bytes(calls)])
-}
-
-fn attempt(outcome: Result<Report, &str>) -> Attempt {
-    let stderr = vec!["said".to_owned()];
-    Attempt { outcome: outcome.map(Box::new).map_err(str::to_owned), duration: Duration::from_millis(5), stderr }
+    crate::check::sample::check("a copy", expectations)
 }
 
 #[test]
@@ -43,8 +17,8 @@ fn every_run_must_hold() {
     let found: Vec<_> = result.expectations.iter().map(|result| (result.outcome.verdict, result.run)).collect();
     assert_eq!(found, [(Verdict::Fails, 2), (Verdict::Holds, 1)]);
     assert_eq!(result.figures.expect("of three").varying[0].name, "write.bytes");
-    assert_eq!(result.report.expect("the one that fails").totals.syscalls[0].calls, 2);
-    assert_eq!(result.stderr, ["said"]);
+    assert_eq!(result.report.expect("the one that fails").totals.syscalls.iter().map(|row| row.calls).max(), Some(2));
+    assert_eq!(result.stderr.len(), 1);
 }
 
 #[test]

@@ -33,6 +33,10 @@ fn written(format: &str) -> (tempfile::TempDir, std::path::PathBuf) {
 #[test]
 fn perl_runs_a_tap_stream() {
     let (_folder, file) = written("tap");
+    // Perl knows version 13, of which 14 differs in no line that is here.
+    let stream = fs::read_to_string(&file).expect("was written");
+    let rest = stream.strip_prefix("TAP version 14\n").expect("the version comes first");
+    fs::write(&file, format!("TAP version 13\n{rest}")).expect("ours");
     let (passed, said) = read_by(&["prove", "--verbose", "--exec", "cat"], &file);
     assert!(!passed, "{said}");
     assert!(said.contains("Failed 1/2 subtests") && said.contains("Failed test:  2") && !said.contains("Parse errors"), "{said}");

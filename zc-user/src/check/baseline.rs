@@ -184,7 +184,9 @@ mod tests {
 
     fn tolerances(texts: &[&str]) -> Tolerances {
         let mut tolerances = Tolerances::default();
-        texts.iter().for_each(|text| tolerances.add(text.parse().expect("a tolerance")));
+        for text in texts {
+            tolerances.add(text.parse().expect("a tolerance"));
+        }
         tolerances
     }
 

@@ -1,10 +1,10 @@
 //! Results as GitHub's Markdown: a table of all checks, then what is wrong.
 
-use super::problems::{self, HEAD, cells};
+use super::problems;
 use crate::{
-    check::{CheckResult, DifferenceState, Results, Status},
+    check::{CheckResult, Results, Status},
     render::{
-        gfm::{cell, code, line, plain},
+        gfm::{cell, line, plain},
         units,
     },
 };
@@ -38,18 +38,7 @@ fn row(check: &CheckResult) -> String {
 }
 
 fn section(check: &CheckResult) -> String {
-    let mut text = format!("\n**{}**\n\n{}", plain(&check.name), fenced(&problems::text(check)));
-    let wrong: Vec<_> = check.differences.iter().filter(|difference| difference.state != DifferenceState::Tolerated).collect();
-    if !wrong.is_empty() {
-        let columns = HEAD.iter().skip(1).map(|&head| head.to_owned());
-        text.push_str(&format!("\n{}\n{}", line(HEAD[0], columns), line("---", ["---:"; 4].map(str::to_owned).into_iter())));
-        for difference in wrong {
-            let [name, rest @ ..] = cells(difference);
-            text.push_str(&format!("\n{}", line(&cell(&code(&name)), rest.into_iter())));
-        }
-        text.push('\n');
-    }
-    text
+    format!("\n**{}**\n\n{}", plain(&check.name), fenced(&problems::text(check)))
 }
 
 /// Text as it is, between more backticks than it has in a row.

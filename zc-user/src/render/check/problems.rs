@@ -3,7 +3,7 @@
 use crate::{
     check::{CheckResult, Difference, DifferenceState, Status},
     expect::Verdict,
-    render::{ruled, units::UNKNOWN},
+    render::{ruled, text::escape, units::UNKNOWN},
 };
 
 /// One thing that is wrong.
@@ -25,7 +25,19 @@ pub(super) fn of(check: &CheckResult) -> Vec<Problem> {
         let run = if check.runs > 1 { format!(" (in run {} of {})", result.run, check.runs) } else { String::new() };
         Problem { title: format!("{title}{run}"), lines: lines.collect() }
     });
-    error.chain(unmet).chain(differences(check)).collect()
+    error.chain(unmet).chain(differences(check)).map(Problem::escaped).collect()
+}
+
+impl Problem {
+    /// Names of programs and files can be anything.
+    fn escaped(self) -> Self {
+        Self { title: escape(&self.title), lines: self.lines.iter().map(|line| escape(line)).collect() }
+    }
+}
+
+/// The last lines of stderr, as they can be shown.
+pub(super) fn stderr(check: &CheckResult) -> impl Iterator<Item = String> {
+    check.stderr.iter().map(|line| escape(line))
 }
 
 /// What differs from the baseline by more than it may, and what is not known.
@@ -49,10 +61,10 @@ fn differences(check: &CheckResult) -> Option<Problem> {
 }
 
 /// The columns of a table of differences.
-pub(super) const HEAD: [&str; 5] = ["figure", "baseline", "now", "tolerance", ""];
+const HEAD: [&str; 5] = ["figure", "baseline", "now", "tolerance", ""];
 
 /// A row of that table.
-pub(super) fn cells(difference: &Difference) -> [String; 5] {
+fn cells(difference: &Difference) -> [String; 5] {
     let shown = |figure: Option<u64>| figure.map_or_else(|| UNKNOWN.to_owned(), |figure| figure.to_string());
     let unit = if difference.metric.starts_with("time.") { " (ns)" } else { "" };
     let state = match difference.state {
@@ -76,7 +88,7 @@ pub(super) fn text(check: &CheckResult) -> String {
     }
     if !check.stderr.is_empty() {
         lines.push("last lines of stderr:".to_owned());
-        lines.extend(check.stderr.iter().map(|line| format!("  {}", super::super::text::escape(line))));
+        lines.extend(stderr(check).map(|line| format!("  {line}")));
     }
     lines.push(format!("the whole report: {}", check.show));
     lines.join("\n")

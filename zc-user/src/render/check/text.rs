@@ -42,10 +42,10 @@ fn write_check(page: &mut Page, check: &CheckResult) {
     let pieces = [(mark.to_owned(), style), (escape(&check.name), Style::Plain), (time, Style::Faint)];
     page.flow(0, &pieces.map(|(text, style)| Piece::new(text, style)));
     for problem in problems::of(check) {
-        page.flow(2, &[Piece::new(escape(&problem.title), style)]);
+        page.flow(2, &[Piece::new(problem.title, style)]);
         for line in problem.lines {
             let indent = 4 + line.len() - line.trim_start().len();
-            page.flow(indent, &[Piece::new(escape(line.trim_start()), Style::Plain)]);
+            page.flow(indent, &[Piece::new(line.trim_start(), Style::Plain)]);
         }
     }
     write_tolerated(page, check);
@@ -55,7 +55,7 @@ fn write_check(page: &mut Page, check: &CheckResult) {
     if check.status != Status::Passed {
         if !check.stderr.is_empty() {
             page.flow(2, &words("last lines of stderr:", Style::Faint));
-            check.stderr.iter().for_each(|line| page.flow(4, &[Piece::new(escape(line), Style::Faint)]));
+            problems::stderr(check).for_each(|line| page.flow(4, &[Piece::new(line, Style::Faint)]));
         }
         page.flow(2, &[Piece::new(format!("the whole report: {}", check.show), Style::Faint)]);
     }

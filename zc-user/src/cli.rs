@@ -100,6 +100,7 @@ pub struct DoctorArgs {
 
 /// How a report is shown.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
 pub struct LookArgs {
     /// Form of the report.
     #[arg(long, value_enum, default_value_t)]
@@ -140,6 +141,7 @@ pub struct LookArgs {
 
 /// Options of `run`.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
 pub struct RunArgs {
     /// The command and its arguments, after `--`.
     #[arg(last = true, required = true, value_name = "CMD")]

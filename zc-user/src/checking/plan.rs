@@ -18,6 +18,8 @@ use crate::{cli::CheckArgs, saved};
 
 /// The file of checks if none is named.
 const USUAL_FILE: &str = "zctrace.toml";
+/// What to do if that is not there.
+const NO_FILE: &str = "; name another file, or a command: zctrace check --expect 'write.calls == 0' -- CMD";
 
 /// The checks to run, with everything that the command line says of them.
 pub fn checks(args: &CheckArgs) -> anyhow::Result<Vec<Check>> {
@@ -28,7 +30,9 @@ pub fn checks(args: &CheckArgs) -> anyhow::Result<Vec<Check>> {
     for check in &mut checks {
         override_by(check, args, timeout);
         if let Some(baseline) = &mut check.baseline {
-            tolerances.iter().for_each(|tolerance| baseline.tolerances.add(tolerance.clone()));
+            for tolerance in &tolerances {
+                baseline.tolerances.add(tolerance.clone());
+            }
             read_baseline(baseline, args.update)?;
         }
         if let Some((expectation, calls)) = check.uncounted() {
@@ -51,13 +55,8 @@ fn of_file(args: &CheckArgs) -> anyhow::Result<Vec<Check>> {
         [file] => Path::new(file),
         [_, second, ..] => bail!("one file of checks at a time: '{second}' is the second"),
     };
-    let text = fs::read_to_string(path).with_context(|| match files.is_empty() {
-        true => format!(
-            "cannot read '{}'; name another file, or a command: zctrace check --expect 'write.calls == 0' -- CMD",
-            path.display()
-        ),
-        false => format!("cannot read '{}'", path.display()),
-    })?;
+    let remedy = if files.is_empty() { NO_FILE } else { "" };
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read '{}'{remedy}", path.display()))?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let checks = check::parse(&text, path, &absolute(folder)?)?;
     let patterns: Vec<String> = args.words.iter().filter(|word| !is_file(word)).cloned().collect();

@@ -12,7 +12,11 @@ use super::{BACKENDS, check, folder, run_in};
 use crate::harness::{Terminal, wait_until};
 
 /// Everything that a command can do to outlive its end: children in the background, in another session, deaf to signals.
-const CLINGING: &str = r#"trap "" INT TERM HUP; cd "$ZCTRACE_CHECK_DIR"; sleep 1000 & echo $! >> pids; setsid sh -c "trap \"\" TERM; sleep 1001; sleep 1002" & echo $! >> pids; (setsid sleep 1003 & echo $! >> pids); echo $$ >> pids; echo ready > ready; sleep 1004"#;
+const CLINGING: &str = r#"trap "" INT TERM HUP; pwd > "$ZCTRACE_CHECK_DIR/where"; cd "$ZCTRACE_CHECK_DIR"
+sleep 1000 & echo $! >> pids
+setsid sh -c "trap \"\" TERM; sleep 1001; sleep 1002" & echo $! >> pids
+(setsid sleep 1003 & echo $! >> pids)
+echo $$ >> pids; echo ready > ready; sleep 1004"#;
 
 fn clinging(timeout: &str) -> tempfile::TempDir {
     folder(&format!(
@@ -25,19 +29,17 @@ fn pids(folder: &Path) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
+/// Neither its processes nor its folder are left.
 #[track_caller]
 fn assert_gone(folder: &Path) {
     let pids = pids(folder);
     assert_eq!(pids.len(), 4);
     let alive: Vec<_> = pids.iter().filter(|pid| Path::new("/proc").join(pid).exists()).collect();
     assert!(alive.is_empty(), "still running: {alive:?}");
-    let left: Vec<_> = fs::read_dir(std::env::temp_dir()).expect("there is one").flatten().map(|entry| entry.path()).collect();
-    let of_check = |path: &&std::path::PathBuf| path.to_string_lossy().contains(TEMPORARY) && path.join("files").exists();
-    // Other tests have theirs meanwhile, but not with this command's file.
-    assert!(left.iter().filter(of_check).all(|path| !path.join("files/ours").exists()), "{left:?}");
+    let files = fs::read_to_string(folder.join("where")).expect("was written");
+    let own = Path::new(files.trim()).parent().expect("it lies in the check's own");
+    assert!(own.to_string_lossy().contains("zctrace-check-") && !own.exists(), "left: {}", own.display());
 }
-
-const TEMPORARY: &str = "zctrace-check-";
 
 #[test]
 fn a_timeout_ends_everything_below_the_check() {

@@ -101,19 +101,32 @@ fn of_many_runs_every_one_must_hold() {
     assert!(varying.contains("\"write.bytes\"") && varying.contains("\"time.wall\""), "{varying}");
 }
 
-#[test]
-fn jobs_run_side_by_side_and_results_keep_their_order() {
-    // Each waits for the other one.
+/// Two checks each of which waits for the other one.
+fn waiting_for_each_other(expectation: &str, timeout: &str) -> tempfile::TempDir {
     let one = |name: &str, script: &str| {
         format!(
-            "[[check]]\nname = '{name}'\ncommand = 'cd \"$ZCTRACE_CHECK_DIR\"; {script}'\nexpect = ['exit.code == 0']\ntimeout = '20s'\n"
+            "[[check]]\nname = '{name}'\ncommand = 'cd \"$ZCTRACE_CHECK_DIR\"; {script}'\nexpect = ['{expectation}']\n\
+             timeout = '{timeout}'\n"
         )
     };
     let folder = folder(&(one("a", "echo > one; cat two") + &one("b", "cat one; echo > two")));
     for name in ["one", "two"] {
         crate::harness::fifo_at(&folder.path().join(name));
     }
-    let finished = run_in(folder.path(), &["--jobs=2", "--format=json"]);
-    let found = results(&finished, 0);
+    folder
+}
+
+#[test]
+fn jobs_run_side_by_side_and_results_keep_their_order() {
+    let folder = waiting_for_each_other("exit.code == 0", "20s");
+    let found = results(&run_in(folder.path(), &["--jobs=2", "--format=json"]), 0);
     assert_eq!((&found["checks"][0]["name"], &found["checks"][1]["name"]), (&"a".into(), &"b".into()));
+}
+
+#[test]
+fn what_depends_on_load_runs_alone() {
+    let folder = waiting_for_each_other("time.wall < 1h", "1s");
+    let found = results(&run_in(folder.path(), &["--jobs=2", "--format=json"]), 2);
+    let statuses: Vec<_> = (0..2).map(|index| found["checks"][index]["status"].clone()).collect();
+    assert_eq!(statuses, ["could_not_run", "could_not_run"]);
 }

@@ -93,6 +93,11 @@ impl Check {
         }
     }
 
+    /// Whether other runs beside it would change what is expected of it.
+    pub(super) fn needs_quiet(&self) -> bool {
+        self.expectations.iter().any(Expectation::depends_on_load)
+    }
+
     /// Calls beyond the default set that expectations name.
     fn named_calls(&self) -> impl Iterator<Item = &'static str> {
         let usual = Selection::default();

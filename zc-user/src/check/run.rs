@@ -25,7 +25,8 @@ pub struct Settings {
     pub zctrace: PathBuf,
     /// Options of its `run` besides those of each check.
     pub options: Vec<String>,
-    /// How many runs may go on at the same time. Counts do not suffer from it; times and context switches do.
+    /// How many runs may go on at the same time. Counts do not suffer from it; a check of which times or context switches are expected
+    /// runs alone.
     pub jobs: usize,
     /// Whether commands write to zctrace's own stdout and stderr.
     pub shows_output: bool,
@@ -114,7 +115,12 @@ impl Runner<'_> {
     /// Starts as many as may run.
     fn fill(&mut self) {
         while self.running.len() < self.settings.jobs.max(1) {
-            let Some(index) = self.queue.pop_front() else { return };
+            let Some(&index) = self.queue.front() else { return };
+            let needs_quiet = |index: usize| self.checks[index].needs_quiet();
+            if !self.running.is_empty() && (needs_quiet(index) || self.running.iter().any(|(other, _)| needs_quiet(*other))) {
+                return;
+            }
+            self.queue.pop_front();
             match Started::start(&self.checks[index], self.settings, self.interrupts.before()) {
                 Ok(started) => self.running.push((index, started)),
                 Err(why) => self.record(index, Attempt { outcome: Err(why), duration: Duration::ZERO, stderr: Vec::new() }),

@@ -5,7 +5,7 @@ use std::{fs, io::Write as _, path::Path};
 use zc_tests::Figure;
 use zctrace::report::State;
 
-use crate::harness::{Rows, Run, fifo, program, shell, wait_until, workload, zctrace};
+use crate::harness::{Rows, Run, each_backend, fifo, program, shell, wait_until, workload, zctrace};
 
 #[test]
 fn a_program_executed_by_a_thread_stays_one_process() {
@@ -58,19 +58,21 @@ fn a_descendant_that_lives_on_is_running() {
 
 #[test]
 fn wait_all_waits_for_the_last_descendant() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let fifo = fifo(dir.path());
-    let (mut zctrace, report) = zctrace().option("--wait-all").start(&shell("cat <$0 >/dev/null & echo $$").arg(&fifo));
-    let shell = zctrace.hear();
-    wait_until("the shell has ended", || !Path::new("/proc").join(&shell).exists());
-    assert!(!zctrace.has_ended(), "a descendant lives");
-    fs::OpenOptions::new().write(true).open(&fifo).and_then(|mut end| end.write_all(b"hello")).expect("cat reads it");
-    assert_eq!(zctrace.wait(), Some(0));
-    let report = report.read(&zctrace.into_stderr());
-    assert!(report.exact, "{:?}", report.losses);
-    let cat = report.processes.last().expect("a process");
-    assert_eq!((cat.comm.as_deref(), cat.state), (Some("cat"), State::Exited));
-    assert_eq!(Rows::of(cat).row("write"), Figure { requested_bytes: Some(5), ..Figure::of(1, 5) });
+    for zctrace in each_backend() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let fifo = fifo(dir.path());
+        let (mut zctrace, report) = zctrace.option("--wait-all").start(&shell("cat <$0 >/dev/null & echo $$").arg(&fifo));
+        let shell = zctrace.hear();
+        wait_until("the shell has ended", || !Path::new("/proc").join(&shell).exists());
+        assert!(!zctrace.has_ended(), "a descendant lives");
+        fs::OpenOptions::new().write(true).open(&fifo).and_then(|mut end| end.write_all(b"hello")).expect("cat reads it");
+        assert_eq!(zctrace.wait(), Some(0));
+        let report = report.read(&zctrace.into_stderr());
+        assert!(report.exact, "{:?}", report.losses);
+        let cat = report.processes.last().expect("a process");
+        assert_eq!((cat.comm.as_deref(), cat.state), (Some("cat"), State::Exited));
+        assert_eq!(Rows::of(cat).row("write"), Figure { requested_bytes: Some(5), ..Figure::of(1, 5) });
+    }
 }
 
 #[test]

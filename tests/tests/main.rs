@@ -2,6 +2,7 @@
 //!
 //! Every file is a topic and reads as its specification. `cargo xtask test` runs all of it, as root.
 
+mod about;
 mod bad_input;
 mod both_backends;
 mod check;
@@ -10,10 +11,13 @@ mod copiers;
 mod counters;
 mod counts;
 mod dd;
+mod files;
 mod following;
+mod formats;
 mod harness;
 mod int80;
 mod launcher;
+mod library;
 mod losses;
 mod output;
 mod programs;

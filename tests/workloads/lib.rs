@@ -2,6 +2,7 @@
 //!
 //! - `copier` (Rust) and `copier-c` (C) move bytes from one end to another by a chosen kernel interface; `--list` shows the cases.
 //! - `workload` has named cases that make exactly known calls and print what a tracer has to find; `--list` shows them.
+//! - `odd-files` has named cases that use files in ways that are easily taken for something else.
 //! - `int80` (C, x86-64 only) makes 32-bit calls from 64-bit code.
 //!
 //! A workload that states what it did prints one line of JSON (one `write`): `{"case": ..., "calls": {NAME: Figure}, ...}`,

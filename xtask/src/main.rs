@@ -4,6 +4,7 @@ mod bench;
 mod ci;
 mod command;
 mod demo;
+mod dist;
 mod run;
 mod scratch;
 mod series;
@@ -48,6 +49,8 @@ enum Task {
     },
     /// Everything that must hold before a change goes in
     Ci,
+    /// Make a release in target/dist: a tarball and a Debian package of a program that needs no library
+    Dist,
     /// Measure what tracing costs, and print it
     Bench(bench::Options),
     /// Run what others have published, and show their figures beside those of this machine (see `reference --help`)
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         // Taken as they were typed: clap would drop a `--` in front, which is cargo's.
         Task::Test { .. } => test::run(&env::args_os().skip(2).collect::<Vec<_>>()),
         Task::Ci => ci::run(),
+        Task::Dist => dist::run(),
         Task::Bench(options) => bench::run(&options),
         Task::Reference { args } => series::reference(&args),
         Task::Matrix { args } => series::matrix(&args),

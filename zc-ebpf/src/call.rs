@@ -1,11 +1,15 @@
 //! Which call, and what the programs do with it.
 
-/// Which system call: its number in the low 16 bits, and the flags [`VARIANT_SHIFT`], [`X32`] and [`COMPAT`].
+/// Which system call: its number in the low 16 bits, and the flags [`VARIANT_SHIFT`], [`RING`], [`X32`] and [`COMPAT`].
 pub type CallId = u32;
 /// In [`CallId`]: the call came through the 32-bit entry and has that table's number.
 pub const COMPAT: CallId = 1 << 31;
 /// In [`CallId`]: the call came through the x32 ABI (64-bit entry, 32-bit pointers).
 pub const X32: CallId = 1 << 30;
+/// In [`CallId`]: no call but an operation of `io_uring`; the number is its opcode, or [`UNKNOWN_OPERATION`].
+pub const RING: CallId = 1 << 29;
+/// Stands for an opcode that the kernel does not tell.
+pub const UNKNOWN_OPERATION: u32 = 0xffff;
 /// In [`CallId`]: where the variant of a multiplexed call stands (see [`FICLONE_VARIANT`]).
 pub const VARIANT_SHIFT: u32 = 16;
 /// Bits of the variant, after shifting.
@@ -21,14 +25,22 @@ pub const NO_CALL: CallId = u32::MAX;
 
 /// Slots a table of calls has in [`maps::SPECS`](crate::maps::SPECS); numbers from here on share the last slot.
 pub const TABLE_SLOTS: u32 = 1024;
-/// Slots of [`maps::SPECS`](crate::maps::SPECS): the native table, then the 32-bit one.
-pub const SPEC_SLOTS: u32 = 2 * TABLE_SLOTS;
+/// Opcodes of `io_uring`: all that fit into the kernel's field.
+pub const OPCODES: u32 = 256;
+/// Slots of [`maps::SPECS`](crate::maps::SPECS): the native table, the 32-bit one, and `io_uring`'s operations.
+pub const SPEC_SLOTS: u32 = 2 * TABLE_SLOTS + OPCODES;
 
 /// The slot in [`maps::SPECS`](crate::maps::SPECS) of a call with this number.
 #[inline(always)]
 pub const fn spec_slot(number: u32, compat: bool) -> u32 {
     let number = if number < TABLE_SLOTS { number } else { TABLE_SLOTS - 1 };
     if compat { TABLE_SLOTS + number } else { number }
+}
+
+/// The slot in [`maps::SPECS`](crate::maps::SPECS) of an operation of `io_uring` with this opcode.
+#[inline(always)]
+pub const fn operation_slot(opcode: u8) -> u32 {
+    2 * TABLE_SLOTS + opcode as u32
 }
 
 /// What the programs do with a call of this number.
@@ -93,4 +105,10 @@ pub mod fds {
     pub const ON: u8 = 5;
     /// The call is `ioctl`: it is about the file of the first, and as a variant, bytes go there from the file of its request.
     pub const IOCTL: u8 = 6;
+
+    /// Whether a call with such arguments leaves every descriptor of the caller as it is, or adds new ones at most (`recvmsg`).
+    #[inline(always)]
+    pub const fn only_used(fds: u8) -> bool {
+        matches!(fds, READS | WRITES | COPIES | PIPE)
+    }
 }

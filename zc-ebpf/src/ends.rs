@@ -4,20 +4,15 @@ use aya_ebpf::{bindings::pt_regs, helpers::bpf_probe_read_user};
 use zc_ebpf::{ABSENT, CallSpec, Ends, FileNumber, MAPPED, NO_ROOM, Task, fds};
 
 use crate::{
-    fields::{self, offset_of_field, regs},
-    identify, mapping,
+    fields::{offset_of_field, regs},
+    identify::{self, FOR_WRITING, NO_FD},
+    mapping,
     request::{FICLONE, FICLONERANGE},
 };
 
-/// `FMODE_WRITE` of the kernel's include/linux/fs.h: the file is open for writing.
-const FMODE_WRITE: u32 = 2;
-
-/// A descriptor that no file has.
-const NO_FD: u64 = u64::MAX;
-
 /// The files of the call that the current task enters.
 #[inline(always)]
-pub fn of(registers: *const pt_regs, spec: CallSpec, compat: bool, task: &Task) -> Ends {
+pub fn of(registers: *const pt_regs, spec: CallSpec, compat: bool, task: &mut Task) -> Ends {
     if spec.fds == fds::NONE || offset_of_field!(task_files) == ABSENT {
         return Ends::NONE;
     }
@@ -26,8 +21,8 @@ pub fn of(registers: *const pt_regs, spec: CallSpec, compat: bool, task: &Task) 
     let first = argument(spec.first);
     let (from, to) = match spec.fds {
         fds::WRITES => (NO_FD, first),
-        fds::PIPE if is_open_for_writing(first) => (NO_FD, first),
-        fds::READS | fds::ON | fds::PIPE => (first, NO_FD),
+        fds::PIPE => return pipe(identify::number(task, first, identify::PIPE)),
+        fds::READS | fds::ON => (first, NO_FD),
         fds::COPIES => (first, argument(spec.second)),
         _ => match argument(spec.argument) as u32 {
             FICLONE => (argument(spec.second), first),
@@ -35,9 +30,18 @@ pub fn of(registers: *const pt_regs, spec: CallSpec, compat: bool, task: &Task) 
             _ => (first, NO_FD),
         },
     };
-    let output = identify::number(to);
-    let input = if spec.fds == fds::WRITES { source(registers, spec, compat, task) } else { identify::number(from) };
+    let output = identify::number(task, to, identify::OUTPUT);
+    let input = if spec.fds == fds::WRITES {
+        source(registers, spec, compat, task)
+    } else {
+        identify::number(task, from, identify::INPUT)
+    };
     Ends { input, output }
+}
+
+#[inline(always)]
+const fn pipe(number: FileNumber) -> Ends {
+    if number & FOR_WRITING == 0 { Ends { input: number, output: 0 } } else { Ends { input: 0, output: number & !FOR_WRITING } }
 }
 
 /// Takes note of what a call moved. Returns how many of the bytes that it wrote had been read before, from the file of its input.
@@ -72,13 +76,6 @@ fn source(registers: *const pt_regs, spec: CallSpec, compat: bool, task: &Task) 
     }
     let mapped = mapping::source(registers, spec, compat, task);
     if mapped == 0 { task.unwritten.source() } else { mapped }
-}
-
-/// `vmsplice` moves out of a pipe through one descriptor, and into it through the other.
-#[inline(always)]
-fn is_open_for_writing(fd: u64) -> bool {
-    let mode: Option<u32> = fields::probe(identify::open_file(fd), offset_of_field!(file_mode));
-    mode.is_some_and(|mode| mode & FMODE_WRITE != 0)
 }
 
 /// `src_fd`, the first field of a `struct file_clone_range` of the kernel's include/uapi/linux/fs.h.

@@ -62,6 +62,8 @@ pub mod event_kind {
     pub const ENDED: u32 = 3;
     /// A file was seen: [`FileSeen`](crate::FileSeen), which has no header.
     pub const FILE: u32 = 4;
+    /// A thread of the tracer came into scope by itself: [`Ended`](crate::Ended), with the counters that it begins with.
+    pub const ENTERED: u32 = 5;
 }
 
 /// A process replaced its program.
@@ -80,11 +82,11 @@ pub struct Exec {
     pub args: [u8; ARGS_BYTES],
 }
 
-/// A task ran for the last time.
+/// A task ran for the last time, at least in scope.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
-    /// Who; `time_ns` is when it began to exit.
+    /// Who; `time_ns` is when it began to exit, or left.
     pub header: EventHeader,
     /// The task's counters, final.
     pub counters: Counters,

@@ -12,8 +12,8 @@ use aya_ebpf::{
 };
 use aya_log_ebpf::{debug, warn};
 use zc_ebpf::{
-    ABSENT, ARGS_BYTES, COMM_BYTES, Control, Ended, Ends, EventHeader, Exec, Interrupted, Loss, Mapping, NO_CALL, Task,
-    Unwritten, event_kind, phase,
+    ABSENT, ARGS_BYTES, COMM_BYTES, Control, Descriptor, Ended, Ends, EventHeader, Exec, Interrupted, Loss, Mapping, NO_CALL,
+    Task, Unwritten, event_kind, phase,
 };
 
 use crate::{
@@ -47,11 +47,11 @@ pub fn forked(ctx: &BtfTracePointContext, parent: KernelPtr, child: KernelPtr) {
 
 /// The tracer's own child is the root of the trace, if the tracer is armed.
 fn follow_root(ctx: &BtfTracePointContext, control: *mut Control, parent: KernelPtr, child: KernelPtr) {
-    if !current_is_tracer(control) {
+    if !current_is_launcher(control) {
         return;
     }
     let Some(level) = fields::pidns_level(parent) else { return };
-    // SAFETY: CONTROL has one entry; the tracer has one thread that forks, so nobody else writes now.
+    // SAFETY: CONTROL has one entry; this is the one thread that launches, so nobody else writes now.
     unsafe {
         (*control).armed = 0;
         (*control).pidns_level = level;
@@ -62,7 +62,7 @@ fn follow_root(ctx: &BtfTracePointContext, control: *mut Control, parent: Kernel
 }
 
 /// A task before anything is known of it.
-const NOBODY: Task = Task {
+pub const NOBODY: Task = Task {
     serial: 0,
     process: 0,
     tid: 0,
@@ -77,6 +77,10 @@ const NOBODY: Task = Task {
     ends: Ends::NONE,
     unwritten: Unwritten::NOTHING,
     mapping: Mapping::NONE,
+    last_input: Descriptor::NONE,
+    last_output: Descriptor::NONE,
+    has_ring: 0,
+    reserved: 0,
 };
 
 fn follow_child(ctx: &BtfTracePointContext, control: *mut Control, parent: &Task, child: KernelPtr) {
@@ -98,14 +102,15 @@ fn follow_child(ctx: &BtfTracePointContext, control: *mut Control, parent: &Task
     send(header(event_kind::STARTED, &task, now, parent.pid, child));
 }
 
-/// Whether the current task belongs to the tracer. Compared in the tracer's PID namespace: it may run in a container.
-fn current_is_tracer(control: *const Control) -> bool {
+/// Whether the current task is the tracer's thread that launches the command. Compared in the tracer's PID namespace: it may run in a
+/// container.
+fn current_is_launcher(control: *const Control) -> bool {
     // `struct bpf_pidns_info { __u32 pid; __u32 tgid; }` of the kernel's uapi/linux/bpf.h.
     let mut info = [0_u32; 2];
     // SAFETY: `control` is CONTROL's one entry, `info` has the size that is passed.
     unsafe {
         let (device, inode) = ((*control).pidns_device, (*control).pidns_inode);
-        bpf_get_ns_current_pid_tgid(device, inode, info.as_mut_ptr().cast(), 8) == 0 && info[1] == (*control).tracer_pid
+        bpf_get_ns_current_pid_tgid(device, inode, info.as_mut_ptr().cast(), 8) == 0 && info[0] == (*control).tracer_tid
     }
 }
 
@@ -120,6 +125,8 @@ pub fn executed(ctx: &BtfTracePointContext, task: KernelPtr, binprm: KernelPtr) 
     // What the program before has read, this one does not have.
     state.unwritten = Unwritten::NOTHING;
     state.mapping = Mapping::NONE;
+    state.forget_descriptors();
+    state.has_ring = 0;
     let Some(mut entry) = EVENTS.reserve::<Exec>(0) else {
         lose(Loss::LostEvent);
         return;
@@ -197,7 +204,7 @@ pub fn switched_out(ctx: &BtfTracePointContext, previous: KernelPtr) {
 }
 
 #[inline(always)]
-fn header(kind: u32, task: &Task, time_ns: u64, extra: u32, of: KernelPtr) -> EventHeader {
+pub fn header(kind: u32, task: &Task, time_ns: u64, extra: u32, of: KernelPtr) -> EventHeader {
     let mut comm = [0; COMM_BYTES];
     let offset = offset_of_field!(task_comm);
     if offset != ABSENT {
@@ -209,7 +216,7 @@ fn header(kind: u32, task: &Task, time_ns: u64, extra: u32, of: KernelPtr) -> Ev
 
 /// Sends an event, or counts its loss.
 #[inline(always)]
-fn send<T: Copy + 'static>(event: T) {
+pub fn send<T: Copy + 'static>(event: T) {
     let sent = EVENTS.reserve::<T>(0).map(|mut entry| {
         entry.write(event);
         entry.submit(0);

@@ -1,7 +1,10 @@
 //! From a descriptor to the number of its file.
 
-use aya_ebpf::{bindings::BPF_NOEXIST, helpers::generated::bpf_get_current_task_btf};
-use zc_ebpf::{FileKey, FileNumber, KnownFile, NO_ROOM, told};
+use aya_ebpf::{
+    bindings::BPF_NOEXIST,
+    helpers::generated::{bpf_get_current_task, bpf_get_current_task_btf},
+};
+use zc_ebpf::{ABSENT, Descriptor, FileKey, FileNumber, KnownFile, NO_ROOM, Task, told};
 
 use crate::{
     fields::{self, KernelPtr, offset_of_field},
@@ -9,22 +12,76 @@ use crate::{
     sight,
 };
 
-/// The number of the file that this descriptor of the current task stands for; 0: for none.
+/// No descriptor.
+pub const NO_FD: u64 = u64::MAX;
+
+/// The number of the file that this descriptor of the current task stands for, whose entry of TASKS is `task`; 0: for none.
 #[inline(always)]
-pub fn number(fd: u64) -> FileNumber {
-    let file = open_file(fd);
-    if file.is_null() { 0 } else { number_of(file) }
+pub fn number(task: &mut Task, fd: u64, side: u32) -> FileNumber {
+    // To the kernel, a descriptor is an unsigned int: what stands above it in the register is nothing.
+    if fd == NO_FD { 0 } else { file_behind(task, fd as u32, side) }
 }
 
-/// The `struct file` behind a descriptor of the current task; null: it stands for none.
+/// What [`number`] is asked for: the file that bytes come from.
+pub const INPUT: u32 = 0;
+/// The file that bytes go to.
+pub const OUTPUT: u32 = 1;
+/// A pipe: its number with [`FOR_WRITING`] if it is open for that.
+pub const PIPE: u32 = 2;
+/// In the number of a [`PIPE`].
+pub const FOR_WRITING: FileNumber = 1 << 31;
+
+/// Global, so that the verifier looks at it once, and not wherever a call names a file.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn file_behind(task: *mut Task, fd: u32, side: u32) -> FileNumber {
+    // SAFETY: the current task is a typed pointer to the verifier.
+    let files: KernelPtr = unsafe { fields::load(bpf_get_current_task_btf().cast(), offset_of_field!(task_files)) };
+    // SAFETY: null or what the caller passes, the current task's entry of TASKS.
+    let task = unsafe { task.as_mut() }.filter(|task| side != PIPE && task.has_ring == 0 && has_one_user(files));
+    let last = task.map(|task| if side == OUTPUT { &mut task.last_output } else { &mut task.last_input });
+    if let Some(last) = &last
+        && last.file != 0
+        && last.fd == fd
+    {
+        return last.file;
+    }
+    let file = open_file(files, fd);
+    if file.is_null() {
+        return 0;
+    }
+    let known = known_number(file);
+    if let (Some(last), Some(file)) = (last, known) {
+        *last = Descriptor { fd, file };
+    }
+    let number = known.unwrap_or_else(|| look_closer(file as u64));
+    if side == PIPE && is_for_writing(file) { number | FOR_WRITING } else { number }
+}
+
+/// Whether nobody but the current task has this table of descriptors: then it changes by calls of this task alone.
 #[inline(always)]
-pub fn open_file(fd: u64) -> KernelPtr {
-    // To the kernel, a descriptor is an unsigned int: what stands above it in the register is nothing.
-    let fd = fd as u32;
-    // SAFETY: the current task is a typed pointer to the verifier, and so is what its typed fields point to. A null pointer on the
-    // way reads as zeroes, so that there are no descriptors.
+fn has_one_user(files: KernelPtr) -> bool {
+    let offset = offset_of_field!(files_users);
+    // SAFETY: a typed pointer to the verifier.
+    offset != ABSENT && unsafe { fields::load::<u32>(files, offset) } == 1
+}
+
+/// `FMODE_WRITE` of the kernel's include/linux/fs.h: the file is open for writing.
+const FMODE_WRITE: u32 = 2;
+
+/// `vmsplice` moves out of a pipe through one descriptor, and into it through the other.
+#[inline(always)]
+fn is_for_writing(file: KernelPtr) -> bool {
+    let mode: Option<u32> = fields::probe(file, offset_of_field!(file_mode));
+    mode.is_some_and(|mode| mode & FMODE_WRITE != 0)
+}
+
+/// The `struct file` behind a descriptor in this table; null: it stands for none.
+#[inline(always)]
+fn open_file(files: KernelPtr, fd: u32) -> KernelPtr {
+    // SAFETY: a typed pointer to the verifier, and so is what its typed fields point to. A null pointer on the way reads as zeroes,
+    // so that there are no descriptors.
     let table = unsafe {
-        let files: KernelPtr = fields::load(bpf_get_current_task_btf().cast(), offset_of_field!(task_files));
         let fdt: KernelPtr = fields::load(files, offset_of_field!(files_fdt));
         let max_fds: u32 = fields::load(fdt, offset_of_field!(fdt_max_fds));
         if fd >= max_fds {
@@ -35,19 +92,48 @@ pub fn open_file(fd: u64) -> KernelPtr {
     fields::probe_at(table.wrapping_add(fd as usize * size_of::<KernelPtr>())).unwrap_or(core::ptr::null())
 }
 
+/// The `struct file` behind a descriptor of the current task, read without typed pointers: slower, but quick to verify.
+#[inline(always)]
+pub fn open_file_of_current(fd: u32) -> Option<KernelPtr> {
+    // SAFETY: the helper has no preconditions.
+    let task = unsafe { bpf_get_current_task() } as KernelPtr;
+    let files: KernelPtr = fields::probe(task, offset_of_field!(task_files))?;
+    let fdt: KernelPtr = fields::probe(files, offset_of_field!(files_fdt))?;
+    let max_fds: u32 = fields::probe(fdt, offset_of_field!(fdt_max_fds))?;
+    let table: KernelPtr = fields::probe(fdt, offset_of_field!(fdt_fd))?;
+    if fd >= max_fds {
+        return None;
+    }
+    fields::probe_at(table.wrapping_add(fd as usize * size_of::<KernelPtr>()))
+}
+
+/// The number of what was an open file with this key, but may be closed by now and its memory in use for another.
+#[inline(always)]
+pub fn number_of_former(file: KernelPtr, key: FileKey) -> FileNumber {
+    if key_of(file) == Some(key) {
+        return number_of(file);
+    }
+    // SAFETY: entries of FILES are never removed.
+    FILES.get_ptr(key).map_or(NO_ROOM, |known| unsafe { (*known).number })
+}
+
 /// The number of an open file.
 #[inline(always)]
 pub fn number_of(file: KernelPtr) -> FileNumber {
-    let known = key_of(file).and_then(|key| FILES.get_ptr(key));
-    match known {
-        // SAFETY: entries of FILES are never removed.
-        Some(known) if unsafe { (*known).told } == told::ALL => unsafe { (*known).number },
-        _ => look_closer(file as u64),
-    }
+    known_number(file).unwrap_or_else(|| look_closer(file as u64))
 }
 
+/// The number of an open file that user space knows all of.
 #[inline(always)]
-fn key_of(file: KernelPtr) -> Option<FileKey> {
+fn known_number(file: KernelPtr) -> Option<FileNumber> {
+    let known = FILES.get_ptr(key_of(file)?)?;
+    // SAFETY: entries of FILES are never removed.
+    unsafe { ((*known).told == told::ALL).then_some((*known).number) }
+}
+
+/// What tells the file from others, as long as it is open and shares its inode with no other.
+#[inline(always)]
+pub fn key_of(file: KernelPtr) -> Option<FileKey> {
     let inode: KernelPtr = fields::probe(file, offset_of_field!(file_inode))?;
     Some(FileKey {
         address: inode as u64,

@@ -63,6 +63,8 @@ kernel_fields! {
     // From a descriptor to its file. All of them are known, or none.
     /// `task_struct.files`.
     task_files,
+    /// `files_struct.count`, 4 bytes. Without it every descriptor is looked up each time.
+    files_users,
     /// `files_struct.fdt`.
     files_fdt,
     /// `fdtable.max_fds`.
@@ -171,4 +173,24 @@ kernel_fields! {
     mm_exe_file,
     /// `mm_struct.mm_lock_seq`, which changes with every change of the mappings. Without it (before 6.4) they are looked up each time.
     mm_changes,
+
+    // What an io_uring does. All of them are known, or none.
+    /// `io_kiocb.file`.
+    request_file,
+    /// `io_kiocb.opcode`, 1 byte.
+    request_opcode,
+    /// `io_kiocb.flags`, whose lower bits are those of an `io_uring_sqe`.
+    request_flags,
+    /// `io_kiocb.cqe.res`.
+    request_result,
+    /// `io_kiocb.cqe.flags`.
+    request_cqe_flags,
+    /// `io_kiocb.tctx`, or (before 6.13) `io_kiocb.task`.
+    request_owner,
+    /// `io_uring_task.task`, where the owner is no task itself.
+    owner_task,
+    /// `io_splice.splice_fd_in`, from the beginning of the `io_kiocb`. A kernel without it (before 6.0) does not tell.
+    splice_input,
+    /// `io_splice.flags`, likewise.
+    splice_flags,
 }

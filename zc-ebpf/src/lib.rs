@@ -21,7 +21,7 @@ pub use file::{
 pub use histogram::{BUCKETS, bucket_of};
 pub use kernel_fields::{ABSENT, KernelFields};
 pub use row::{ErrnoKey, Row, RowKey};
-pub use task::{Interrupted, Mapping, Task, phase};
+pub use task::{Descriptor, Interrupted, Mapping, Task, phase};
 pub use unwritten::Unwritten;
 
 /// Names of the programs, as user space finds them in the object file, with the tracepoint that each is attached to.
@@ -35,6 +35,28 @@ pub mod programs {
         ("sys_exit", "sys_exit"),
         ("sys_enter", "sys_enter"),
     ];
+
+    /// Attached to nothing: user space has it run (`BPF_PROG_TEST_RUN`) in the thread that is to come into scope or to leave it, with one
+    /// of [`scope`](crate::scope)'s constants as its first argument.
+    pub const SCOPE: &str = "scope";
+
+    /// `(program, tracepoints)`: those that see what `io_uring` does. Each is attached to the first of its tracepoints that the kernel
+    /// has: one was renamed in 6.3.
+    pub const RING: [(&str, &[&str]); 3] = [
+        ("ring_complete", &["io_uring_complete"]),
+        ("ring_overflow", &["io_uring_cqe_overflow"]),
+        ("ring_submit", &["io_uring_submit_req", "io_uring_submit_sqe"]),
+    ];
+}
+
+/// What a thread that runs [`programs::SCOPE`] wants.
+pub mod scope {
+    /// To come into scope: it is the root of the trace. The call by which it says so is not counted.
+    pub const ENTER: u64 = 0;
+    /// Not to be counted any more; what it has created stays in scope.
+    pub const PAUSE: u64 = 1;
+    /// To leave, after a pause: its counters are final.
+    pub const LEAVE: u64 = 2;
 }
 
 /// Names of the maps and globals, as user space finds them in the object file.
@@ -75,12 +97,16 @@ pub struct Control {
     pub pidns_inode: u64,
     /// Process id of the tracer in that namespace.
     pub tracer_pid: u32,
-    /// 1: the next process that the tracer forks is the root of the trace. Set by user space, cleared by the kernel side.
+    /// Thread id of the tracer's thread that launches the command: what its other threads fork is not ours.
+    pub tracer_tid: u32,
+    /// 1: the next process that this thread forks is the root of the trace. Set by user space, cleared by the kernel side.
     pub armed: u32,
     /// How deep the tracer's PID namespace is nested; found when the root is forked.
     pub pidns_level: u32,
     /// Most files that get a number.
     pub max_files: u32,
+    /// Unused; keeps the layout free of padding.
+    pub reserved: u32,
     /// The last [`Task::serial`] given out; 64 bits wide for the sake of the atomic instruction.
     pub last_serial: u64,
     /// The last [`FileNumber`] given out.
@@ -101,10 +127,12 @@ pub enum Loss {
     LostEvent = 3,
     /// A call returned whose entry was not seen: counted, without time.
     ExitWithoutEntry = 4,
+    /// An operation of `io_uring` that was asked not to tell of its success.
+    SilentOperation = 5,
 }
 
 /// Number of [`Loss`] variants.
-pub const LOSSES: u32 = 5;
+pub const LOSSES: u32 = 6;
 
 /// Plain old data, for aya's maps.
 #[cfg(feature = "user")]
@@ -128,7 +156,13 @@ const _: () = {
     assert!(size_of::<Mapping>() == 2 * 8 + 2 * 4);
     assert!(
         size_of::<Task>()
-            == 8 * 4 + 2 * 8 + size_of::<Interrupted>() + size_of::<Ends>() + size_of::<Unwritten>() + size_of::<Mapping>()
+            == 10 * 4
+                + 2 * 8
+                + size_of::<Interrupted>()
+                + size_of::<Ends>()
+                + size_of::<Unwritten>()
+                + size_of::<Mapping>()
+                + 2 * size_of::<Descriptor>()
     );
     assert!(size_of::<RowKey>() == 16);
     assert!(size_of::<Row>() == 15 * 8 + 4 * BUCKETS);
@@ -136,7 +170,7 @@ const _: () = {
     assert!(size_of::<FileKey>() == 24);
     assert!(size_of::<KnownFile>() == 8);
     assert!(size_of::<FileSeen>() == 2 * 4 + 2 * 8 + 5 * 4 + 6 * 2 + 8 + 2 * 16 + 2 * FILESYSTEM_BYTES + NAMES_BYTES);
-    assert!(size_of::<Control>() == 2 * 8 + 4 * 4 + 2 * 8);
+    assert!(size_of::<Control>() == 2 * 8 + 6 * 4 + 2 * 8);
     assert!(size_of::<EventHeader>() == 6 * 4 + 8 + COMM_BYTES);
     assert!(size_of::<Counters>() == 7 * 8);
     assert!(size_of::<Exec>() == size_of::<EventHeader>() + 8 + size_of::<Counters>() + EXE_BYTES + ARGS_BYTES);

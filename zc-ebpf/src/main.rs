@@ -1,4 +1,4 @@
-//! The programs: one short function per hook. What they do is in [`follow`], [`count`] and [`ends`].
+//! The programs: one short function per hook. What they do is in [`follow`], [`count`] and [`ring`].
 #![no_std]
 #![no_main]
 #![expect(clippy::needless_pass_by_value, reason = "the macro passes the context by value")]
@@ -19,23 +19,28 @@ mod mapping;
 mod maps;
 mod path;
 mod request;
+mod ring;
 mod rows;
+mod scope;
 mod sight;
 mod socket;
 
-use aya_ebpf::{macros::btf_tracepoint, programs::BtfTracePointContext};
+use aya_ebpf::{
+    macros::{btf_tracepoint, raw_tracepoint},
+    programs::{BtfTracePointContext, RawTracePointContext},
+};
 
 /// `sys_enter(struct pt_regs *regs, long id)`
 #[btf_tracepoint(function = "sys_enter")]
 fn sys_enter(ctx: BtfTracePointContext) -> i32 {
-    count::enter(&ctx, ctx.arg(0), ctx.arg(1));
+    count::enter(ctx.arg(0), ctx.arg(1));
     0
 }
 
 /// `sys_exit(struct pt_regs *regs, long ret)`
 #[btf_tracepoint(function = "sys_exit")]
 fn sys_exit(ctx: BtfTracePointContext) -> i32 {
-    count::exit(&ctx, ctx.arg(0), ctx.arg(1));
+    count::exit(ctx.arg(0), ctx.arg(1));
     0
 }
 
@@ -64,6 +69,34 @@ fn sched_process_exit(_ctx: BtfTracePointContext) -> i32 {
 #[btf_tracepoint(function = "sched_switch")]
 fn sched_switch(ctx: BtfTracePointContext) -> i32 {
     follow::switched_out(&ctx, ctx.arg(1));
+    0
+}
+
+/// See `zc_ebpf::programs::SCOPE`.
+#[raw_tracepoint]
+fn scope(ctx: RawTracePointContext) -> i32 {
+    scope::change(ctx.arg(0));
+    0
+}
+
+/// `io_uring_submit_req(struct io_kiocb *req)`
+#[btf_tracepoint(function = "io_uring_submit_req")]
+fn ring_submit(ctx: BtfTracePointContext) -> i32 {
+    ring::submitted(ctx.arg(0));
+    0
+}
+
+/// `io_uring_complete(struct io_ring_ctx *ctx, void *req, ...)`
+#[btf_tracepoint(function = "io_uring_complete")]
+fn ring_complete(ctx: BtfTracePointContext) -> i32 {
+    ring::completed(ctx.arg(1));
+    0
+}
+
+/// `io_uring_cqe_overflow(void *ctx, unsigned long long user_data, ...)`
+#[btf_tracepoint(function = "io_uring_cqe_overflow")]
+fn ring_overflow(_ctx: BtfTracePointContext) -> i32 {
+    ring::unknown_completed();
     0
 }
 

@@ -4,7 +4,7 @@ use core::ffi::c_void;
 
 use aya_ebpf::{
     bindings::{pt_regs, task_struct},
-    helpers::generated::{bpf_find_vma, bpf_get_current_task_btf},
+    helpers::generated::{bpf_find_vma, bpf_get_current_task, bpf_get_current_task_btf},
 };
 use zc_ebpf::{ABSENT, CallSpec, FileNumber, MAPPED, Mapping, NO_ROOM, Task, requested};
 
@@ -29,24 +29,28 @@ pub fn source(registers: *const pt_regs, spec: CallSpec, compat: bool, task: &Ta
     if offset_of_field!(vma_file) == ABSENT {
         return 0;
     }
-    let Some(address) = buffer(registers, spec, compat) else { return 0 };
+    buffer(registers, spec, compat).map_or(0, |address| mapped_file(task, address))
+}
+
+/// Global, so that the verifier looks at it once, and not once for every way in which a call names its buffer.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn mapped_file(task: *const Task, address: u64) -> FileNumber {
+    // SAFETY: null or what the caller passes, the current task's entry of TASKS.
+    let Some(task) = (unsafe { task.as_ref() }) else { return 0 };
     if offset_of_field!(mm_changes) == ABSENT {
         return look_up_mapping(address, 0);
     }
-    // SAFETY: a typed pointer to the verifier.
-    let changes = unsafe { fields::load::<u32>(mm(), offset_of_field!(mm_changes)) };
+    // SAFETY: the current task is a typed pointer to the verifier, and so is what its typed fields point to.
+    let changes = unsafe {
+        let mm: KernelPtr = fields::load(bpf_get_current_task_btf().cast(), offset_of_field!(task_mm));
+        fields::load::<u32>(mm, offset_of_field!(mm_changes))
+    };
     let last = &task.mapping;
     if last.changes == changes && last.start <= address && address < last.end {
         return last.file;
     }
     look_up_mapping(address, changes)
-}
-
-/// The current task's `mm_struct`.
-#[inline(always)]
-fn mm() -> KernelPtr {
-    // SAFETY: the current task is a typed pointer to the verifier.
-    unsafe { fields::load(bpf_get_current_task_btf().cast(), offset_of_field!(task_mm)) }
 }
 
 /// Where a call takes what it writes from: its second argument, or the first element of a vector.
@@ -119,8 +123,9 @@ fn is_source(file: KernelPtr) -> Option<bool> {
     let inode: KernelPtr = fields::probe(file, offset_of_field!(file_inode))?;
     let mode: u16 = fields::probe(inode, offset_of_field!(inode_mode))?;
     let flags: u32 = fields::probe(inode, offset_of_field!(inode_flags))?;
-    // SAFETY: a typed pointer to the verifier.
-    let program: KernelPtr = unsafe { fields::load(mm(), offset_of_field!(mm_exe_file)) };
+    // SAFETY: the helper has no preconditions.
+    let mm: KernelPtr = fields::probe(unsafe { bpf_get_current_task() } as KernelPtr, offset_of_field!(task_mm))?;
+    let program: KernelPtr = fields::probe(mm, offset_of_field!(mm_exe_file))?;
     let program_inode: KernelPtr = fields::probe(program, offset_of_field!(file_inode))?;
     Some(matches!(mode & S_IFMT, S_IFREG | S_IFBLK) && flags & S_PRIVATE == 0 && inode != program_inode)
 }

@@ -9,6 +9,8 @@ use zc_ebpf::{
     CallSpec, Control, ErrnoKey, FileKey, FileSeen, KnownFile, LOSSES as LOSS_COUNT, Loss, Row, RowKey, SPEC_SLOTS, Task,
 };
 
+use crate::{path::Walk, ring::RingInput};
+
 /// Address of a `task_struct` -> the task, while it is followed. Preallocated: to follow a new task must not depend on free memory.
 #[map]
 pub static TASKS: HashMap<u64, Task> = HashMap::with_max_entries(1, 0);
@@ -37,9 +39,17 @@ pub static FILES: HashMap<FileKey, KnownFile> = HashMap::with_max_entries(1, BPF
 #[map]
 pub static SCRATCH: PerCpuArray<FileSeen> = PerCpuArray::with_max_entries(1, 0);
 
+/// The walk along a path, on its way: of what is on the stack, the verifier would follow every value that it can take.
+#[map]
+pub static WALK: PerCpuArray<Walk> = PerCpuArray::with_max_entries(1, 0);
+
 /// Tasks starting, executing, ending; files seen for the first time.
 #[map]
 pub static EVENTS: RingBuf = RingBuf::with_byte_size(4096, 0);
+
+/// Where operations of `io_uring` take bytes from that name two files: the kernel forgets that before they complete.
+#[map]
+pub static RING_INPUTS: HashMap<u64, RingInput> = HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
 
 /// What to do with each call.
 #[map]

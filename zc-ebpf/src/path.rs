@@ -4,62 +4,73 @@ use core::ffi::c_void;
 
 use aya_ebpf::helpers::{
     bpf_probe_read_kernel_str_bytes,
-    generated::{bpf_get_current_task_btf, bpf_loop},
+    generated::{bpf_get_current_task, bpf_loop},
 };
-use zc_ebpf::{ABSENT, FileSeen, NAME_BYTES, NAMES_BYTES, path_end};
+use zc_ebpf::{ABSENT, NAME_BYTES, NAMES_BYTES, path_end};
 
 use crate::{
     fields::{self, KernelPtr, offset_of_field},
-    maps::SCRATCH,
+    maps::{SCRATCH, WALK},
 };
 
 /// Most steps of the walk: names and mounts. More names than this do not fit into [`NAMES_BYTES`] unless they are very short.
 const MAX_STEPS: u32 = 1024;
 
-/// Where the walk is.
+/// Where the walk is. Addresses, as pointers cannot stand in a map.
 #[repr(C)]
-struct Walk {
+pub struct Walk {
     /// The `dentry` whose name comes next.
-    dentry: KernelPtr,
+    dentry: u64,
     /// The `vfsmount` that it is in.
-    mount: KernelPtr,
+    mount: u64,
     /// The process's root.
-    root_dentry: KernelPtr,
+    root_dentry: u64,
     /// The mount of the process's root.
-    root_mount: KernelPtr,
+    root_mount: u64,
     /// One of [`path_end`]'s constants.
-    end: u64,
+    end: u32,
+    /// Unused; keeps the layout free of padding.
+    reserved: u32,
 }
 
-/// Writes the names of the file's path into this CPU's scratch, which is `seen`.
-#[inline(always)]
-pub fn describe(file: KernelPtr, seen: &mut FileSeen) {
+/// Writes the names of the file's path into this CPU's scratch. Returns how they end, as one of [`path_end`]'s constants.
+///
+/// Global, so that the verifier looks at it once, and not once for every way that leads here.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn describe_path(file: u64) -> u32 {
     if offset_of_field!(file_dentry) == ABSENT {
-        return;
+        return path_end::NONE;
     }
-    let null = core::ptr::null();
-    // SAFETY: the current task is a typed pointer to the verifier.
-    let fs: KernelPtr = unsafe { fields::load(bpf_get_current_task_btf().cast(), offset_of_field!(task_fs)) };
-    let mut walk = Walk {
-        dentry: fields::probe(file, offset_of_field!(file_dentry)).unwrap_or(null),
-        mount: fields::probe(file, offset_of_field!(file_mount)).unwrap_or(null),
-        root_dentry: fields::probe(fs, offset_of_field!(fs_root_dentry)).unwrap_or(null),
-        root_mount: fields::probe(fs, offset_of_field!(fs_root_mount)).unwrap_or(null),
-        end: path_end::CUT.into(),
-    };
-    // SAFETY: `step` has the signature that the helper calls, and `walk` lives longer than the call.
-    unsafe { bpf_loop(MAX_STEPS, step as *mut c_void, (&raw mut walk).cast(), 0) };
-    seen.path_end = walk.end as u32;
+    let Some(walk) = WALK.get_ptr_mut(0) else { return path_end::NONE };
+    let file = file as KernelPtr;
+    // SAFETY: the helper has no preconditions.
+    let task = unsafe { bpf_get_current_task() } as KernelPtr;
+    let fs: KernelPtr = fields::probe(task, offset_of_field!(task_fs)).unwrap_or(core::ptr::null());
+    // SAFETY: this CPU's own, and a program is not preempted by another on its CPU. `step` has the signature that the helper calls.
+    unsafe {
+        *walk = Walk {
+            dentry: fields::probe(file, offset_of_field!(file_dentry)).unwrap_or(0),
+            mount: fields::probe(file, offset_of_field!(file_mount)).unwrap_or(0),
+            root_dentry: fields::probe(fs, offset_of_field!(fs_root_dentry)).unwrap_or(0),
+            root_mount: fields::probe(fs, offset_of_field!(fs_root_mount)).unwrap_or(0),
+            end: path_end::CUT,
+            reserved: 0,
+        };
+        bpf_loop(MAX_STEPS, step as *mut c_void, core::ptr::null_mut(), 0);
+        (*walk).end
+    }
 }
 
 /// One step towards the root. 1 ends the loop.
-extern "C" fn step(_index: u64, walk: *mut c_void) -> i64 {
-    // SAFETY: the helper passes on the pointer that `describe` gave it.
-    let walk = unsafe { &mut *walk.cast::<Walk>() };
+extern "C" fn step(_index: u64, _nothing: *mut c_void) -> i64 {
+    let Some(walk) = WALK.get_ptr_mut(0) else { return 1 };
+    // SAFETY: this CPU's own.
+    let walk = unsafe { &mut *walk };
     match advance(walk) {
         Some(path_end::NONE) => 0,
         end => {
-            walk.end = end.unwrap_or(path_end::CUT).into();
+            walk.end = end.unwrap_or(path_end::CUT);
             1
         }
     }
@@ -71,20 +82,20 @@ fn advance(walk: &mut Walk) -> Option<u32> {
     if walk.dentry == walk.root_dentry && walk.mount == walk.root_mount {
         return Some(path_end::ROOT);
     }
-    let mount_root: KernelPtr = fields::probe(walk.mount, offset_of_field!(mount_root))?;
+    let mount_root: u64 = fields::probe(walk.mount as KernelPtr, offset_of_field!(mount_root))?;
     if walk.dentry == mount_root {
         // `container_of` of the vfsmount.
-        let mount = walk.mount.wrapping_sub(offset_of_field!(mount_mnt) as usize);
-        let parent: KernelPtr = fields::probe(mount, offset_of_field!(mount_parent))?;
+        let mount = walk.mount.wrapping_sub(offset_of_field!(mount_mnt).into());
+        let parent: u64 = fields::probe(mount as KernelPtr, offset_of_field!(mount_parent))?;
         if parent == mount {
             return Some(path_end::ROOT);
         }
-        walk.dentry = fields::probe(mount, offset_of_field!(mount_mountpoint))?;
-        walk.mount = parent.wrapping_add(offset_of_field!(mount_mnt) as usize);
+        walk.dentry = fields::probe(mount as KernelPtr, offset_of_field!(mount_mountpoint))?;
+        walk.mount = parent.wrapping_add(offset_of_field!(mount_mnt).into());
         return Some(path_end::NONE);
     }
     add_name(walk)?;
-    let parent: KernelPtr = fields::probe(walk.dentry, offset_of_field!(dentry_parent))?;
+    let parent: u64 = fields::probe(walk.dentry as KernelPtr, offset_of_field!(dentry_parent))?;
     if parent == walk.dentry {
         return Some(path_end::DETACHED);
     }
@@ -94,13 +105,12 @@ fn advance(walk: &mut Walk) -> Option<u32> {
 
 /// Adds the name of the dentry to those in the scratch; `None` if there is no room for it.
 ///
-/// How long they are stands in the scratch, too: of what is on the stack, the verifier would follow every value that it can take.
 #[inline(always)]
 fn add_name(walk: &Walk) -> Option<()> {
     let seen = SCRATCH.get_ptr_mut(0)?;
     // SAFETY: this CPU's scratch.
     let length = unsafe { &mut (*seen).names_length };
-    let name: KernelPtr = fields::probe(walk.dentry, offset_of_field!(dentry_name))?;
+    let name: KernelPtr = fields::probe(walk.dentry as KernelPtr, offset_of_field!(dentry_name))?;
     let at = *length as usize;
     if at > NAMES_BYTES - NAME_BYTES {
         return None;

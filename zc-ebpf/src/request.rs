@@ -18,12 +18,23 @@ pub const FICLONE: u32 = 0x4004_9409;
 pub const FICLONERANGE: u32 = 0x4020_940d;
 
 /// What a call asks for.
+#[repr(C)]
 #[derive(Clone, Copy)]
-pub enum Request {
+pub struct Request {
     /// So many bytes; 0 for a call that names no size.
-    Bytes(u64),
-    /// The memory that says so cannot be read.
-    Unreadable,
+    pub bytes: u64,
+    /// 1: the memory that says so cannot be read.
+    pub is_unknown: u32,
+}
+
+impl Request {
+    /// The memory that says it cannot be read.
+    const UNREADABLE: Self = Self { bytes: 0, is_unknown: 1 };
+
+    #[inline(always)]
+    const fn of_bytes(bytes: u64) -> Self {
+        Self { bytes, is_unknown: 0 }
+    }
 }
 
 /// The size, and the call with its variant; `None` if this variant is not selected.
@@ -32,7 +43,7 @@ pub fn of(registers: *const pt_regs, spec: CallSpec, call: CallId, compat: bool)
     // SAFETY: `registers` is the tracepoint's argument.
     let argument = |index| unsafe { regs::argument(registers, index, compat) };
     let request = match spec.requested {
-        requested::SIZE => Request::Bytes(argument(spec.argument)),
+        requested::SIZE => Request::of_bytes(argument(spec.argument)),
         requested::IOVEC => vector(argument(spec.argument), argument(spec.count_argument), compat),
         requested::MSGHDR => message(argument(spec.argument), compat),
         requested::IOCTL => {
@@ -42,9 +53,9 @@ pub fn of(registers: *const pt_regs, spec: CallSpec, call: CallId, compat: bool)
                 _ if spec.selected == selected::VARIANTS => return None,
                 _ => 0,
             };
-            return Some((call | (variant << VARIANT_SHIFT), Request::Bytes(0)));
+            return Some((call | (variant << VARIANT_SHIFT), Request::of_bytes(0)));
         }
-        _ => Request::Bytes(0),
+        _ => Request::of_bytes(0),
     };
     Some((call, request))
 }
@@ -53,13 +64,25 @@ pub fn of(registers: *const pt_regs, spec: CallSpec, call: CallId, compat: bool)
 #[inline(always)]
 fn vector(base: u64, count: u64, compat: bool) -> Request {
     if count > MAX_VECTOR {
-        return Request::Unreadable;
+        return Request::UNREADABLE;
     }
-    let mut sum = Sum { base, bytes: 0, compat: u32::from(compat), unreadable: 0 };
-    // A helper does the loop: the verifier looks at one round of it instead of at a thousand.
+    match sum_of_lengths(base, count as u32, u32::from(compat)) {
+        UNREADABLE => Request::UNREADABLE,
+        bytes => Request::of_bytes(bytes),
+    }
+}
+
+/// Stands for a sum that cannot be had.
+const UNREADABLE: u64 = u64::MAX;
+
+/// A helper does the loop: the verifier looks at one round of it instead of at a thousand. Global, so that it does so once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn sum_of_lengths(base: u64, count: u32, compat: u32) -> u64 {
+    let mut sum = Sum { base, bytes: 0, compat, unreadable: 0 };
     // SAFETY: `add_element` has the signature that the helper calls, and `sum` lives longer than the call.
-    unsafe { bpf_loop(count as u32, add_element as *mut c_void, (&raw mut sum).cast(), 0) };
-    if sum.unreadable == 0 { Request::Bytes(sum.bytes) } else { Request::Unreadable }
+    unsafe { bpf_loop(count, add_element as *mut c_void, (&raw mut sum).cast(), 0) };
+    if sum.unreadable == 0 { sum.bytes } else { UNREADABLE }
 }
 
 /// What the rounds of the loop share.
@@ -92,7 +115,7 @@ fn message(address: u64, compat: bool) -> Request {
     let count = word(address.wrapping_add(if compat { 3 * 4 } else { 3 * 8 }), compat);
     match (vector_of(address, compat), count) {
         (Some(base), Some(count)) => vector(base, count, compat),
-        _ => Request::Unreadable,
+        _ => Request::UNREADABLE,
     }
 }
 

@@ -2,12 +2,13 @@
 
 use core::ptr::NonNull;
 
-use aya_ebpf::maps::HashMap;
-use zc_ebpf::{CallId, Ends, ErrnoKey, Row, RowKey, Task};
+use aya_ebpf::{bindings::BPF_NOEXIST, maps::HashMap};
+use zc_ebpf::{CallId, Ends, ErrnoKey, Row, RowKey};
 
 use crate::maps::{EMPTY_ROW, ERRNOS, FILE_ERRNOS, FILE_ROWS, ROWS};
 
-/// A call's place in the maps. Rows and errnos have one writer, their own task, and are never removed while programs run.
+/// A call's place in the maps. Rows and errnos are never removed while programs run, and have one writer, their own task; but for
+/// those of `io_uring`'s operations.
 pub struct Place {
     /// Its row.
     pub row: NonNull<Row>,
@@ -17,11 +18,9 @@ pub struct Place {
     pub without_files: bool,
 }
 
-/// The place of the call that `task` has made last; `None` if the maps are full. `errno` is 0 for a call that has none.
+/// The place of a call by the task with this serial number; `None` if the maps are full. `errno` is 0 for a call that has none.
 #[inline(always)]
-pub fn place(task: &Task, call: CallId, errno: u32) -> Option<Place> {
-    let serial = task.serial;
-    let ends = task.ends;
+pub fn place(serial: u32, call: CallId, ends: Ends, errno: u32) -> Option<Place> {
     if !ends.is_none() && !ends.lack_room() {
         let row = file_row(RowKey { task: serial, call, ends });
         if errno == 0 {
@@ -65,6 +64,7 @@ fn entry<K: Copy, V>(map: &HashMap<K, V>, key: K, empty: &V) -> Option<NonNull<V
     if let Some(value) = map.get_ptr_mut(key) {
         return NonNull::new(value);
     }
-    map.insert(key, empty, 0).ok()?;
+    // Operations of `io_uring` complete on several CPUs at once: another may have been faster.
+    let _ = map.insert(key, empty, BPF_NOEXIST.into());
     map.get_ptr_mut(key).and_then(NonNull::new)
 }

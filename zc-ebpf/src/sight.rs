@@ -71,9 +71,9 @@ fn describe(file: KernelPtr, seen: &mut FileSeen) -> Option<u32> {
     read_text(fields::probe(kind, offset_of_field!(type_name)), &mut seen.filesystem);
     read_text(fields::probe(sb, offset_of_field!(sb_subtype)), &mut seen.subtype);
     if is_socket(file) {
-        return socket::describe(file, seen);
+        return Some(socket::describe_socket(file as u64)).filter(|&known| known != 0);
     }
-    path::describe(file, seen);
+    seen.path_end = path::describe_path(file as u64);
     Some(told::ALL)
 }
 

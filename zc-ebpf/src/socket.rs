@@ -3,7 +3,10 @@
 use aya_ebpf::helpers::bpf_probe_read_kernel_buf;
 use zc_ebpf::{ABSENT, FileSeen, NAMES_BYTES, told};
 
-use crate::fields::{self, KernelPtr, offset_of_field};
+use crate::{
+    fields::{self, KernelPtr, offset_of_field},
+    maps::SCRATCH,
+};
 
 /// `AF_UNIX`, `AF_INET`, `AF_INET6` of the kernel's include/linux/socket.h.
 const AF_UNIX: u16 = 1;
@@ -20,9 +23,19 @@ pub fn known(file: KernelPtr) -> u32 {
     sock(file).and_then(known_of).unwrap_or(told::ALL)
 }
 
-/// Writes what the socket is. Returns what of it is known by now; `None` if it cannot be read.
+/// Writes what the socket is into this CPU's scratch. Returns what of it is known by now; 0 if it cannot be read.
+///
+/// Global, so that the verifier looks at it once, and not once for every way that leads here.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn describe_socket(file: u64) -> u32 {
+    let Some(seen) = SCRATCH.get_ptr_mut(0) else { return 0 };
+    // SAFETY: this CPU's scratch, and a program is not preempted by another on its CPU.
+    describe(file as KernelPtr, unsafe { &mut *seen }).unwrap_or(0)
+}
+
 #[inline(always)]
-pub fn describe(file: KernelPtr, seen: &mut FileSeen) -> Option<u32> {
+fn describe(file: KernelPtr, seen: &mut FileSeen) -> Option<u32> {
     let sk = sock(file)?;
     seen.family = fields::probe(sk, offset_of_field!(sock_family))?;
     seen.socket_type = fields::probe(sk, offset_of_field!(sock_type))?;

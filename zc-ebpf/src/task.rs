@@ -34,6 +34,43 @@ pub struct Task {
     pub unwritten: Unwritten,
     /// The mapping that it wrote from last.
     pub mapping: Mapping,
+    /// The descriptor that it read from last.
+    pub last_input: Descriptor,
+    /// The descriptor that it wrote to last.
+    pub last_output: Descriptor,
+    /// 1: it has an `io_uring`, whose operations change descriptors at any time.
+    pub has_ring: u32,
+    /// Unused; keeps the layout free of padding.
+    pub reserved: u32,
+}
+
+impl Task {
+    /// What its descriptors stand for may be something else from now on.
+    #[inline(always)]
+    pub const fn forget_descriptors(&mut self) {
+        self.last_input = Descriptor::NONE;
+        self.last_output = Descriptor::NONE;
+    }
+}
+
+/// A descriptor that the task used last, and what it stands for. That need not be looked up again so long as
+///
+/// - the table of descriptors is the task's alone: else another thread may change it,
+/// - the task has no `io_uring`: its operations open and close, too,
+/// - the task makes no call that may change it: this is given up at every call, counted or not, but those that
+///   [`only_used`](crate::fds::only_used) descriptors; and after a call whose entry was not seen.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Descriptor {
+    /// The descriptor.
+    pub fd: u32,
+    /// Its file; 0: nothing is remembered.
+    pub file: FileNumber,
+}
+
+impl Descriptor {
+    /// Nothing is remembered.
+    pub const NONE: Self = Self { fd: 0, file: 0 };
 }
 
 /// A mapping of a task's memory, as it was found once.

@@ -1,19 +1,22 @@
 //! The command line: what a person writes, as plain options.
 
+mod about;
 mod check;
 mod compare;
 mod limits;
 
 use std::{error::Error as _, ffi::OsString, path::PathBuf};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap_complete::Shell;
 use zctrace::{
     backend::Choice,
-    render::Format,
+    render::{Format, PlainFormat},
     report::{Detail, SortKey},
     syscall::Selection,
 };
 
+pub use about::{completions, manual};
 pub use check::CheckArgs;
 pub use compare::CompareArgs;
 pub use limits::LimitArgs;
@@ -37,6 +40,7 @@ Examples:
   zctrace --by thread -- ./server        the calls of each thread
   zctrace --syscalls read,%network -- CMD
   zctrace --format json -o report.json -- make -j8
+  zctrace --format markdown -o \"$GITHUB_STEP_SUMMARY\" -- ./run-tests
 
 The report goes to stderr, so that the command's stdout stays its own; -o sends it elsewhere.
 The exit status is the command's own; 125 if zctrace itself failed.";
@@ -57,14 +61,51 @@ pub enum Action {
     #[command(after_help = REPORT_EXAMPLES)]
     Report(ReportArgs),
     /// Show what this machine lets zctrace do, and the command that enables the rest.
+    #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
+    /// Print the JSON Schema of reports.
+    #[command(after_help = SCHEMA_EXAMPLES)]
+    Schema,
+    /// Print what makes a shell complete zctrace's options.
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions {
+        /// The shell.
+        #[arg(value_enum)]
+        shell: Shell,
+    },
+    /// Print the manual page.
+    #[command(after_help = MAN_EXAMPLES)]
+    Man,
 }
+
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  zctrace doctor                         what can each backend do here?
+  zctrace doctor --format json | jq .auto
+
+The exit status is 1 if no backend can run.";
+
+const SCHEMA_EXAMPLES: &str = "\
+Examples:
+  zctrace schema > report.schema.json    what --format json writes";
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  zctrace completions bash > ~/.local/share/bash-completion/completions/zctrace
+  zctrace completions zsh > ~/.zfunc/_zctrace
+  zctrace completions fish > ~/.config/fish/completions/zctrace.fish";
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  zctrace man | man -l -                 read it
+  zctrace man > ~/.local/share/man/man1/zctrace.1";
 
 const REPORT_EXAMPLES: &str = "\
 Examples:
-  zctrace report --sort bytes r.json     a report saved with --format json -o r.json
-  zctrace report trace.log               a log of `strace -f -T -o trace.log CMD`
-  zctrace report trace.log.*             the files of `strace -ff -T -o trace.log CMD`";
+  zctrace report --sort bytes r.json     saved with --format json -o r.json
+  zctrace report --format csv r.json     the same for a spreadsheet
+  zctrace report trace.log               a log of `strace -f -T -o trace.log`
+  zctrace report trace.log.*             the files of `strace -ff -T -o trace.log`";
 
 /// Options of `report`.
 #[derive(Debug, Args)]
@@ -91,7 +132,7 @@ pub struct ReportArgs {
 pub struct DoctorArgs {
     /// Form of the answer.
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: PlainFormat,
 
     /// When to use colour.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
@@ -144,7 +185,7 @@ pub struct LookArgs {
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
 pub struct RunArgs {
     /// The command and its arguments, after `--`.
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(last = true, required = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 
     /// Calls to count: names and classes (%data, %network, %file, %desc, %memory, %process, %signal, %ipc), or `all`.
@@ -156,7 +197,7 @@ pub struct RunArgs {
     pub wait_all: bool,
 
     /// Run the command as this user: a name, or UID[:GID].
-    #[arg(long, value_name = "USER")]
+    #[arg(long, value_name = "USER", value_hint = ValueHint::Username)]
     pub user: Option<String>,
 
     /// What traces the command.

@@ -35,6 +35,18 @@ pub fn diagnose(facts: &Facts) -> Diagnosis {
     Diagnosis { auto: auto(&backends), backends, facts: facts.clone() }
 }
 
+/// Which strace there is, in a few words.
+pub fn describe_strace() -> String {
+    match probe::strace_program() {
+        Reading::Known(Some(Program { path, version: Reading::Known(Some(version)) })) => {
+            format!("{version} ({})", path.display())
+        }
+        Reading::Known(Some(Program { path, .. })) => format!("of unknown version ({})", path.display()),
+        Reading::Known(None) => "not found".to_owned(),
+        Reading::Unknown { unknown } => format!("cannot be used: {unknown}"),
+    }
+}
+
 /// Why the strace backend cannot run on this machine, looked up now; `None` if it can. It takes a few milliseconds.
 pub fn why_no_strace() -> Option<StraceUnavailable> {
     strace_unavailable(&probe::system(), &probe::strace())

@@ -1,5 +1,6 @@
 //! Launching the command as a shell would: terminal, working directory, environment and process group stay its own.
 
+mod environment;
 mod signals;
 mod streams;
 
@@ -30,6 +31,7 @@ use nix::{
 use thiserror::Error;
 use tokio::io::unix::AsyncFd;
 
+pub use environment::Environment;
 pub use signals::{Received, SignalError, Signals};
 pub use streams::{Stream, Streams};
 
@@ -104,6 +106,8 @@ pub enum Bond {
     Free,
     /// It is of no use alone: it is killed with zctrace, and a signal ends both.
     DiesWithUs,
+    /// It is killed with the thread that started it. Signals are none of our business: the process is somebody else's, a test runner say.
+    Guest,
 }
 
 /// How a command is started.
@@ -115,6 +119,17 @@ pub struct Manner {
     pub bond: Bond,
     /// Its standard streams.
     pub streams: Streams,
+    /// Its environment, where it differs from zctrace's own.
+    pub environment: Environment,
+    /// Its working directory; zctrace's own without.
+    pub directory: Option<PathBuf>,
+}
+
+impl Manner {
+    /// The path of a file that the command would call so, for zctrace itself.
+    pub(crate) fn locate(&self, path: &Path) -> PathBuf {
+        self.directory.as_deref().unwrap_or(Path::new("")).join(path)
+    }
 }
 
 /// The command, running.
@@ -187,6 +202,10 @@ pub(crate) fn prepare(program: &Path, command: &[OsString], manner: &Manner, sig
         launched.arg0(name).args(arguments);
     }
     manner.streams.apply_to(&mut launched)?;
+    manner.environment.apply_to(&mut launched);
+    if let Some(directory) = &manner.directory {
+        launched.current_dir(directory);
+    }
     if let Some(identity) = manner.identity {
         launched.gid(identity.gid).uid(identity.uid);
     }
@@ -196,7 +215,7 @@ pub(crate) fn prepare(program: &Path, command: &[OsString], manner: &Manner, sig
     unsafe {
         launched.pre_exec(move || {
             libc::signal(libc::SIGPIPE, sigpipe);
-            if bond == Bond::DiesWithUs {
+            if bond != Bond::Free {
                 prctl::set_pdeathsig(Signal::SIGKILL)?;
             }
             pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&mask), None).map_err(io::Error::from)
@@ -210,20 +229,23 @@ fn split(command: &[OsString]) -> Result<(&OsString, &[OsString]), LaunchError> 
     command.split_first().ok_or_else(|| LaunchError::new("", io::ErrorKind::InvalidInput.into()))
 }
 
-/// Where a command's program is, as exec finds it.
-pub fn find_program(command: &[OsString]) -> Result<PathBuf, LaunchError> {
+/// Where a command's program is, as exec finds it. A path that is not absolute begins in the command's working directory.
+pub fn find_program(command: &[OsString], manner: &Manner) -> Result<PathBuf, LaunchError> {
     let (name, _) = split(command)?;
     if name.is_empty() {
         return Err(LaunchError::new(name, Errno::ENOENT.into()));
     }
+    if let Some(directory) = manner.directory.as_ref().filter(|directory| !directory.is_dir()) {
+        let cause = io::Error::other(format!("there is no directory '{}' to run it in", directory.display()));
+        return Err(LaunchError::new(name, cause));
+    }
     let failed = |errno: Errno| LaunchError::new(name, errno.into());
     if name.as_bytes().contains(&b'/') {
-        return check_program(Path::new(name)).map(|()| name.into()).map_err(failed);
+        return check_program(&manner.locate(Path::new(name))).map(|()| name.into()).map_err(failed);
     }
-    let folders = std::env::var_os("PATH").unwrap_or_default();
     let mut reason = Errno::ENOENT;
-    for candidate in std::env::split_paths(&folders).map(|folder| folder.join(name)) {
-        match check_program(&candidate) {
+    for candidate in std::env::split_paths(&manner.environment.path()).map(|folder| folder.join(name)) {
+        match check_program(&manner.locate(&candidate)) {
             Ok(()) => return Ok(candidate),
             Err(Errno::ENOENT | Errno::ENOTDIR) => {}
             // As exec does: it looks further, but if nothing is found, this is why.

@@ -10,7 +10,7 @@ mod saved;
 
 use std::{io::Write as _, process::ExitCode};
 
-use clap::Parser as _;
+use anyhow::bail;
 use cli::{Action, Cli, DoctorArgs, LookArgs, ReportArgs, RunArgs};
 use output::Output;
 use saved::Saved;
@@ -29,13 +29,16 @@ use zctrace::{
 const FAILED: u8 = 125;
 
 fn main() -> ExitCode {
-    let outcome = match Cli::try_parse() {
+    let outcome = match Cli::read() {
         Ok(cli) => match cli.into_action() {
             Action::Run(args) => run(&args),
             Action::Compare(args) => comparing::compare(&args),
             Action::Check(args) => Ok(checking::check(&args)),
             Action::Report(args) => report(&args),
             Action::Doctor(args) => doctor(&args),
+            Action::Schema => print(&render::json(&report::schema())),
+            Action::Completions { shell } => print(&cli::completions(shell)),
+            Action::Man => cli::manual().map_err(Into::into).and_then(|page| print(&page)),
         },
         Err(error) if !error.use_stderr() => {
             // Help or version; that nobody reads it to its end is no error.
@@ -74,9 +77,12 @@ fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 
 /// `zctrace run --verify`: both backends side by side; 1 if they differ.
 fn verify(options: &RunOptions, look: &LookArgs, output: Output) -> anyhow::Result<ExitCode> {
+    let Some(format) = look.format.plain() else {
+        bail!("--verify shows a table or json, no other format: use --format json, or leave it out")
+    };
     let [ebpf, strace] = [Choice::Ebpf, Choice::Strace].map(|backend| backend.run(options).map(|trace| report_of(&trace, look)));
     let comparison = Comparison::new(&ebpf?, &strace?);
-    let text = render::comparison(&comparison, look.format, &options_of(look, &output));
+    let text = render::comparison(&comparison, format, &options_of(look, &output));
     output.write(&text)?;
     Ok(if comparison.equal { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
@@ -107,6 +113,12 @@ fn doctor(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let diagnosis = doctor::diagnose(&doctor::probe());
     output.write(&render::diagnosis(&diagnosis, args.format, &look))?;
     Ok(ExitCode::from(diagnosis.exit_status()))
+}
+
+/// What is said on stdout, and nothing more.
+fn print(text: &str) -> anyhow::Result<ExitCode> {
+    Output::Stdout.write(text)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn report_of(trace: &Trace, look: &LookArgs) -> Report {
@@ -148,6 +160,7 @@ fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
             ..Manner::default()
         },
         limits: args.limits.limits(),
+        timeout: None,
         verbose: args.verbose,
     })
 }

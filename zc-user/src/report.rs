@@ -5,19 +5,24 @@ mod counted;
 mod file_calls;
 mod files;
 mod fold;
+mod query;
 #[cfg(test)]
 pub(crate) mod sample;
+mod schema;
 mod sort;
 mod sums;
 mod transfer;
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use counted::Counted;
 pub use file_calls::FileCalls;
 pub use fold::{Detail, Files, Options};
+pub use query::{Calls, Processes, QueryError, SyscallName};
+pub use schema::schema;
 pub use sort::SortKey;
 pub use transfer::{Api, Attempt, End, FileTotals, Inode, Reason, Share, Transfer, Unattributed};
 
@@ -25,7 +30,7 @@ pub use transfer::{Api, Attempt, End, FileTotals, Inode, Reason, Share, Transfer
 pub const SCHEMA: u32 = 1;
 
 /// The report of one run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: u32,
@@ -70,7 +75,7 @@ pub struct Report {
 }
 
 /// Which tool wrote a report.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tool {
     /// Its name.
     pub name: String,
@@ -79,7 +84,7 @@ pub struct Tool {
 }
 
 /// How the command ended: one of the two, or neither while it runs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Exit {
     /// Its exit status.
     pub code: Option<i32>,
@@ -88,7 +93,7 @@ pub struct Exit {
 }
 
 /// One process.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Process {
     /// Process id.
     pub pid: u32,
@@ -127,7 +132,7 @@ pub struct Process {
 }
 
 /// One thread's share.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Thread {
     /// Thread id.
     pub tid: u32,
@@ -141,7 +146,7 @@ pub struct Thread {
 }
 
 /// Whether a process had ended when the trace did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// It had ended.
@@ -151,7 +156,7 @@ pub enum State {
 }
 
 /// CPU time, context switches and page faults. `None` (`null`): the backend cannot know.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
     /// CPU time in user mode.
     pub user_ns: Option<u64>,
@@ -164,7 +169,7 @@ pub struct Usage {
 }
 
 /// Context switches by cause.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ContextSwitches {
     /// The task waited.
     pub voluntary: Option<u64>,
@@ -173,7 +178,7 @@ pub struct ContextSwitches {
 }
 
 /// Page faults by cost.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PageFaults {
     /// Served without I/O.
     pub minor: Option<u64>,
@@ -182,7 +187,7 @@ pub struct PageFaults {
 }
 
 /// One call's sums. `None` (`null`): unknown, never 0.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Syscall {
     /// Its name.
     pub name: String,
@@ -217,7 +222,7 @@ pub struct Syscall {
 }
 
 /// Sums over all processes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Totals {
     /// How many processes there were.
     pub processes: u64,

@@ -4,6 +4,7 @@
 
 mod classes;
 mod on_file;
+mod ring;
 mod selection;
 
 use std::borrow::Cow;
@@ -79,8 +80,12 @@ impl Call {
         Self { name: name.into(), abi: Abi::NATIVE }
     }
 
-    /// The call that the kernel side names so. A number that has no name becomes `syscall_0x...`, as in strace.
+    /// The call (or operation of `io_uring`) that the kernel side names so. A number that has no name becomes `syscall_0x...`, as in
+    /// strace.
     pub fn from_id(id: CallId) -> Self {
+        if id & zc_ebpf::RING != 0 {
+            return Self::ring_operation(&ring::name(id & zc_ebpf::NUMBER_MASK));
+        }
         let abi = if id & zc_ebpf::COMPAT != 0 {
             Abi::COMPAT
         } else if id & zc_ebpf::X32 != 0 {
@@ -105,6 +110,11 @@ impl Call {
     /// The name of the io_uring operation that this is; `None` if it is a system call.
     pub fn as_ring_operation(&self) -> Option<&str> {
         self.name.strip_prefix(RING_PREFIX)
+    }
+
+    /// Whether it is an operation of `io_uring` of which the kernel does not say what it is.
+    pub fn is_unknown_operation(&self) -> bool {
+        self.as_ring_operation() == Some(ring::UNKNOWN)
     }
 
     /// What its size and its result mean.
@@ -209,12 +219,12 @@ pub struct Spec {
 impl Spec {
     /// What is known of the call of this name; of one without a line in [`TABLE`], neither size nor bytes.
     pub fn of(name: &str) -> Self {
-        TABLE.iter().find(|spec| spec.name == name).copied().unwrap_or(Self {
-            name: "",
-            requested: Requested::Nowhere,
-            returned: Returned::Other,
-            fds: on_file::argument(name).map_or(Fds::None, Fds::On),
-        })
+        let nothing = |fds| Self { name: "", requested: Requested::Nowhere, returned: Returned::Other, fds };
+        if let Some(operation) = name.strip_prefix(RING_PREFIX) {
+            return ring::spec(operation).unwrap_or(nothing(Fds::None));
+        }
+        let known = TABLE.iter().find(|spec| spec.name == name).copied();
+        known.unwrap_or_else(|| nothing(on_file::argument(name).map_or(Fds::None, Fds::On)))
     }
 
     /// For the kernel side, of a call that is selected.

@@ -75,13 +75,15 @@ pub enum Loss {
     UnseenEnds,
     /// Lines of a log that were not understood.
     UnparsedLines,
+    /// Operations of `io_uring` that were asked not to tell of their success: what they moved is missing.
+    SilentOperations,
     /// The tracer ended before the command did; what came after is missing.
     TracerEnded,
 }
 
 impl Loss {
     /// All of them, in the order in which reports show them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::UnfollowedTasks,
         Self::UncountedCalls,
         Self::UncountedErrnos,
@@ -90,6 +92,7 @@ impl Loss {
         Self::MissedProbes,
         Self::UnseenEnds,
         Self::UnparsedLines,
+        Self::SilentOperations,
         Self::TracerEnded,
     ];
 
@@ -104,6 +107,7 @@ impl Loss {
             Self::MissedProbes => "missed_probes",
             Self::UnseenEnds => "unseen_ends",
             Self::UnparsedLines => "unparsed_lines",
+            Self::SilentOperations => "silent_operations",
             Self::TracerEnded => "tracer_ended",
         }
     }
@@ -119,6 +123,7 @@ impl Loss {
             Self::MissedProbes => ("runs of a probe skipped by the kernel", "up to as many calls are missing"),
             Self::UnseenEnds => ("ends of tasks not seen", "their switches, faults and CPU time are missing"),
             Self::UnparsedLines => ("lines of the log not understood", "see them with -v"),
+            Self::SilentOperations => ("operations of io_uring that tell of no success", "what they moved is missing"),
             Self::TracerEnded => ("tracer ended before the command", "all that came after is missing; was strace killed?"),
         };
         format!("{what}: {count} ({remedy})")

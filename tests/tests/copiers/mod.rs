@@ -9,3 +9,5 @@ mod expected;
 mod interruptions;
 mod lists;
 mod support;
+
+pub use support::{Side, copy, in_rust};

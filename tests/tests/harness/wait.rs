@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::process::Pid;
+use rustix::process::{Pid, test_kill_process};
 
 /// What has not come true after this long never will.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -18,6 +18,12 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "after {DEADLINE:?} still not so: {what}");
         thread::yield_now();
     }
+}
+
+/// Whether there is such a process.
+pub fn is_alive(process: u32) -> bool {
+    let id = i32::try_from(process).ok().and_then(Pid::from_raw).expect("an id");
+    test_kill_process(id).is_ok()
 }
 
 /// The only child of a process.

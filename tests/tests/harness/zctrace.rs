@@ -30,6 +30,11 @@ pub fn zctrace() -> Zctrace {
     Zctrace { launch: Launch::default(), binary: binary(), through: Vec::new(), options: Vec::new() }
 }
 
+/// One for each backend.
+pub fn each_backend() -> [Zctrace; 2] {
+    [zctrace().ebpf(), zctrace().option("--backend=strace")]
+}
+
 /// The one that the environment names, or the one that was built beside the workloads.
 pub fn binary() -> PathBuf {
     let beside = || Path::new(env!("CARGO_BIN_EXE_workload")).with_file_name("zctrace");

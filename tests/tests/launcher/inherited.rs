@@ -1,31 +1,31 @@
-//! What a command inherits: the same with and without zctrace.
+//! What a command inherits: the same without zctrace and with it, whichever its backend.
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use crate::harness::{Launch, Program, program, shell, workload, zctrace};
+use crate::harness::{Launch, Program, each_backend, program, shell, workload, zctrace};
 
-/// What the program prints when started through these words: without zctrace, and with it.
+/// Makes sure that the program prints the same with and without zctrace, when started through these words, as far as it is `seen`.
 #[track_caller]
-fn printed(through: &[&str], program: &Program) -> (String, String) {
+fn assert_same_as<T: PartialEq + std::fmt::Debug>(through: &[&str], program: &Program, seen: impl Fn(&str) -> T) {
     let without = Launch::default().words(through).words(program.words()).finish();
-    let with = zctrace().through(through).run(program).finished;
     assert!(!without.successful().is_empty(), "it prints something");
-    (without.text().to_owned(), with.successful().to_owned())
+    for zctrace in each_backend() {
+        let with = zctrace.through(through).run(program).finished;
+        assert_eq!(seen(without.text()), seen(with.successful()), "without zctrace (left) and with it");
+    }
 }
 
-/// Makes sure that the program prints the same with and without zctrace, when started through these words.
+/// The same of all that it prints.
 #[track_caller]
 fn assert_same(through: &[&str], program: &Program) {
-    let (without, with) = printed(through, program);
-    assert_eq!(without, with, "without zctrace (left) and with it");
+    assert_same_as(through, program, str::to_owned);
 }
 
 /// Makes sure that the command finds the same signals pending, blocked, ignored and caught.
 #[track_caller]
 fn assert_same_signals(through: &[&str]) {
     let masks = program("grep").args(&["-E", "^(Sig|Shd)(Pnd|Blk|Ign|Cgt)", "/proc/self/status"]);
-    let (without, with) = printed(through, &masks);
-    assert_eq!(signals(&without), signals(&with), "without zctrace (left) and with it");
+    assert_same_as(through, &masks, signals);
 }
 
 /// The masks of `/proc/PID/status`, without signal 32 and 33: those are the C library's own, which takes them over in every program
@@ -113,9 +113,11 @@ fn process_group_and_session() {
 #[test]
 fn arguments_as_they_are() {
     let words = ["--", "-o", "", "a b", "$HOME", "*", "\u{e9}", "--help"];
-    let run = zctrace().run(&program("printf").arg("%s|").args(&words));
-    assert_eq!(run.finished.successful(), words.join("|") + "|");
-    assert_eq!(run.report.command[2..], words);
+    for zctrace in each_backend() {
+        let run = zctrace.run(&program("printf").arg("%s|").args(&words));
+        assert_eq!(run.finished.successful(), words.join("|") + "|");
+        assert_eq!(run.report.command[2..], words);
+    }
 }
 
 #[test]

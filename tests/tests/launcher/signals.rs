@@ -1,8 +1,9 @@
 //! Signals to zctrace reach the command, and zctrace reports all the same.
 
 use rustix::process::Signal;
+use zctrace::report::State;
 
-use crate::harness::{Conversation, ReportFile, child_of, shell, state_of, wait_until, zctrace};
+use crate::harness::{Conversation, ReportFile, child_of, each_backend, is_alive, shell, state_of, wait_until, zctrace};
 
 /// A command that waits for a signal, and has said that it does.
 fn waiting() -> (Conversation, ReportFile) {
@@ -25,32 +26,37 @@ fn a_signal_ends_the_command_and_the_report_is_written() {
 
 #[test]
 fn a_command_that_handles_a_signal_goes_on() {
-    let script = "trap '' INT; trap 'echo handled' TERM; echo ready; until read line; do :; done; echo $line; exit 5";
-    let (mut zctrace, report) = zctrace().start(&shell(script));
-    zctrace.expect("ready");
-    zctrace.signal(Signal::INT);
-    zctrace.signal(Signal::TERM);
-    zctrace.expect("handled");
-    zctrace.signal(Signal::TERM);
-    zctrace.expect("handled");
-    zctrace.say("go on");
-    zctrace.expect("go on");
-    assert_eq!(zctrace.wait(), Some(5));
-    let report = report.read(&zctrace.into_stderr());
-    assert_eq!(report.exit.code, Some(5));
-    assert!(report.exact, "{:?}", report.losses);
+    for zctrace in each_backend() {
+        let script = "trap '' INT; trap 'echo handled' TERM; echo ready; until read line; do :; done; echo $line; exit 5";
+        let (mut zctrace, report) = zctrace.start(&shell(script));
+        zctrace.expect("ready");
+        zctrace.signal(Signal::INT);
+        zctrace.signal(Signal::TERM);
+        zctrace.expect("handled");
+        zctrace.signal(Signal::TERM);
+        zctrace.expect("handled");
+        zctrace.say("go on");
+        zctrace.expect("go on");
+        assert_eq!(zctrace.wait(), Some(5));
+        let report = report.read(&zctrace.into_stderr());
+        assert_eq!(report.exit.code, Some(5));
+        assert!(report.exact, "{:?}", report.losses);
+    }
 }
 
 #[test]
 fn a_signal_ends_the_wait_for_all_descendants() {
-    let (mut zctrace, report) = zctrace().option("--wait-all").start(&shell("sleep 100 >&- & echo $$"));
-    let shell = zctrace.hear();
-    wait_until("the shell has ended", || !std::path::Path::new("/proc").join(&shell).exists());
-    zctrace.signal(Signal::TERM);
-    assert_eq!(zctrace.wait(), Some(0), "the command's own status");
-    let report = report.read(&zctrace.into_stderr());
-    let states: Vec<_> = report.processes.iter().map(|process| process.state).collect();
-    assert_eq!(states, [zctrace::report::State::Exited, zctrace::report::State::Running]);
+    for zctrace in each_backend() {
+        let (mut zctrace, report) = zctrace.option("--wait-all").start(&shell("sleep 100 >&- & echo $$"));
+        let shell = zctrace.hear();
+        wait_until("the shell has ended", || !std::path::Path::new("/proc").join(&shell).exists());
+        zctrace.signal(Signal::TERM);
+        assert_eq!(zctrace.wait(), Some(0), "the command's own status");
+        let report = report.read(&zctrace.into_stderr());
+        let states: Vec<_> = report.processes.iter().map(|process| process.state).collect();
+        assert_eq!(states, [State::Exited, State::Running]);
+        assert!(is_alive(report.processes[1].pid), "it goes on");
+    }
 }
 
 #[test]
@@ -72,14 +78,16 @@ fn a_signal_that_comes_with_the_commands_end_does_not_end_zctrace() {
 
 #[test]
 fn without_zctrace_the_command_goes_on() {
-    let (mut zctrace, _report) = zctrace().start(&shell("echo ready; read line; echo $line; read line; echo $line"));
-    zctrace.expect("ready");
-    zctrace.signal(Signal::KILL);
-    assert_eq!(zctrace.wait(), None, "killed");
-    zctrace.say("still");
-    zctrace.expect("still");
-    zctrace.say("there");
-    zctrace.expect("there");
+    for zctrace in each_backend() {
+        let (mut zctrace, _report) = zctrace.start(&shell("echo ready; read line; echo $line; read line; echo $line"));
+        zctrace.expect("ready");
+        zctrace.signal(Signal::KILL);
+        assert_eq!(zctrace.wait(), None, "killed");
+        zctrace.say("still");
+        zctrace.expect("still");
+        zctrace.say("there");
+        zctrace.expect("there");
+    }
 }
 
 #[test]

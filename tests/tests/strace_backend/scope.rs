@@ -1,18 +1,12 @@
 //! Where the trace begins and ends, and signals on the way.
 
-use std::{fs, io::Write as _, path::Path};
+use std::{fs, io::Write as _};
 
-use rustix::process::{Pid, Signal, test_kill_process};
-use zc_tests::Figure;
-use zctrace::report::{Report, State};
+use rustix::process::Signal;
+use zctrace::report::State;
 
 use super::{assert_empty, strace, strace_with_own_tmp};
-use crate::harness::{Rows, fifo, shell, wait_until};
-
-/// Whether there is such a process.
-fn lives(pid: u32) -> bool {
-    test_kill_process(Pid::from_raw(i32::try_from(pid).expect("an id")).expect("an id")).is_ok()
-}
+use crate::harness::{Rows, fifo, is_alive, shell, wait_until};
 
 #[test]
 fn a_signal_ends_the_command_and_the_report_is_written() {
@@ -30,20 +24,6 @@ fn a_signal_ends_the_command_and_the_report_is_written() {
 }
 
 #[test]
-fn a_command_that_handles_a_signal_goes_on() {
-    let script = "trap '' INT; trap 'echo handled' TERM; echo ready; until read line; do :; done; echo $line; exit 5";
-    let (mut zctrace, report) = strace().start(&shell(script));
-    zctrace.expect("ready");
-    zctrace.signal(Signal::INT);
-    zctrace.signal(Signal::TERM);
-    zctrace.expect("handled");
-    zctrace.say("go on");
-    zctrace.expect("go on");
-    assert_eq!(zctrace.wait(), Some(5));
-    assert!(report.read(&zctrace.into_stderr()).exact);
-}
-
-#[test]
 fn a_descendant_that_lives_on_is_running_and_goes_on() {
     let dir = tempfile::tempdir().expect("a directory");
     let (fifo, said) = (fifo(dir.path()), dir.path().join("said"));
@@ -57,7 +37,7 @@ fn a_descendant_that_lives_on_is_running_and_goes_on() {
     let running: Vec<_> = run.descendants().iter().filter(|process| process.state == State::Running).collect();
     assert_eq!((running.len(), run.root().state), (1, State::Exited));
     assert_eq!(Rows::of(running[0]).row("read").unfinished, 1);
-    assert!(lives(running[0].pid), "it lives");
+    assert!(is_alive(running[0].pid), "it lives");
     fs::OpenOptions::new().write(true).open(&fifo).and_then(|mut end| end.write_all(b"hello\n")).expect("it reads");
     wait_until("its calls still work", || fs::read_to_string(&said).is_ok_and(|said| said == "hello\n"));
 }
@@ -75,38 +55,4 @@ fn a_busy_descendant_does_not_notice_that_the_trace_ends() {
     wait_until("dd has ended", || fs::read_to_string(&end).is_ok_and(|end| end.ends_with('\n')));
     assert_eq!(fs::read_to_string(&end).expect("it is there"), "0\n", "status of dd");
     assert_eq!(fs::metadata(&started).expect("it is there").len(), 300_000);
-}
-
-#[test]
-fn wait_all_waits_for_the_last_descendant() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let fifo = fifo(dir.path());
-    let (mut zctrace, report) = strace().option("--wait-all").start(&shell("cat <$0 >/dev/null & echo $$").arg(&fifo));
-    let shell = zctrace.hear();
-    wait_until("the shell has ended", || !Path::new("/proc").join(&shell).exists());
-    assert!(!zctrace.has_ended(), "a descendant lives");
-    fs::OpenOptions::new().write(true).open(&fifo).and_then(|mut end| end.write_all(b"hello")).expect("cat reads it");
-    assert_eq!(zctrace.wait(), Some(0));
-    let report = report.read(&zctrace.into_stderr());
-    assert!(report.exact, "{:?}", report.losses);
-    let cat = report.processes.last().expect("a process");
-    assert_eq!((cat.comm.as_deref(), cat.state), (Some("cat"), State::Exited));
-    assert_eq!(Rows::of(cat).row("write"), Figure { requested_bytes: Some(5), ..Figure::of(1, 5) });
-}
-
-/// The states of all processes.
-fn states(report: &Report) -> Vec<State> {
-    report.processes.iter().map(|process| process.state).collect()
-}
-
-#[test]
-fn a_signal_ends_the_wait_for_all_descendants() {
-    let (mut zctrace, report) = strace().option("--wait-all").start(&shell("sleep 100 >&- & echo $$"));
-    let shell = zctrace.hear();
-    wait_until("the shell has ended", || !Path::new("/proc").join(&shell).exists());
-    zctrace.signal(Signal::TERM);
-    assert_eq!(zctrace.wait(), Some(0), "the command's own status");
-    let report = report.read(&zctrace.into_stderr());
-    assert_eq!(states(&report), [State::Exited, State::Running]);
-    assert!(lives(report.processes[1].pid), "it goes on");
 }

@@ -4,7 +4,7 @@ mod measure;
 mod table;
 
 use std::{
-    env,
+    env, fs,
     os::unix::process::CommandExt as _,
     process::{Command, ExitCode},
 };
@@ -63,6 +63,7 @@ fn measure_worst_case(options: &Options) -> Result<()> {
     let mut subjects = vec![
         Subject::new("untraced", options.rounds, vec![], &command),
         Subject::new("two empty tp_btf programs", options.rounds, floor()?, &command),
+        Subject::new("zctrace without files", options.rounds, [without_files()?, zctrace()?].concat(), &command),
         Subject::new("zctrace", options.rounds, zctrace()?, &command),
     ];
     for (tool, rounds, prefix) in others(options.slow) {
@@ -112,6 +113,19 @@ fn copy_blocks(blocks: u32) -> Vec<String> {
 /// zctrace, with a report that goes nowhere.
 fn zctrace() -> Result<Vec<String>> {
     Ok([vec![release_dir()?.join("zctrace").display().to_string()], words(&["-o", "/dev/null", "--"])].concat())
+}
+
+/// What turns off that zctrace finds the files of calls: type information of the running kernel in which a struct on the way has
+/// another name.
+fn without_files() -> Result<Vec<String>> {
+    const KERNEL: &str = "/sys/kernel/btf/vmlinux";
+    const NAME: &[u8] = b"\0files_struct\0";
+    let mut types = fs::read(KERNEL).with_context(|| format!("cannot read {KERNEL}"))?;
+    let at = types.windows(NAME.len()).position(|window| window == NAME).context("this kernel has no files_struct")?;
+    types[at + 1] = b'F';
+    let path = release_dir()?.join("without-files.btf");
+    fs::write(&path, types).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(vec!["env".to_owned(), format!("ZCTRACE_BTF={}", path.display())])
 }
 
 /// The floor of every design on tracepoints: programs that do nothing.

@@ -6,7 +6,7 @@ use super::{Need, State, Step, host::Host};
 use crate::toolchain::{LLVM_MAJOR, Linker, Source, TOOLCHAIN_VAR, Toolchain, Unusable, on_path, output};
 
 /// In the order in which they build on each other.
-pub(super) const STEPS: [Step; 7] = [
+pub(super) const STEPS: [Step; 8] = [
     Step { name: "C compiler", need: Need::Building, check: c_compiler, by_hand: "install gcc" },
     Step {
         name: "LLVM",
@@ -34,6 +34,12 @@ pub(super) const STEPS: [Step; 7] = [
         need: Need::Testing,
         check: traced_programs,
         by_hand: "install rsync, socat, nginx, btrfs-progs, Perl, Python 3, Go, Node and a JDK of version 11 or newer",
+    },
+    Step {
+        name: "readers",
+        need: Need::Testing,
+        check: readers,
+        by_hand: "install man, groff, bash, and for /usr/bin/python3 the module prometheus_client",
     },
     Step {
         name: "rustfmt, clippy",
@@ -146,6 +152,23 @@ fn traced_programs(host: &Host) -> State {
         return State::Ready(found.join(", "));
     }
     missing(format!("no {}", missing_programs.join(", ")), host.packages(&packages.join(" ")))
+}
+
+/// Readers of what zctrace writes, that are not ours: each with the package that has it.
+const READERS: [(&str, &str); 4] = [("man", "man-db"), ("lexgrog", "man-db"), ("groff", "groff-base"), ("bash", "bash")];
+/// Prometheus's own parsers of metrics. Prometheus itself would come with a server that is started at once.
+const METRICS_PARSERS: &str = "import prometheus_client.parser, prometheus_client.openmetrics.parser";
+
+fn readers(host: &Host) -> State {
+    let missing_programs = READERS.into_iter().filter(|(program, _)| on_path(program).is_none());
+    let mut packages: Vec<&str> = missing_programs.map(|(_, package)| package).collect();
+    if output(Command::new("/usr/bin/python3").args(["-c", METRICS_PARSERS])).is_none() {
+        packages.push("python3-prometheus-client");
+    }
+    if packages.is_empty() {
+        return State::Ready(format!("{}, prometheus_client", READERS.map(|(program, _)| program).join(", ")));
+    }
+    missing(format!("no {}", packages.join(", ")), host.packages(&packages.join(" ")))
 }
 
 /// What `cargo xtask ci` checks the sources with.

@@ -4,7 +4,13 @@ mod choice;
 pub mod ebpf;
 pub mod strace;
 
-use std::{collections::BTreeMap, ffi::OsString, io, time::SystemTime};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    io,
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
 
 use thiserror::Error;
 
@@ -27,6 +33,8 @@ pub struct RunOptions {
     pub until: Until,
     /// How the command is started.
     pub manner: Manner,
+    /// How long it may take; then it is killed, with all that it has started.
+    pub timeout: Option<Duration>,
     /// How much is kept at once.
     pub limits: Limits,
     /// Whether the backend tells what it does, on stderr.
@@ -85,6 +93,17 @@ pub enum RunError {
     /// A signal came, and the command was not to go on after that.
     #[error(transparent)]
     Signal(#[from] SignalError),
+    /// The command took longer than it may.
+    #[error("'{program}' did not end within {limit:?}: it was killed, with all that it had started")]
+    TimedOut {
+        /// The command's program.
+        program: String,
+        /// How long it was given.
+        limit: Duration,
+    },
+    /// A thread cannot trace itself under strace.
+    #[error("strace cannot trace a closure, only a command: use the eBPF backend")]
+    ClosureUnderStrace,
     /// The operating system refused something else.
     #[error("cannot trace")]
     Io(#[from] io::Error),
@@ -94,6 +113,21 @@ impl RunError {
     /// The error of the second backend, if that cannot run either, together with that of the first.
     fn after(self, ebpf: String) -> Self {
         if let Self::Strace(strace) = self { Self::NoBackend { ebpf, strace } } else { self }
+    }
+
+    /// Whether nothing is wrong but that this machine, or this user, cannot trace: a test may be skipped then, for all to see.
+    pub fn is_unavailable(&self) -> bool {
+        match self {
+            Self::Ebpf(_) | Self::NoBackend { .. } => true,
+            Self::Strace(error) => matches!(error, strace::StraceError::Missing | strace::StraceError::Unavailable(_)),
+            _ => false,
+        }
+    }
+
+    /// The error of a run that took longer than it may.
+    fn timed_out(options: &RunOptions) -> Self {
+        let program = options.command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+        Self::TimedOut { program, limit: options.timeout.unwrap_or_default() }
     }
 
     /// The exit status of a command that could not be started; `None` if that was not the trouble.
@@ -111,6 +145,21 @@ pub trait Backend {
     fn run(&self, options: &RunOptions) -> Result<Trace, RunError>;
 }
 
+/// What comes of it within this time; `None` if nothing does.
+async fn within<T>(limit: Option<Duration>, future: impl Future<Output = T>) -> Option<T> {
+    match limit {
+        Some(limit) => tokio::time::timeout(limit, future).await.ok(),
+        None => Some(future.await),
+    }
+}
+
+/// The working directory of a command; `None` if zctrace's own is gone.
+fn directory_of(manner: &Manner) -> Option<PathBuf> {
+    let own = std::env::current_dir();
+    // Paths are compared with what the kernel shows, and that has no links in it.
+    manner.directory.as_ref().map_or_else(|| own.ok(), |directory| directory.canonicalize().ok())
+}
+
 /// The trace of a run that has just begun: who runs what, where.
 fn new_trace(backend: &'static str, options: &RunOptions, started_at: SystemTime) -> io::Result<Trace> {
     let system = nix::sys::utsname::uname()?;
@@ -125,7 +174,7 @@ fn new_trace(backend: &'static str, options: &RunOptions, started_at: SystemTime
         losses: BTreeMap::new(),
         notes: Vec::new(),
         counted: Some(options.selection.clone()),
-        directory: std::env::current_dir().ok().map(|path| path.to_string_lossy().into_owned()),
+        directory: directory_of(&options.manner).map(|path| path.to_string_lossy().into_owned()),
         files: Vec::new(),
         calls_without_files: 0,
         processes: Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use zctrace::{backend::Choice, render::CheckFormat, syscall::Selection};
 
 use super::{ColorWhen, LimitArgs};
@@ -40,11 +40,11 @@ Exit status: 0 all hold, 1 one failed, 2 one could not be run, 3 one is inconclu
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
 pub struct CheckArgs {
     /// A file of checks (`*.toml`; without it zctrace.toml), and patterns of names of those to run.
-    #[arg(value_name = "FILE|NAME")]
+    #[arg(value_name = "FILE|NAME", value_hint = ValueHint::FilePath)]
     pub words: Vec<String>,
 
     /// A command to check, after `--`, instead of a file.
-    #[arg(last = true, value_name = "CMD", conflicts_with_all = ["words", "list"])]
+    #[arg(last = true, value_name = "CMD", conflicts_with_all = ["words", "list"], value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<String>,
 
     /// What the command's report must say; can be given several times.

@@ -14,7 +14,8 @@ pub(super) async fn run(
     signals: &Signals,
 ) -> Result<Option<Timing>, CompareError> {
     let Some(line) = line else { return Ok(None) };
-    let manner = Manner { identity: plan.identity, bond: Bond::DiesWithUs, streams: streams::of_hooks(plan)? };
+    let manner =
+        Manner { identity: plan.identity, bond: Bond::DiesWithUs, streams: streams::of_hooks(plan)?, ..Manner::default() };
     let timing = timed::time(&plan.shell.script(line), &manner, signals).await?;
     match how_it_failed(timing.exit) {
         None => Ok(Some(timing)),

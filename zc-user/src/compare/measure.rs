@@ -82,7 +82,7 @@ struct Partial {
 impl Session<'_> {
     fn measure(&mut self) -> Result<Measured, CompareError> {
         for subject in &self.plan.subjects {
-            find_program(&subject.words)?;
+            find_program(&subject.words, &Manner::default())?;
         }
         self.try_backend()?;
         let shell = if self.plan.shell == Shell::None { Vec::new() } else { self.time_shell()? };
@@ -197,6 +197,7 @@ impl Session<'_> {
             until: Until::RootEnds,
             manner,
             limits: tracing.limits,
+            timeout: None,
             verbose: tracing.verbose,
         };
         let trace = tracing.backend.run(&options)?;
@@ -212,7 +213,7 @@ impl Session<'_> {
     }
 
     fn manner(&self, streams: Streams) -> Manner {
-        Manner { identity: self.plan.identity, bond: Bond::DiesWithUs, streams }
+        Manner { identity: self.plan.identity, bond: Bond::DiesWithUs, streams, ..Manner::default() }
     }
 
     fn check(&self, exit: Exit, name: &str, run: impl Fn() -> String) -> Result<(), CompareError> {

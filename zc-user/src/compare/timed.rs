@@ -42,7 +42,7 @@ pub struct Timing {
 
 /// Runs this command to its end. A signal to zctrace is an error; the command is then left to the caller.
 pub(super) async fn time(words: &[OsString], manner: &Manner, signals: &Signals) -> Result<Timing, CompareError> {
-    let program = find_program(words)?;
+    let program = find_program(words, manner)?;
     let (mut reader, writer) = io::pipe()?;
     let failed = |cause| LaunchError::new(words.first().cloned().unwrap_or_default(), cause);
     let mut command = prepare(&program, words, manner, signals).map_err(failed)?;

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     backend::ebpf::{btf::Btf, fields, object},
-    launch::{find_program, reason},
+    launch::{Manner, find_program, reason},
 };
 
 /// How long a trial, or another program's answer, is waited for.
@@ -90,7 +90,12 @@ fn kernel_types(path: &Path) -> Result<KernelTypes, String> {
 
 /// The program strace, and whether it may do what it is for.
 pub(super) fn strace() -> StraceFacts {
-    let program = match find_program(&["strace".into()]) {
+    StraceFacts { program: strace_program(), ptrace: trial::ptrace(LIMIT) }
+}
+
+/// The program strace.
+pub(super) fn strace_program() -> Reading<Option<Program>> {
+    let program = match find_program(&["strace".into()], &Manner::default()) {
         Ok(path) => {
             let said = limited::output(Command::new(&path).arg("--version"), LIMIT);
             let version = said.map(|said| parse::strace_version(&said)).map_err(|error| reason(&error));
@@ -99,7 +104,7 @@ pub(super) fn strace() -> StraceFacts {
         Err(error) if error.cause.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(reason(&error.cause)),
     };
-    StraceFacts { program: program.into(), ptrace: trial::ptrace(LIMIT) }
+    program.into()
 }
 
 /// A file's text, or why there is none.

@@ -1,6 +1,6 @@
 //! Signals to zctrace while a command runs.
 
-use std::{io, sync::OnceLock};
+use std::{cell::OnceCell, io};
 
 use nix::sys::{
     signal::{SigSet, SigmaskHow, Signal, pthread_sigmask},
@@ -17,34 +17,41 @@ const FORWARDED: [Signal; 4] = [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM
 /// `SI_KERNEL` of the kernel's include/uapi/asm-generic/siginfo.h: the terminal sent the signal, to the whole process group.
 const FROM_KERNEL: i32 = 0x80;
 
-/// Signals to zctrace, held back from this process so that they can be handed on.
+/// Signals to zctrace, held back from this thread so that they can be handed on.
 ///
-/// They stay held back to the end: what ends the command must not end zctrace before it has reported.
+/// They stay held back as long as the thread lives: what ends the command must not end zctrace before it has reported.
 pub struct Signals {
-    fd: AsyncFd<SignalFd>,
+    /// Where they come from; `None`: nothing is held back.
+    fd: Option<AsyncFd<SignalFd>>,
     before: SigSet,
     bond: Bond,
 }
 
-/// The signal mask that this process began with; the command has it. Noted once, since a second backend may take over.
-static MASK_BEFORE: OnceLock<SigSet> = OnceLock::new();
+thread_local! {
+    /// The signal mask that this thread began with; the command has it. Noted once, since a second backend may take over.
+    static MASK_BEFORE: OnceCell<SigSet> = const { OnceCell::new() };
+}
 
 impl Signals {
-    /// Holds the signals back, to be handed on to a command with this bond. To be called before any other thread is there,
-    /// in a tokio runtime.
+    /// Holds the signals back, to be handed on to a command with this bond. To be called in a tokio runtime, and in the program
+    /// zctrace before any other thread is there: a signal goes to whichever thread does not hold it back.
     pub fn hold(bond: Bond) -> io::Result<Self> {
+        if bond == Bond::Guest {
+            return Ok(Self { fd: None, before: SigSet::thread_get_mask()?, bond });
+        }
         let held: SigSet = FORWARDED.into_iter().collect();
         let mut before = SigSet::empty();
         pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&held), Some(&mut before))?;
-        let before = *MASK_BEFORE.get_or_init(|| before);
+        let before = MASK_BEFORE.with(|noted| *noted.get_or_init(|| before));
         let fd = SignalFd::with_flags(&held, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-        Ok(Self { fd: readable(fd)?, before, bond })
+        Ok(Self { fd: Some(readable(fd)?), before, bond })
     }
 
     /// The next signal that the command has not had yet. What the terminal sends, it sends to the command too.
     pub async fn next(&self) -> Result<Received, SignalError> {
+        let Some(fd) = &self.fd else { return std::future::pending().await };
         loop {
-            let mut ready = self.fd.readable().await?;
+            let mut ready = fd.readable().await?;
             match self.pending()? {
                 Some(received) => return Ok(received),
                 None => ready.clear_ready(),
@@ -59,11 +66,12 @@ impl Signals {
 
     /// The same as [`next`](Self::next), if there is one already.
     pub fn pending(&self) -> Result<Option<Received>, SignalError> {
-        let Some(info) = self.fd.get_ref().read_signal().map_err(io::Error::from)? else { return Ok(None) };
+        let Some(fd) = &self.fd else { return Ok(None) };
+        let Some(info) = fd.get_ref().read_signal().map_err(io::Error::from)? else { return Ok(None) };
         let number = i32::try_from(info.ssi_signo).map_err(io::Error::other)?;
         let signal = Signal::try_from(number).map_err(io::Error::from)?;
         match self.bond {
-            Bond::DiesWithUs => Err(SignalError::Interrupted(signal)),
+            Bond::DiesWithUs | Bond::Guest => Err(SignalError::Interrupted(signal)),
             Bond::Free if info.ssi_code == FROM_KERNEL => Ok(Some(Received::FromTerminal)),
             Bond::Free => Ok(Some(Received::ToForward(signal))),
         }

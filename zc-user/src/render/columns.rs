@@ -135,15 +135,25 @@ impl Layout {
         self.shown.iter().any(|shown| shown.column.cell(line, shown.decimals) == UNKNOWN)
     }
 
+    /// The titles of the columns.
+    pub(super) fn titles(&self) -> impl Iterator<Item = &'static str> {
+        self.shown.iter().map(|shown| shown.column.title())
+    }
+
+    /// The cells of a line.
+    pub(super) fn cells(&self, line: &Syscall) -> impl Iterator<Item = String> {
+        self.shown.iter().map(|shown| shown.cell(line))
+    }
+
     /// The table: titles, a rule, the lines. Without lines nothing.
     pub(super) fn table(&self, lines: &[&Syscall]) -> Vec<String> {
         if lines.is_empty() {
             return Vec::new();
         }
         let mut table = ruled::table();
-        table.set_header(self.shown.iter().map(|shown| shown.column.title()));
+        table.set_header(self.titles());
         for line in lines {
-            table.add_row(self.shown.iter().map(|shown| shown.cell(line)));
+            table.add_row(self.cells(line));
         }
         ruled::align(&mut table);
         for (index, (column, shown)) in table.column_iter_mut().zip(&self.shown).enumerate() {

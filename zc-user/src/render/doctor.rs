@@ -90,11 +90,11 @@ mod tests {
     use super::*;
     use crate::{
         doctor::{Facts, diagnose, sample},
-        render::{Format, diagnosis},
+        render::{PlainFormat, diagnosis},
     };
 
     fn table(facts: &Facts, width: Option<usize>) -> String {
-        diagnosis(&diagnose(facts), Format::Table, &Options { width, ..Options::default() })
+        diagnosis(&diagnose(facts), PlainFormat::Table, &Options { width, ..Options::default() })
     }
 
     #[test]
@@ -164,7 +164,7 @@ ebpf: cannot run
     #[test]
     fn colour_only_repeats_what_is_said() {
         let options = Options { colour: true, ..Options::default() };
-        let coloured = diagnosis(&diagnose(&sample::user()), Format::Table, &options);
+        let coloured = diagnosis(&diagnose(&sample::user()), PlainFormat::Table, &options);
         assert!(coloured.starts_with("\x1b[1mauto takes strace, since ebpf cannot run: "), "{coloured}");
         assert!(coloured.contains("  \x1b[31mmissing\x1b[0m privileges: "), "{coloured}");
         let mut plain = coloured;
@@ -176,7 +176,7 @@ ebpf: cannot run
 
     #[test]
     fn json_has_the_facts_too() {
-        let json = diagnosis(&diagnose(&sample::user()), Format::Json, &Options::default());
+        let json = diagnosis(&diagnose(&sample::user()), PlainFormat::Json, &Options::default());
         let found: serde_json::Value = serde_json::from_str(&json).expect("JSON");
         assert_eq!(found["auto"]["backend"], "strace");
         assert_eq!(found["backends"][0]["usable"], false);

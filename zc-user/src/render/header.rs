@@ -13,21 +13,29 @@ use crate::{
 
 /// Writes the head.
 pub(super) fn write(page: &mut Page, report: &Report) {
-    let command = match report.command.as_slice() {
-        [] => "(command unknown)".to_owned(),
-        words => text::command_line(words),
-    };
-    page.line(0, Style::Heading, &format!("zctrace: {command}"));
+    page.line(0, Style::Heading, &format!("zctrace: {}", command(report)));
     page.flow(0, &summary(report));
-    for (name, &count) in &report.losses {
-        page.flow(0, &words(&loss(name, count), Style::Warning));
-    }
-    for note in &report.notes {
-        page.flow(0, &words(&format!("note: {}", text::escape(note)), Style::Plain));
+    for (text, style) in remarks(report) {
+        page.flow(0, &words(&text, style));
     }
 }
 
-fn summary(report: &Report) -> Vec<Piece> {
+/// What ran.
+pub(super) fn command(report: &Report) -> String {
+    match report.command.as_slice() {
+        [] => "(command unknown)".to_owned(),
+        words => text::command_line(words),
+    }
+}
+
+/// What was lost, and the notes.
+pub(super) fn remarks(report: &Report) -> impl Iterator<Item = (String, Style)> {
+    let losses = report.losses.iter().map(|(name, &count)| (loss(name, count), Style::Warning));
+    losses.chain(report.notes.iter().map(|note| (format!("note: {}", text::escape(note)), Style::Plain)))
+}
+
+/// How it ended, what it cost, whether the numbers are exact.
+pub(super) fn summary(report: &Report) -> Vec<Piece> {
     let seconds = |ns: Option<u64>| ns.map_or_else(|| UNKNOWN.to_owned(), units::seconds);
     let usage = &report.totals.usage;
     let (exit, style) = exit(report.exit);

@@ -61,6 +61,11 @@ pub(super) fn list(texts: &[String], style: Style) -> Vec<Piece> {
     texts.iter().enumerate().map(|(index, text)| Piece::new(format!("{text}{}", comma(index)), style)).collect()
 }
 
+/// The same as one text.
+pub(super) fn sentence(pieces: &[Piece]) -> String {
+    pieces.iter().map(|piece| piece.text.as_str()).collect::<Vec<_>>().join(" ")
+}
+
 /// Lines as they will be printed.
 #[derive(Debug)]
 pub(super) struct Page {

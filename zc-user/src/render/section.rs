@@ -78,14 +78,26 @@ impl<'a> Section<'a> {
             let style = if index < 2 { Style::Faint } else { Style::Plain };
             page.line(INDENT, style, row);
         }
-        page.flow(INDENT, &usage(self.usage));
-        for line in self.syscalls.iter().filter(|line| line.errors > 0) {
-            page.flow(INDENT, &errors(line));
+        for remark in self.remarks() {
+            page.flow(INDENT, &remark);
         }
-        let unfinished = unfinished(self.syscalls);
-        if !unfinished.is_empty() {
-            page.flow(INDENT, &unfinished);
-        }
+    }
+
+    /// Whose calls these are.
+    pub(super) fn title(&self) -> String {
+        self.heading.join(", ")
+    }
+
+    /// The command line, where the title alone does not tell one process from another.
+    pub(super) fn command(&self) -> Option<&str> {
+        self.command.as_deref()
+    }
+
+    /// What stands below the table: the process's own counters, errors by errno, calls that never returned.
+    pub(super) fn remarks(&self) -> Vec<Vec<Piece>> {
+        let errors = self.syscalls.iter().filter(|line| line.errors > 0).map(errors);
+        let unfinished = Some(unfinished(self.syscalls)).filter(|unfinished| !unfinished.is_empty());
+        std::iter::once(usage(self.usage)).chain(errors).chain(unfinished).collect()
     }
 }
 

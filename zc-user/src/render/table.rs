@@ -45,7 +45,7 @@ pub(super) fn render(report: &Report, options: &Options) -> String {
 
 /// The processes to show, and those that are only summed. Where all have room they keep their order,
 /// else the ones with the most calls come first.
-fn select<'a>(processes: &'a [Process], options: &Options) -> (Vec<&'a Process>, Vec<&'a Process>) {
+pub(super) fn select<'a>(processes: &'a [Process], options: &Options) -> (Vec<&'a Process>, Vec<&'a Process>) {
     let mut shown: Vec<&Process> = processes.iter().collect();
     if options.all_processes || shown.len() <= MOST_PROCESSES {
         return (shown, Vec::new());
@@ -56,7 +56,7 @@ fn select<'a>(processes: &'a [Process], options: &Options) -> (Vec<&'a Process>,
 }
 
 /// The total comes first: with many processes it is what one looks for. A single process is its own total.
-fn sections<'a>(report: &'a Report, shown: &[&'a Process]) -> Vec<Section<'a>> {
+pub(super) fn sections<'a>(report: &'a Report, shown: &[&'a Process]) -> Vec<Section<'a>> {
     let mut sections = Vec::new();
     if report.processes.len() != 1 {
         sections.push(Section::totals(&report.totals));
@@ -72,7 +72,7 @@ fn sections<'a>(report: &'a Report, shown: &[&'a Process]) -> Vec<Section<'a>> {
 }
 
 /// `and 1990 more processes with 7960 calls (66.6 % of all): --all-processes shows them`.
-fn rest(hidden: &[&Process], report: &Report) -> String {
+pub(super) fn rest(hidden: &[&Process], report: &Report) -> String {
     let hidden_calls = hidden.iter().map(|process| calls(&process.syscalls)).sum();
     format!(
         "and {} with {} ({} of all): --all-processes shows them",

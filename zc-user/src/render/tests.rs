@@ -150,4 +150,5 @@ fn json_is_the_model_and_ends_in_a_newline() {
     golden("copier-json", &json);
 }
 
+mod formats;
 mod transfers;

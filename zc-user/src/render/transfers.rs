@@ -33,23 +33,30 @@ struct Line<'a> {
 
 /// Writes the section; nothing, if there is nothing to say.
 pub(super) fn write(page: &mut Page, report: &Report, options: &Options) {
-    let (shown, others) = select(lines(report), options);
-    let unattributed = unattributed(report);
-    if shown.is_empty() && unattributed.is_empty() {
+    let items = items(report, options);
+    if items.is_empty() {
         return;
     }
     page.gap();
     page.flow(0, &heading(report));
+    for item in items {
+        for (index, line) in item.iter().enumerate() {
+            page.flow(if index == 0 { INDENT } else { INDENT * 2 }, line);
+        }
+    }
+}
+
+/// The transfers that are worth to be shown, what there is beside them, and what was moved without a transfer: each some lines of which
+/// the first says what it is.
+pub(super) fn items(report: &Report, options: &Options) -> Vec<Vec<Vec<Piece>>> {
+    let (shown, others) = select(lines(report), options);
     let mut told = Told::default();
-    for line in &shown {
-        write_transfer(page, line, report.processes.len() > 1, &mut told);
-    }
+    let mut items: Vec<_> = shown.iter().map(|line| item(line, report.processes.len() > 1, &mut told)).collect();
     if !others.is_empty() {
-        page.flow(INDENT, &rest(&others));
+        items.push(vec![rest(&others)]);
     }
-    if !unattributed.is_empty() {
-        page.flow(INDENT, &unattributed);
-    }
+    items.extend(Some(unattributed(report)).filter(|sides| !sides.is_empty()).map(|sides| vec![sides]));
+    items
 }
 
 /// All transfers, those with the most bytes first; of as many, those over several processes.
@@ -79,7 +86,8 @@ fn select<'a>(mut lines: Vec<Line<'a>>, options: &Options) -> (Vec<Line<'a>>, Ve
     (lines, others)
 }
 
-fn heading(report: &Report) -> Vec<Piece> {
+/// `TRANSFERS, 3`.
+pub(super) fn heading(report: &Report) -> Vec<Piece> {
     let mut heading = vec!["TRANSFERS".to_owned()];
     heading.push(match lines(report).len() {
         0 => "none recognised".to_owned(),
@@ -116,7 +124,7 @@ impl<'a> Told<'a> {
     }
 }
 
-fn write_transfer<'a>(page: &mut Page, line: &Line<'a>, of_many: bool, told: &mut Told<'a>) {
+fn item<'a>(line: &Line<'a>, of_many: bool, told: &mut Told<'a>) -> Vec<Vec<Piece>> {
     let transfer = line.transfer;
     let bytes = transfer.bytes.map_or_else(|| units::UNKNOWN.to_owned(), units::bytes);
     let mut pieces = end_of(&transfer.from, "");
@@ -126,12 +134,9 @@ fn write_transfer<'a>(page: &mut Page, line: &Line<'a>, of_many: bool, told: &mu
     if let Some(process) = line.process.filter(|_| of_many) {
         pieces.push(Piece::new(format!("by {}", process_name(process)), Style::Plain));
     }
-    page.flow(INDENT, &pieces);
-    page.flow(INDENT * 2, &words(&text::escape(told.verdict(transfer)), Style::Plain));
-    page.flow(INDENT * 2, &list(&cost(transfer), Style::Faint));
-    if let Some(hint) = told.hint(transfer) {
-        page.flow(INDENT * 2, &words(&format!("hint: {}", text::escape(hint)), Style::Good));
-    }
+    let verdict = words(&text::escape(told.verdict(transfer)), Style::Plain);
+    let hint = told.hint(transfer).map(|hint| words(&format!("hint: {}", text::escape(hint)), Style::Good));
+    [pieces, verdict, list(&cost(transfer), Style::Faint)].into_iter().chain(hint).collect()
 }
 
 /// `in (regular, ext4)`.

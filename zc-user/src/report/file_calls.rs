@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{End, SortKey, Syscall, fold::fold_rows};
@@ -11,7 +12,7 @@ use crate::{
 };
 
 /// The calls of a process that named the same files. Without a file: calls that name none, or whose files were not identified.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FileCalls {
     /// The file that bytes came from; of calls that move none (`fstat`, `mmap`), the file that they are about.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Bytes that went from one end to another by one kernel interface.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Transfer {
     /// Where they came from.
     pub from: End,
@@ -52,7 +53,7 @@ pub struct Transfer {
 }
 
 /// One end of a transfer. `None` (`null`): the backend cannot know.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct End {
     /// What it is: see [`FileKind::name`](crate::trace::FileKind::name).
     pub kind: Option<String>,
@@ -79,7 +80,7 @@ impl End {
 }
 
 /// Which file it is, beyond its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Inode {
     /// Device number of the filesystem.
     pub device: u64,
@@ -88,7 +89,7 @@ pub struct Inode {
 }
 
 /// A kernel interface that moves bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Api {
     /// Any loop through user memory, whichever read- and write-like calls it uses.
     #[serde(rename = "read+write")]
@@ -150,7 +151,7 @@ impl Api {
 }
 
 /// A call that was tried and failed before another did the work.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Attempt {
     /// The call.
     pub syscall: String,
@@ -166,7 +167,7 @@ impl Attempt {
 }
 
 /// A rule that explains a choice.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reason {
     /// The rule in one clause: it follows the facts and a colon.
     pub text: String,
@@ -175,7 +176,7 @@ pub struct Reason {
 }
 
 /// Bytes that a process read or wrote and that stand in no transfer.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Unattributed {
     /// Files that were read without a known destination, those with the most bytes first.
     pub read: Vec<Share>,
@@ -184,7 +185,7 @@ pub struct Unattributed {
 }
 
 /// Some bytes of one file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Share {
     /// The file; `None`: it was not identified.
     pub file: Option<End>,
@@ -195,7 +196,7 @@ pub struct Share {
 }
 
 /// Everything that was done with one file, for `--files`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileTotals {
     /// The file.
     #[serde(flatten)]

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use thiserror::Error;
-use zc_ebpf::{CallSpec, TABLE_SLOTS, requested, selected, spec_slot};
+use zc_ebpf::{CallSpec, TABLE_SLOTS, operation_slot, requested, selected, spec_slot};
 
 use crate::suggest;
 
-use super::{Abi, CLASSES, FICLONE, FICLONERANGE, Spec, TABLE, classes::DATA};
+use super::{Abi, CLASSES, FICLONE, FICLONERANGE, Spec, TABLE, classes::DATA, ring};
 
 /// A set of calls to count.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +67,11 @@ impl Selection {
         }
     }
 
+    /// Whether the operations of `io_uring` are counted: those are selected by the call that submits them.
+    pub fn contains_rings(&self) -> bool {
+        self.contains("io_uring_enter")
+    }
+
     /// What the kernel side does with each call: slot and spec of all that are selected.
     pub fn kernel_specs(&self) -> Vec<(u32, CallSpec)> {
         let mut specs = Vec::new();
@@ -78,6 +83,9 @@ impl Selection {
                     specs.push((spec_slot(number, compat), spec));
                 }
             }
+        }
+        if self.contains_rings() {
+            specs.extend(ring::operations().map(|(opcode, spec)| (operation_slot(opcode), spec.to_kernel())));
         }
         specs
     }

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::report::{Api, Attempt, End, Report, Transfer};
+use crate::{
+    report::{Api, Attempt, End, Report, Transfer},
+    syscall::Call,
+};
 
 /// What went from one end to another by one interface, under both backends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -39,19 +42,40 @@ type Key = (String, String, Api);
 pub(super) fn compare(reports: [&Report; 2]) -> Vec<Moved> {
     let [mut first, mut second] = reports.map(sums);
     let keys: std::collections::BTreeSet<Key> = first.keys().chain(second.keys()).cloned().collect();
+    let cannot_know =
+        |key: &Key| reports.iter().any(|report| !knows_rings(report)) && reports.iter().any(|report| is_by_ring(report, key));
     let moved = |key: Key| {
         let figures = [first.remove(&key), second.remove(&key)];
+        let equal = figures[0] == figures[1] || (figures.contains(&None) && cannot_know(&key));
         let (from, to, api) = key;
-        Moved { from, to, api, equal: figures[0] == figures[1], figures }
+        Moved { from, to, api, figures, equal }
     };
     keys.into_iter().map(moved).collect()
 }
 
+/// Whether the backend sees what `io_uring` does: strace does not.
+fn knows_rings(report: &Report) -> bool {
+    report.processes.iter().any(|process| !process.io_uring.is_empty())
+}
+
+/// Whether an operation of `io_uring` took part in a transfer.
+fn is_by_ring(report: &Report, key: &Key) -> bool {
+    let is_operation = |name: &String| Call::native(name.clone()).as_ring_operation().is_some();
+    transfers(report).any(|transfer| key_of(transfer) == *key && transfer.calls_by_syscall.keys().any(is_operation))
+}
+
+fn transfers(report: &Report) -> impl Iterator<Item = &Transfer> {
+    report.transfers.iter().chain(report.processes.iter().flat_map(|process| &process.transfers))
+}
+
+fn key_of(transfer: &Transfer) -> Key {
+    (name(&transfer.from), name(&transfer.to), transfer.api)
+}
+
 fn sums(report: &Report) -> BTreeMap<Key, Figures> {
     let mut sums: BTreeMap<Key, Figures> = BTreeMap::new();
-    let within = report.processes.iter().flat_map(|process| &process.transfers);
-    for transfer in report.transfers.iter().chain(within) {
-        add(sums.entry((name(&transfer.from), name(&transfer.to), transfer.api)), transfer);
+    for transfer in transfers(report) {
+        add(sums.entry(key_of(transfer)), transfer);
     }
     for figures in sums.values_mut() {
         figures.attempts.sort();
@@ -107,5 +131,22 @@ mod tests {
         for other in others {
             assert!(!compare([&one, &other]).iter().all(|moved| moved.equal), "{other:?}");
         }
+    }
+
+    #[test]
+    fn what_an_io_uring_moved_one_backend_may_not_know() {
+        let mut scene = Scene::new();
+        let (from, to) = (scene.regular("in"), scene.regular("out"));
+        scene.process("copier", vec![]);
+        let blind = Report::from_trace(&scene.trace, &Options::default());
+        scene.trace.processes[0].threads[0].ring_rows = vec![copy("io_uring:splice", from, to, 2, 100)];
+        let seeing = Report::from_trace(&scene.trace, &Options::default());
+        for reports in [[&seeing, &blind], [&blind, &seeing]] {
+            let [moved] = compare(reports).try_into().expect("is one");
+            assert!(moved.equal && moved.api == Api::IoUring, "{moved:?}");
+        }
+        scene.trace.processes[0].threads[0].ring_rows = vec![copy("io_uring:splice", from, to, 2, 99)];
+        let other = Report::from_trace(&scene.trace, &Options::default());
+        assert!(!compare([&seeing, &other])[0].equal);
     }
 }

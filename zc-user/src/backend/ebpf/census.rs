@@ -23,6 +23,8 @@ pub struct Census {
     /// What the root's task had used up before its program began: not part of the trace.
     baseline: RawCounters,
     began_ns: Option<u64>,
+    /// Whether the root is a thread that came into scope by itself: other threads of its process may live on without it.
+    root_is_thread: bool,
 }
 
 #[derive(Debug, Default)]
@@ -62,6 +64,11 @@ impl Census {
                 }
                 self.processes.insert(event.process, Program { exe, command });
             }
+            Kind::Entered { counters } => {
+                self.root_is_thread = true;
+                self.began_ns = Some(event.time_ns);
+                self.baseline = counters;
+            }
             Kind::Ended { counters } => task.ended = Some(End { time_ns: event.time_ns, counters }),
         }
     }
@@ -71,9 +78,11 @@ impl Census {
         self.tasks.iter().filter(|(_, task)| task.ended.is_none()).map(|(serial, _)| *serial)
     }
 
-    /// From the root's exec to the end of its last thread.
+    /// From the root's exec to the end of its last thread; of a thread that came into scope by itself, until it left.
     pub fn wall_ns(&self) -> Option<u64> {
-        let ends = self.tasks.values().filter(|task| task.process == ROOT).filter_map(|task| Some(task.ended.as_ref()?.time_ns));
+        let is_roots = |serial: u32, task: &Task| if self.root_is_thread { serial == ROOT } else { task.process == ROOT };
+        let roots = self.tasks.iter().filter(|(serial, task)| is_roots(**serial, task));
+        let ends = roots.filter_map(|(_, task)| Some(task.ended.as_ref()?.time_ns));
         Some(ends.max()?.saturating_sub(self.began_ns?))
     }
 
@@ -112,12 +121,14 @@ impl Census {
                 process.comm = (!task.comm.is_empty()).then(|| task.comm.clone());
                 process.ppid = process.ppid.or(task.ppid);
             }
+            let rows = rows.remove(&serial).unwrap_or_default();
+            let (ring_rows, rows) = rows.into_iter().partition(|row| row.call.as_ring_operation().is_some());
             process.threads.push(Thread {
                 tid: task.tid,
                 comm: (!task.comm.is_empty()).then_some(task.comm),
                 counters: raw.map(|raw| adjusted(&raw)),
-                rows: rows.remove(&serial).unwrap_or_default(),
-                ring_rows: Vec::new(),
+                rows,
+                ring_rows,
             });
         }
         let processes = processes.into_iter().map(|(serial, (mut process, sum))| {
@@ -245,6 +256,22 @@ mod tests {
         census.record(event(1, 1, Kind::Ended { counters: raw(42) }));
         let (processes, _) = census.into_processes(HashMap::new(), &HashMap::new(), true);
         assert_eq!(processes[0].counters.expect("known").minor_faults, 12);
+    }
+
+    #[test]
+    fn a_thread_that_came_and_left_is_counted_in_between() {
+        let mut census = Census::default();
+        census.record(event(1, 1, Kind::Entered { counters: raw(30) }));
+        census.record(event(2, 1, Kind::Started { ppid: 101 }));
+        for serial in [2, 1] {
+            census
+                .record(Event { time_ns: 500 - u64::from(serial) * 100, ..event(serial, 1, Kind::Ended { counters: raw(42) }) });
+        }
+        assert_eq!(census.wall_ns(), Some(390));
+        census.record(Event { time_ns: 900, ..event(2, 1, Kind::Ended { counters: raw(1) }) });
+        assert_eq!(census.wall_ns(), Some(390), "a thread that goes on after that does not make it longer");
+        let (processes, _) = census.into_processes(HashMap::new(), &HashMap::new(), true);
+        assert_eq!(processes[0].threads[0].counters.expect("known").minor_faults, 12);
     }
 
     #[test]

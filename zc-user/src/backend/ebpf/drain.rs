@@ -70,6 +70,7 @@ impl Maps {
             (Kernel::UncountedErrno, Loss::UncountedErrnos),
             (Kernel::LostEvent, Loss::LostEvents),
             (Kernel::ExitWithoutEntry, Loss::ExitsWithoutEntry),
+            (Kernel::SilentOperation, Loss::SilentOperations),
         ]
         .into_iter()
         .map(|(kernel, loss)| Ok((loss, self.losses.get(&(kernel as u32), 0)?.iter().sum())))

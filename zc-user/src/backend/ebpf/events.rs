@@ -62,7 +62,12 @@ pub enum Kind {
         /// The task's counters at that moment.
         counters: Counters,
     },
-    /// It ran for the last time.
+    /// A thread of this process came into scope by itself.
+    Entered {
+        /// Its counters at that moment.
+        counters: Counters,
+    },
+    /// It ran for the last time, at least in scope.
     Ended {
         /// The task's counters, final.
         counters: Counters,
@@ -75,6 +80,7 @@ impl Event {
         let kind = match header.kind {
             event_kind::STARTED => Kind::Started { ppid: header.extra },
             event_kind::EXEC => exec(bytes, header.extra)?,
+            event_kind::ENTERED => Kind::Entered { counters: read::<zc_ebpf::Ended>(bytes)?.counters },
             event_kind::ENDED => Kind::Ended { counters: read::<zc_ebpf::Ended>(bytes)?.counters },
             _ => return None,
         };

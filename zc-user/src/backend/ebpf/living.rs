@@ -4,10 +4,18 @@ use std::fs;
 
 use super::census::RawCounters;
 
-/// The counters of a living task so far; `None` if it is gone.
+/// `PF_EXITING` of the kernel's include/linux/sched.h.
+const EXITING: u64 = 4;
+
+/// The counters of a living task so far; `None` if it is gone, or about to be: somebody who has joined a thread knows that it has ended
+/// a little before the kernel has done with it.
 pub fn counters(pid: u32, tid: u32) -> Option<RawCounters> {
     let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}")).ok();
-    let (stat, status) = (Stat::parse(&read("stat")?)?, read("status")?);
+    let stat = Stat::parse(&read("stat")?)?;
+    if stat.flags & EXITING != 0 {
+        return None;
+    }
+    let status = read("status")?;
     let runtime_ns = read("schedstat").and_then(|text| text.split_ascii_whitespace().next()?.parse().ok());
     Some(RawCounters {
         user_ns: stat.user_ns,
@@ -27,6 +35,8 @@ fn field(status: &str, name: &str) -> Option<u64> {
 
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
+    /// The kernel's `task_struct.flags`.
+    flags: u64,
     minor_faults: u64,
     major_faults: u64,
     user_ns: u64,
@@ -40,6 +50,7 @@ impl Stat {
         let fields: Vec<&str> = after_name.split_ascii_whitespace().collect();
         let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
         Some(Self {
+            flags: number(6)?,
             minor_faults: number(7)?,
             major_faults: number(9)?,
             user_ns: number(11)? * NS_PER_TICK,
@@ -58,7 +69,7 @@ mod tests {
     #[test]
     fn a_name_may_look_like_fields() {
         let text = "12 (a) 1 (b)) R 1 2 3 4 5 6 70 8 90 10 110 120 13 14";
-        let stat = Stat { minor_faults: 70, major_faults: 90, user_ns: 1_100_000_000, system_ns: 1_200_000_000 };
+        let stat = Stat { flags: 6, minor_faults: 70, major_faults: 90, user_ns: 1_100_000_000, system_ns: 1_200_000_000 };
         assert_eq!(Stat::parse(text), Some(stat));
     }
 

@@ -2,11 +2,13 @@
 
 pub mod btf;
 mod census;
+pub(crate) mod closure;
 mod drain;
 mod events;
 pub(crate) mod fields;
 mod file_seen;
 mod files;
+mod kernel;
 mod living;
 pub(crate) mod object;
 mod run;
@@ -16,6 +18,11 @@ use crate::trace::Trace;
 use super::{Backend, RunError, RunOptions};
 
 pub use object::{BTF_PATH_VARIABLE, EbpfUnavailable};
+
+/// The size in bytes of the kernel side that is embedded in this program; 0: it was built without.
+pub fn embedded_bytes() -> usize {
+    object::OBJECT.len()
+}
 
 /// The backend that counts in the kernel.
 #[derive(Debug, Clone, Copy, Default)]

@@ -3,22 +3,24 @@
 use std::{
     fs, io,
     os::fd::{AsFd as _, AsRawFd as _},
-    path::{Path, PathBuf},
+    path::PathBuf,
     thread,
 };
 
 use aya::{
-    Btf, Ebpf, EbpfLoader, Endianness,
+    Btf, Ebpf, EbpfLoader,
     maps::{Array, Map, MapData, MapError, RingBuf},
-    programs::{BtfTracePoint, ProgramError},
+    programs::{BtfTracePoint, Program, ProgramError, RawTracePoint, RawTracePointRunOptions, TestRun as _},
 };
+use nix::unistd::gettid;
 use thiserror::Error;
 use zc_ebpf::{CallSpec, Control, KernelFields, maps, programs};
 
 use super::{
-    btf::{self, BtfError},
+    btf::BtfError,
     drain::Maps,
     fields::{self, MissingField},
+    kernel::{self, Kernel},
 };
 use crate::{backend::Limits, syscall::Selection};
 
@@ -101,16 +103,18 @@ impl Loaded {
         // To make a loader is to parse the whole of the kernel's BTF (~25 ms); there is no way around that, but beside it.
         let (loader, kernel) = thread::scope(|scope| {
             let loader = thread::Builder::new().spawn_scoped(scope, EbpfLoader::new);
-            let kernel = read_kernel(&path);
-            (loader.map(thread::ScopedJoinHandle::join), kernel)
+            let kernel = kernel::read(&path);
+            // aya tries out what the kernel can do as soon as somebody asks.
+            let _ = aya::features();
+            (loader.map(joined), kernel)
         });
         let kernel = kernel?;
-        let mut loader = loader.map_err(refused)?.map_err(|_| EbpfUnavailable::Refused("its loader panicked".into()))?;
+        let mut loader = loader.map_err(refused)??;
         let mut ebpf = thread::scope(|scope| {
             let mut ebpf = load(&mut loader, &kernel.fields, settings)?;
             // Hundreds of thousands of types take 5 ms to free; without another thread, here.
             let _ = thread::Builder::new().spawn_scoped(scope, move || drop(loader));
-            attach(&mut ebpf, &kernel.types)?;
+            attach(&mut ebpf, &kernel, settings.selection)?;
             Ok::<_, EbpfUnavailable>(ebpf)
         })?;
         let mut specs: Array<_, CallSpec> = take(&mut ebpf, maps::SPECS)?;
@@ -134,7 +138,7 @@ impl Loaded {
         Ok((this, events))
     }
 
-    /// Makes the next process that this one forks the root of the trace.
+    /// Makes the next process that this thread forks the root of the trace.
     pub fn arm(&mut self) -> Result<(), EbpfUnavailable> {
         use std::os::unix::fs::MetadataExt as _;
         let namespace = fs::metadata("/proc/self/ns/pid").map_err(refused)?;
@@ -142,6 +146,8 @@ impl Loaded {
             pidns_device: namespace.dev(),
             pidns_inode: namespace.ino(),
             tracer_pid: std::process::id(),
+            // A thread's id is positive.
+            tracer_tid: gettid().as_raw().unsigned_abs(),
             armed: 1,
             max_files: self.max_files,
             ..Control::default()
@@ -149,9 +155,31 @@ impl Loaded {
         self.control.set(0, control, 0).map_err(refused)
     }
 
+    /// Gets everything ready for a thread of this process to come into scope by [`step`](Self::step).
+    pub fn await_thread(&mut self) -> Result<(), EbpfUnavailable> {
+        let program: &mut RawTracePoint = self
+            .ebpf
+            .program_mut(programs::SCOPE)
+            .ok_or_else(|| EbpfUnavailable::Refused(format!("the object has no program {}", programs::SCOPE)))?
+            .try_into()
+            .map_err(refused)?;
+        program.load().map_err(program_refused)?;
+        self.control.set(0, Control { max_files: self.max_files, ..Control::default() }, 0).map_err(refused)
+    }
+
+    /// Has the kernel side bring this thread into scope, or out of it, by one of [`scope`](zc_ebpf::scope)'s constants.
+    pub fn step(&self, wanted: u64) -> Result<(), EbpfUnavailable> {
+        let program: Option<Result<&RawTracePoint, _>> = self.ebpf.program(programs::SCOPE).map(TryInto::try_into);
+        let Some(Ok(program)) = program else { return Err(EbpfUnavailable::Refused("a trace that is not ready".into())) };
+        let mut options = RawTracePointRunOptions::new();
+        options.args[0] = wanted;
+        program.test_run(options).map(drop).map_err(program_refused)
+    }
+
     /// Takes off the programs that count, and the ones that follow new tasks. What watches the end of tasks stays on.
     pub fn stop_counting(&mut self) {
-        for name in ["sys_enter", "sys_exit", "sched_process_fork", "sched_process_exec"] {
+        let rings = programs::RING.map(|(name, _)| name);
+        for name in ["sys_enter", "sys_exit", "sched_process_fork", "sched_process_exec"].into_iter().chain(rings) {
             self.unload(name);
         }
     }
@@ -172,27 +200,6 @@ impl Loaded {
     pub fn ebpf_mut(&mut self) -> &mut Ebpf {
         &mut self.ebpf
     }
-}
-
-/// What is to be known of the running kernel.
-struct Kernel {
-    types: Btf,
-    fields: KernelFields,
-    notes: Vec<String>,
-}
-
-fn read_kernel(path: &Path) -> Result<Kernel, EbpfUnavailable> {
-    let bad = |cause| EbpfUnavailable::BadBtf { path: path.to_owned(), cause };
-    let mut data = fs::read(path).map_err(|cause| EbpfUnavailable::NoBtf { path: path.to_owned(), cause })?;
-    let (fields, notes, types_length) = {
-        let types = btf::Btf::parse(&data).map_err(bad)?;
-        let (fields, notes) = fields::find(&types)?;
-        (fields, notes, types.types_length_with(programs::ALL.map(|(_, tracepoint)| tracepoint)))
-    };
-    // aya makes a value of every type it reads, and needs just the tracepoints, which stand near the beginning.
-    data[btf::TYPES_LENGTH_AT].copy_from_slice(&types_length.to_ne_bytes());
-    let types = Btf::parse(&data, Endianness::default()).map_err(|_| bad(BtfError::Damaged))?;
-    Ok(Kernel { types, fields, notes })
 }
 
 /// Loads the object, its maps as large as the settings say.
@@ -227,33 +234,38 @@ const fn files_entries(max_files: u32) -> u32 {
     max_files.saturating_add(1)
 }
 
-fn attach(ebpf: &mut Ebpf, types: &Btf) -> Result<(), EbpfUnavailable> {
-    for (name, tracepoint) in programs::ALL {
-        let program: &mut BtfTracePoint = ebpf
-            .program_mut(name)
-            .ok_or_else(|| EbpfUnavailable::Refused(format!("the object has no program {name}")))?
-            .try_into()
-            .map_err(refused)?;
-        let t0 = std::time::Instant::now();
-        let r = program.load(tracepoint, types);
-        if std::env::var_os("ZC_DEBUG").is_some() {
-            let text = format!("{name}: {r:#?}");
-            fs::write(format!("/tmp/kscratch/{name}.log"), text.replace("\\n", "\n")).unwrap();
-            let n = program
-                .fd()
-                .map(|fd| fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd())).unwrap_or_default())
-                .unwrap_or_default();
-            eprintln!("{name} {:?} {}", t0.elapsed(), n.lines().find(|l| l.starts_with("verified_insns")).unwrap_or("-"));
-        }
-        r.map_err(program_refused)?;
-    }
-    for (name, _) in programs::ALL {
-        let program: Option<Result<&mut BtfTracePoint, _>> = ebpf.program_mut(name).map(TryInto::try_into);
-        if let Some(Ok(program)) = program {
-            program.attach().map_err(program_refused)?;
-        }
+/// Loads the programs, side by side since most of the time of a start is the verifier's, and attaches them in their order.
+fn attach(ebpf: &mut Ebpf, kernel: &Kernel, selection: &Selection) -> Result<(), EbpfUnavailable> {
+    let rings = if selection.contains_rings() { kernel.rings.as_slice() } else { &[] };
+    let wanted = || programs::ALL.iter().chain(rings);
+    thread::scope(|scope| {
+        let loads = ebpf.programs_mut().map(|(name, program)| {
+            let (_, tracepoint) = *wanted().find(|(known, _)| *known == name)?;
+            Some(thread::Builder::new().spawn_scoped(scope, move || verify(program, tracepoint, &kernel.types)))
+        });
+        let loads: Vec<_> = loads.flatten().collect();
+        loads.into_iter().try_for_each(|load| joined(load.map_err(refused)?)?)
+    })?;
+    for (name, _) in wanted() {
+        program(ebpf, name)?.attach().map_err(program_refused)?;
     }
     Ok(())
+}
+
+/// Has the kernel verify a program.
+fn verify(program: &mut Program, tracepoint: &str, types: &Btf) -> Result<(), EbpfUnavailable> {
+    let program: &mut BtfTracePoint = program.try_into().map_err(refused)?;
+    program.load(tracepoint, types).map_err(program_refused)
+}
+
+fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoint, EbpfUnavailable> {
+    let program = ebpf.program_mut(name).ok_or_else(|| EbpfUnavailable::Refused(format!("the object has no program {name}")))?;
+    program.try_into().map_err(refused)
+}
+
+/// What a thread came to.
+fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> Result<T, EbpfUnavailable> {
+    thread.join().map_err(|_| EbpfUnavailable::Refused("a thread that loads them panicked".into()))
 }
 
 fn take<T: TryFrom<Map, Error = MapError>>(ebpf: &mut Ebpf, name: &str) -> Result<T, EbpfUnavailable> {

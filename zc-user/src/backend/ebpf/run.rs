@@ -7,6 +7,10 @@ use std::{
 
 use aya::maps::{MapData, RingBuf};
 use aya_log::EbpfLogger;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use tokio::{
     io::unix::AsyncFd,
     time::{Instant, sleep},
@@ -21,7 +25,7 @@ use super::{
     object::{Loaded, Settings},
 };
 use crate::{
-    backend::{RunError, RunOptions, Until, new_trace},
+    backend::{RunError, RunOptions, Until, new_trace, within},
     launch::{Child, Received, Signals, find_program},
     readable::readable,
     trace::{Exit, Loss, Process, Trace},
@@ -37,38 +41,41 @@ const LIVING_CHECK: Duration = Duration::from_millis(200);
 /// Runs the command and gives back what it did.
 pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, RunError> {
     let signals = Signals::hold(options.manner.bond)?;
-    let program = find_program(&options.command)?;
+    let program = find_program(&options.command, &options.manner)?;
     let (mut loaded, events) =
         Loaded::new(&Settings { selection: &options.selection, limits: options.limits, verbose: options.verbose })?;
     let mut log = Log::open(options.verbose, &mut loaded);
-    let mut watch = Watch { census: Census::default(), files: Files::default(), events: readable(events)?, unreadable: 0 };
+    let mut watch = Watch::new(events)?;
     loaded.arm()?;
     let mut trace = new_trace(backend, options, SystemTime::now())?;
     let child = Child::start(&program, &options.command, &options.manner, &signals)?;
-    let exit = watch.until_root_ends(&child, &signals, &mut log).await?;
-    if options.until == Until::AllEnd {
-        watch.until_all_end(&loaded, &signals, &mut log).await?;
-    }
-    let missed = loaded.missed();
-    loaded.stop_counting();
-    let (living, alive) = watch.settle(&loaded).await?;
-    log.flush();
-    let rows = loaded.maps.rows(&living, watch.files)?;
-    trace.notes = std::mem::take(&mut loaded.notes);
-    trace.notes.extend(rows.unknown_files_note());
-    (trace.files, trace.calls_without_files) = (rows.files, rows.calls_without_files);
-    trace.losses = loaded.maps.losses()?.into_iter().collect();
-    *trace.losses.entry(Loss::LostEvents).or_default() += watch.unreadable;
-    trace.losses.insert(Loss::MissedProbes, missed);
-    trace.wall_ns = watch.census.wall_ns();
-    let (processes, unseen_ends) = watch.census.into_processes(rows.by_task, &alive, loaded.counters_known);
-    trace.losses.insert(Loss::UnseenEnds, unseen_ends);
+    let over = watch.until_over(options.until, &child, &loaded, &signals, &mut log);
+    let Some(exit) = within(options.timeout, over).await else {
+        kill_all(&loaded).await?;
+        child.wait().await?;
+        return Err(RunError::timed_out(options));
+    };
+    let exit = exit?;
     trace.exit = Some(exit);
-    if uses_io_uring(&processes) {
-        trace.notes.push(IO_WORKERS.to_owned());
-    }
-    trace.processes = processes;
+    watch.conclude(&mut loaded, &mut trace).await?;
+    log.flush();
     Ok(trace)
+}
+
+/// Kills all tasks in scope. One that forks meanwhile is seen again.
+async fn kill_all(loaded: &Loaded) -> Result<(), RunError> {
+    let deadline = Instant::now() + LAST_BREATH;
+    loop {
+        let living = loaded.maps.living()?;
+        if living.is_empty() || Instant::now() >= deadline {
+            return Ok(());
+        }
+        for pid in living.iter().filter_map(|task| i32::try_from(task.pid).ok()).filter(|&pid| pid > 0) {
+            // It may have ended meanwhile.
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        }
+        sleep(DYING_CHECK).await;
+    }
 }
 
 /// The kernel makes its workers without the tracepoint that new tasks are followed by.
@@ -79,8 +86,17 @@ fn uses_io_uring(processes: &[Process]) -> bool {
     rows.any(|row| row.call.name == "io_uring_enter")
 }
 
+/// A sentence on operations of `io_uring` that the kernel does not tell, if there are any.
+fn unknown_operations_note(processes: &[Process]) -> Option<String> {
+    let rows = processes.iter().flat_map(|process| &process.threads).flat_map(|thread| &thread.ring_rows);
+    let count: u64 = rows.filter(|row| row.call.is_unknown_operation()).map(|row| row.calls).sum();
+    (count > 0).then(|| {
+        format!("of {count} completions of io_uring the kernel does not say what they moved: they are of multishot operations, or too many")
+    })
+}
+
 /// Watching the tasks by their events.
-struct Watch {
+pub struct Watch {
     census: Census,
     files: Files,
     events: AsyncFd<RingBuf<MapData>>,
@@ -89,6 +105,49 @@ struct Watch {
 }
 
 impl Watch {
+    /// Has seen nothing so far. To be called in a tokio runtime.
+    pub fn new(events: RingBuf<MapData>) -> std::io::Result<Self> {
+        Ok(Self { census: Census::default(), files: Files::default(), events: readable(events)?, unreadable: 0 })
+    }
+
+    /// Ends the trace: counts no more, waits for the tasks that are about to end, and adds all that was seen and counted.
+    pub async fn conclude(mut self, loaded: &mut Loaded, trace: &mut Trace) -> Result<(), RunError> {
+        let missed = loaded.missed();
+        loaded.stop_counting();
+        let (living, alive) = self.settle(loaded).await?;
+        let rows = loaded.maps.rows(&living, self.files)?;
+        trace.notes = std::mem::take(&mut loaded.notes);
+        trace.notes.extend(rows.unknown_files_note());
+        (trace.files, trace.calls_without_files) = (rows.files, rows.calls_without_files);
+        trace.losses = loaded.maps.losses()?.into_iter().collect();
+        *trace.losses.entry(Loss::LostEvents).or_default() += self.unreadable;
+        trace.losses.insert(Loss::MissedProbes, missed);
+        trace.wall_ns = self.census.wall_ns();
+        let (processes, unseen_ends) = self.census.into_processes(rows.by_task, &alive, loaded.counters_known);
+        trace.losses.insert(Loss::UnseenEnds, unseen_ends);
+        if uses_io_uring(&processes) {
+            trace.notes.push(IO_WORKERS.to_owned());
+            trace.notes.extend(unknown_operations_note(&processes));
+        }
+        trace.processes = processes;
+        Ok(())
+    }
+
+    async fn until_over(
+        &mut self,
+        until: Until,
+        child: &Child,
+        loaded: &Loaded,
+        signals: &Signals,
+        log: &mut Log,
+    ) -> Result<Exit, RunError> {
+        let exit = self.until_root_ends(child, signals, log).await?;
+        if until == Until::AllEnd {
+            self.until_all_end(loaded, signals, log).await?;
+        }
+        Ok(exit)
+    }
+
     async fn until_root_ends(&mut self, child: &Child, signals: &Signals, log: &mut Log) -> Result<Exit, RunError> {
         loop {
             tokio::select! {
@@ -146,7 +205,8 @@ impl Watch {
         self.census.not_ended().any(|serial| !alive.contains_key(&serial))
     }
 
-    async fn more(&mut self) -> std::io::Result<()> {
+    /// Waits until there is something to see, and takes note of it.
+    pub async fn more(&mut self) -> std::io::Result<()> {
         let mut ready = self.events.readable_mut().await?;
         ready.clear_ready();
         self.drain();

@@ -13,7 +13,13 @@ const FAMILY: [&str; 6] = ["execve", "execveat", "clone", "clone3", "fork", "vfo
 ///
 /// Not with `--seccomp-bpf`: a process that outlives strace, or whose strace is killed, keeps the filter without its tracer,
 /// and then every traced call fails with ENOSYS.
-pub(super) fn command(strace: &Path, log: &Path, shell: Option<&'static str>, options: &RunOptions) -> Vec<OsString> {
+pub(super) fn command(
+    strace: &Path,
+    log: &Path,
+    shell: Option<&'static str>,
+    program: &Path,
+    options: &RunOptions,
+) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec![strace.into()];
     // Children too; durations; the name of each process; what is behind each descriptor; nothing of the strings that are read
     // and written.
@@ -24,9 +30,22 @@ pub(super) fn command(strace: &Path, log: &Path, shell: Option<&'static str>, op
     words.push(format!("--trace={}", trace_set(&options.selection)).into());
     words.push("--output".into());
     words.push(log.into());
+    for (name, value) in options.manner.environment.differences() {
+        let mut word = OsString::from("--env=");
+        word.push(name);
+        if let Some(value) = value {
+            word.push("=");
+            word.push(value);
+        }
+        words.push(word);
+    }
     words.push("--".into());
     words.extend(shell.map(OsString::from));
-    words.extend(options.command.iter().cloned());
+    let (name, arguments) = options.command.split_first().map_or((None, &[][..]), |(name, rest)| (Some(name), rest));
+    // strace looks for the program itself, where its own environment says.
+    let found = options.manner.environment.changes_path().then(|| program.as_os_str().to_owned());
+    words.extend(found.or_else(|| name.cloned()));
+    words.extend(arguments.iter().cloned());
     words
 }
 

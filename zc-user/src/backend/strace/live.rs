@@ -17,23 +17,28 @@ use nix::{
 
 use super::{Collector, StraceError, arguments, fifo::Fifo, lines::Lines, look::Proc, script};
 use crate::{
-    backend::{RunError, RunOptions, Until, new_trace},
-    launch::{Bond, Child, LaunchError, Manner, Received, Signals, find_program},
+    backend::{RunError, RunOptions, Until, new_trace, within},
+    launch::{Bond, Child, Environment, LaunchError, Manner, Received, Signals, find_program},
     trace::{Exit, Loss, State, Trace},
 };
+
+/// How often to look for tasks that came while others were killed.
+const KILL_AGAIN: Duration = Duration::from_millis(10);
 
 /// Runs the command under this `strace`, and gives back what it did.
 pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, RunError> {
     let signals = Signals::hold(options.manner.bond)?;
     // strace would find it missing too, but says so in its own words and with status 1.
-    let program = find_program(&options.command)?;
-    let shell = script::shell_of(&program).map_err(|cause| LaunchError::new(&options.command[0], cause))?;
+    let program = find_program(&options.command, &options.manner)?;
+    let shell =
+        script::shell_of(&options.manner.locate(&program)).map_err(|cause| LaunchError::new(&options.command[0], cause))?;
     let fifo = Fifo::create(options.manner.identity)?;
     // Should strace be killed, the command becomes our child: its end, and its status, are still ours to tell.
     prctl::set_child_subreaper(true).map_err(io::Error::from)?;
-    let command = arguments::command(strace, fifo.path(), shell, options);
+    let command = arguments::command(strace, fifo.path(), shell, &program, options);
     let mut trace = new_trace(super::NAME, options, SystemTime::now())?;
-    let manner = Manner { bond: Bond::DiesWithUs, ..options.manner.clone() };
+    // strace keeps an environment of its own: it gives the command's to the command.
+    let manner = Manner { bond: Bond::DiesWithUs, environment: Environment::default(), ..options.manner.clone() };
     let child = Child::start(strace, &command, &manner, &signals)?;
     let mut show = |line: &str| {
         if options.verbose {
@@ -47,7 +52,11 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
         collector = collector.looking(proc);
     }
     let mut session = Session { fifo, lines: Lines::default(), collector, began: None, ended: None };
-    let over = session.until_over(&child, &signals, options.until).await;
+    let over = session.until_over(&child, &signals, options.until);
+    let Some(over) = within(options.timeout, over).await else {
+        session.kill_all(&child).await?;
+        return Err(RunError::timed_out(options));
+    };
     if over.is_err() {
         // It would complain about a log that nobody reads.
         session.dismiss(&child).await?;
@@ -120,6 +129,20 @@ impl Session<'_> {
         child.forward(Signal::SIGKILL);
         child.wait().await?;
         Ok(None)
+    }
+
+    /// Kills all that is traced; strace ends with the last of them. One that forks meanwhile is in the log then.
+    async fn kill_all(&mut self, child: &Child) -> Result<(), RunError> {
+        loop {
+            for pid in self.collector.living().filter_map(|tid| i32::try_from(tid).ok()) {
+                // It may have ended meanwhile.
+                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            }
+            match within(Some(KILL_AGAIN), child.wait()).await {
+                Some(exit) => return Ok(exit.map(drop)?),
+                None => while self.take_chunk()? {},
+            }
+        }
     }
 
     /// If strace was killed by somebody, the command may still run: waits for its end.

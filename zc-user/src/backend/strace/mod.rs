@@ -44,7 +44,7 @@ use thiserror::Error;
 use super::{Backend, RunError, RunOptions};
 use crate::{
     doctor::{self, StraceUnavailable},
-    launch::find_program,
+    launch::{Manner, find_program},
     trace::{Exit, Trace},
 };
 
@@ -80,7 +80,7 @@ pub struct Strace;
 impl Strace {
     /// Where strace is.
     pub fn find() -> Result<PathBuf, StraceError> {
-        find_program(&["strace".into()]).map_err(|_| StraceError::Missing)
+        find_program(&["strace".into()], &Manner::default()).map_err(|_| StraceError::Missing)
     }
 }
 

@@ -300,6 +300,12 @@ impl Tasks {
         self.all.first()
     }
 
+    /// Ids of all that are alive as far as the log tells, those included that have no line so far.
+    pub fn living(&self) -> impl Iterator<Item = u32> + '_ {
+        let alive = self.all.iter().filter(|task| task.is_alive()).filter_map(|task| task.tid);
+        alive.chain(self.births.keys().copied())
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.all.len()

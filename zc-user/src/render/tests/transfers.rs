@@ -28,7 +28,7 @@ fn std_io_copy() -> Trace {
 }
 
 /// A pipeline, and beside it a copy by each interface that tells something else.
-fn several() -> Trace {
+pub(super) fn several() -> Trace {
     let mut scene = Scene::new();
     let [from, to, copied, mapped] =
         ["data/in", "data/out", "copied", "a file with a rather long name in it.iso"].map(|name| scene.regular(name));
@@ -61,7 +61,7 @@ fn many(files: u64) -> Trace {
     scene.trace
 }
 
-fn with_files(trace: &Trace) -> Report {
+pub(super) fn with_files(trace: &Trace) -> Report {
     Report::from_trace(trace, &report::Options { files: Files::Listed, ..report::Options::default() })
 }
 

@@ -9,11 +9,12 @@ use crate::backend::ebpf::btf::Btf;
 type Fill = fn(&Find<'_>, &mut KernelFields) -> Result<(), MissingField>;
 
 /// What is unknown without the fields, and the fields. Files come first: the others are about them.
-const FEATURES: [(&str, Fill); 5] = [
+const FEATURES: [(&str, Fill); 6] = [
     ("which files calls are about is", files),
     ("paths of files are", paths),
     ("what sockets are and whom they talk to is", sockets),
     ("whom Unix sockets talk to is", unix_sockets),
+    ("what io_uring's operations move is", rings),
     ("whether a write's buffer is a mapping of a file is", mappings),
 ];
 
@@ -42,6 +43,7 @@ impl Find<'_> {
 
 fn files(find: &Find<'_>, fields: &mut KernelFields) -> Result<(), MissingField> {
     fields.task_files = find.offset("task_struct.files")?;
+    fields.files_users = find.offset("files_struct.count").unwrap_or(ABSENT);
     fields.files_fdt = find.offset("files_struct.fdt")?;
     fields.fdt_max_fds = find.offset("fdtable.max_fds")?;
     fields.fdt_fd = find.offset("fdtable.fd")?;
@@ -108,5 +110,23 @@ fn mappings(find: &Find<'_>, fields: &mut KernelFields) -> Result<(), MissingFie
     fields.inode_flags = find.offset("inode.i_flags")?;
     fields.mm_exe_file = find.offset("mm_struct.exe_file")?;
     fields.mm_changes = find.offset("mm_struct.mm_lock_seq").unwrap_or(ABSENT);
+    Ok(())
+}
+
+fn rings(find: &Find<'_>, fields: &mut KernelFields) -> Result<(), MissingField> {
+    fields.request_file = find.offset("io_kiocb.file")?;
+    fields.request_opcode = find.offset("io_kiocb.opcode")?;
+    fields.request_flags = find.offset("io_kiocb.flags")?;
+    fields.request_result = find.offset("io_kiocb.cqe.res")?;
+    fields.request_cqe_flags = find.offset("io_kiocb.cqe.flags")?;
+    (fields.request_owner, fields.owner_task) = match find.offset("io_kiocb.tctx") {
+        Ok(owner) => (owner, find.offset("io_uring_task.task")?),
+        Err(_) => (find.offset("io_kiocb.task")?, ABSENT),
+    };
+    if let (Ok(command), Ok(input), Ok(flags)) =
+        (find.offset("io_kiocb.cmd"), find.offset("io_splice.splice_fd_in"), find.offset("io_splice.flags"))
+    {
+        (fields.splice_input, fields.splice_flags) = (command + input, command + flags);
+    }
     Ok(())
 }

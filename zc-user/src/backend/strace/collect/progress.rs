@@ -29,6 +29,11 @@ impl Collector<'_> {
         self.root()?.tid
     }
 
+    /// Thread ids of all tasks that are alive, as far as the log tells.
+    pub fn living(&self) -> impl Iterator<Item = u32> + '_ {
+        self.tasks.living()
+    }
+
     /// Why the command's exec failed, if the log begins with that.
     pub fn launch_errno(&self) -> Option<u32> {
         match &self.root()?.first_call {

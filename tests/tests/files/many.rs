@@ -1,0 +1,66 @@
+//! Many files, and many processes at once.
+
+use zctrace::report::{Api, Transfer};
+
+use super::{BYTES, directory, odd, traced};
+use crate::harness::{shell, zctrace};
+
+#[test]
+fn ten_thousand_files_copied_by_one_process() {
+    const FILES: u64 = 10_000;
+    let run = traced(&directory(), &odd("thousands").arg(FILES.to_string()));
+    assert_eq!(run.report.calls_without_files, 0);
+    let transfers = &run.root().transfers;
+    let mut copied: Vec<_> = transfers.iter().map(|transfer| (transfer.to.path.clone(), transfer.bytes)).collect();
+    let mut expected: Vec<_> = (0..FILES).map(|number| (Some(format!("copies/{number}")), Some(number % 1000 + 1))).collect();
+    copied.sort();
+    expected.sort();
+    assert_eq!(copied.len(), expected.len());
+    assert!(copied == expected, "each copy has its bytes");
+    assert!(transfers.iter().all(|transfer| transfer.api == Api::ReadWrite && transfer.from.path.as_deref() == Some("in")));
+}
+
+#[test]
+fn ten_thousand_files_in_room_for_a_thousand() {
+    let directory = directory();
+    let run = zctrace().option("--max-files=1000").option("--files").dir(directory.path()).run(&odd("thousands").arg("10000"));
+    run.assert_exact();
+    let write = run.totals().row("write");
+    assert_eq!((write.calls, write.bytes), (10_000, Some(10 * 500_500)));
+    assert!(run.report.calls_without_files > 9000 - 100, "{}", run.report.calls_without_files);
+    assert!(run.report.files.len() <= 1000, "{}", run.report.files.len());
+    let is_true = |transfer: &Transfer| {
+        let number = transfer.to.path.as_deref().and_then(|path| path.strip_prefix("copies/")?.parse::<u64>().ok());
+        number.is_some_and(|number| transfer.bytes == Some(number % 1000 + 1))
+    };
+    assert!(run.root().transfers.iter().all(is_true), "{:?}", run.root().transfers);
+}
+
+/// Two hundred copies at once, all of them waited for.
+const COPIES: &str = "i=0; while [ $i -lt 200 ]; do dd if=in of=out.$i bs=4k status=none & i=$((i+1)); done; wait";
+
+#[test]
+fn two_hundred_processes_copying_at_once() {
+    let run = traced(&directory(), &shell(COPIES));
+    let copied: Vec<_> = run.descendants().iter().flat_map(|process| &process.transfers).collect();
+    assert_eq!(copied.len(), 200);
+    let calls = BYTES.div_ceil(4096);
+    for transfer in &copied {
+        assert_eq!((transfer.api, transfer.bytes, transfer.calls), (Api::ReadWrite, Some(BYTES), 2 * calls + 1));
+    }
+    let names: std::collections::BTreeSet<_> = copied.iter().map(|transfer| &transfer.to.path).collect();
+    assert_eq!(names.len(), 200);
+}
+
+#[test]
+fn two_hundred_processes_with_room_for_fewer_are_exact_or_a_lower_bound() {
+    let directory = directory();
+    for tasks in [20, 100] {
+        let run = zctrace().option(format!("--max-tasks={tasks}")).dir(directory.path()).run(&shell(COPIES));
+        let written = run.totals().row("write").bytes.expect("known");
+        assert!(written <= 200 * BYTES, "{written}");
+        assert_eq!(run.report.exact, written == 200 * BYTES, "{written} bytes, losses {:?}", run.report.losses);
+        let copied = run.descendants().iter().flat_map(|process| &process.transfers);
+        assert!(copied.clone().all(|transfer| transfer.bytes == Some(BYTES)), "{:?}", run.report.losses);
+    }
+}

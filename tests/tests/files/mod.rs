@@ -1,0 +1,70 @@
+//! Which file it was: what the kernel side says of files, seen through reports under eBPF.
+
+mod descriptors;
+mod kinds;
+mod many;
+mod names;
+mod rings;
+mod room;
+
+use std::fs;
+
+use tempfile::TempDir;
+use zctrace::report::{FileTotals, Report};
+
+use crate::harness::{Program, Run, program, zctrace};
+
+/// Several times any program's buffer, and no multiple of one.
+const BYTES: u64 = 300_001;
+
+/// A directory with a file `in` of [`BYTES`].
+fn directory() -> TempDir {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    fs::write(directory.path().join("in"), vec![7; usize::try_from(BYTES).expect("few")]).expect("room for a file");
+    directory
+}
+
+/// A case of the program `odd-files`.
+fn odd(case: &str) -> Program {
+    program(env!("CARGO_BIN_EXE_odd-files")).arg(case)
+}
+
+/// The program traced in this directory, with every file in the report, and exact.
+#[track_caller]
+fn traced(directory: &TempDir, program: &Program) -> Run {
+    let run = zctrace().option("--files").dir(directory.path()).run(program);
+    run.finished.successful();
+    run.assert_exact();
+    run
+}
+
+/// The same for a case of `odd-files` in a directory of its own.
+#[track_caller]
+fn traced_odd(case: &str) -> Run {
+    traced(&directory(), &odd(case))
+}
+
+/// The files with this path, or of this kind if they have none.
+fn files<'a>(report: &'a Report, name: &str) -> Vec<&'a FileTotals> {
+    let is = |totals: &&FileTotals| match &totals.file.path {
+        Some(path) => path == name,
+        None => totals.file.kind.as_deref() == Some(name),
+    };
+    report.files.iter().filter(is).collect()
+}
+
+/// The only one of them.
+#[track_caller]
+fn file<'a>(report: &'a Report, name: &str) -> &'a FileTotals {
+    let found = files(report, name);
+    let paths: Vec<_> = report.files.iter().map(|totals| (&totals.file.kind, &totals.file.path)).collect();
+    assert_eq!(found.len(), 1, "files {name}, of {paths:?}");
+    found[0]
+}
+
+/// What was written to the only file of this name: calls, bytes.
+#[track_caller]
+fn written(report: &Report, name: &str) -> (u64, Option<u64>) {
+    let file = file(report, name);
+    (file.writes, file.bytes_written)
+}

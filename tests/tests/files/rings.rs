@@ -1,0 +1,119 @@
+//! What `io_uring` does is credited to the program that asked for it.
+
+use zctrace::report::{Api, Process, Syscall};
+
+use super::{BYTES, directory, file, odd, traced, traced_odd, written};
+use crate::{
+    copiers::{Side, copy, in_rust},
+    harness::{Run, Transfers as _, zctrace},
+};
+
+/// The operations of a process: name, completions, bytes.
+fn operations(process: &Process) -> Vec<(&str, u64, Option<u64>)> {
+    let mut operations: Vec<_> = process.io_uring.iter().map(|row| (row.name.as_str(), row.calls, row.bytes)).collect();
+    operations.sort_unstable();
+    operations
+}
+
+/// Reads of 64 KiB until one finds the end, and a write after each of the others.
+const READS: u64 = BYTES.div_ceil(65536) + 1;
+
+#[track_caller]
+fn assert_read_and_written(run: &Run) {
+    let [read, write] = operations(run.root())[..] else { panic!("two operations, not {:?}", run.root().io_uring) };
+    assert_eq!(read, ("io_uring:read", READS, Some(BYTES)));
+    // A socket may take less than a buffer at once.
+    assert!(write.0 == "io_uring:write" && write.1 >= READS - 1 && write.2 == Some(BYTES), "{write:?}");
+    let has_no_times = |row: &Syscall| row.total_ns.is_none() && row.min_ns.is_none() && row.p99_ns.is_none();
+    assert!(run.root().io_uring.iter().all(has_no_times), "{:?}", run.root().io_uring);
+}
+
+#[test]
+fn from_file_to_file() {
+    let run = traced(&directory(), &copy(&in_rust(), "io-uring", "in", "out"));
+    assert_read_and_written(&run);
+    let transfer = run.report.transfer("in", "out");
+    assert_eq!((transfer.api, transfer.bytes, transfer.calls), (Api::IoUring, Some(BYTES), 2 * READS - 1));
+    assert_eq!((transfer.crossings, transfer.user_memory_bytes, transfer.total_ns), (0, Some(2 * BYTES), None));
+}
+
+#[test]
+fn from_file_to_a_unix_socket() {
+    let directory = directory();
+    let side = Side::sink(&format!("unix:{}", directory.path().join("socket").display()));
+    let run = traced(&directory, &copy(&in_rust(), "io-uring", "in", &side.spec));
+    assert!(side.last_line().contains(&BYTES.to_string()));
+    assert_read_and_written(&run);
+    let transfer = run.report.transfer("in", "unix-stream");
+    assert_eq!((transfer.api, transfer.bytes), (Api::IoUring, Some(BYTES)));
+    assert_eq!(transfer.to.path.as_deref(), Some("socket"));
+}
+
+#[test]
+fn registered_files_and_buffers_are_files_and_buffers() {
+    let run = traced_odd("ring-fixed");
+    let expected = [("io_uring:read_fixed", READS, Some(BYTES)), ("io_uring:write_fixed", READS - 1, Some(BYTES))];
+    assert_eq!(operations(run.root()), expected);
+    let transfer = run.report.transfer("in", "out");
+    assert_eq!((transfer.api, transfer.bytes), (Api::IoUring, Some(BYTES)));
+}
+
+#[test]
+fn a_splice_has_both_its_ends() {
+    let run = traced_odd("ring-splice");
+    assert_eq!(operations(run.root()), [("io_uring:splice", 2 * READS - 1, Some(2 * BYTES))]);
+    for (from, to) in [("in", "pipe"), ("pipe", "out")] {
+        let transfer = run.report.transfer(from, to);
+        assert_eq!((transfer.api, transfer.bytes, transfer.user_memory_bytes), (Api::IoUring, Some(BYTES), Some(0)));
+    }
+}
+
+#[test]
+fn a_failed_operation_has_its_errno() {
+    let directory = directory();
+    let run = zctrace().dir(directory.path()).run(&copy(&in_rust(), "io-uring", "/proc/self/mem", "out"));
+    assert_eq!(run.finished.code, Some(1), "{}", run.finished.stderr);
+    let [read] = run.root().io_uring.as_slice() else { panic!("one row, not {:?}", run.root().io_uring) };
+    assert_eq!((read.name.as_str(), read.calls, read.errors, read.bytes), ("io_uring:read", 1, 1, Some(0)));
+    assert_eq!(read.errnos.values().sum::<u64>(), 1, "{:?}", read.errnos);
+}
+
+#[test]
+fn a_success_that_is_not_told_is_a_loss() {
+    let run = zctrace().option("--files").dir(directory().path()).run(&odd("ring-silent"));
+    run.finished.successful();
+    assert_eq!(
+        run.report.losses.iter().map(|(name, count)| (name.as_str(), *count)).collect::<Vec<_>>(),
+        [("silent_operations", 1)]
+    );
+    assert_eq!(written(&run.report, "silent"), (1, Some(80)));
+}
+
+#[test]
+fn operations_that_go_on_are_counted_and_said_to_be_unknown() {
+    let run = traced_odd("ring-multishot");
+    // When the program ends, the operation may be told of as cancelled.
+    assert!(operations(run.root()).contains(&("io_uring:unknown", 3, None)), "{:?}", run.root().io_uring);
+    assert!(run.report.notes.iter().any(|note| note.contains("3 completions of io_uring")), "{:?}", run.report.notes);
+    assert_eq!(file(&run.report, "anon_inode:[eventfd]").bytes_written, Some(24));
+}
+
+#[test]
+fn without_the_call_that_submits_them_no_operations_are_counted() {
+    let directory = directory();
+    let run = zctrace().syscalls("read,write").dir(directory.path()).run(&copy(&in_rust(), "io-uring", "in", "out"));
+    run.assert_exact();
+    assert!(run.root().io_uring.is_empty(), "{:?}", run.root().io_uring);
+}
+
+#[test]
+fn strace_does_not_know_and_that_is_no_difference() {
+    let directory = directory();
+    let copy = copy(&in_rust(), "io-uring", "in", "out");
+    let run = zctrace().option("--backend=strace").dir(directory.path()).run(&copy);
+    let enter = run.totals().row("io_uring_enter");
+    assert!(enter.calls >= READS && enter.bytes.is_none(), "{enter:?}");
+    assert!(run.root().io_uring.is_empty() && run.root().transfers.is_empty(), "{:?}", run.root().transfers);
+    let verified = zctrace().option("--verify").dir(directory.path()).show(&copy);
+    assert_eq!(verified.code, Some(0), "{}{}", verified.text(), verified.stderr);
+}

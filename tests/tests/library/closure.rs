@@ -1,0 +1,258 @@
+//! `zctrace::trace`: a closure in this process.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read as _, Write as _},
+    panic::{AssertUnwindSafe, catch_unwind},
+    process::{Command, Stdio},
+    sync::{
+        Barrier,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    fs::MemfdFlags,
+    process::{getpid, getppid},
+    thread::gettid,
+};
+use tempfile::TempDir;
+use zctrace::{
+    Report, RunError, Sysno, Tracer,
+    backend::Choice,
+    report::{Api, State},
+};
+
+/// A directory with a file `in` of this size.
+fn folder_with(bytes: usize) -> TempDir {
+    let folder = tempfile::tempdir().expect("a directory");
+    fs::write(folder.path().join("in"), vec![7; bytes]).expect("room for it");
+    folder
+}
+
+/// Writes so often one byte to nowhere.
+fn write_times(calls: u64) {
+    let mut null = File::create("/dev/null").expect("is there");
+    for _ in 0..calls {
+        null.write_all(b"x").expect("takes everything");
+    }
+}
+
+fn writes_in(report: &Report) -> u64 {
+    assert!(report.exact, "{:?}", report.losses);
+    report.syscall(Sysno::write).expect("was counted").calls
+}
+
+/// What a closure did, call by call, of all calls there are.
+fn all_calls(closure: impl FnOnce()) -> Vec<(String, u64)> {
+    let ((), report) = Tracer::new().syscalls("all".parse().expect("a selection")).trace(closure).expect("is traced");
+    report.totals.syscalls.into_iter().map(|row| (row.name, row.calls)).collect()
+}
+
+#[test]
+fn io_copy_between_files_is_copy_file_range_of_exactly_its_bytes() {
+    let folder = folder_with(300_000);
+    let mut from = File::open(folder.path().join("in")).expect("is there");
+    let mut to = File::create(folder.path().join("out")).expect("room for it");
+    let (copied, report) = zctrace::trace(|| io::copy(&mut from, &mut to)).expect("is traced");
+    assert_eq!(copied.expect("is copied"), 300_000);
+    let call = report.syscall(Sysno::copy_file_range).expect("was counted");
+    assert_eq!((call.errors, call.bytes), (0, Some(300_000)));
+    let others: Vec<_> = report.totals.syscalls.iter().filter(|row| row.name != "copy_file_range").collect();
+    assert!(others.is_empty() && report.exact, "{others:?} {:?}", report.losses);
+    let transfers: Vec<_> = report.transfers().map(|transfer| (transfer.api, transfer.bytes)).collect();
+    assert_eq!(transfers, [(Api::CopyFileRange, Some(300_000))]);
+    let files: Vec<_> = report.files.iter().filter_map(|file| file.file.path.as_deref()).collect();
+    assert!(files.iter().any(|path| path.ends_with("/in")) && files.iter().any(|path| path.ends_with("/out")), "{files:?}");
+}
+
+#[test]
+fn nothing_of_zctrace_is_in_it() {
+    assert_eq!(all_calls(|| ()), []);
+    let one_call = || {
+        let _ = getppid();
+    };
+    assert_eq!(all_calls(one_call), [("getppid".to_owned(), 1)]);
+}
+
+#[test]
+fn the_report_is_about_this_thread() {
+    let (tid, report) = thread::Builder::new()
+        .name("the-traced-one".into())
+        .spawn(|| zctrace::trace(gettid).expect("is traced"))
+        .expect("a thread")
+        .join()
+        .expect("does not panic");
+    let [process] = report.processes.as_slice() else { panic!("one process: {:?}", report.processes) };
+    assert_ne!(tid, getpid(), "libtest has threads");
+    assert_eq!(i64::from(process.pid), i64::from(getpid().as_raw_pid()));
+    assert_eq!(process.ppid.map(i64::from), getppid().map(|pid| i64::from(pid.as_raw_pid())));
+    assert_eq!((process.comm.as_deref(), process.threads, process.state), (Some("the-traced-one"), 1, State::Running));
+    assert_eq!((report.exit.code, report.exit.signal, report.backend.as_str()), (None, None, "ebpf"));
+    assert_eq!(report.command, std::env::args().collect::<Vec<_>>());
+    assert_eq!(report.process("the-traced-*").expect("is there").syscall(Sysno::read).expect("was counted").calls, 0);
+}
+
+#[test]
+fn a_bystander_is_not_counted() {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let bystander = scope.spawn(|| {
+            let mut calls = 0;
+            while !is_over.load(Relaxed) {
+                write_times(1);
+                calls += 1;
+            }
+            calls
+        });
+        let ((), report) = zctrace::trace(|| write_times(1000)).expect("is traced");
+        is_over.store(true, Relaxed);
+        assert_eq!(writes_in(&report), 1000);
+        assert!(bystander.join().expect("does not panic") > 0, "there was a bystander");
+    });
+}
+
+#[test]
+fn threads_of_the_closure_are_counted_to_their_last_call() {
+    let threads = || {
+        let spawned: Vec<_> = (1..=8).map(|number| thread::spawn(move || write_times(100 * number))).collect();
+        for thread in spawned {
+            thread.join().expect("does not panic");
+        }
+        write_times(7);
+    };
+    let ((), report) = zctrace::trace(threads).expect("is traced");
+    assert_eq!(writes_in(&report), 3607);
+    assert_eq!((report.totals.processes, report.totals.threads), (1, 9));
+}
+
+#[test]
+fn child_processes_are_counted() {
+    let children = || {
+        let mut child = Command::new("sh")
+            .args(["-c", "cat | cat"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("sh is there");
+        child.stdin.take().expect("a pipe").write_all(&[1; 5000]).expect("is read");
+        let mut echo = Vec::new();
+        child.stdout.take().expect("a pipe").read_to_end(&mut echo).expect("is written");
+        assert!(child.wait().expect("is ours").success());
+        echo.len()
+    };
+    let (length, report) = zctrace::trace(children).expect("is traced");
+    assert_eq!(length, 5000);
+    let cats = report.process("cat").expect("is there");
+    assert_eq!(cats.iter().count(), 2);
+    assert_eq!(cats.syscall(Sysno::write).expect("was counted").bytes, Some(10_000));
+    assert!(cats.iter().all(|cat| cat.state == State::Exited));
+    assert!(report.exact, "{:?}", report.losses);
+}
+
+#[test]
+fn traces_stand_side_by_side() {
+    let meet = Barrier::new(4);
+    thread::scope(|scope| {
+        let traced: Vec<_> = (1..=4_u64)
+            .map(|number| {
+                let meet = &meet;
+                let closure = move || {
+                    // All are in scope at once.
+                    meet.wait();
+                    write_times(1000 * number);
+                    meet.wait();
+                };
+                scope.spawn(move || zctrace::trace(closure).expect("is traced").1)
+            })
+            .collect();
+        let writes: Vec<u64> = traced.into_iter().map(|trace| writes_in(&trace.join().expect("does not panic"))).collect();
+        assert_eq!(writes, [1000, 2000, 3000, 4000]);
+    });
+}
+
+#[test]
+fn a_trace_within_a_trace_has_what_is_its_own() {
+    let (inner, outer) = zctrace::trace(|| {
+        write_times(10);
+        zctrace::trace(|| write_times(5)).expect("is traced").1
+    })
+    .expect("is traced");
+    assert_eq!(writes_in(&inner), 5);
+    // What the inner one needs for itself is the outer closure's doing, but that is elsewhere.
+    let null = outer.files.iter().find(|file| file.file.path.as_deref() == Some("/dev/null")).expect("was written");
+    assert!(null.writes == 15 && writes_in(&outer) >= 15, "{null:?}");
+}
+
+#[test]
+fn a_panic_goes_on_and_the_trace_has_ended() {
+    let caught = catch_unwind(AssertUnwindSafe(|| zctrace::trace(|| -> u32 { panic!("of the closure") })));
+    let panic = caught.map(|_| ()).expect_err("goes on");
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"of the closure"));
+    let ((), report) = zctrace::trace(|| write_times(3)).expect("the next one is traced");
+    assert_eq!(writes_in(&report), 3);
+}
+
+#[test]
+fn counters_are_those_of_the_closure() {
+    let spin = |time: Duration| {
+        let began = Instant::now();
+        while began.elapsed() < time {
+            std::hint::black_box(());
+        }
+    };
+    spin(Duration::from_millis(30));
+    // Memory that nobody has touched: each of these pages is a fault.
+    let touch = || {
+        let file = rustix::fs::memfd_create("touched", MemfdFlags::CLOEXEC).expect("a file");
+        rustix::fs::ftruncate(&file, 64 << 12).expect("room");
+        // SAFETY: a new mapping of a file of our own.
+        let pages = unsafe {
+            use rustix::mm::{MapFlags, ProtFlags, mmap};
+            mmap(std::ptr::null_mut(), 64 << 12, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0).expect("room")
+        };
+        for page in 0..64_usize {
+            // SAFETY: within the mapping.
+            unsafe { pages.cast::<u8>().add(page << 12).write_volatile(1) };
+        }
+        spin(Duration::from_millis(40));
+    };
+    let began = Instant::now();
+    let ((), report) = zctrace::trace(touch).expect("is traced");
+    let usage = report.processes[0].usage;
+    let faults = usage.page_faults.minor.expect("is known");
+    assert!((64..200).contains(&faults), "{faults} faults");
+    let cpu = Duration::from_nanos(usage.user_ns.expect("is known") + usage.system_ns.expect("is known"));
+    let wall = Duration::from_nanos(report.wall_ns.expect("is known"));
+    assert!(wall >= Duration::from_millis(40) && wall <= began.elapsed() && cpu <= wall, "{cpu:?} of {wall:?}");
+    // Another thread may have had the processor meanwhile, but not all the time.
+    assert!(cpu > Duration::from_millis(1), "{cpu:?}");
+}
+
+#[test]
+fn it_may_be_called_from_async_code() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let ((), report) = runtime.block_on(async { zctrace::trace(|| write_times(2)).expect("is traced") });
+    assert_eq!(writes_in(&report), 2);
+}
+
+#[test]
+fn without_privileges_it_is_unavailable() {
+    let error = thread::spawn(|| {
+        // SAFETY: no pointers. Unlike libc's function, the call itself is about this thread alone.
+        let status = unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) };
+        assert_eq!(status, 0, "root may become somebody else");
+        zctrace::trace(|| ()).expect_err("is not permitted")
+    });
+    let error = error.join().expect("does not panic");
+    assert!(error.is_unavailable() && matches!(error, RunError::Ebpf(_)), "{error:?}");
+    assert!(error.to_string().contains("CAP_BPF"), "{error}");
+}
+
+#[test]
+fn strace_cannot_do_it() {
+    let error = Tracer::new().backend(Choice::Strace).trace(|| ()).expect_err("is refused");
+    assert!(matches!(error, RunError::ClosureUnderStrace) && !error.is_unavailable(), "{error:?}");
+}

@@ -1,0 +1,53 @@
+//! `odd-files CASE`: uses files of the working directory in ways that are easily taken for something else.
+//!
+//! Each case writes a number of bytes to each of its files that no other file has; the tests know which.
+
+mod descriptors;
+mod kinds;
+mod many;
+mod names;
+mod rings;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+
+/// A case by its name.
+type Case = (&'static str, fn() -> Result<()>);
+
+/// Every case.
+const CASES: &[Case] = &[
+    ("reopened", descriptors::reopened),
+    ("replaced", descriptors::replaced),
+    ("replaced-by-thread", descriptors::replaced_by_thread),
+    ("passed", descriptors::passed),
+    ("same-inode-number", names::same_inode_number),
+    ("two-names", names::two_names),
+    ("renamed", names::renamed),
+    ("deleted", names::deleted),
+    ("not-utf8", names::not_utf8),
+    ("very-long", names::very_long),
+    ("sockets", kinds::sockets),
+    ("nameless", kinds::nameless),
+    ("thousands", many::thousands),
+    ("ring-splice", rings::splice),
+    ("ring-fixed", rings::fixed),
+    ("ring-silent", rings::silent),
+    ("ring-multishot", rings::multishot),
+];
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(err) => {
+            eprintln!("odd-files: {err:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let name = std::env::args().nth(1).context("name a case")?;
+    let (_, run) = CASES.iter().find(|(case, _)| *case == name).with_context(|| format!("there is no case {name:?}"))?;
+    run().context(name)
+}

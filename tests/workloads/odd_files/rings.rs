@@ -1,0 +1,96 @@
+//! Operations of `io_uring` that the copier does not make.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::{AsRawFd as _, RawFd};
+
+use anyhow::{Context as _, Result, ensure};
+use io_uring::{IoUring, opcode, squeue, types::Fd, types::Fixed};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::pipe::pipe;
+
+/// What fits into a pipe.
+const CHUNK: u32 = 65536;
+
+/// `in` to `out` through a pipe, by `splice` both ways.
+pub(crate) fn splice() -> Result<()> {
+    let mut ring = IoUring::new(2)?;
+    let (from, to) = (File::open("in")?, File::create("out")?);
+    let (reader, writer) = pipe()?;
+    let mut at = 0;
+    loop {
+        let moved = splice_once(&mut ring, from.as_raw_fd(), at, writer.as_raw_fd(), -1, CHUNK)?;
+        if moved == 0 {
+            return Ok(());
+        }
+        ensure!(splice_once(&mut ring, reader.as_raw_fd(), -1, to.as_raw_fd(), at, moved)? == moved, "a short splice");
+        at += i64::from(moved);
+    }
+}
+
+fn splice_once(ring: &mut IoUring, from: RawFd, from_at: i64, to: RawFd, to_at: i64, bytes: u32) -> Result<u32> {
+    complete(ring, &opcode::Splice::new(Fd(from), from_at, Fd(to), to_at, bytes).build())
+}
+
+/// `in` to `out` by `read_fixed` and `write_fixed`, with registered files and buffer.
+pub(crate) fn fixed() -> Result<()> {
+    let mut ring = IoUring::new(2)?;
+    let (from, to) = (File::open("in")?, File::create("out")?);
+    let mut buffer = vec![0_u8; CHUNK as usize];
+    let part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    // SAFETY: the buffer lives longer than the ring's last operation on it.
+    unsafe { ring.submitter().register_buffers(&[part]) }?;
+    ring.submitter().register_files(&[from.as_raw_fd(), to.as_raw_fd()])?;
+    let mut at = 0;
+    loop {
+        let read = opcode::ReadFixed::new(Fixed(0), buffer.as_mut_ptr(), CHUNK, 0).offset(at).build();
+        let moved = complete(&mut ring, &read)?;
+        if moved == 0 {
+            return Ok(());
+        }
+        let write = opcode::WriteFixed::new(Fixed(1), buffer.as_ptr(), moved, 0).offset(at).build();
+        ensure!(complete(&mut ring, &write)? == moved, "a short write");
+        at += u64::from(moved);
+    }
+}
+
+/// A write of 70 bytes to `silent` that is not told of, and one of 80 that is.
+pub(crate) fn silent() -> Result<()> {
+    let mut ring = IoUring::new(2)?;
+    let file = File::create("silent")?;
+    let bytes = [b's'; 80];
+    let write = |length, at| opcode::Write::new(Fd(file.as_raw_fd()), bytes.as_ptr(), length).offset(at).build();
+    let quiet = write(70, 0).flags(squeue::Flags::SKIP_SUCCESS | squeue::Flags::IO_LINK);
+    // SAFETY: `bytes` lives until the second write, which waits for the first, is complete.
+    unsafe { ring.submission().push(&quiet) }?;
+    ensure!(complete(&mut ring, &write(80, 70))? == 80, "a short write");
+    Ok(())
+}
+
+/// Polls an eventfd for as long as it lives, and wakes it three times.
+pub(crate) fn multishot() -> Result<()> {
+    let mut ring = IoUring::new(2)?;
+    let mut event = File::from(eventfd(0, EventfdFlags::CLOEXEC)?);
+    let poll = opcode::PollAdd::new(Fd(event.as_raw_fd()), libc::POLLIN.unsigned_abs().into()).multi(true).build();
+    // SAFETY: the operation has no memory of ours.
+    unsafe { ring.submission().push(&poll) }?;
+    ring.submit()?;
+    for _ in 0..3 {
+        event.write_all(&1_u64.to_ne_bytes())?;
+        wait(&mut ring)?;
+    }
+    Ok(())
+}
+
+/// Makes one request, and returns its result.
+fn complete(ring: &mut IoUring, request: &squeue::Entry) -> Result<u32> {
+    // SAFETY: the callers keep what the request names until this returns, which is after its completion.
+    unsafe { ring.submission().push(request) }?;
+    wait(ring)
+}
+
+fn wait(ring: &mut IoUring) -> Result<u32> {
+    ring.submit_and_wait(1)?;
+    let completion = ring.completion().next().context("a completion")?;
+    u32::try_from(completion.result()).map_err(|_| io::Error::from_raw_os_error(-completion.result()).into())
+}

@@ -1,0 +1,182 @@
+//! Counting what `io_uring` does for followed tasks, whoever in the kernel does it: the task itself, a worker, a polling thread.
+//!
+//! An operation is credited to the task that submitted it when it completes: by then it is known what it moved, and of which file.
+
+use aya_ebpf::helpers::{bpf_ktime_get_ns, generated::bpf_get_current_task};
+use zc_ebpf::{
+    ABSENT, CallId, CallSpec, Ends, FileKey, FileNumber, Loss, NO_ROOM, RING, Row, Task, UNKNOWN_OPERATION, fds, operation_slot,
+    phase,
+};
+
+use crate::{
+    count::is_error,
+    fields::{self, KernelPtr, offset_of_field},
+    identify,
+    maps::{RING_INPUTS, SPECS, TASKS, fetch_add, lose},
+    rows,
+};
+
+/// `IOSQE_CQE_SKIP_SUCCESS` of the kernel's `include/uapi/linux/io_uring.h`: a success is not told.
+const SKIP_SUCCESS: u32 = 1 << 6;
+/// `IORING_CQE_F_NOTIF`, likewise: the memory of an operation that was told of before is free again.
+const NOTIFICATION: u32 = 1 << 3;
+/// `SPLICE_F_FD_IN_FIXED`, likewise: the input is a registered file, not a descriptor.
+const INPUT_IS_REGISTERED: u32 = 1 << 31;
+
+/// An operation was submitted, by the current task or on behalf of it.
+pub fn submitted(request: KernelPtr) {
+    if submitter(request).is_none() {
+        return;
+    }
+    let flags: u32 = fields::probe(request, offset_of_field!(request_flags)).unwrap_or(0);
+    if flags & SKIP_SUCCESS != 0 {
+        lose(Loss::SilentOperation);
+    }
+    let names_two = operation(request).is_some_and(|(_, spec)| spec.fds == fds::COPIES);
+    if names_two && let Some(input) = splice_input(request) {
+        // Without room, the operation counts without its files.
+        let _ = RING_INPUTS.insert(request as u64, input, 0);
+    }
+}
+
+/// Where an operation takes bytes from.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RingInput {
+    /// Address of the `struct file`; by the time of completion it may be closed.
+    file: u64,
+    key: FileKey,
+}
+
+/// The file that a splice takes bytes from.
+#[inline(always)]
+fn splice_input(request: KernelPtr) -> Option<RingInput> {
+    let flags: u32 = fields::probe(request, offset_of_field!(splice_flags))?;
+    let fd: u32 = fields::probe(request, offset_of_field!(splice_input))?;
+    if flags & INPUT_IS_REGISTERED != 0 {
+        return None;
+    }
+    let file = identify::open_file_of_current(fd)?;
+    Some(RingInput { file: file as u64, key: identify::key_of(file)? })
+}
+
+/// An operation is completed; null: one that goes on to complete, of which the kernel does not say what it is.
+pub fn completed(request: KernelPtr) {
+    if request.is_null() {
+        return unknown_completed();
+    }
+    let Some(task) = submitter(request) else { return };
+    let flags: u32 = fields::probe(request, offset_of_field!(request_cqe_flags)).unwrap_or(0);
+    if flags & NOTIFICATION != 0 {
+        return;
+    }
+    let Some((call, spec)) = operation(request) else { return };
+    let Some(result) = fields::probe::<i32>(request, offset_of_field!(request_result)) else { return };
+    // SAFETY: as in `active`; only what never changes is read.
+    let serial = unsafe { (*task).serial };
+    let ends = ends(request, spec);
+    record_operation(
+        serial,
+        call,
+        u64::from(ends.input) << 32 | u64::from(ends.output),
+        result.into(),
+        spec.returns_bytes.into(),
+    );
+}
+
+/// An operation is completed, and the kernel does not say which.
+pub fn unknown_completed() {
+    // SAFETY: the helper has no preconditions.
+    let Some(task) = active(unsafe { bpf_get_current_task() }) else { return };
+    // SAFETY: as in `completed`.
+    let serial = unsafe { (*task).serial };
+    record_operation(serial, RING | UNKNOWN_OPERATION, 0, 0, 0);
+}
+
+/// The task that submitted a request, if it is in scope.
+#[inline(always)]
+fn submitter(request: KernelPtr) -> Option<*mut Task> {
+    let owner: KernelPtr = fields::probe(request, offset_of_field!(request_owner))?;
+    let offset = offset_of_field!(owner_task);
+    active(if offset == ABSENT { owner as u64 } else { fields::probe(owner, offset)? })
+}
+
+/// The entry of a task in scope. The kernel's own threads of a process have none: there its first thread's.
+#[inline(always)]
+fn active(task: u64) -> Option<*mut Task> {
+    let entry = TASKS.get_ptr_mut(task).or_else(|| {
+        let leader: u64 = fields::probe(task as KernelPtr, offset_of_field!(task_group_leader))?;
+        TASKS.get_ptr_mut(leader)
+    })?;
+    // SAFETY: an entry of TASKS lives as long as its task, which waits for its operations.
+    (unsafe { (*entry).phase } == phase::ACTIVE).then_some(entry)
+}
+
+/// Which operation this is, and what it does with files; one that user space does not know, nothing.
+#[inline(always)]
+fn operation(request: KernelPtr) -> Option<(CallId, CallSpec)> {
+    let opcode: u8 = fields::probe(request, offset_of_field!(request_opcode))?;
+    let spec = SPECS.get(operation_slot(opcode)).copied()?;
+    Some((RING | u32::from(opcode), spec))
+}
+
+/// The files of an operation.
+#[inline(always)]
+fn ends(request: KernelPtr, spec: CallSpec) -> Ends {
+    if spec.fds == fds::NONE {
+        return Ends::NONE;
+    }
+    let file: KernelPtr = fields::probe(request, offset_of_field!(request_file)).unwrap_or(core::ptr::null());
+    let number = if file.is_null() { 0 } else { identify::number_of(file) };
+    match spec.fds {
+        fds::WRITES => Ends { input: 0, output: number },
+        fds::COPIES => Ends { input: take_input(request as u64), output: number },
+        _ => Ends { input: number, output: 0 },
+    }
+}
+
+#[inline(always)]
+fn take_input(request: u64) -> FileNumber {
+    // SAFETY: the value is copied before anybody else can have this request.
+    let input = unsafe { RING_INPUTS.get(request) }.copied();
+    let _ = RING_INPUTS.remove(request);
+    input.map_or(NO_ROOM, |input| identify::number_of_former(input.file as KernelPtr, input.key))
+}
+
+/// Counts an operation. Several may complete at once on different CPUs, so all sums are atomic. The result means nothing: a global
+/// function must have one.
+///
+/// Global, so that the verifier looks at it once, and not once for every way that leads here. `ends` has the input in its upper half.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn record_operation(serial: u32, call: CallId, ends: u64, result: i64, returns_bytes: u32) -> u32 {
+    let errno = if is_error(result) { -result as u32 } else { 0 };
+    let ends = Ends { input: (ends >> 32) as u32, output: ends as u32 };
+    let Some(place) = rows::place(serial, call, ends, errno) else {
+        lose(Loss::UncountedCall);
+        return 0;
+    };
+    let row: *mut Row = place.row.as_ptr();
+    // SAFETY: rows and errnos are never removed while programs run; all of a row is aligned to 8 bytes.
+    unsafe {
+        if (*row).first_ns == 0 {
+            (*row).first_ns = bpf_ktime_get_ns();
+        }
+        fetch_add(&raw mut (*row).calls, 1);
+        fetch_add(&raw mut (*row).without_files, u64::from(place.without_files));
+        if errno != 0 {
+            fetch_add(&raw mut (*row).errors, 1);
+        } else if returns_bytes != 0 {
+            fetch_add(&raw mut (*row).bytes, result as u64);
+            fetch_add(&raw mut (*row).zero_calls, u64::from(result == 0));
+        }
+        match place.errno {
+            Some(count) => {
+                fetch_add(count.as_ptr(), 1);
+            }
+            None if errno != 0 => lose(Loss::UncountedErrno),
+            None => {}
+        }
+    }
+    0
+}

@@ -1,0 +1,110 @@
+//! A closure in this process: its thread comes into scope by itself, and leaves when the closure has returned.
+//!
+//! ```text
+//! caller   load ── ENTER ── closure ── PAUSE ── LEAVE ──┐
+//! helper        └─ watches the events of all tasks ─────┴─ concludes
+//! ```
+//!
+//! Nothing of what zctrace itself does is counted: the helper was there before the thread came into scope, and between its two steps
+//! the caller does nothing but run the closure.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    thread,
+    time::SystemTime,
+};
+
+use aya::maps::{MapData, RingBuf};
+use nix::time::{ClockId, clock_gettime};
+use tokio::sync::oneshot;
+use zc_ebpf::scope;
+
+use super::{
+    Ebpf,
+    object::{Loaded, Settings},
+    run::Watch,
+};
+use crate::{
+    backend::{Backend as _, RunError, RunOptions, new_trace},
+    trace::{State, Trace},
+};
+
+/// Runs the closure in this thread, and gives back what it returned, and what this thread and whatever it created meanwhile did.
+/// Of the options, `command` is what the trace says of this process. A panic in the closure goes on when the trace has ended.
+pub fn run<R>(options: &RunOptions, closure: impl FnOnce() -> R) -> Result<(R, Trace), RunError> {
+    let (mut loaded, events) =
+        Loaded::new(&Settings { selection: &options.selection, limits: options.limits, verbose: options.verbose })?;
+    loaded.await_thread()?;
+    let trace = new_trace(Ebpf.name(), options, SystemTime::now())?;
+    thread::scope(|scope| {
+        let (conclude, concluded) = oneshot::channel();
+        let helper = thread::Builder::new().name("zctrace".into()).spawn_scoped(scope, move || watch(events, concluded))?;
+        let scoped = Scoped::enter(&loaded)?;
+        let outcome = catch_unwind(AssertUnwindSafe(closure));
+        scoped.leave()?;
+        // The helper has gone only if it has failed, and then it says so.
+        let _ = conclude.send((loaded, trace));
+        let traced = helper.join().unwrap_or_else(|panic| resume_unwind(panic));
+        let value = outcome.unwrap_or_else(|panic| resume_unwind(panic));
+        let mut trace = traced?;
+        describe_root(&mut trace);
+        Ok((value, trace))
+    })
+}
+
+/// What the helper gets when the closure has returned.
+type End = (Loaded, Trace);
+
+/// Takes note of what happens until it is over, and then draws up the trace.
+fn watch(events: RingBuf<MapData>, mut concluded: oneshot::Receiver<End>) -> Result<Trace, RunError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    runtime.block_on(async {
+        let mut watch = Watch::new(events)?;
+        let (mut loaded, mut trace) = loop {
+            tokio::select! {
+                more = watch.more() => more?,
+                end = &mut concluded => match end {
+                    Ok(end) => break end,
+                    // The caller could not enter or leave, and says why.
+                    Err(gone) => return Err(RunError::Io(std::io::Error::other(gone))),
+                },
+            }
+        };
+        watch.conclude(&mut loaded, &mut trace).await?;
+        Ok(trace)
+    })
+}
+
+/// This thread, in scope.
+struct Scoped<'a>(&'a Loaded);
+
+impl<'a> Scoped<'a> {
+    fn enter(loaded: &'a Loaded) -> Result<Self, RunError> {
+        bring_cpu_time_up_to_date();
+        loaded.step(scope::ENTER)?;
+        Ok(Self(loaded))
+    }
+
+    fn leave(self) -> Result<(), RunError> {
+        self.0.step(scope::PAUSE)?;
+        bring_cpu_time_up_to_date();
+        self.0.step(scope::LEAVE)?;
+        Ok(())
+    }
+}
+
+/// The kernel adds to a running thread's CPU time at every tick, and when somebody asks for it.
+fn bring_cpu_time_up_to_date() {
+    let _ = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
+}
+
+/// What the kernel side tells when a program begins, this process knows of itself.
+fn describe_root(trace: &mut Trace) {
+    let command = trace.command.clone();
+    if let Some(root) = trace.processes.first_mut() {
+        root.ppid = Some(std::os::unix::process::parent_id());
+        root.exe = std::env::current_exe().ok().map(|path| path.to_string_lossy().into_owned());
+        root.command = Some(command);
+        root.state = State::Running;
+    }
+}

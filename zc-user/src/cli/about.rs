@@ -1,0 +1,103 @@
+//! What the program tells of itself: completions, the manual page, its version.
+
+use std::fmt::Write as _;
+
+use clap::{Command, CommandFactory as _, Parser as _};
+use clap_complete::Shell;
+use clap_mangen::Man;
+use zctrace::{backend::ebpf, doctor};
+
+use super::Cli;
+
+const NAME: &str = "zctrace";
+
+impl Cli {
+    /// What the command line says; what is to be printed instead is an error.
+    pub fn read() -> Result<Self, clap::Error> {
+        // To ask strace for its version takes a moment: only if somebody wants to know.
+        let mut options = std::env::args_os().skip(1).take_while(|word| word != "--");
+        if options.any(|word| word == "--version") {
+            Cli::command().long_version(long_version()).try_get_matches()?;
+        }
+        Cli::try_parse()
+    }
+}
+
+/// Version and backends, a line each.
+fn long_version() -> String {
+    let ebpf = match ebpf::embedded_bytes() {
+        0 => "not in it (built without a BPF toolchain)".to_owned(),
+        bytes => format!("in it ({} KiB)", bytes.div_ceil(1024)),
+    };
+    format!("{}\nebpf: {ebpf}\nstrace: {}", env!("CARGO_PKG_VERSION"), doctor::describe_strace())
+}
+
+/// The script that makes a shell complete the options.
+pub fn completions(shell: Shell) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), NAME, &mut script);
+    text(script)
+}
+
+/// The manual page, in roff: the program, and below it each of its subcommands.
+pub fn manual() -> std::io::Result<String> {
+    let mut command = Cli::command();
+    command.build();
+    let page = Man::new(command.clone()).manual("User commands").source(format!("{NAME} {}", env!("CARGO_PKG_VERSION")));
+    let mut roff = Vec::new();
+    page.render_title(&mut roff)?;
+    page.render_name_section(&mut roff)?;
+    page.render_synopsis_section(&mut roff)?;
+    page.render_description_section(&mut roff)?;
+    page.render_options_section(&mut roff)?;
+    let mut page = text(roff) + &examples(&command, ".SH");
+    // `run` is the program itself.
+    for subcommand in command.get_subcommands().filter(|subcommand| !["run", "help"].contains(&subcommand.get_name())) {
+        page += &section(subcommand)?;
+    }
+    page += SEE_ALSO;
+    Ok(page)
+}
+
+/// A subcommand: its sections are parts of one.
+fn section(command: &Command) -> std::io::Result<String> {
+    let man = Man::new(command.clone());
+    let mut roff = Vec::new();
+    man.render_synopsis_section(&mut roff)?;
+    man.render_description_section(&mut roff)?;
+    man.render_options_section(&mut roff)?;
+    let mut section = String::new();
+    let title = format!("{NAME} {}", command.get_name()).to_uppercase();
+    writeln!(section, ".SH \"{title}\"").expect("a string takes everything");
+    section += &text(roff).replace("\n.SH ", "\n.SS ");
+    Ok(section + &examples(command, ".SS"))
+}
+
+/// What stands below the options in `--help`: examples as they are, and sentences.
+fn examples(command: &Command, heading: &str) -> String {
+    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let blocks = help.split("\n\n").filter(|block| !block.is_empty()).map(|block| match block.strip_prefix("Examples:\n") {
+        Some(examples) => format!("{heading} EXAMPLES\n.EX\n{}\n.EE\n", verbatim(examples)),
+        None => format!(".PP\n{}\n", verbatim(block)),
+    });
+    blocks.collect()
+}
+
+/// Text of which nothing is a request of roff's.
+fn verbatim(text: &str) -> String {
+    let line = |line: &str| {
+        let line = line.replace('\\', r"\e").replace('-', r"\-");
+        if line.starts_with(['.', '\'']) { format!(r"\&{line}") } else { line }
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+const SEE_ALSO: &str = ".SH \"SEE ALSO\"
+.BR strace (1),
+.BR perf\\-trace (1),
+.BR bpf (2)
+";
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).expect("clap writes text")
+}

@@ -1,0 +1,230 @@
+//! Asking a report for figures, with types: for tests in Rust.
+
+use std::collections::BTreeMap;
+
+use glob::Pattern;
+use thiserror::Error;
+
+use super::{Process, Report, Syscall, Transfer};
+use crate::{
+    Sysno,
+    syscall::{Call, Requested, Returned},
+};
+
+/// The report has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum QueryError {
+    /// No process is called so.
+    #[error("no process is called '{wanted}'; there is {}", list(.known))]
+    NoProcess {
+        /// What was asked for.
+        wanted: String,
+        /// The processes that there are.
+        known: Vec<String>,
+    },
+    /// This is no pattern.
+    #[error("'{pattern}' is no pattern: {reason}")]
+    Pattern {
+        /// What was asked for.
+        pattern: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Calls of this name were not counted: that there are none means nothing.
+    #[error("calls of '{name}' were not counted; count them with syscalls(\"{name}\".parse()?), or 'all'")]
+    NotCounted {
+        /// The call.
+        name: String,
+    },
+}
+
+/// The sums of a call. `None`: unknown, never 0.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// How often it returned.
+    pub calls: u64,
+    /// How often with a negative result.
+    pub errors: u64,
+    /// The errors by errno name.
+    pub errnos: BTreeMap<String, u64>,
+    /// How often it never returned.
+    pub unfinished: u64,
+    /// What it returned as moved.
+    pub bytes: Option<u64>,
+    /// What it asked for.
+    pub requested_bytes: Option<u64>,
+    /// Time from entry to exit.
+    pub total_ns: Option<u64>,
+}
+
+/// The processes of a report that have a name in common.
+#[derive(Debug, Clone)]
+pub struct Processes<'a> {
+    report: &'a Report,
+    processes: Vec<&'a Process>,
+}
+
+/// The name of a system call: a [`Sysno`], or text for what has no number of its own, like `ioctl(FICLONE)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SyscallName<'a>(&'a str);
+
+impl From<Sysno> for SyscallName<'_> {
+    fn from(number: Sysno) -> Self {
+        Self(number.name())
+    }
+}
+
+impl<'a> From<&'a str> for SyscallName<'a> {
+    fn from(name: &'a str) -> Self {
+        Self(name)
+    }
+}
+
+impl Report {
+    /// The processes whose name (`comm`) this is, or whose name this pattern matches: `cp`, `worker-*`.
+    pub fn process(&self, name: &str) -> Result<Processes<'_>, QueryError> {
+        let pattern =
+            Pattern::new(name).map_err(|error| QueryError::Pattern { pattern: name.to_owned(), reason: error.to_string() })?;
+        let is_wanted = |process: &&Process| process.comm.as_deref().is_some_and(|comm| comm == name || pattern.matches(comm));
+        let processes: Vec<&Process> = self.processes.iter().filter(is_wanted).collect();
+        if processes.is_empty() {
+            let mut known: Vec<String> = self.processes.iter().filter_map(|process| process.comm.clone()).collect();
+            known.sort_unstable();
+            known.dedup();
+            return Err(QueryError::NoProcess { wanted: name.to_owned(), known });
+        }
+        Ok(Processes { report: self, processes })
+    }
+
+    /// The sums of a call over all processes, whichever table of numbers it came through. Without any such call they are 0.
+    pub fn syscall<'n>(&self, name: impl Into<SyscallName<'n>>) -> Result<Calls, QueryError> {
+        self.sum(name.into().0, &self.totals.syscalls)
+    }
+
+    /// All transfers, those that cross processes last.
+    pub fn transfers(&self) -> impl Iterator<Item = &Transfer> {
+        self.processes.iter().flat_map(|process| &process.transfers).chain(&self.transfers)
+    }
+
+    fn sum<'a>(&self, name: &str, rows: impl IntoIterator<Item = &'a Syscall>) -> Result<Calls, QueryError> {
+        let rows: Vec<&Syscall> = rows.into_iter().filter(|row| row.name == name).collect();
+        // Of a log that somebody recorded, nobody knows what it leaves out; a call that is in it was counted.
+        if rows.is_empty() && !self.counted.as_ref().is_some_and(|counted| counted.contains(name)) {
+            return Err(QueryError::NotCounted { name: name.to_owned() });
+        }
+        Ok(rows.into_iter().fold(Calls::none_of(name), Calls::plus))
+    }
+}
+
+impl<'a> Processes<'a> {
+    /// The sums of a call over these processes. Without any such call they are 0.
+    pub fn syscall<'n>(&self, name: impl Into<SyscallName<'n>>) -> Result<Calls, QueryError> {
+        self.report.sum(name.into().0, self.processes.iter().flat_map(|process| &process.syscalls))
+    }
+
+    /// The transfers within these processes.
+    pub fn transfers(&self) -> impl Iterator<Item = &'a Transfer> {
+        self.processes.iter().flat_map(|process| &process.transfers)
+    }
+
+    /// The processes themselves, in the order in which they were created.
+    pub fn iter(&self) -> impl Iterator<Item = &'a Process> {
+        self.processes.iter().copied()
+    }
+}
+
+impl Calls {
+    fn none_of(name: &str) -> Self {
+        let spec = Call::native(name.to_owned()).spec();
+        Self {
+            bytes: (spec.returned == Returned::Bytes).then_some(0),
+            requested_bytes: (spec.requested != Requested::Nowhere).then_some(0),
+            total_ns: Some(0),
+            ..Self::default()
+        }
+    }
+
+    fn plus(mut self, row: &Syscall) -> Self {
+        self.calls += row.calls;
+        self.errors += row.errors;
+        self.unfinished += row.unfinished;
+        for (errno, count) in &row.errnos {
+            *self.errnos.entry(errno.clone()).or_default() += count;
+        }
+        if row.calls > 0 {
+            let add = |sum: Option<u64>, figure: Option<u64>| sum?.checked_add(figure?);
+            self.bytes = add(self.bytes, row.bytes);
+            self.requested_bytes = add(self.requested_bytes, row.requested_bytes);
+            self.total_ns = add(self.total_ns, row.total_ns);
+        }
+        self
+    }
+}
+
+fn list(names: &[String]) -> String {
+    if names.is_empty() { "no process with a name".to_owned() } else { names.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        report::{Options, sample},
+        syscall::Selection,
+    };
+
+    fn copier() -> Report {
+        Report::from_trace(&sample::copier(), &Options::default())
+    }
+
+    #[test]
+    fn a_process_is_found_by_its_name_or_a_pattern() {
+        let report = Report::from_trace(&sample::make(5), &Options::default());
+        let name = report.processes[1].comm.clone().expect("has a name");
+        assert!(report.process(&name).expect("is there").iter().all(|process| process.comm.as_deref() == Some(name.as_str())));
+        assert_eq!(report.process("*").expect("is there").iter().count(), 5);
+        let error = report.process("nobody").expect_err("is not there").to_string();
+        assert!(error.starts_with("no process is called 'nobody'; there is ") && error.contains(&name), "{error}");
+        assert!(matches!(report.process("[a"), Err(QueryError::Pattern { .. })));
+    }
+
+    #[test]
+    fn a_call_that_did_not_happen_is_zero_and_one_that_was_not_counted_is_an_error() {
+        let mut trace = sample::copier();
+        trace.counted = Some(Selection::default());
+        let report = Report::from_trace(&trace, &Options::default());
+        let read = report.process("copier").expect("is there").syscall(Sysno::read).expect("was counted");
+        assert_eq!(read.calls, report.totals.syscalls.iter().find(|row| row.name == "read").expect("is there").calls);
+        let none = report.syscall(Sysno::sendfile).expect("was counted");
+        assert_eq!((none.calls, none.bytes, none.total_ns), (0, Some(0), Some(0)));
+        assert_eq!(report.syscall("ioctl(FICLONE)").expect("was counted").bytes, None, "nobody knows what it moves");
+        assert_eq!(report.syscall(Sysno::getpid), Err(QueryError::NotCounted { name: "getpid".into() }));
+    }
+
+    #[test]
+    fn what_a_log_has_was_counted() {
+        let report = Report::from_trace(&sample::from_strace(), &Options::default());
+        let row = &report.totals.syscalls[0];
+        assert_eq!(report.syscall(row.name.as_str()).expect("is in it").calls, row.calls);
+        assert!(report.syscall(Sysno::sendfile).is_err());
+    }
+
+    #[test]
+    fn one_unknown_figure_makes_the_sum_unknown() {
+        let row = |bytes, calls| Syscall { calls, bytes, ..copier().totals.syscalls[0].clone() };
+        let sum = |rows: &[Syscall]| rows.iter().fold(Calls::none_of("read"), Calls::plus).bytes;
+        assert_eq!(sum(&[row(Some(5), 1), row(Some(6), 1)]), Some(11));
+        assert_eq!(sum(&[row(Some(5), 1), row(None, 1)]), None);
+        assert_eq!(sum(&[row(Some(5), 1), row(None, 0)]), Some(5), "of no call nothing is unknown");
+    }
+
+    #[test]
+    fn transfers_are_those_of_processes_and_those_across() {
+        let mut scene = sample::files::Scene::new();
+        let [from, to] = ["in", "out"].map(|name| scene.regular(name));
+        scene.process("copier", vec![sample::files::copy("sendfile", from, to, 1, 100)]);
+        let mut report = Report::from_trace(&scene.trace, &Options::default());
+        report.transfers = report.processes[0].transfers.clone();
+        assert_eq!((report.transfers().count(), report.process("copier").expect("is there").transfers().count()), (2, 1));
+    }
+}

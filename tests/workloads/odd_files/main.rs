@@ -33,6 +33,8 @@ const CASES: &[Case] = &[
     ("ring-replaced", rings::replaced),
     ("ring-splice", rings::splice),
     ("ring-fixed", rings::fixed),
+    ("ring-workers", rings::by_workers),
+    ("ring-polled", rings::polled),
     ("ring-silent", rings::silent),
     ("ring-multishot", rings::multishot),
 ];

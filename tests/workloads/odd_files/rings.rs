@@ -86,6 +86,32 @@ pub(crate) fn fixed() -> Result<()> {
     }
 }
 
+/// `in` to `out` by reads and writes that the kernel's worker threads do.
+pub(crate) fn by_workers() -> Result<()> {
+    copy(IoUring::new(2)?, squeue::Flags::ASYNC)
+}
+
+/// `in` to `out` by reads and writes that a thread of the kernel takes from the ring and does.
+pub(crate) fn polled() -> Result<()> {
+    copy(IoUring::builder().setup_sqpoll(1000).build(2)?, squeue::Flags::empty())
+}
+
+fn copy(mut ring: IoUring, flags: squeue::Flags) -> Result<()> {
+    let (from, to) = (File::open("in")?, File::create("out")?);
+    let mut buffer = vec![0_u8; CHUNK as usize];
+    let mut at = 0;
+    loop {
+        let read = opcode::Read::new(Fd(from.as_raw_fd()), buffer.as_mut_ptr(), CHUNK).offset(at).build().flags(flags);
+        let moved = complete(&mut ring, &read)?;
+        if moved == 0 {
+            return Ok(());
+        }
+        let write = opcode::Write::new(Fd(to.as_raw_fd()), buffer.as_ptr(), moved).offset(at).build().flags(flags);
+        ensure!(complete(&mut ring, &write)? == moved, "a short write");
+        at += u64::from(moved);
+    }
+}
+
 /// A write of 70 bytes to `silent` that is not told of, and one of 80 that is.
 pub(crate) fn silent() -> Result<()> {
     let mut ring = IoUring::new(2)?;

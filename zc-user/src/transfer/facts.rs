@@ -133,10 +133,10 @@ impl Facts {
 /// kernel alone; the other interfaces leave the bytes where they are, or copy them within the kernel.
 pub(super) fn user_memory_bytes(flow: &Flow<'_>) -> Option<u64> {
     match flow.api {
-        // An operation that names both ends (splice) moves bytes within the kernel.
-        Api::IoUring if flow.reading.is_empty() => Some(0),
-        Api::ReadWrite | Api::IoUring => flow.bytes.map(|bytes| bytes.saturating_mul(2)),
+        _ if flow.is_loop() => flow.bytes.map(|bytes| bytes.saturating_mul(2)),
         Api::MmapWrite => flow.bytes,
+        // An operation of io_uring that names both ends (splice) moves bytes within the kernel, too.
+        Api::ReadWrite | Api::IoUring => Some(0),
         Api::Sendfile | Api::Splice | Api::Tee | Api::Vmsplice | Api::CopyFileRange | Api::Reflink => Some(0),
     }
 }

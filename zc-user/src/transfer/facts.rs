@@ -132,12 +132,12 @@ impl Facts {
 /// Bytes that passed through user memory. A loop copies each byte out of the kernel and into it; out of a mapping it is copied into the
 /// kernel alone; the other interfaces leave the bytes where they are, or copy them within the kernel.
 pub(super) fn user_memory_bytes(flow: &Flow<'_>) -> Option<u64> {
-    match flow.api {
-        _ if flow.is_loop() => flow.bytes.map(|bytes| bytes.saturating_mul(2)),
-        Api::MmapWrite => flow.bytes,
-        // An operation of io_uring that names both ends (splice) moves bytes within the kernel, too.
-        Api::ReadWrite | Api::IoUring => Some(0),
-        Api::Sendfile | Api::Splice | Api::Tee | Api::Vmsplice | Api::CopyFileRange | Api::Reflink => Some(0),
+    if flow.is_loop() {
+        flow.bytes.map(|bytes| bytes.saturating_mul(2))
+    } else if flow.api == Api::MmapWrite {
+        flow.bytes
+    } else {
+        Some(0)
     }
 }
 

@@ -63,7 +63,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_rows: 262_144, max_files: 65_536, max_tasks: 16_384 }
+        Self { max_rows: 131_072, max_files: 65_536, max_tasks: 16_384 }
     }
 }
 

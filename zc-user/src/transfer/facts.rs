@@ -132,12 +132,12 @@ impl Facts {
 /// Bytes that passed through user memory. A loop copies each byte out of the kernel and into it; out of a mapping it is copied into the
 /// kernel alone; the other interfaces leave the bytes where they are, or copy them within the kernel.
 pub(super) fn user_memory_bytes(flow: &Flow<'_>) -> Option<u64> {
-    match flow.api {
-        // An operation that names both ends (splice) moves bytes within the kernel.
-        Api::IoUring if flow.reading.is_empty() => Some(0),
-        Api::ReadWrite | Api::IoUring => flow.bytes.map(|bytes| bytes.saturating_mul(2)),
-        Api::MmapWrite => flow.bytes,
-        Api::Sendfile | Api::Splice | Api::Tee | Api::Vmsplice | Api::CopyFileRange | Api::Reflink => Some(0),
+    if flow.is_loop() {
+        flow.bytes.map(|bytes| bytes.saturating_mul(2))
+    } else if flow.api == Api::MmapWrite {
+        flow.bytes
+    } else {
+        Some(0)
     }
 }
 

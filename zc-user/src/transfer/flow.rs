@@ -53,10 +53,18 @@ impl<'a> Flow<'a> {
         self.reading.iter().chain(&self.writing).copied()
     }
 
+    /// Whether its bytes were read into memory and written from there, by calls (or operations) that name one end each.
+    pub(super) fn is_loop(&self) -> bool {
+        match self.api {
+            Api::ReadWrite => true,
+            Api::IoUring => self.reading.iter().any(|row| row.ends.output.is_none()),
+            _ => false,
+        }
+    }
+
     /// The file whose plain reads this flow took its bytes from.
     pub(super) fn read_from(&self) -> Option<FileId> {
-        let reads = self.api == Api::ReadWrite || (self.api == Api::IoUring && !self.reading.is_empty());
-        self.from.file().filter(|_| reads)
+        self.from.file().filter(|_| self.is_loop())
     }
 
     /// The file whose plain writes brought its bytes.

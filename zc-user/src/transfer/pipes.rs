@@ -30,7 +30,8 @@ pub(super) fn join<'a>(flows: Vec<Flow<'a>>, activity: &Activity<'a>) -> Joined<
     let mut joined = Joined::default();
     let mut pipes: BTreeMap<FileId, Pipe<'a>> = BTreeMap::new();
     for flow in flows {
-        let is_splice = flow.api == Api::Splice && flow.bytes.is_some_and(|bytes| bytes > 0);
+        let names_both_ends = flow.api == Api::Splice || (flow.api == Api::IoUring && !flow.is_loop());
+        let is_splice = names_both_ends && flow.bytes.is_some_and(|bytes| bytes > 0);
         match flow.from.file().filter(|&from| is_splice && is_pipe(activity, from)) {
             Some(from) => pipes.entry(from).or_default().outs.push(flow),
             None if is_splice && is_pipe(activity, flow.to) => pipes.entry(flow.to).or_default().ins.push(flow),

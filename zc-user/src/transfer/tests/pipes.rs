@@ -14,6 +14,18 @@ fn into_a_pipe_and_out_of_it_is_one_transfer() {
 }
 
 #[test]
+fn splices_by_a_ring_are_joined_as_well() {
+    let mut scene = Scene::new();
+    let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
+    scene.process("copier", vec![]).threads[0].ring_rows =
+        vec![copy("io_uring:splice", from, pipe, 16, MIB).zero(1), copy("io_uring:splice", pipe, to, 16, MIB)];
+    assert_eq!(transfers(&scene), one("in", "out", Api::IoUring, MIB));
+    let transfer = &analyse(&scene.trace).processes[0].transfers[0];
+    assert_eq!((transfer.calls, transfer.crossings, transfer.user_memory_bytes), (33, 0, Some(0)));
+    assert_eq!(analyse(&scene.trace).processes[0].unattributed, Unattributed::default());
+}
+
+#[test]
 fn what_stayed_in_the_pipe_is_unattributed() {
     let mut scene = Scene::new();
     let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));

@@ -13,6 +13,18 @@ fn a_loop_over_two_threads_is_known_by_its_bytes() {
 }
 
 #[test]
+fn reads_and_writes_of_a_ring_are_known_by_their_bytes() {
+    let mut scene = Scene::new();
+    let (from, to) = (scene.regular("in"), scene.file(Tcp, "sock"));
+    scene.process("copier", vec![]).threads[0].ring_rows =
+        vec![read("io_uring:read", from, 16, MIB).at(1), write("io_uring:send", to, 20, MIB).at(2)];
+    assert_eq!(transfers(&scene), one("in", "sock", Api::IoUring, MIB));
+    let transfer = &analyse(&scene.trace).processes[0].transfers[0];
+    assert_eq!((transfer.calls, transfer.crossings, transfer.user_memory_bytes), (36, 0, Some(2 * MIB)));
+    assert_eq!(analyse(&scene.trace).processes[0].unattributed, Unattributed::default());
+}
+
+#[test]
 fn other_bytes_another_order_or_a_third_file_make_it_none() {
     let mut scene = Scene::new();
     let [from, other] = ["in", "other"].map(|name| scene.regular(name));

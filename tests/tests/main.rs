@@ -5,6 +5,7 @@
 mod about;
 mod bad_input;
 mod both_backends;
+mod check;
 mod compare;
 mod copiers;
 mod counters;

@@ -2,6 +2,8 @@
 
 use std::{
     env,
+    ffi::OsString,
+    num::NonZero,
     process::{Command, ExitCode},
     time::Instant,
 };
@@ -9,7 +11,7 @@ use std::{
 use anyhow::{Result, bail};
 
 use crate::{
-    command::{cargo, check, show},
+    command::{as_root, cargo, check, release_dir, root, show},
     setup::{self, Need},
 };
 
@@ -19,7 +21,7 @@ pub(crate) fn run() -> Result<ExitCode> {
     setup::install(Need::Checking)?;
     let mut summary = vec![line("ok", "set-up", start)];
     let mut failed = Vec::new();
-    for (name, mut command) in steps() {
+    for (name, mut command) in steps()? {
         println!("\n== {name}: {}", show(&command));
         let start = Instant::now();
         let result = check(&mut command);
@@ -36,7 +38,7 @@ pub(crate) fn run() -> Result<ExitCode> {
 }
 
 /// The steps after set-up, in order: what is quick to fail comes first, the tests' own results last.
-fn steps() -> [(&'static str, Command); 5] {
+fn steps() -> Result<[(&'static str, Command); 6]> {
     let mut format = cargo();
     format.args(["fmt", "--all", "--check"]);
 
@@ -57,7 +59,32 @@ fn steps() -> [(&'static str, Command); 5] {
     let mut test = cargo();
     test.args(["xtask", "test"]);
 
-    [("format", format), ("lint", lint), ("lint the eBPF side", lint_ebpf), ("documentation", document), ("test", test)]
+    let checks = checks()?;
+    Ok([
+        ("format", format),
+        ("lint", lint),
+        ("lint the eBPF side", lint_ebpf),
+        ("documentation", document),
+        ("test", test),
+        ("checks", checks),
+    ])
+}
+
+/// The project checked by itself, with the programs that the tests have built. It counts calls and looks at no time, so it needs no
+/// quiet machine, and may run as many at a time as there are processors.
+fn checks() -> Result<Command> {
+    let programs = release_dir()?;
+    let mut path = programs.clone().into_os_string();
+    path.push(":");
+    path.push(env::var_os("PATH").unwrap_or_default());
+    let mut variable = OsString::from("PATH=");
+    variable.push(path);
+    // sudo would take another PATH.
+    let mut checks = as_root("env")?;
+    let jobs = std::thread::available_parallelism().map_or(1, NonZero::get);
+    checks.arg(variable).arg(programs.join("zctrace")).args(["check", "tests/zctrace.toml", "--jobs", &jobs.to_string()]);
+    checks.current_dir(root());
+    Ok(checks)
 }
 
 /// One line about a step that began at `start`.

@@ -1,6 +1,7 @@
 //! The command line: what a person writes, as plain options.
 
 mod about;
+mod check;
 mod compare;
 mod limits;
 
@@ -16,6 +17,7 @@ use zctrace::{
 };
 
 pub use about::{completions, manual};
+pub use check::CheckArgs;
 pub use compare::CompareArgs;
 pub use limits::LimitArgs;
 
@@ -52,6 +54,9 @@ pub enum Action {
     /// Time commands untraced, count what each of them does in one traced run, and show both side by side.
     #[command(override_usage = "zctrace compare [OPTIONS] CMD...", after_help = compare::EXAMPLES)]
     Compare(Box<CompareArgs>),
+    /// Run commands, and check that they call the kernel as they should; for CI.
+    #[command(override_usage = "zctrace check [OPTIONS] [FILE] [NAME]...\n       zctrace check [OPTIONS] --expect E -- CMD...", after_help = check::EXAMPLES)]
+    Check(Box<CheckArgs>),
     /// Show a saved JSON report, or strace logs, again.
     #[command(after_help = REPORT_EXAMPLES)]
     Report(ReportArgs),
@@ -136,6 +141,7 @@ pub struct DoctorArgs {
 
 /// How a report is shown.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
 pub struct LookArgs {
     /// Form of the report.
     #[arg(long, value_enum, default_value_t)]
@@ -161,6 +167,10 @@ pub struct LookArgs {
     #[arg(long)]
     pub files: bool,
 
+    /// List what each call of each process did to each file, in JSON.
+    #[arg(long)]
+    pub file_calls: bool,
+
     /// Show every transfer (and with --files every file), also where there are many.
     #[arg(long)]
     pub all_transfers: bool,
@@ -172,6 +182,7 @@ pub struct LookArgs {
 
 /// Options of `run`.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
 pub struct RunArgs {
     /// The command and its arguments, after `--`.
     #[arg(last = true, required = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
@@ -196,6 +207,10 @@ pub struct RunArgs {
     /// Run the command under both backends, one after the other, and compare what they count; exit status 1 if they differ.
     #[arg(long, conflicts_with = "backend")]
     pub verify: bool,
+
+    /// Die with zctrace, as it does for `check`.
+    #[arg(long, hide = true)]
+    pub bound: bool,
 
     /// How it is shown.
     #[command(flatten)]

@@ -8,7 +8,6 @@ mod api;
 mod comparison;
 mod footprint;
 mod hooks;
-mod leftovers;
 mod measure;
 mod plan;
 mod schedule;

@@ -37,13 +37,22 @@ mod pattern;
 mod show;
 mod value;
 
-use std::{collections::BTreeSet, fmt, str::FromStr};
+use std::{collections::BTreeSet, fmt, str::FromStr, time::Duration};
 
 pub use error::SyntaxError;
+pub(crate) use error::pointer;
 pub use outcome::{ExpectError, Finding, NotCounted, Outcome, Verdict};
+pub(crate) use value::size_bytes;
 
 use crate::{report::Report, syscall};
 use ast::{Expr, Figure, Subject};
+use field::Dimension;
+use value::duration_ns;
+
+/// A time as it stands in an expectation, like `10s`. The error says what is wrong with it.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    duration_ns(text).map(Duration::from_nanos)
+}
 
 /// What a report must say.
 ///
@@ -100,6 +109,15 @@ impl Expectation {
         let mut needs = false;
         self.expr.for_each_figure(&mut |figure| needs |= figure.selectors.are_by_file());
         needs
+    }
+
+    /// Whether it is about times or context switches, which depend on what else the machine does.
+    pub fn depends_on_load(&self) -> bool {
+        let mut depends = false;
+        self.expr.for_each_figure(&mut |figure| {
+            depends |= figure.dimension() == Dimension::Time || figure.subject == Subject::Switches;
+        });
+        depends
     }
 
     /// Whether it holds of this report.

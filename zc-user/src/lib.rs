@@ -65,12 +65,15 @@
 //!
 //! Data flows one way, left to right: [`backend`] makes a [`trace::Trace`], [`report`] derives a [`report::Report`] from it
 //! without any I/O (where bytes went and why, finds the private `transfer`), [`render`] shows that. [`syscall`] is the one table of calls that all of them read.
-//! [`compare`] does this for several commands, and times them untraced. [`expect`] says whether a report is as it should be.
+//! [`compare`] does this for several commands, and times them untraced. [`expect`] says whether a report is as it should be,
+//! [`check`] whether commands are.
 
 pub mod backend;
+pub mod check;
 mod closure;
 mod command;
 pub mod compare;
+mod descendants;
 pub mod doctor;
 mod errno;
 pub mod expect;

@@ -1,5 +1,6 @@
 //! The command line program: parse, run, exit code.
 
+mod checking;
 mod cli;
 mod comparing;
 mod identity;
@@ -17,7 +18,7 @@ use zctrace::{
     backend::{Choice, RunError, RunOptions, Until},
     compare::CompareError,
     doctor,
-    launch::Manner,
+    launch::{Bond, Manner},
     render,
     report::{self, Files, Report},
     trace::{Exit, Trace},
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         Ok(cli) => match cli.into_action() {
             Action::Run(args) => run(&args),
             Action::Compare(args) => comparing::compare(&args),
+            Action::Check(args) => Ok(checking::check(&args)),
             Action::Report(args) => report(&args),
             Action::Doctor(args) => doctor(&args),
             Action::Schema => print(&render::json(&report::schema())),
@@ -49,8 +51,15 @@ fn main() -> ExitCode {
         say(format_args!("{error:#}"));
         let of_run = error.downcast_ref::<RunError>().and_then(RunError::exit_status);
         let of_compare = || error.downcast_ref::<CompareError>().and_then(CompareError::exit_status);
-        ExitCode::from(of_run.or_else(of_compare).unwrap_or(FAILED))
+        ExitCode::from(of_run.or_else(of_compare).unwrap_or_else(failed))
     })
+}
+
+/// Exit status for a command line that cannot be understood, and for all that has no status of its own. That of `check` says that
+/// nothing was checked.
+fn failed() -> u8 {
+    let is_check = std::env::args_os().nth(1).is_some_and(|word| word == "check");
+    if is_check { checking::COULD_NOT_RUN } else { FAILED }
 }
 
 /// `zctrace [run]`: launch, trace, report; the command's own exit status.
@@ -113,8 +122,9 @@ fn print(text: &str) -> anyhow::Result<ExitCode> {
 }
 
 fn report_of(trace: &Trace, look: &LookArgs) -> Report {
-    let files = if look.files { Files::Listed } else { Files::Omitted };
-    Report::from_trace(trace, &report::Options { detail: look.by, sort: look.sort, files, ..report::Options::default() })
+    let listed = |is_wanted| if is_wanted { Files::Listed } else { Files::Omitted };
+    let (files, file_calls) = (listed(look.files), listed(look.file_calls));
+    Report::from_trace(trace, &report::Options { detail: look.by, sort: look.sort, files, file_calls })
 }
 
 fn show(report: &Report, look: &LookArgs, output: Output) -> anyhow::Result<()> {
@@ -144,7 +154,11 @@ fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
         command: args.command.clone(),
         selection: args.syscalls.clone(),
         until: if args.wait_all { Until::AllEnd } else { Until::RootEnds },
-        manner: Manner { identity: args.user.as_deref().map(identity::find).transpose()?, ..Manner::default() },
+        manner: Manner {
+            identity: args.user.as_deref().map(identity::find).transpose()?,
+            bond: if args.bound { Bond::DiesWithUs } else { Bond::Free },
+            ..Manner::default()
+        },
         limits: args.limits.limits(),
         timeout: None,
         verbose: args.verbose,

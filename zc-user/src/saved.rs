@@ -35,6 +35,11 @@ pub fn open(paths: &[PathBuf], selection: &Selection) -> anyhow::Result<Saved> {
     }
 }
 
+/// Opens a report, and nothing else.
+pub fn open_report(path: &Path) -> anyhow::Result<Box<Report>> {
+    read_report(&mut reader(path)?, path).map(Box::new)
+}
+
 fn reader(path: &Path) -> anyhow::Result<BufReader<File>> {
     let file = File::open(path).with_context(|| format!("cannot open '{}'", path.display()))?;
     ensure!(!file.metadata()?.is_dir(), "cannot read '{}': it is a directory", path.display());

@@ -12,6 +12,16 @@ pub fn fifo(dir: &Path) -> PathBuf {
     make(dir, "fifo", FileType::Fifo, 0)
 }
 
+/// Makes a FIFO at this path.
+pub fn fifo_at(path: &Path) {
+    make(
+        path.parent().expect("a directory"),
+        path.file_name().and_then(|name| name.to_str()).expect("a name"),
+        FileType::Fifo,
+        0,
+    );
+}
+
 /// Makes a `/dev/null` in this directory.
 pub fn null(dir: &Path) -> PathBuf {
     make(dir, "null", FileType::CharacterDevice, makedev(1, 3))

@@ -14,7 +14,7 @@ mod wait;
 mod zctrace;
 
 pub use conversation::Conversation;
-pub use files::{copy_program, fifo, full, null};
+pub use files::{copy_program, fifo, fifo_at, full, null};
 pub use group::Group;
 pub use launch::{Finished, Launch, Program, c, program, shell, untraced, workload};
 pub use rows::Rows;

@@ -33,7 +33,7 @@ pub(super) const STEPS: [Step; 8] = [
         name: "traced programs",
         need: Need::Testing,
         check: traced_programs,
-        by_hand: "install rsync, socat, nginx, btrfs-progs, Python 3, Go, Node and a JDK of version 11 or newer",
+        by_hand: "install rsync, socat, nginx, btrfs-progs, Perl, Python 3, Go, Node and a JDK of version 11 or newer",
     },
     Step {
         name: "readers",
@@ -125,8 +125,8 @@ fn strace(host: &Host) -> State {
     }
 }
 
-/// Programs that nobody here wrote, whose transfers the tests know: each with the package that has it.
-const TRACED_PROGRAMS: [(&str, &str); 8] = [
+/// Programs that nobody here wrote, whose transfers the tests know, or which read what zctrace writes: each with the package that has it.
+const TRACED_PROGRAMS: [(&str, &str); 9] = [
     ("rsync", "rsync"),
     ("socat", "socat"),
     ("nginx", "nginx-light"),
@@ -135,6 +135,7 @@ const TRACED_PROGRAMS: [(&str, &str); 8] = [
     ("go", "golang-go"),
     ("node", "nodejs"),
     ("javac", "default-jdk-headless"),
+    ("prove", "perl"),
 ];
 
 fn traced_programs(host: &Host) -> State {

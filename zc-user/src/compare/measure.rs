@@ -8,12 +8,12 @@ use tokio::runtime::Runtime;
 use super::{
     CompareError, OnFailure, Order, Plan, Shell, Subject, Timing, footprint,
     hooks::{self, how_it_failed},
-    leftovers,
     schedule::Schedule,
     streams, timed,
 };
 use crate::{
     backend::{RunOptions, Until},
+    descendants,
     launch::{Bond, Manner, Signals, Streams, find_program},
     trace::{Exit, Trace},
 };
@@ -60,7 +60,7 @@ pub fn measure(plan: &Plan, progress: &mut dyn Progress) -> Result<Measured, Com
     let measured = session.measure();
     session.progress.end();
     if measured.is_err() {
-        leftovers::kill_all();
+        descendants::kill_all_but(&[]);
     }
     measured
 }

@@ -1,5 +1,6 @@
 //! Renderers: a [`Report`] as text, one file for each format. Pure: width and colour are options, nothing is printed here.
 
+mod check;
 mod columns;
 mod compare;
 mod comparison;
@@ -22,7 +23,9 @@ mod transfers;
 use clap::ValueEnum;
 use serde::Serialize;
 
+pub use check::{CheckFormat, annotations, check};
 pub use compare::{CompareFormat, compare};
+pub use text::command_line;
 
 use crate::{doctor::Diagnosis, report::Report, units, verify::Comparison};
 

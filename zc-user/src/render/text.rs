@@ -52,7 +52,7 @@ pub(super) fn escape(text: &str) -> String {
 }
 
 /// The command as it could be typed into a shell.
-pub(super) fn command_line(words: &[String]) -> String {
+pub fn command_line(words: &[String]) -> String {
     words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
 }
 

@@ -104,5 +104,9 @@ fn it_says_what_a_run_must_count_and_list() {
     assert!(["fsync", "kill", "ioctl(FICLONE)"].iter().all(|name| calls.contains(name)), "{calls:?}");
     assert!(parsed("time.wall < 1s or read[kind=pipe].calls == 0").needs_file_calls());
     assert!(!parsed("read[process=\"cp\"].calls == 0").needs_file_calls());
+    for quiet in ["time.wall < 1s", "not read.p99 > 1us", "exit.code == 0 or switches.voluntary < 5"] {
+        assert!(parsed(quiet).depends_on_load(), "{quiet}");
+    }
+    assert!(!parsed("read.calls == 0 and faults.major == 0").depends_on_load());
     assert_eq!(parsed("time.calls == 0 and time.wall < 1s").calls().into_iter().collect::<Vec<_>>(), ["time"]);
 }

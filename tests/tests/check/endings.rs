@@ -1,0 +1,121 @@
+//! Checks that are ended: by their timeout, by a signal, by a kill. Nothing is left running.
+
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use rustix::process::Signal;
+
+use super::{BACKENDS, check, folder, run_in};
+use crate::harness::{Terminal, wait_until};
+
+/// Everything that a command can do to outlive its end: children in the background, in another session, deaf to signals.
+const CLINGING: &str = r#"trap "" INT TERM HUP; pwd > "$ZCTRACE_CHECK_DIR/where"; cd "$ZCTRACE_CHECK_DIR"
+sleep 1000 & echo $! >> pids
+setsid sh -c "trap \"\" TERM; sleep 1001; sleep 1002" & echo $! >> pids
+(setsid sleep 1003 & echo $! >> pids)
+echo $$ >> pids; echo ready > ready; sleep 1004"#;
+
+fn clinging(timeout: &str) -> tempfile::TempDir {
+    folder(&format!(
+        "[[check]]\nname = 'clings'\ncommand = '''{CLINGING}'''\nexpect = ['exit.code == 0']\ntimeout = '{timeout}'\n"
+    ))
+}
+
+fn pids(folder: &Path) -> Vec<String> {
+    let text = fs::read_to_string(folder.join("pids")).expect("was written");
+    text.lines().map(str::to_owned).collect()
+}
+
+/// Neither its processes nor its folder are left.
+#[track_caller]
+fn assert_gone(folder: &Path) {
+    let pids = pids(folder);
+    assert_eq!(pids.len(), 4);
+    let alive: Vec<_> = pids.iter().filter(|pid| Path::new("/proc").join(pid).exists()).collect();
+    assert!(alive.is_empty(), "still running: {alive:?}");
+    let files = fs::read_to_string(folder.join("where")).expect("was written");
+    let own = Path::new(files.trim()).parent().expect("it lies in the check's own");
+    assert!(own.to_string_lossy().contains("zctrace-check-") && !own.exists(), "left: {}", own.display());
+}
+
+#[test]
+fn a_timeout_ends_everything_below_the_check() {
+    for backend in BACKENDS {
+        let folder = clinging("2s");
+        let began = Instant::now();
+        let finished = run_in(folder.path(), &[backend]);
+        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+        assert_eq!(finished.code, Some(2), "{}", finished.text());
+        let text = finished.text();
+        assert!(text.contains("it did not end within 2.000 s, and was killed with everything below it (timeout)"), "{text}");
+        assert_gone(folder.path());
+    }
+}
+
+#[test]
+fn other_checks_go_on_after_a_timeout() {
+    let folder = folder(
+        "[[check]]\nname = 'hangs'\ncommand = ['sleep', '1000']\nexpect = ['exit.code == 0']\ntimeout = '500ms'\nrepeat = 3\n\
+         [[check]]\nname = 'ends'\ncommand = ['true']\nexpect = ['exit.code == 0']\n",
+    );
+    let finished = run_in(folder.path(), &["--jobs=2"]);
+    assert_eq!(finished.code, Some(2));
+    assert!(
+        finished.text().contains("ok     ends") && finished.text().ends_with("2 checks: 1 passed, 1 could not be run\n"),
+        "{}",
+        finished.text()
+    );
+}
+
+#[test]
+fn a_signal_ends_the_check_and_what_ran_is_reported() {
+    for (signal, name) in [(Signal::INT, "SIGINT"), (Signal::TERM, "SIGTERM"), (Signal::HUP, "SIGHUP")] {
+        let folder = clinging("50s");
+        let toml = folder.path().join("zctrace.toml");
+        let first = "[[check]]\nname = 'first'\ncommand = ['true']\nexpect = ['exit.code == 0']\n";
+        fs::write(&toml, format!("{first}{}", fs::read_to_string(&toml).expect("ours"))).expect("ours");
+        let words: [&str; 0] = [];
+        let mut zctrace = check(&[]).dir(folder.path()).launch_with(&words).start();
+        wait_until("the command is ready", || folder.path().join("ready").exists());
+        zctrace.signal(signal);
+        let line = zctrace.hear();
+        assert!(line.starts_with("ok     first"), "{line}");
+        assert_eq!(zctrace.hear(), "");
+        zctrace.expect(&format!("1 check: 1 passed; interrupted by {name}"));
+        assert_eq!(zctrace.wait(), Some(128 + signal.as_raw()));
+        assert_gone(folder.path());
+        assert_eq!(zctrace.into_stderr(), "");
+    }
+}
+
+#[test]
+fn ctrl_c_on_a_terminal_ends_it_all() {
+    for backend in BACKENDS {
+        let folder = clinging("50s");
+        let mut terminal = Terminal::start(80, &check(&[backend]).dir(folder.path()).launch_with(&["clings"]));
+        wait_until("the command is ready", || folder.path().join("ready").exists());
+        terminal.type_in("\x03");
+        let (code, shown) = terminal.finish();
+        assert_eq!(code, Some(130), "{shown}");
+        assert!(shown.contains("interrupted by SIGINT"), "{shown}");
+        assert_gone(folder.path());
+    }
+}
+
+#[test]
+fn killed_zctrace_takes_its_command_with_it() {
+    let folder = folder(
+        "[[check]]\nname = 'a'\ncommand = 'echo $$ > \"$ZCTRACE_CHECK_DIR/ready\"; exec sleep 1000'\nexpect = ['exit.code == 0']\n",
+    );
+    let words: [&str; 0] = [];
+    let zctrace = check(&[]).dir(folder.path()).launch_with(&words).start();
+    let ready = folder.path().join("ready");
+    wait_until("the command is ready", || fs::read_to_string(&ready).is_ok_and(|pid| pid.ends_with('\n')));
+    let pid = fs::read_to_string(&ready).expect("is there");
+    zctrace.signal(Signal::KILL);
+    assert_eq!(zctrace.wait(), None, "killed");
+    wait_until("the command is gone", || !Path::new("/proc").join(pid.trim()).exists());
+}

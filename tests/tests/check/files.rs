@@ -1,0 +1,110 @@
+//! Checks in a file: what they run in, and which of them.
+
+use std::fs;
+
+use super::{check, folder, results, run_in};
+
+#[test]
+fn files_are_made_in_a_folder_that_vanishes() {
+    let folder = folder(
+        r#"
+[[check]]
+name = "files"
+command = 'test "$(stat -c %s in sub/zero | tr "\n" " ")" = "100000 10 " && test "$(cat text)" = hello && pwd > "$ZCTRACE_CHECK_DIR/where" && echo > new'
+files = [
+    { path = "in", size = "100000" },
+    { path = "sub/zero", size = "10B", fill = "zero" },
+    { path = "text", content = "hello" },
+]
+env = { UNUSED = "1" }
+expect = ["exit.code == 0"]
+"#,
+    );
+    let finished = run_in(folder.path(), &[]);
+    assert_eq!(finished.code, Some(0), "{}", finished.text());
+    let used = fs::read_to_string(folder.path().join("where")).expect("was written");
+    assert!(!std::path::Path::new(used.trim()).exists(), "{used} is left");
+    assert!(used.contains("zctrace-check-"), "{used}");
+}
+
+#[test]
+fn env_cwd_and_program_are_as_written() {
+    let folder = folder(
+        r#"
+[[check]]
+name = "where"
+command = ["./tool", "in"]
+cwd = "sub"
+env = { GREETING = "hi there" }
+expect = ["exit.code == 0", 'write[process="tool"].bytes >= 1 or write.bytes >= 1']
+"#,
+    );
+    let sub = folder.path().join("sub");
+    fs::create_dir(&sub).expect("ours");
+    let tool = folder.path().join("tool");
+    fs::write(&tool, "#!/bin/sh\ntest \"$GREETING\" = 'hi there' && test \"$(basename \"$PWD\")\" = sub && echo yes > \"$1\"\n")
+        .expect("ours");
+    fs::set_permissions(&tool, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("ours");
+    let finished = run_in(folder.path(), &[]);
+    assert_eq!(finished.code, Some(0), "{}", finished.text());
+    assert_eq!(fs::read_to_string(sub.join("in")).expect("was written"), "yes\n");
+}
+
+const THREE: &str = r#"
+[[check]]
+name = "cp small"
+command = ["true"]
+expect = ["exit.code == 0"]
+[[check]]
+name = "cp large"
+command = ["false"]
+expect = ["exit.code == 0"]
+[[check]]
+name = "mv"
+command = ["sh", "-c", "exit 3"]
+expect = ["exit.code == 3"]
+"#;
+
+#[test]
+fn patterns_choose_and_a_list_runs_nothing() {
+    let folder = folder(THREE);
+    let found = results(&run_in(folder.path(), &["--format=json", "mv", "cp s*"]), 0);
+    assert_eq!(found["checks"].as_array().map(Vec::len), Some(2));
+    let found = results(&run_in(folder.path(), &["--format=json"]), 1);
+    let statuses: Vec<_> = found["checks"].as_array().expect("three").iter().map(|check| check["status"].as_str()).collect();
+    assert_eq!(statuses, [Some("passed"), Some("failed"), Some("passed")]);
+    let list = run_in(folder.path(), &["--list"]);
+    assert_eq!(list.successful(), "cp small: true\ncp large: false\nmv: sh -c 'exit 3'\n");
+    // A file elsewhere, named.
+    let path = folder.path().join("zctrace.toml");
+    let words = [path.to_str().expect("text"), "cp large"];
+    let finished = check(&["--format=json"]).launch_with(&words).finish();
+    let show = results(&finished, 1)["checks"][0]["show"].clone();
+    assert_eq!(show, format!("zctrace check {} 'cp large' --report", path.display()));
+}
+
+#[test]
+fn the_whole_report_can_be_shown() {
+    let folder = folder(THREE);
+    let finished = run_in(folder.path(), &["mv", "--report"]);
+    assert!(finished.successful().contains("zctrace: sh -c 'exit 3'\nexit 3, wall"), "{}", finished.text());
+}
+
+#[test]
+fn what_is_left_running_is_ended_and_stderr_is_shown_on_failure() {
+    let folder = folder(
+        "[[check]]\nname = 'a'\ncommand = 'setsid sleep 1000 & echo $! > \"$ZCTRACE_CHECK_DIR/pid\"; echo bad luck >&2'\nexpect = ['exit.code == 1']\n",
+    );
+    let finished = run_in(folder.path(), &[]);
+    assert_eq!(finished.code, Some(1));
+    assert!(finished.text().contains("bad luck"), "{}", finished.text());
+    let pid = fs::read_to_string(folder.path().join("pid")).expect("was written");
+    assert!(!std::path::Path::new("/proc").join(pid.trim()).exists(), "still running");
+}
+
+#[test]
+fn output_is_shown_on_request() {
+    let folder = folder("[[check]]\nname = 'a'\ncommand = 'echo hello'\nexpect = ['exit.code == 0']\n");
+    assert!(run_in(folder.path(), &["--show-output"]).successful().starts_with("hello\n"));
+    assert!(!run_in(folder.path(), &[]).successful().contains("hello"));
+}

@@ -1,0 +1,92 @@
+//! The formats, read by programs that are not ours.
+
+use std::{fs, path::Path, process::Command};
+
+use super::{folder, run_in};
+
+const TWO: &str = r#"
+[[check]]
+name = "holds # not \\ <this> | \"that\""
+command = ["true"]
+expect = ["exit.code == 0"]
+[[check]]
+name = "fails"
+command = "echo 'bad, \"luck\" <&>' >&2; exit 1"
+expect = ["exit.code == 0", "write.calls == 0"]
+"#;
+
+/// What a program makes of a file.
+fn read_by(program: &[&str], file: &Path) -> (bool, String) {
+    let output = Command::new(program[0]).args(&program[1..]).arg(file).output().expect("it is installed");
+    (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr))
+}
+
+/// Writes the results of two checks, one of which fails, to a file.
+fn written(format: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+    let folder = folder(TWO);
+    let file = folder.path().join("results");
+    let finished = run_in(folder.path(), &["--format", format, "--output=results"]);
+    assert_eq!((finished.code, finished.text()), (Some(1), ""), "{}", finished.stderr);
+    (folder, file)
+}
+
+#[test]
+fn perl_runs_a_tap_stream() {
+    let (_folder, file) = written("tap");
+    // Perl knows version 13, of which 14 differs in no line that is here.
+    let stream = fs::read_to_string(&file).expect("was written");
+    let rest = stream.strip_prefix("TAP version 14\n").expect("the version comes first");
+    fs::write(&file, format!("TAP version 13\n{rest}")).expect("ours");
+    let (passed, said) = read_by(&["prove", "--verbose", "--exec", "cat"], &file);
+    assert!(!passed, "{said}");
+    assert!(said.contains("Failed 1/2 subtests") && said.contains("Failed test:  2") && !said.contains("Parse errors"), "{said}");
+    assert!(said.contains("ok 1 - holds \\# not"), "{said}");
+}
+
+#[test]
+fn python_reads_junit() {
+    let (_folder, file) = written("junit");
+    let script = "import sys, xml.etree.ElementTree as tree
+for case in tree.parse(sys.argv[1]).getroot().iter('testcase'): print(case.get('name'), [child.tag for child in case])";
+    let (read, said) = read_by(&["python3", "-c", script], &file);
+    assert!(read, "{said}");
+    assert_eq!(said, "holds # not \\ <this> | \"that\" []\nfails ['failure']\n");
+}
+
+#[test]
+fn python_reads_csv() {
+    let (_folder, file) = written("csv");
+    let script = "import csv, sys
+for row in csv.DictReader(open(sys.argv[1])): print(row['check'], '/', row['expectation'], '/', row['verdict'])";
+    let (read, said) = read_by(&["python3", "-c", script], &file);
+    assert!(read, "{said}");
+    assert_eq!(
+        said,
+        "holds # not \\ <this> | \"that\" / exit.code == 0 / holds\nfails / exit.code == 0 / fails\nfails / write.calls == 0 / fails\n"
+    );
+}
+
+#[test]
+fn several_files_at_a_time() {
+    let folder = folder(TWO);
+    let options = ["--export", "junit", "j.xml", "--export", "markdown", "m.md", "--export", "json", "r.json"];
+    let finished = run_in(folder.path(), &options);
+    assert_eq!(finished.code, Some(1));
+    assert!(finished.text().ends_with("2 checks: 1 passed, 1 failed\n"), "{}", finished.text());
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("was written");
+    assert!(read("j.xml").starts_with("<?xml") && read("m.md").contains("| fails | ❌ failed |"), "{}", read("m.md"));
+    let results: serde_json::Value = serde_json::from_str(&read("r.json")).expect("JSON");
+    assert_eq!((&results["schema"], &results["checks"][1]["status"]), (&1.into(), &"failed".into()));
+    assert_eq!(results["checks"][1]["stderr"][0], "bad, \"luck\" <&>");
+}
+
+#[test]
+fn github_actions_gets_annotations() {
+    let folder = folder(TWO);
+    let words: [&str; 0] = [];
+    let run = |variable: &str| super::check(&[]).env("GITHUB_ACTIONS", variable).dir(folder.path()).launch_with(&words).finish();
+    let annotated = run("true");
+    let last = annotated.text().lines().last().expect("lines").to_owned();
+    assert!(last.starts_with("::error title=check 'fails' failed::fails: exit.code == 0%0A"), "{last}");
+    assert!(!run("").text().contains("::error"));
+}

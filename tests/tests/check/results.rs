@@ -1,0 +1,132 @@
+//! What holds, fails and is not known, under both backends.
+
+use std::fs;
+
+use super::{BACKENDS, check, folder, of_script, results, run_in};
+
+/// Makes a file and copies it through user memory.
+const COPIES: &str = "head -c 100000 /dev/zero > in; cat in > out";
+
+#[test]
+fn what_holds_is_0_and_what_fails_is_1() {
+    for backend in BACKENDS {
+        let dir = tempfile::tempdir().expect("a directory");
+        let run = |expectations: &[&str]| {
+            let options: Vec<String> = expectations.iter().map(|text| format!("--expect={text}")).collect();
+            let options: Vec<&str> = options.iter().map(String::as_str).chain([backend, "--format=json"]).collect();
+            of_script(&options, COPIES).dir(dir.path()).finish()
+        };
+        results(&run(&["exit.code == 0", "sendfile.calls == 0"]), 0);
+        let found = results(&run(&["sendfile.calls == 0", "exit.code != 0", "processes.count < 3"]), 1);
+        let verdicts: Vec<_> = (0..3).map(|index| found["checks"][0]["expectations"][index]["verdict"].clone()).collect();
+        assert_eq!(verdicts, ["holds", "fails", "fails"], "{backend}");
+        assert_eq!(found["checks"][0]["expectations"][1]["findings"][0]["found"], "exit.code is 0");
+    }
+}
+
+#[test]
+fn calls_are_told_apart_by_file_and_process() {
+    for backend in BACKENDS {
+        let dir = tempfile::tempdir().expect("a directory");
+        fs::write(dir.path().join("in"), vec![1; 300_000]).expect("ours");
+        let options = [
+            backend,
+            "--expect=read[process=\"dd\", file=\"in\"].calls == 4 and read[process=\"dd\", file=\"in\"].bytes == 300000",
+            "--expect=write[file=\"out\"].calls == 3 and write[file=\"out\"].avg_size == 100000",
+            "--expect=transfer(regular:\"in\" -> \"out\").api == read+write",
+            "--expect=processes[process=\"dd\"].count == 1 and exit.signal == none",
+        ];
+        let finished = of_script(&options, "dd if=in of=out bs=100000; true").dir(dir.path()).finish();
+        assert_eq!(finished.code, Some(0), "{backend}: {}", finished.text());
+    }
+}
+
+#[test]
+fn a_failure_shows_what_was_found_and_how_to_see_more() {
+    let dir = tempfile::tempdir().expect("a directory");
+    fs::write(dir.path().join("in"), vec![1; 300_000]).expect("ours");
+    let options = ["--expect=transfer(* -> \"out\").api == sendfile"];
+    let finished = check(&options).dir(dir.path()).launch_with(&["--", "dd", "if=in", "of=out", "bs=100000"]).finish();
+    assert_eq!(finished.code, Some(1));
+    let text = finished.text();
+    for words in [
+        "FAILED dd if=in of=out bs=100000",
+        "fails: transfer(* -> \"out\").api == sendfile",
+        "transfer(* -> \"out\").api is read+write",
+        "in (regular, ",
+        "3 calls of 97.7 KiB",
+        "the whole report: zctrace -- dd if=in of=out bs=100000",
+        "1 check: 1 failed",
+    ] {
+        assert!(text.contains(words), "no {words:?} in {text}");
+    }
+    assert_eq!(finished.stderr, "");
+}
+
+#[test]
+fn what_is_lost_is_inconclusive_unless_enough_is_known() {
+    let inconclusive = of_script(&["--max-rows=1", "--expect=write.calls == 0"], COPIES);
+    let dir = tempfile::tempdir().expect("a directory");
+    let finished = inconclusive.dir(dir.path()).finish();
+    assert_eq!(finished.code, Some(3), "{}", finished.text());
+    assert!(finished.text().contains("lower bound: uncounted_calls"), "{}", finished.text());
+    let known = of_script(&["--max-rows=1", "--expect=syscalls.calls >= 1", "--expect=exit.code == 0"], COPIES);
+    assert_eq!(known.dir(dir.path()).finish().code, Some(0));
+    let strace = of_script(&["--backend=strace", "--expect=faults.major == 0"], COPIES).dir(dir.path()).finish();
+    assert_eq!(strace.code, Some(3), "{}", strace.text());
+    assert!(strace.text().contains("the backend strace does not know it"), "{}", strace.text());
+}
+
+#[test]
+fn a_call_that_is_named_is_counted() {
+    for backend in BACKENDS {
+        let options = [backend, "--expect=getcwd.calls >= 1 and fsync.calls == 0 and %ipc.calls == 0"];
+        let finished = of_script(&options, "pwd -P; env pwd").finish();
+        assert_eq!(finished.code, Some(0), "{backend}: {}", finished.text());
+    }
+}
+
+#[test]
+fn of_many_runs_every_one_must_hold() {
+    let dir = tempfile::tempdir().expect("a directory");
+    // The second run finds what the first one left.
+    let script = "if test -e there; then head -c 5 /dev/zero > x; else echo > there; fi";
+    let options = ["--repeat=3", "--format=json", "--expect=write[file=\"x\"].calls == 0", "--expect=exit.code == 0"];
+    let finished = of_script(&options, script).dir(dir.path()).finish();
+    let found = results(&finished, 1);
+    let check = &found["checks"][0];
+    assert_eq!((&check["runs"], &check["expectations"][0]["run"]), (&3.into(), &2.into()));
+    assert_eq!(check["figures"]["same"]["exit.code"], 0);
+    let varying = check["figures"]["varying"].to_string();
+    assert!(varying.contains("\"write.bytes\"") && varying.contains("\"time.wall\""), "{varying}");
+}
+
+/// Two checks each of which waits for the other one.
+fn waiting_for_each_other(expectation: &str, timeout: &str) -> tempfile::TempDir {
+    let one = |name: &str, script: &str| {
+        format!(
+            "[[check]]\nname = '{name}'\ncommand = 'cd \"$ZCTRACE_CHECK_DIR\"; {script}'\nexpect = ['{expectation}']\n\
+             timeout = '{timeout}'\n"
+        )
+    };
+    let folder = folder(&(one("a", "echo > one; cat two") + &one("b", "cat one; echo > two")));
+    for name in ["one", "two"] {
+        crate::harness::fifo_at(&folder.path().join(name));
+    }
+    folder
+}
+
+#[test]
+fn jobs_run_side_by_side_and_results_keep_their_order() {
+    let folder = waiting_for_each_other("exit.code == 0", "20s");
+    let found = results(&run_in(folder.path(), &["--jobs=2", "--format=json"]), 0);
+    assert_eq!((&found["checks"][0]["name"], &found["checks"][1]["name"]), (&"a".into(), &"b".into()));
+}
+
+#[test]
+fn what_depends_on_load_runs_alone() {
+    let folder = waiting_for_each_other("time.wall < 1h", "1s");
+    let found = results(&run_in(folder.path(), &["--jobs=2", "--format=json"]), 2);
+    let statuses: Vec<_> = (0..2).map(|index| found["checks"][index]["status"].clone()).collect();
+    assert_eq!(statuses, ["could_not_run", "could_not_run"]);
+}

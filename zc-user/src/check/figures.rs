@@ -1,0 +1,87 @@
+//! The figures of a report by name, as expectations name them.
+
+use std::collections::BTreeMap;
+
+use crate::report::{Report, Syscall};
+
+/// Every figure that is compared with a baseline and between runs; `None`: unknown.
+pub fn figures(report: &Report) -> BTreeMap<String, Option<u64>> {
+    let mut figures = BTreeMap::new();
+    for row in &report.totals.syscalls {
+        add_call(&mut figures, row);
+    }
+    let usage = report.totals.usage;
+    let others = [
+        ("time.wall", report.wall_ns),
+        ("time.user", usage.user_ns),
+        ("time.system", usage.system_ns),
+        ("switches.voluntary", usage.context_switches.voluntary),
+        ("switches.involuntary", usage.context_switches.involuntary),
+        ("faults.minor", usage.page_faults.minor),
+        ("faults.major", usage.page_faults.major),
+        ("processes.count", Some(report.totals.processes)),
+        ("processes.threads", Some(report.totals.threads)),
+    ];
+    figures.extend(others.map(|(name, figure)| (name.to_owned(), figure)));
+    let exit = [("exit.code", report.exit.code), ("exit.signal", report.exit.signal)];
+    let known =
+        exit.into_iter().filter_map(|(name, number)| Some((name.to_owned(), Some(u64::try_from(number?).unwrap_or_default()))));
+    figures.extend(known);
+    figures
+}
+
+/// Adds a row; rows of other ABIs have the same name.
+fn add_call(figures: &mut BTreeMap<String, Option<u64>>, row: &Syscall) {
+    let mut add = |name: String, figure: Option<u64>| {
+        let sum = figures.entry(name).or_insert(Some(0));
+        *sum = sum.zip(figure).and_then(|(sum, figure)| sum.checked_add(figure));
+    };
+    add(format!("{}.calls", row.name), Some(row.calls));
+    add(format!("{}.errors", row.name), Some(row.errors));
+    for (errno, count) in &row.errnos {
+        add(format!("{}.errors.{errno}", row.name), Some(*count));
+    }
+    if row.unfinished > 0 {
+        add(format!("{}.unfinished", row.name), Some(row.unfinished));
+    }
+    if row.calls > 0 {
+        add(format!("{}.bytes", row.name), if row.calls == row.errors { Some(0) } else { row.bytes });
+    }
+}
+
+/// What a report that lacks a figure says of it: nothing, if that is of a call that it did not count; else 0.
+pub(super) fn of_missing(name: &str, report: &Report) -> Option<u64> {
+    let call = name.split('.').next().unwrap_or_default();
+    let is_other = name.starts_with("exit.");
+    report.counted.as_ref().filter(|counted| !is_other && counted.contains(call)).map(|_| 0)
+}
+
+/// Whether a figure is the same each time if the command does the same: times, switches and faults are not.
+pub(super) fn is_steady_by_nature(name: &str) -> bool {
+    !["time.", "switches.", "faults."].iter().any(|prefix| name.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Options, sample};
+
+    #[test]
+    fn figures_have_the_names_that_expectations_give_them() {
+        let report = Report::from_trace(&sample::copier(), &Options::default());
+        let found = figures(&report);
+        assert_eq!(found["read.calls"], Some(131_073));
+        assert_eq!(found["write.errors.EAGAIN"], Some(5));
+        assert_eq!(found["mmap.bytes"], None);
+        assert_eq!(found["read.unfinished"], Some(1));
+        for (name, figure) in &found {
+            let Some(figure) = figure else { continue };
+            let unit = if name.starts_with("time.") { "ns" } else { "" };
+            assert!(
+                report.expect(&format!("{name} == {figure}{unit}")).is_ok(),
+                "{:?}",
+                report.expect(&format!("{name} == {figure}{unit}"))
+            );
+        }
+    }
+}

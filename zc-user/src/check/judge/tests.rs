@@ -1,0 +1,63 @@
+use super::*;
+use crate::check::{
+    Tolerances,
+    result::Results,
+    sample::{attempt, of_writes},
+};
+
+fn check(expectations: &[&str]) -> Check {
+    crate::check::sample::check("a copy", expectations)
+}
+
+#[test]
+fn every_run_must_hold() {
+    let runs = [1, 2, 1].map(|calls| attempt(Ok(of_writes(calls))));
+    let result = judge(&check(&["write.calls == 1", "write.calls >= 1"]), &runs);
+    assert_eq!(result.status, Status::Failed);
+    let found: Vec<_> = result.expectations.iter().map(|result| (result.outcome.verdict, result.run)).collect();
+    assert_eq!(found, [(Verdict::Fails, 2), (Verdict::Holds, 1)]);
+    assert_eq!(result.figures.expect("of three").varying[0].name, "write.bytes");
+    assert_eq!(result.report.expect("the one that fails").totals.syscalls.iter().map(|row| row.calls).max(), Some(2));
+    assert_eq!(result.stderr.len(), 1);
+}
+
+#[test]
+fn what_failed_comes_before_what_could_not_be_run() {
+    let failed = judge(&check(&["write.calls == 1"]), &[attempt(Ok(of_writes(2))), attempt(Err("timeout"))]);
+    assert_eq!((failed.status, failed.error.as_deref()), (Status::Failed, Some("timeout")));
+    let not_run = judge(&check(&["write.calls == 1"]), &[attempt(Ok(of_writes(1))), attempt(Err("timeout"))]);
+    assert_eq!(not_run.status, Status::CouldNotRun);
+    let mut bound = of_writes(1);
+    bound.exact = false;
+    let inconclusive = judge(&check(&["write.calls == 1"]), &[attempt(Ok(bound))]);
+    assert_eq!(inconclusive.status, Status::Inconclusive);
+    let passed = judge(&check(&["write.calls == 1"]), &[attempt(Ok(of_writes(1)))]);
+    assert_eq!((passed.status, passed.stderr.len()), (Status::Passed, 0));
+    let exit = |checks: &[&CheckResult]| {
+        let checks = checks.iter().map(|&check| check.clone()).collect();
+        Results { schema: 1, checks, interrupted: None }.exit_status()
+    };
+    assert_eq!(exit(&[&passed]), 0);
+    assert_eq!(exit(&[&passed, &inconclusive]), 3);
+    assert_eq!(exit(&[&inconclusive, &not_run]), 2);
+    assert_eq!(exit(&[&not_run, &failed, &inconclusive]), 1);
+}
+
+#[test]
+fn a_baseline_is_kept_in_every_run() {
+    let baseline = |report| Some(Baseline { path: "b.json".into(), report, tolerances: Tolerances::default() });
+    let runs = [1, 2].map(|calls| attempt(Ok(of_writes(calls))));
+    let same = Check { baseline: baseline(Some(Box::new(of_writes(1)))), ..check(&[]) };
+    let result = judge(&same, &runs);
+    assert_eq!((result.status, result.differences.len()), (Status::Failed, 2));
+    assert_eq!(judge(&same, &runs[..1]).status, Status::Passed);
+    assert_eq!(judge(&Check { baseline: baseline(None), ..same }, &runs).status, Status::Passed, "to be written");
+}
+
+#[test]
+fn the_whole_report_can_be_shown() {
+    assert_eq!(show(&check(&["write.calls == 1"])), "zctrace -- cp in 'out file'");
+    assert_eq!(show(&check(&["fsync.calls == 1"])), "zctrace --syscalls=%data,fsync -- cp in 'out file'");
+    let by_file = Check { shown_by: Shown::ByCheck("tests/zctrace.toml".into()), name: "a [copy]".into(), ..check(&[]) };
+    assert_eq!(show(&by_file), "zctrace check tests/zctrace.toml 'a [[]copy[]]' --report");
+}

@@ -1,0 +1,168 @@
+//! One run of a check: a `zctrace run` of its own, in a folder of its own.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::process::CommandExt as _,
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use clap::ValueEnum as _;
+use nix::{
+    sys::{
+        prctl,
+        signal::{SigSet, SigmaskHow, Signal, pthread_sigmask},
+    },
+    unistd::Pid,
+};
+use rustix::process::{PidfdFlags, pidfd_open};
+use tempfile::TempDir;
+
+use super::{
+    plan::Check,
+    prepare,
+    run::{Attempt, Settings},
+};
+use crate::{descendants, report::Report};
+
+/// The variable that tells a command where its check is written.
+const FOLDER_VARIABLE: &str = "ZCTRACE_CHECK_DIR";
+/// How much of what a command wrote to stderr is kept.
+const MOST_STDERR_LINES: usize = 20;
+
+/// A run that is under way. What is left of it is killed when this goes, and its folder is removed.
+pub(super) struct Started {
+    child: Child,
+    pidfd: OwnedFd,
+    folder: TempDir,
+    began: Instant,
+    timeout: Duration,
+    is_over: bool,
+}
+
+impl Started {
+    /// Starts it. The error says why it could not be.
+    pub(super) fn start(check: &Check, settings: &Settings, mask: SigSet) -> Result<Self, String> {
+        let cannot = |what: &str, error: io::Error| format!("cannot {what}: {error}");
+        let folder = tempfile::Builder::new().prefix("zctrace-check-").tempdir();
+        let folder = folder.map_err(|error| cannot("make a temporary folder", error))?;
+        let files = folder.path().join("files");
+        fs::create_dir(&files).map_err(|error| cannot("make a temporary folder", error))?;
+        prepare::make(&check.files, &files)?;
+        let directory = check.directory.as_ref().unwrap_or(&files);
+        if !directory.is_dir() {
+            return Err(format!("its working directory '{}' is not there", directory.display()));
+        }
+        let mut command =
+            command(check, settings, folder.path(), directory, mask).map_err(|error| cannot("run zctrace", error))?;
+        let began = Instant::now();
+        let child = command.spawn().map_err(|error| cannot("run zctrace", error))?;
+        let pidfd = pidfd_open(rustix::process::Pid::from_child(&child), PidfdFlags::empty());
+        let pidfd = pidfd.map_err(|error| cannot("wait for zctrace", error.into()))?;
+        Ok(Self { child, pidfd, folder, began, timeout: check.timeout, is_over: false })
+    }
+
+    /// When it has run for too long; `None`: never.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.began.checked_add(self.timeout)
+    }
+
+    /// Its process.
+    pub(super) fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id().cast_signed())
+    }
+
+    /// What came of it, after its end.
+    pub(super) fn finish(mut self) -> Attempt {
+        let duration = self.began.elapsed();
+        let ended = self.child.wait();
+        self.is_over = true;
+        let mut stderr = last_lines(&self.folder.path().join(STDERR));
+        let outcome = fs::read_to_string(self.folder.path().join(REPORT))
+            .ok()
+            .and_then(|text| serde_json::from_str::<Report>(&text).ok())
+            .map(Box::new)
+            .ok_or_else(|| why_no_report(&mut stderr, ended.ok().and_then(|status| status.code())));
+        Attempt { outcome, duration, stderr }
+    }
+
+    /// Kills it and everything below it, and says so.
+    pub(super) fn give_up(mut self, why: String) -> Attempt {
+        let duration = self.began.elapsed();
+        self.kill();
+        Attempt { outcome: Err(why), duration, stderr: last_lines(&self.folder.path().join(STDERR)) }
+    }
+
+    fn kill(&mut self) {
+        if !self.is_over {
+            descendants::kill_with_descendants(self.pid());
+            self.is_over = true;
+        }
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl AsFd for Started {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+}
+
+/// Names in the folder.
+const REPORT: &str = "report.json";
+const STDERR: &str = "stderr";
+
+fn command(check: &Check, settings: &Settings, folder: &Path, directory: &Path, mask: SigSet) -> io::Result<Command> {
+    let mut command = Command::new(&settings.zctrace);
+    command.args(["run", "--bound", "--file-calls", "--format=json"]).arg("--output").arg(folder.join(REPORT));
+    command.arg(format!("--syscalls={}", check.syscalls()));
+    command.args(check.backend.to_possible_value().map(|value| format!("--backend={}", value.get_name())));
+    command.args(&settings.options).arg("--").arg(program(check)).args(&check.command[1..]);
+    command.current_dir(directory).env(FOLDER_VARIABLE, &check.base).envs(&check.env);
+    command.stdin(Stdio::null());
+    if !settings.shows_output {
+        command.stdout(Stdio::null()).stderr(File::create(folder.join(STDERR))?);
+    }
+    // SAFETY: the closure runs between fork and exec, and only makes plain system calls.
+    unsafe {
+        command.pre_exec(move || {
+            // So that whatever it starts stays below it, and can be found there.
+            prctl::set_child_subreaper(true)?;
+            prctl::set_pdeathsig(Signal::SIGKILL)?;
+            pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&mask), None).map_err(io::Error::from)
+        });
+    }
+    Ok(command)
+}
+
+/// The program: a path is relative to where the check is written, since its working directory may be a temporary one.
+fn program(check: &Check) -> PathBuf {
+    let name = Path::new(&check.command[0]);
+    if check.command[0].contains('/') { check.base.join(name) } else { name.to_owned() }
+}
+
+fn last_lines(path: &Path) -> Vec<String> {
+    let Ok(bytes) = fs::read(path) else { return Vec::new() };
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(MOST_STDERR_LINES)..].iter().map(|&line| line.to_owned()).collect()
+}
+
+/// What zctrace said last: without a report, it has said why. That is taken out of the lines.
+fn why_no_report(stderr: &mut Vec<String>, code: Option<i32>) -> String {
+    const OWN: &str = "zctrace: ";
+    if let Some(last) = stderr.iter().rposition(|line| line.starts_with(OWN)) {
+        return stderr.remove(last).split_off(OWN.len());
+    }
+    code.map_or_else(|| "zctrace was killed".to_owned(), |code| format!("zctrace ended with status {code} and without a report"))
+}

@@ -1,0 +1,88 @@
+//! Every format, and a reader of it that is not ours where there is one. The others are read in tests/tests/check.
+
+use super::*;
+use crate::{
+    check::{Results, SCHEMA, sample},
+    render::tests::{assert_fits, golden},
+};
+
+fn rendered(format: CheckFormat) -> String {
+    check(&sample::results(), format, &Options::default())
+}
+
+fn nothing() -> Results {
+    Results { schema: SCHEMA, checks: Vec::new(), interrupted: Some("SIGINT".to_owned()) }
+}
+
+#[test]
+fn each_format_is_as_it_was() {
+    for format in CheckFormat::value_variants() {
+        let name = format.to_possible_value().expect("has a name").get_name().to_owned();
+        golden(&format!("check-{name}"), &rendered(*format));
+        assert!(
+            check(&nothing(), *format, &Options::default()).is_empty()
+                == (*format == CheckFormat::Github || *format == CheckFormat::Csv)
+        );
+    }
+}
+
+#[test]
+fn no_width_is_too_narrow() {
+    for width in [40, 60, 80] {
+        let options = Options { width: Some(width), ..Options::default() };
+        assert_fits(&check(&sample::results(), CheckFormat::Text, &options), width);
+    }
+    let coloured = check(&sample::results(), CheckFormat::Text, &Options { colour: true, ..Options::default() });
+    assert!(coloured.starts_with("\x1b[32mok"), "{coloured}");
+}
+
+#[test]
+fn an_xml_parser_reads_the_cases() {
+    let text = rendered(CheckFormat::Junit);
+    let document = roxmltree::Document::parse(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let suites = document.root_element();
+    let suite = suites.first_element_child().expect("a suite");
+    assert_eq!((suites.tag_name().name(), suite.tag_name().name()), ("testsuites", "testsuite"));
+    let attribute = |name: &str| suite.attribute(name).map(str::to_owned);
+    let counts = ["tests", "failures", "errors"].map(|name| attribute(name).expect("is counted"));
+    assert_eq!(counts, ["5", "2", "2"].map(str::to_owned));
+    let cases: Vec<_> = suite.children().filter(|node| node.has_tag_name("testcase")).collect();
+    let found: Vec<_> = cases
+        .iter()
+        .map(|case| {
+            (
+                case.attribute("name").expect("a name"),
+                case.first_element_child().map_or("passed", |child| child.tag_name().name()),
+            )
+        })
+        .collect();
+    let names: Vec<String> = sample::results().checks.into_iter().map(|check| check.name).collect();
+    let expected: Vec<_> = names.iter().map(String::as_str).zip(["passed", "failure", "failure", "error", "error"]).collect();
+    assert_eq!(found, expected);
+    let failure = cases[1].first_element_child().and_then(|failure| failure.text()).expect("a text");
+    assert!(failure.contains("said <this> & 100 %") && failure.contains("write.calls is 2"), "{failure}");
+}
+
+#[test]
+fn a_reader_of_csv_finds_every_expectation() {
+    let text = rendered(CheckFormat::Csv);
+    let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+    let rows: Vec<std::collections::BTreeMap<String, String>> =
+        reader.deserialize().collect::<Result<_, _>>().unwrap_or_else(|error| panic!("{error}: {text}"));
+    let found: Vec<[&str; 3]> =
+        rows.iter().map(|row| ["check", "expectation", "verdict"].map(|name| row[name].as_str())).collect();
+    assert_eq!(found.len(), 7);
+    assert_eq!(found[2], ["fails in one run", "write.calls == 1", "fails"]);
+    assert_eq!(found[4], ["a | \"b\" <c> & ::d,# \\e", "", ""]);
+    assert_eq!(rows[5]["error"], "cannot run 'cp': No such file or directory");
+}
+
+#[test]
+fn an_annotation_is_one_line_whatever_is_in_it() {
+    let text = rendered(CheckFormat::Github);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 4);
+    assert!(lines.iter().all(|line| line.starts_with("::error title=") || line.starts_with("::warning title=")), "{text}");
+    assert!(lines[1].starts_with("::error title=check 'a | \"b\" <c> & %3A%3Ad%2C# \\e' failed::"), "{}", lines[1]);
+    assert!(lines[0].contains("100 %25") && lines[0].contains("%0A"), "{}", lines[0]);
+}

@@ -57,7 +57,9 @@ fn build() -> Result<PathBuf> {
     // A target that is named keeps the flag away from build scripts and macros, which must be able to load libraries.
     let target = format!("{}-unknown-linux-gnu", env::consts::ARCH);
     let mut build = cargo();
-    build.args(["build", "--release", "--package", "zctrace", "--target", &target]);
+    // Only the program itself is stripped: the kernel side needs its symbols.
+    build.args(["rustc", "--release", "--package", "zctrace", "--bin", "zctrace", "--target", &target]);
+    build.args(["--", "-Cstrip=symbols"]);
     build.env(format!("CARGO_TARGET_{}_RUSTFLAGS", target.to_uppercase().replace('-', "_")), "-Ctarget-feature=+crt-static");
     check(&mut build)?;
     let target_dir = release_dir()?;

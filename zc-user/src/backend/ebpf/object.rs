@@ -1,5 +1,7 @@
 //! The eBPF object: embedded, loaded with what this kernel needs, attached, and taken off again.
 
+mod scope;
+
 use std::{
     fs, io,
     os::fd::{AsFd as _, AsRawFd as _},
@@ -10,7 +12,7 @@ use std::{
 use aya::{
     Btf, Ebpf, EbpfLoader,
     maps::{Array, Map, MapData, MapError, RingBuf},
-    programs::{BtfTracePoint, Program, ProgramError, RawTracePoint, RawTracePointRunOptions, TestRun as _},
+    programs::{BtfTracePoint, Program, ProgramError},
 };
 use nix::unistd::gettid;
 use thiserror::Error;
@@ -153,27 +155,6 @@ impl Loaded {
             ..Control::default()
         };
         self.control.set(0, control, 0).map_err(refused)
-    }
-
-    /// Gets everything ready for a thread of this process to come into scope by [`step`](Self::step).
-    pub fn await_thread(&mut self) -> Result<(), EbpfUnavailable> {
-        let program: &mut RawTracePoint = self
-            .ebpf
-            .program_mut(programs::SCOPE)
-            .ok_or_else(|| EbpfUnavailable::Refused(format!("the object has no program {}", programs::SCOPE)))?
-            .try_into()
-            .map_err(refused)?;
-        program.load().map_err(program_refused)?;
-        self.control.set(0, Control { max_files: self.max_files, ..Control::default() }, 0).map_err(refused)
-    }
-
-    /// Has the kernel side bring this thread into scope, or out of it, by one of [`scope`](zc_ebpf::scope)'s constants.
-    pub fn step(&self, wanted: u64) -> Result<(), EbpfUnavailable> {
-        let program: Option<Result<&RawTracePoint, _>> = self.ebpf.program(programs::SCOPE).map(TryInto::try_into);
-        let Some(Ok(program)) = program else { return Err(EbpfUnavailable::Refused("a trace that is not ready".into())) };
-        let mut options = RawTracePointRunOptions::new();
-        options.args[0] = wanted;
-        program.test_run(options).map(drop).map_err(program_refused)
     }
 
     /// Takes off the programs that count, and the ones that follow new tasks. What watches the end of tasks stays on.

@@ -90,7 +90,7 @@ pub fn unknown_completed() {
     let Some(task) = active(unsafe { bpf_get_current_task() }) else { return };
     // SAFETY: as in `completed`.
     let serial = unsafe { (*task).serial };
-    record_operation(serial, RING | UNKNOWN_OPERATION, 0, 0, 0);
+    record(serial, RING | UNKNOWN_OPERATION, Ends::NONE, 0, false);
 }
 
 /// The task that submitted a request, if it is in scope.
@@ -143,19 +143,21 @@ fn take_input(request: u64) -> FileNumber {
     input.map_or(NO_ROOM, |input| identify::number_of_former(input.file as KernelPtr, input.key))
 }
 
-/// Counts an operation. Several may complete at once on different CPUs, so all sums are atomic. The result means nothing: a global
-/// function must have one.
+/// Counts an operation that is known; `ends` has the input in its upper half. The result means nothing: a global function must have one.
 ///
-/// Global, so that the verifier looks at it once, and not once for every way that leads here. `ends` has the input in its upper half.
+/// Global, so that the verifier looks at it once, and not once for every way that leads here.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn record_operation(serial: u32, call: CallId, ends: u64, result: i64, returns_bytes: u32) -> u32 {
+    record(serial, call, Ends { input: (ends >> 32) as u32, output: ends as u32 }, result, returns_bytes != 0);
+    0
+}
+
+/// Counts an operation. Several may complete at once on different CPUs, so all sums are atomic.
+#[inline(always)]
+fn record(serial: u32, call: CallId, ends: Ends, result: i64, returns_bytes: bool) {
     let errno = if is_error(result) { -result as u32 } else { 0 };
-    let ends = Ends { input: (ends >> 32) as u32, output: ends as u32 };
-    let Some(place) = rows::place(serial, call, ends, errno) else {
-        lose(Loss::UncountedCall);
-        return 0;
-    };
+    let Some(place) = rows::place(serial, call, ends, errno) else { return lose(Loss::UncountedCall) };
     let row: *mut Row = place.row.as_ptr();
     // SAFETY: rows and errnos are never removed while programs run; all of a row is aligned to 8 bytes.
     unsafe {
@@ -166,7 +168,7 @@ extern "C" fn record_operation(serial: u32, call: CallId, ends: u64, result: i64
         fetch_add(&raw mut (*row).without_files, u64::from(place.without_files));
         if errno != 0 {
             fetch_add(&raw mut (*row).errors, 1);
-        } else if returns_bytes != 0 {
+        } else if returns_bytes {
             fetch_add(&raw mut (*row).bytes, result as u64);
             fetch_add(&raw mut (*row).zero_calls, u64::from(result == 0));
         }
@@ -178,5 +180,4 @@ extern "C" fn record_operation(serial: u32, call: CallId, ends: u64, result: i64
             None => {}
         }
     }
-    0
 }

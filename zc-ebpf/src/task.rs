@@ -59,6 +59,9 @@ impl Task {
 /// - the task has no `io_uring`: its operations open and close, too,
 /// - the task makes no call that may change it: this is given up at every call, counted or not, but those that
 ///   [`only_used`](crate::fds::only_used) descriptors; and after a call whose entry was not seen.
+///
+/// What is left is a supervisor that puts a file over a descriptor while the kernel asks it about a `read` (seccomp's
+/// `SECCOMP_ADDFD_FLAG_SETFD`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Descriptor {

@@ -4,7 +4,10 @@ use std::{fs, io::Write as _, path::Path};
 
 use tempfile::NamedTempFile;
 
-use crate::harness::{Run, Zctrace, program, shell, workload, zctrace};
+use crate::{
+    copiers::{copy, in_rust},
+    harness::{Run, Zctrace, program, shell, workload, zctrace},
+};
 
 /// The running kernel's BTF.
 fn real() -> Vec<u8> {
@@ -127,6 +130,26 @@ fn without_a_counter_it_is_unknown_and_the_report_says_so() {
 #[test]
 fn without_names_of_programs_they_are_unknown_and_the_report_says_so() {
     assert_eq!(run_without("arg_start").root().command, None);
+}
+
+#[test]
+fn without_the_table_of_descriptors_no_files_are_known_and_the_report_says_so() {
+    let run = run_without("files_struct");
+    assert!(run.root().transfers.is_empty() && run.root().unattributed.written.iter().all(|share| share.file.is_none()));
+}
+
+#[test]
+fn without_requests_or_their_tracepoint_operations_of_io_uring_are_unknown_and_the_report_says_so() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    fs::write(directory.path().join("in"), vec![7; 100_000]).expect("room for a file");
+    for name in ["io_kiocb", "btf_trace_io_uring_complete"] {
+        let run = with_btf(without(name).path()).dir(directory.path()).run(&copy(&in_rust(), "io-uring", "in", "out"));
+        run.assert_exact();
+        assert!(run.totals().row("io_uring_enter").calls > 0);
+        assert!(run.root().io_uring.is_empty() && run.root().transfers.is_empty(), "{:?}", run.root().transfers);
+        let is_said = |note: &String| note.starts_with("what io_uring's operations move is unknown: this kernel");
+        assert!(run.report.notes.iter().any(is_said), "{:?}", run.report.notes);
+    }
 }
 
 #[test]

@@ -55,11 +55,12 @@ fn two_hundred_processes_copying_at_once() {
 #[test]
 fn two_hundred_processes_with_room_for_fewer_are_exact_or_a_lower_bound() {
     let directory = directory();
-    for tasks in [20, 100] {
+    for tasks in [2, 20, 100] {
         let run = zctrace().option(format!("--max-tasks={tasks}")).dir(directory.path()).run(&shell(COPIES));
         let written = run.totals().row("write").bytes.expect("known");
         assert!(written <= 200 * BYTES, "{written}");
-        assert_eq!(run.report.exact, written == 200 * BYTES, "{written} bytes, losses {:?}", run.report.losses);
+        assert!(!run.report.exact || written == 200 * BYTES, "{written} bytes");
+        assert!(tasks > 2 || run.report.losses.contains_key("unfollowed_tasks"), "{:?}", run.report.losses);
         let copied = run.descendants().iter().flat_map(|process| &process.transfers);
         assert!(copied.clone().all(|transfer| transfer.bytes == Some(BYTES)), "{:?}", run.report.losses);
     }

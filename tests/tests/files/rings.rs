@@ -50,6 +50,16 @@ fn from_file_to_a_unix_socket() {
 }
 
 #[test]
+fn whichever_thread_of_the_kernel_does_it() {
+    for case in ["ring-workers", "ring-polled"] {
+        let run = traced_odd(case);
+        assert_read_and_written(&run);
+        let transfer = run.report.transfer("in", "out");
+        assert_eq!((transfer.api, transfer.bytes, transfer.calls), (Api::IoUring, Some(BYTES), 2 * READS - 1), "{case}");
+    }
+}
+
+#[test]
 fn registered_files_and_buffers_are_files_and_buffers() {
     let run = traced_odd("ring-fixed");
     let expected = [("io_uring:read_fixed", READS, Some(BYTES)), ("io_uring:write_fixed", READS - 1, Some(BYTES))];

@@ -64,6 +64,8 @@ fn io_copy_between_files_is_copy_file_range_of_exactly_its_bytes() {
     assert!(others.is_empty() && report.exact, "{others:?} {:?}", report.losses);
     let transfers: Vec<_> = report.transfers().map(|transfer| (transfer.api, transfer.bytes)).collect();
     assert_eq!(transfers, [(Api::CopyFileRange, Some(300_000))]);
+    report.expect("transfer(\"in\" -> \"out\").api == copy_file_range and read[file=\"in\"].calls == 0").expect("holds");
+    report.expect("copy_file_range.bytes == 1").expect_err("does not hold");
     let files: Vec<_> = report.files.iter().filter_map(|file| file.file.path.as_deref()).collect();
     assert!(files.iter().any(|path| path.ends_with("/in")) && files.iter().any(|path| path.ends_with("/out")), "{files:?}");
 }

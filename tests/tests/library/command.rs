@@ -158,6 +158,7 @@ fn descendants_are_waited_for_if_wanted() {
             } else {
                 let report = command.report().expect("is traced");
                 fs::write(&path, "\n").expect("is read");
+                wait_until("the descendant is done", || folder.path().join("over").exists());
                 report
             }
         };

@@ -30,8 +30,11 @@ const CASES: &[Case] = &[
     ("sockets", kinds::sockets),
     ("nameless", kinds::nameless),
     ("thousands", many::thousands),
+    ("ring-replaced", rings::replaced),
     ("ring-splice", rings::splice),
     ("ring-fixed", rings::fixed),
+    ("ring-workers", rings::by_workers),
+    ("ring-polled", rings::polled),
     ("ring-silent", rings::silent),
     ("ring-multishot", rings::multishot),
 ];

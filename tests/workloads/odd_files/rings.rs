@@ -1,16 +1,48 @@
 //! Operations of `io_uring` that the copier does not make.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::hint;
 use std::io::{self, Write as _};
 use std::os::fd::{AsRawFd as _, RawFd};
 
 use anyhow::{Context as _, Result, ensure};
 use io_uring::{IoUring, opcode, squeue, types::Fd, types::Fixed};
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{read, write};
 use rustix::pipe::pipe;
 
 /// What fits into a pipe.
 const CHUNK: u32 = 65536;
+
+/// An operation closes `a` and another opens `b` in its place, in the middle of calls that only read and write: 1 byte of `a`, 2 of `b`.
+pub(crate) fn replaced() -> Result<()> {
+    let mut ring = IoUring::new(4)?;
+    let (reader, writer) = pipe()?;
+    fs::write("a", [b'a'; 10])?;
+    fs::write("b", [b'b'; 10])?;
+    let changing = File::open("a")?;
+    let fd = changing.as_raw_fd();
+    let mut byte = [0];
+    let chain = [
+        opcode::Read::new(Fd(reader.as_raw_fd()), byte.as_mut_ptr(), 1).build().flags(squeue::Flags::IO_LINK),
+        opcode::Close::new(Fd(fd)).build().flags(squeue::Flags::IO_LINK),
+        opcode::OpenAt::new(Fd(libc::AT_FDCWD), c"b".as_ptr()).build(),
+    ];
+    // SAFETY: what the operations name lives until the last of them is complete, below.
+    unsafe { ring.submission().push_multiple(&chain) }?;
+    ring.submit()?;
+    ensure!(read(&changing, &mut [0; 1])? == 1, "a byte of a");
+    write(&writer, b"!")?;
+    // Without a call: what is complete stands in shared memory.
+    let mut results = Vec::new();
+    while results.len() < chain.len() {
+        results.extend(ring.completion().map(|completion| completion.result()));
+        hint::spin_loop();
+    }
+    ensure!(results == [1, 0, fd], "they came to {results:?}");
+    ensure!(read(&changing, &mut [0; 2])? == 2, "two bytes of b");
+    Ok(())
+}
 
 /// `in` to `out` through a pipe, by `splice` both ways.
 pub(crate) fn splice() -> Result<()> {
@@ -49,6 +81,32 @@ pub(crate) fn fixed() -> Result<()> {
             return Ok(());
         }
         let write = opcode::WriteFixed::new(Fixed(1), buffer.as_ptr(), moved, 0).offset(at).build();
+        ensure!(complete(&mut ring, &write)? == moved, "a short write");
+        at += u64::from(moved);
+    }
+}
+
+/// `in` to `out` by reads and writes that the kernel's worker threads do.
+pub(crate) fn by_workers() -> Result<()> {
+    copy(IoUring::new(2)?, squeue::Flags::ASYNC)
+}
+
+/// `in` to `out` by reads and writes that a thread of the kernel takes from the ring and does.
+pub(crate) fn polled() -> Result<()> {
+    copy(IoUring::builder().setup_sqpoll(1000).build(2)?, squeue::Flags::empty())
+}
+
+fn copy(mut ring: IoUring, flags: squeue::Flags) -> Result<()> {
+    let (from, to) = (File::open("in")?, File::create("out")?);
+    let mut buffer = vec![0_u8; CHUNK as usize];
+    let mut at = 0;
+    loop {
+        let read = opcode::Read::new(Fd(from.as_raw_fd()), buffer.as_mut_ptr(), CHUNK).offset(at).build().flags(flags);
+        let moved = complete(&mut ring, &read)?;
+        if moved == 0 {
+            return Ok(());
+        }
+        let write = opcode::Write::new(Fd(to.as_raw_fd()), buffer.as_ptr(), moved).offset(at).build().flags(flags);
         ensure!(complete(&mut ring, &write)? == moved, "a short write");
         at += u64::from(moved);
     }

@@ -208,6 +208,10 @@ pub struct RunArgs {
     #[arg(long, conflicts_with = "backend")]
     pub verify: bool,
 
+    /// Set a variable in the command's environment, and not in zctrace's own. Can be given several times.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    pub env: Vec<(String, String)>,
+
     /// Die with zctrace, as it does for `check`.
     #[arg(long, hide = true)]
     pub bound: bool,
@@ -235,6 +239,14 @@ pub enum ColorWhen {
     Always,
     /// Never.
     Never,
+}
+
+/// The name and the value of an environment variable.
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(format!("'{text}' is no variable with its value: write it as in --env NAME=VALUE")),
+    }
 }
 
 impl Cli {

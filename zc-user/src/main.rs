@@ -18,7 +18,7 @@ use zctrace::{
     backend::{Choice, RunError, RunOptions, Until},
     compare::CompareError,
     doctor,
-    launch::{Bond, Manner},
+    launch::{Bond, Environment, Manner},
     render,
     report::{self, Files, Report},
     trace::{Exit, Trace},
@@ -150,6 +150,10 @@ fn log_if(verbose: bool) -> anyhow::Result<()> {
 }
 
 fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
+    let mut environment = Environment::default();
+    for (name, value) in &args.env {
+        environment.set(name, value);
+    }
     Ok(RunOptions {
         command: args.command.clone(),
         selection: args.syscalls.clone(),
@@ -157,6 +161,7 @@ fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
         manner: Manner {
             identity: args.user.as_deref().map(identity::find).transpose()?,
             bond: if args.bound { Bond::DiesWithUs } else { Bond::Free },
+            environment,
             ..Manner::default()
         },
         limits: args.limits.limits(),

@@ -84,6 +84,17 @@ fn patterns_choose_and_a_list_runs_nothing() {
 }
 
 #[test]
+fn variables_are_for_the_command_alone() {
+    // It would keep zctrace from using eBPF.
+    let folder = folder(
+        "[[check]]\nname = 'a'\ncommand = 'test \"$ZCTRACE_BTF\" = /nonexistent'\nenv = { ZCTRACE_BTF = '/nonexistent' }\n\
+         backend = 'ebpf'\nexpect = ['exit.code == 0']\n",
+    );
+    let finished = run_in(folder.path(), &[]);
+    assert_eq!(finished.code, Some(0), "{}", finished.text());
+}
+
+#[test]
 fn the_whole_report_can_be_shown() {
     let folder = folder(THREE);
     let finished = run_in(folder.path(), &["mv", "--report"]);

@@ -56,7 +56,7 @@ struct Table {
     name: Spanned<String>,
     command: CommandLine,
     #[serde(default)]
-    env: BTreeMap<String, String>,
+    env: BTreeMap<Spanned<String>, String>,
     cwd: Option<PathBuf>,
     #[serde(default)]
     files: Vec<Spanned<FileTable>>,
@@ -137,7 +137,7 @@ impl Source<'_> {
         let name = table.name.into_inner();
         let check = Check {
             command: table.command.into_words(),
-            env: table.env,
+            env: table.env.into_iter().map(|(name, value)| self.variable(&name, value)).collect::<Result<_, _>>()?,
             directory: table.cwd.map(|cwd| base.join(cwd)),
             files: table.files.iter().map(|file| self.file(file)).collect::<Result<_, _>>()?,
             expectations: table.expect.iter().map(|text| self.expectation(text)).collect::<Result<_, _>>()?,
@@ -173,6 +173,12 @@ impl Source<'_> {
     /// A value that is written as something else.
     fn value<T, U>(&self, written: Option<Spanned<T>>, read: impl Fn(&T) -> Result<U, String>) -> Result<Option<U>, FileError> {
         written.map(|written| read(written.get_ref()).map_err(|why| self.error(written.span().start, why))).transpose()
+    }
+
+    fn variable(&self, name: &Spanned<String>, value: String) -> Result<(String, String), FileError> {
+        let text = name.get_ref();
+        let is_name = !text.is_empty() && !text.contains(['=', '\0']) && !value.contains('\0');
+        if is_name { Ok((text.clone(), value)) } else { Err(self.error(name.span().start, format!("'{text}' is no variable"))) }
     }
 
     fn expectation(&self, written: &Spanned<String>) -> Result<Expectation, FileError> {

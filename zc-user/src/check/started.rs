@@ -1,6 +1,7 @@
 //! One run of a check: a `zctrace run` of its own, in a folder of its own.
 
 use std::{
+    ffi::{OsStr, OsString},
     fs::{self, File},
     io,
     os::{
@@ -127,9 +128,10 @@ fn command(check: &Check, settings: &Settings, folder: &Path, directory: &Path, 
     command.args(["run", "--bound", "--file-calls", "--format=json"]).arg("--output").arg(folder.join(REPORT));
     command.arg(format!("--syscalls={}", check.syscalls()));
     command.args(check.backend.to_possible_value().map(|value| format!("--backend={}", value.get_name())));
+    // For the command alone: a variable of the loader, say, is nothing for zctrace.
+    command.arg(variable(FOLDER_VARIABLE, &check.base)).args(check.env.iter().map(|(name, value)| variable(name, value)));
     command.args(&settings.options).arg("--").arg(program(check)).args(&check.command[1..]);
-    command.current_dir(directory).env(FOLDER_VARIABLE, &check.base).envs(&check.env);
-    command.stdin(Stdio::null());
+    command.current_dir(directory).stdin(Stdio::null());
     if !settings.shows_output {
         command.stdout(Stdio::null()).stderr(File::create(folder.join(STDERR))?);
     }
@@ -143,6 +145,12 @@ fn command(check: &Check, settings: &Settings, folder: &Path, directory: &Path, 
         });
     }
     Ok(command)
+}
+
+fn variable(name: &str, value: impl AsRef<OsStr>) -> OsString {
+    let mut option = OsString::from(format!("--env={name}="));
+    option.push(value);
+    option
 }
 
 /// The program: a path is relative to where the check is written, since its working directory may be a temporary one.

@@ -60,6 +60,7 @@ fn every_mistake_says_where() {
         &format!("{HEAD}expect = ['exit.code == 0']\nbackend = 'epbf'"),
         &format!("{HEAD}expect = ['exit.code == 0']\nsyscalls = 'raed'"),
         &format!("{HEAD}expect = ['fsync.calls == 0']\nsyscalls = 'read'"),
+        &format!("{HEAD}expect = ['exit.code == 0']\nenv = {{ 'A=B' = '1' }}"),
         &format!("{HEAD}expect = ['exit.code == 0']\nfiles = [{{ path = '../in', size = '1MiB' }}]"),
         &format!("{HEAD}expect = ['exit.code == 0']\nfiles = [{{ path = 'in' }}]"),
         &format!("{HEAD}expect = ['exit.code == 0']\nfiles = [{{ path = 'in', size = '1MB', fill = 'ones' }}]"),

@@ -171,6 +171,9 @@ fn record(serial: u32, call: CallId, ends: Ends, result: i64, returns_bytes: boo
         } else if returns_bytes {
             fetch_add(&raw mut (*row).bytes, result as u64);
             fetch_add(&raw mut (*row).zero_calls, u64::from(result == 0));
+            if (*row).moved_ns == 0 && result != 0 {
+                (*row).moved_ns = bpf_ktime_get_ns();
+            }
         }
         match place.errno {
             Some(count) => {

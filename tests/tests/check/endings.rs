@@ -111,7 +111,8 @@ fn killed_zctrace_takes_its_command_with_it() {
         "[[check]]\nname = 'a'\ncommand = 'echo $$ > \"$ZCTRACE_CHECK_DIR/ready\"; exec sleep 1000'\nexpect = ['exit.code == 0']\n",
     );
     let words: [&str; 0] = [];
-    let zctrace = check(&[]).dir(folder.path()).launch_with(&words).start();
+    // Nobody is left to remove its temporary folder: that goes with the test's.
+    let zctrace = check(&[]).env("TMPDIR", folder.path()).dir(folder.path()).launch_with(&words).start();
     let ready = folder.path().join("ready");
     wait_until("the command is ready", || fs::read_to_string(&ready).is_ok_and(|pid| pid.ends_with('\n')));
     let pid = fs::read_to_string(&ready).expect("is there");

@@ -69,6 +69,8 @@ pub struct Time {
     pub mean: f64,
     /// Their standard deviation; unknown of a single one.
     pub stddev: Option<f64>,
+    /// The shortest.
+    pub min: f64,
 }
 
 /// A time beside the reference's.

@@ -34,8 +34,10 @@ pub fn render(scenario: &Scenario, scale: f64, rows: &[Measured]) -> String {
 
 fn times(text: &mut String, rows: &[Measured]) {
     let has_cpu = rows.iter().any(|row| row.run.published.is_some_and(|published| published.cpu_percent.is_some()));
-    let mut head = "| | published | Diff | here | Diff |".to_owned();
-    let mut rule = "|---|--:|--:|--:|--:|".to_owned();
+    let mut head = "| | published | Diff | here | Diff | least here | Diff |".to_owned();
+    let mut rule = "|---|--:|--:|--:|--:|--:|--:|".to_owned();
+    // On a machine that others use, too, the shortest time says most.
+    let reference_min = rows.first().and_then(|row| row.timing.as_ref()).map(|timing| timing.time_s.min);
     if has_cpu {
         head += " published user, system, CPU | here |";
         rule += "--:|--:|";
@@ -49,6 +51,11 @@ fn times(text: &mut String, rows: &[Measured]) {
             published.map_or_else(dash, |published| format!("{:.1} %", published.diff_percent)),
             row.timing.as_ref().map_or_else(dash, |timing| measured_time(timing, row.run.copies)),
             row.timing.as_ref().map_or_else(dash, measured_diff),
+            row.timing.as_ref().map_or_else(dash, |timing| milliseconds(timing.time_s.min * 1000.0 / f64::from(row.run.copies))),
+            row.timing
+                .as_ref()
+                .zip(reference_min)
+                .map_or_else(dash, |(timing, least)| format!("{:.1} %", timing.time_s.min / least * 100.0)),
         ];
         if has_cpu {
             cells.push(published.map_or_else(dash, published_cpu));

@@ -38,6 +38,14 @@ fn from_file_to_file() {
 }
 
 #[test]
+fn the_table_has_a_line_of_the_operations() {
+    let finished = zctrace().dir(directory().path()).show(&copy(&in_rust(), "io-uring", "in", "out"));
+    let line = finished.stderr.lines().find_map(|line| line.trim_start().strip_prefix("io_uring: ")).expect("a line");
+    let expected = format!("{READS} read of ");
+    assert!(line.contains(&expected) && line.contains(" write of ") && !line.contains("io_uring:"), "{line}");
+}
+
+#[test]
 fn from_file_to_a_unix_socket() {
     let directory = directory();
     let side = Side::sink(&format!("unix:{}", directory.path().join("socket").display()));

@@ -17,6 +17,8 @@ pub(super) struct Section<'a> {
     command: Option<String>,
     usage: &'a Usage,
     syscalls: &'a [Syscall],
+    /// What io_uring did.
+    operations: &'a [Syscall],
 }
 
 impl<'a> Section<'a> {
@@ -27,7 +29,7 @@ impl<'a> Section<'a> {
             plural(totals.threads, "thread", "threads"),
             calls(&totals.syscalls),
         ];
-        Self { heading, command: None, usage: &totals.usage, syscalls: &totals.syscalls }
+        Self { heading, command: None, usage: &totals.usage, syscalls: &totals.syscalls, operations: &[] }
     }
 
     /// The section of the only process: its command is in the report's head.
@@ -36,7 +38,7 @@ impl<'a> Section<'a> {
         if process.state == State::Running {
             heading.push("still running".to_owned());
         }
-        Self { heading, command: None, usage: &process.usage, syscalls: &process.syscalls }
+        Self { heading, command: None, usage: &process.usage, syscalls: &process.syscalls, operations: &process.io_uring }
     }
 
     /// The section of one process among others.
@@ -47,7 +49,7 @@ impl<'a> Section<'a> {
 
     pub(super) fn thread(process: &Process, thread: &'a Thread) -> Self {
         let heading = vec![named(thread.comm.as_deref(), process.pid), format!("thread {}", thread.tid), calls(&thread.syscalls)];
-        Self { heading, command: None, usage: &thread.usage, syscalls: &thread.syscalls }
+        Self { heading, command: None, usage: &thread.usage, syscalls: &thread.syscalls, operations: &[] }
     }
 
     /// The lines of its table. A call that never returned has no figures but that, which has a line below the table.
@@ -93,11 +95,12 @@ impl<'a> Section<'a> {
         self.command.as_deref()
     }
 
-    /// What stands below the table: the process's own counters, errors by errno, calls that never returned.
+    /// What stands below the table: the process's own counters, what io_uring did, errors by errno, calls that never returned.
     pub(super) fn remarks(&self) -> Vec<Vec<Piece>> {
-        let errors = self.syscalls.iter().filter(|line| line.errors > 0).map(errors);
+        let operations = Some(operations(self.operations)).filter(|operations| !operations.is_empty());
+        let errors = self.syscalls.iter().chain(self.operations).filter(|line| line.errors > 0).map(errors);
         let unfinished = Some(unfinished(self.syscalls)).filter(|unfinished| !unfinished.is_empty());
-        std::iter::once(usage(self.usage)).chain(errors).chain(unfinished).collect()
+        std::iter::once(usage(self.usage)).chain(operations).chain(errors).chain(unfinished).collect()
     }
 }
 
@@ -153,6 +156,22 @@ fn usage(usage: &Usage) -> Vec<Piece> {
         group("page faults", [(minor, "minor"), (major, "major")], |count| count.to_string(), ";"),
         group("cpu", [(user, "user"), (system, "system")], units::seconds, ""),
     ]
+}
+
+/// `io_uring: 25 read of 1.0 MiB in all, 1 fsync`: these are no system calls, and nobody knows their times.
+fn operations(operations: &[Syscall]) -> Vec<Piece> {
+    let text = |line: &Syscall| {
+        let name = line.name.strip_prefix("io_uring:").unwrap_or(&line.name);
+        let bytes = line.bytes.map(|bytes| format!(" of {} in all", units::bytes(bytes))).unwrap_or_default();
+        format!("{} {name}{bytes}", line.calls)
+    };
+    let texts: Vec<String> = operations.iter().map(text).collect();
+    if texts.is_empty() {
+        return Vec::new();
+    }
+    let mut pieces = vec![Piece::new("io_uring:".to_owned(), Style::Plain)];
+    pieces.extend(list(&texts, Style::Plain));
+    pieces
 }
 
 /// `read errors: EAGAIN 5, EBADF 3`, the most frequent first.

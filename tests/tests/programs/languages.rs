@@ -1,8 +1,12 @@
 //! What the standard libraries of Python, Go, Node and Java choose.
 
-use std::{fs, path::PathBuf, process::Command, sync::OnceLock};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+};
 
-use tempfile::TempDir;
 use zctrace::report::Api;
 
 use super::{BYTES, assert_copied, directory};
@@ -46,23 +50,23 @@ fn gos_io_copy_takes_sendfile_to_tcp() {
     assert!(transfer.reason.as_ref().is_some_and(|reason| reason.source.contains("golang")), "{:?}", transfer.reason);
 }
 
-/// The Go program, built once.
+/// The Go program, built once, among what cargo builds: what a static holds is never dropped, nor would a temporary folder be.
 fn go_program() -> PathBuf {
-    static BUILT: OnceLock<TempDir> = OnceLock::new();
-    let directory = BUILT.get_or_init(|| {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        fs::write(directory.path().join("send.go"), GO).expect("room for a file");
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let build = || {
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        fs::write(directory.join("send.go"), GO).expect("room for a file");
         let status = Command::new("go")
-            .args(["build", "-o", "send", "send.go"])
-            .current_dir(directory.path())
-            .env("GOCACHE", std::env::temp_dir().join("zctrace-go-cache"))
+            .args(["build", "-o", "go-send", "send.go"])
+            .current_dir(directory)
+            .env("GOCACHE", directory.join("go-cache"))
             .env("GOFLAGS", "-mod=mod")
             .env("GO111MODULE", "off")
             .status();
         assert!(status.expect("set-up installs Go").success(), "go builds the program");
-        directory
-    });
-    directory.path().join("send")
+        directory.join("go-send")
+    };
+    BUILT.get_or_init(build).clone()
 }
 
 /// Sends the file that is named to a socket of its own.

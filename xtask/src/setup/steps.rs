@@ -39,7 +39,7 @@ pub(super) const STEPS: [Step; 8] = [
         name: "readers",
         need: Need::Testing,
         check: readers,
-        by_hand: "install man, groff, bash, and for /usr/bin/python3 the module prometheus_client",
+        by_hand: "install man, groff, bash, and for /usr/bin/python3 the modules prometheus_client and junitparser",
     },
     Step {
         name: "rustfmt, clippy",
@@ -156,17 +156,21 @@ fn traced_programs(host: &Host) -> State {
 
 /// Readers of what zctrace writes, that are not ours: each with the package that has it.
 const READERS: [(&str, &str); 4] = [("man", "man-db"), ("lexgrog", "man-db"), ("groff", "groff-base"), ("bash", "bash")];
-/// Prometheus's own parsers of metrics. Prometheus itself would come with a server that is started at once.
-const METRICS_PARSERS: &str = "import prometheus_client.parser, prometheus_client.openmetrics.parser";
+/// The same for Debian's Python. Prometheus itself would come with a server that is started at once, so only its parsers of metrics.
+const READING_MODULES: [(&str, &str); 3] = [
+    ("prometheus_client.parser", "python3-prometheus-client"),
+    ("prometheus_client.openmetrics.parser", "python3-prometheus-client"),
+    ("junitparser", "python3-junitparser"),
+];
 
 fn readers(host: &Host) -> State {
+    let imports = |module: &str| output(Command::new("/usr/bin/python3").args(["-c", &format!("import {module}")])).is_some();
     let missing_programs = READERS.into_iter().filter(|(program, _)| on_path(program).is_none());
-    let mut packages: Vec<&str> = missing_programs.map(|(_, package)| package).collect();
-    if output(Command::new("/usr/bin/python3").args(["-c", METRICS_PARSERS])).is_none() {
-        packages.push("python3-prometheus-client");
-    }
+    let missing_modules = READING_MODULES.into_iter().filter(|(module, _)| !imports(module));
+    let packages: Vec<&str> = missing_programs.chain(missing_modules).map(|(_, package)| package).collect();
     if packages.is_empty() {
-        return State::Ready(format!("{}, prometheus_client", READERS.map(|(program, _)| program).join(", ")));
+        let names = READERS.into_iter().chain(READING_MODULES).map(|(name, _)| name);
+        return State::Ready(names.collect::<Vec<_>>().join(", "));
     }
     missing(format!("no {}", packages.join(", ")), host.packages(&packages.join(" ")))
 }

@@ -177,6 +177,8 @@ kernel_fields! {
     // What an io_uring does. All of them are known, or none.
     /// `io_kiocb.file`.
     request_file,
+    /// `io_kiocb.ctx`: its ring.
+    request_ring,
     /// `io_kiocb.opcode`, 1 byte.
     request_opcode,
     /// `io_kiocb.flags`, whose lower bits are those of an `io_uring_sqe`.

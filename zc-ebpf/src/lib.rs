@@ -42,8 +42,9 @@ pub mod programs {
 
     /// `(program, tracepoints)`: those that see what `io_uring` does. Each is attached to the first of its tracepoints that the kernel
     /// has: one was renamed in 6.3.
-    pub const RING: [(&str, &[&str]); 3] = [
+    pub const RING: [(&str, &[&str]); 4] = [
         ("ring_complete", &["io_uring_complete"]),
+        ("ring_create", &["io_uring_create"]),
         ("ring_overflow", &["io_uring_cqe_overflow"]),
         ("ring_submit", &["io_uring_submit_req", "io_uring_submit_sqe"]),
     ];

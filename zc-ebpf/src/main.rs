@@ -79,6 +79,13 @@ fn scope(ctx: RawTracePointContext) -> i32 {
     0
 }
 
+/// `io_uring_create(int fd, void *ctx, u32 sq_entries, u32 cq_entries, u32 flags)`
+#[btf_tracepoint(function = "io_uring_create")]
+fn ring_create(ctx: BtfTracePointContext) -> i32 {
+    ring::created(ctx.arg(1), ctx.arg(4));
+    0
+}
+
 /// `io_uring_submit_req(struct io_kiocb *req)`
 #[btf_tracepoint(function = "io_uring_submit_req")]
 fn ring_submit(ctx: BtfTracePointContext) -> i32 {
@@ -89,14 +96,14 @@ fn ring_submit(ctx: BtfTracePointContext) -> i32 {
 /// `io_uring_complete(struct io_ring_ctx *ctx, void *req, ...)`
 #[btf_tracepoint(function = "io_uring_complete")]
 fn ring_complete(ctx: BtfTracePointContext) -> i32 {
-    ring::completed(ctx.arg(1));
+    ring::completed(ctx.arg(0), ctx.arg(1));
     0
 }
 
 /// `io_uring_cqe_overflow(void *ctx, unsigned long long user_data, ...)`
 #[btf_tracepoint(function = "io_uring_cqe_overflow")]
-fn ring_overflow(_ctx: BtfTracePointContext) -> i32 {
-    ring::unknown_completed();
+fn ring_overflow(ctx: BtfTracePointContext) -> i32 {
+    ring::unknown_completed(ctx.arg(0));
     0
 }
 

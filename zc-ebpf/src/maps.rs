@@ -9,7 +9,10 @@ use zc_ebpf::{
     CallSpec, Control, ErrnoKey, FileKey, FileSeen, KnownFile, LOSSES as LOSS_COUNT, Loss, Row, RowKey, SPEC_SLOTS, Task,
 };
 
-use crate::{path::Walk, ring::RingInput};
+use crate::{
+    path::Walk,
+    ring::{Maker, RingInput},
+};
 
 /// Address of a `task_struct` -> the task, while it is followed. Preallocated: to follow a new task must not depend on free memory.
 #[map]
@@ -50,6 +53,10 @@ pub static EVENTS: RingBuf = RingBuf::with_byte_size(4096, 0);
 /// Where operations of `io_uring` take bytes from that name two files: the kernel forgets that before they complete.
 #[map]
 pub static RING_INPUTS: HashMap<u64, RingInput> = HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
+
+/// Address of a ring that a thread of the kernel polls -> the followed task that made it.
+#[map]
+pub static POLLED_RINGS: HashMap<u64, Maker> = HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
 
 /// What to do with each call.
 #[map]

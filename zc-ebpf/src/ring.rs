@@ -1,6 +1,7 @@
 //! Counting what `io_uring` does for followed tasks, whoever in the kernel does it: the task itself, a worker, a polling thread.
 //!
 //! An operation is credited to the task that submitted it when it completes: by then it is known what it moved, and of which file.
+//! Where a thread of the kernel takes the operations from the ring, nobody submits them; they are credited to the task that made the ring.
 
 use aya_ebpf::helpers::{bpf_ktime_get_ns, generated::bpf_get_current_task};
 use zc_ebpf::{
@@ -12,20 +13,48 @@ use crate::{
     count::is_error,
     fields::{self, KernelPtr, offset_of_field},
     identify,
-    maps::{RING_INPUTS, SPECS, TASKS, fetch_add, lose},
+    maps::{POLLED_RINGS, RING_INPUTS, SPECS, TASKS, fetch_add, lose},
     rows,
 };
 
-/// `IOSQE_CQE_SKIP_SUCCESS` of the kernel's `include/uapi/linux/io_uring.h`: a success is not told.
+/// `IORING_SETUP_SQPOLL` of the kernel's `include/uapi/linux/io_uring.h`: a thread of the kernel takes operations from the ring.
+const IS_POLLED: u32 = 1 << 1;
+/// `IOSQE_CQE_SKIP_SUCCESS`, likewise: a success is not told.
 const SKIP_SUCCESS: u32 = 1 << 6;
 /// `IORING_CQE_F_NOTIF`, likewise: the memory of an operation that was told of before is free again.
 const NOTIFICATION: u32 = 1 << 3;
 /// `SPLICE_F_FD_IN_FIXED`, likewise: the input is a registered file, not a descriptor.
 const INPUT_IS_REGISTERED: u32 = 1 << 31;
 
+/// The task that made a ring.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Maker {
+    /// Address of its `task_struct`, which may be another's once it has ended.
+    task: u64,
+    /// [`Task::serial`] of it.
+    serial: u32,
+    reserved: u32,
+}
+
+/// The current task made a ring.
+pub fn created(ring: KernelPtr, flags: u32) {
+    // Its address may have been another's.
+    let _ = POLLED_RINGS.remove(ring as u64);
+    // SAFETY: the helper has no preconditions.
+    let current = unsafe { bpf_get_current_task() };
+    let Some(task) = active(current).filter(|_| flags & IS_POLLED != 0) else { return };
+    // SAFETY: as in `active`; only what never changes is read.
+    let maker = Maker { task: current, serial: unsafe { (*task).serial }, reserved: 0 };
+    if POLLED_RINGS.insert(ring as u64, maker, 0).is_err() {
+        lose(Loss::UncountedCall);
+    }
+}
+
 /// An operation was submitted, by the current task or on behalf of it.
 pub fn submitted(request: KernelPtr) {
-    if submitter(request).is_none() {
+    let ring = fields::probe(request, offset_of_field!(request_ring)).unwrap_or(core::ptr::null());
+    if submitter(ring, request).is_none() {
         return;
     }
     let flags: u32 = fields::probe(request, offset_of_field!(request_flags)).unwrap_or(0);
@@ -61,19 +90,17 @@ fn splice_input(request: KernelPtr) -> Option<RingInput> {
 }
 
 /// An operation is completed; null: one that goes on to complete, of which the kernel does not say what it is.
-pub fn completed(request: KernelPtr) {
+pub fn completed(ring: KernelPtr, request: KernelPtr) {
     if request.is_null() {
-        return unknown_completed();
+        return unknown_completed(ring);
     }
-    let Some(task) = submitter(request) else { return };
+    let Some(serial) = submitter(ring, request) else { return };
     let flags: u32 = fields::probe(request, offset_of_field!(request_cqe_flags)).unwrap_or(0);
     if flags & NOTIFICATION != 0 {
         return;
     }
     let Some((call, spec)) = operation(request) else { return };
     let Some(result) = fields::probe::<i32>(request, offset_of_field!(request_result)) else { return };
-    // SAFETY: as in `active`; only what never changes is read.
-    let serial = unsafe { (*task).serial };
     let ends = ends(request, spec);
     record_operation(
         serial,
@@ -84,30 +111,40 @@ pub fn completed(request: KernelPtr) {
     );
 }
 
-/// An operation is completed, and the kernel does not say which.
-pub fn unknown_completed() {
+/// An operation of a ring is completed, and the kernel does not say which.
+pub fn unknown_completed(ring: KernelPtr) {
     // SAFETY: the helper has no preconditions.
-    let Some(task) = active(unsafe { bpf_get_current_task() }) else { return };
-    // SAFETY: as in `completed`.
-    let serial = unsafe { (*task).serial };
+    let Some(serial) = credited(ring, unsafe { bpf_get_current_task() }) else { return };
     record(serial, RING | UNKNOWN_OPERATION, Ends::NONE, 0, false);
 }
 
-/// The task that submitted a request, if it is in scope.
+/// Whom a request is credited to, as its [`Task::serial`]; nobody, if that is not in scope.
 #[inline(always)]
-fn submitter(request: KernelPtr) -> Option<*mut Task> {
+fn submitter(ring: KernelPtr, request: KernelPtr) -> Option<u32> {
     let owner: KernelPtr = fields::probe(request, offset_of_field!(request_owner))?;
     let offset = offset_of_field!(owner_task);
-    active(if offset == ABSENT { owner as u64 } else { fields::probe(owner, offset)? })
+    credited(ring, if offset == ABSENT { owner as u64 } else { fields::probe(owner, offset)? })
 }
 
-/// The entry of a task in scope. The kernel's own threads of a process have none: there its first thread's.
+/// Whom an operation of a ring is credited to that a task submitted: that task, or the maker of the ring.
+#[inline(always)]
+fn credited(ring: KernelPtr, task: u64) -> Option<u32> {
+    if let Some(task) = active(task) {
+        // SAFETY: an entry of TASKS lives as long as its task, which waits for its operations; only what never changes is read.
+        return Some(unsafe { (*task).serial });
+    }
+    // SAFETY: a ring's entry is written before the ring can be used, and not again while it is there.
+    let maker = unsafe { POLLED_RINGS.get(ring as u64) }.copied()?;
+    // SAFETY: at worst the entry is given to another task meanwhile, whose serial is another.
+    let paused =
+        TASKS.get_ptr(maker.task).is_some_and(|task| unsafe { (*task).serial == maker.serial && (*task).phase != phase::ACTIVE });
+    (!paused).then_some(maker.serial)
+}
+
+/// The entry of a task in scope.
 #[inline(always)]
 fn active(task: u64) -> Option<*mut Task> {
-    let entry = TASKS.get_ptr_mut(task).or_else(|| {
-        let leader: u64 = fields::probe(task as KernelPtr, offset_of_field!(task_group_leader))?;
-        TASKS.get_ptr_mut(leader)
-    })?;
+    let entry = TASKS.get_ptr_mut(task)?;
     // SAFETY: an entry of TASKS lives as long as its task, which waits for its operations.
     (unsafe { (*entry).phase } == phase::ACTIVE).then_some(entry)
 }

@@ -59,7 +59,7 @@ fn from_file_to_a_unix_socket() {
 
 #[test]
 fn whichever_thread_of_the_kernel_does_it() {
-    for case in ["ring-workers", "ring-polled"] {
+    for case in ["ring-workers", "ring-polled", "ring-of-a-thread"] {
         let run = traced_odd(case);
         assert_read_and_written(&run);
         let transfer = run.report.transfer("in", "out");

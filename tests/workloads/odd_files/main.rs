@@ -35,6 +35,7 @@ const CASES: &[Case] = &[
     ("ring-fixed", rings::fixed),
     ("ring-workers", rings::by_workers),
     ("ring-polled", rings::polled),
+    ("ring-of-a-thread", rings::of_a_thread),
     ("ring-silent", rings::silent),
     ("ring-multishot", rings::multishot),
 ];

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::hint;
 use std::io::{self, Write as _};
 use std::os::fd::{AsRawFd as _, RawFd};
+use std::{process, thread};
 
 use anyhow::{Context as _, Result, ensure};
 use io_uring::{IoUring, opcode, squeue, types::Fd, types::Fixed};
@@ -94,6 +95,22 @@ pub(crate) fn by_workers() -> Result<()> {
 /// `in` to `out` by reads and writes that a thread of the kernel takes from the ring and does.
 pub(crate) fn polled() -> Result<()> {
     copy(IoUring::builder().setup_sqpoll(1000).build(2)?, squeue::Flags::empty())
+}
+
+/// The same by a thread that is left alone: the first one has ended.
+pub(crate) fn of_a_thread() -> Result<()> {
+    thread::spawn(|| {
+        let until_over = || -> Result<()> {
+            while !fs::read_to_string("/proc/self/stat")?.contains(") Z ") {
+                thread::yield_now();
+            }
+            polled()
+        };
+        process::exit(i32::from(until_over().is_err()));
+    });
+    // SAFETY: ends this thread alone; the other one has nothing of it.
+    unsafe { libc::syscall(libc::SYS_exit, 0) };
+    unreachable!("the thread has ended")
 }
 
 fn copy(mut ring: IoUring, flags: squeue::Flags) -> Result<()> {

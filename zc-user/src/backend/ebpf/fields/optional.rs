@@ -115,6 +115,7 @@ fn mappings(find: &Find<'_>, fields: &mut KernelFields) -> Result<(), MissingFie
 
 fn rings(find: &Find<'_>, fields: &mut KernelFields) -> Result<(), MissingField> {
     fields.request_file = find.offset("io_kiocb.file")?;
+    fields.request_ring = find.offset("io_kiocb.ctx")?;
     fields.request_opcode = find.offset("io_kiocb.opcode")?;
     fields.request_flags = find.offset("io_kiocb.flags")?;
     fields.request_result = find.offset("io_kiocb.cqe.res")?;

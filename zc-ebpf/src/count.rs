@@ -11,7 +11,7 @@ use zc_ebpf::{
 };
 
 use crate::{
-    ends,
+    buffers, ends,
     fields::{self, offset_of_field, regs},
     follow,
     maps::{SPECS, lose},
@@ -88,6 +88,7 @@ pub fn exit(registers: *const pt_regs, result: i64) {
     let Some((call, spec)) = with_spec(call, number) else { return };
     let compat = call & COMPAT != 0;
     let Some((call, request)) = request::of(registers, spec, call, compat) else { return };
+    let paired_bytes = buffers::moved(task, registers, spec, compat, result, request.bytes);
     match duration_ns {
         Some(duration_ns) if RESTARTS.contains(&result) => {
             task.interrupted = call;
@@ -101,7 +102,6 @@ pub fn exit(registers: *const pt_regs, result: i64) {
             task.entered_ns = unsafe { bpf_ktime_get_ns() };
         }
     }
-    let paired_bytes = ends::moved(task, spec, result);
     let returns_bytes = u32::from(spec.returns_bytes);
     record(task, &Outcome { result, paired_bytes, duration_ns: duration_ns.unwrap_or(UNTIMED), call, returns_bytes, request });
 }

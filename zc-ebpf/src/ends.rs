@@ -1,7 +1,7 @@
 //! The files of a call, found at its entry: by its exit, another thread may have closed a descriptor and opened it again.
 
 use aya_ebpf::{bindings::pt_regs, helpers::bpf_probe_read_user};
-use zc_ebpf::{ABSENT, CallSpec, Ends, FileNumber, MAPPED, NO_ROOM, Task, fds};
+use zc_ebpf::{ABSENT, CallSpec, Ends, FileNumber, Task, fds};
 
 use crate::{
     fields::{offset_of_field, regs},
@@ -32,7 +32,7 @@ pub fn of(registers: *const pt_regs, spec: CallSpec, compat: bool, task: &mut Ta
     };
     let output = identify::number(task, to, identify::OUTPUT);
     let input = if spec.fds == fds::WRITES {
-        source(registers, spec, compat, task)
+        if spec.returns_bytes == 0 { 0 } else { mapping::source(registers, spec, compat, task) }
     } else {
         identify::number(task, from, identify::INPUT)
     };
@@ -42,40 +42,6 @@ pub fn of(registers: *const pt_regs, spec: CallSpec, compat: bool, task: &mut Ta
 #[inline(always)]
 const fn pipe(number: FileNumber) -> Ends {
     if number & FOR_WRITING == 0 { Ends { input: number, output: 0 } } else { Ends { input: 0, output: number & !FOR_WRITING } }
-}
-
-/// Takes note of what a call moved. Returns how many of the bytes that it wrote had been read before, from the file of its input.
-#[inline(always)]
-pub fn moved(task: &mut Task, spec: CallSpec, result: i64) -> u64 {
-    if spec.returns_bytes == 0 || result <= 0 {
-        return 0;
-    }
-    let bytes = result as u64;
-    match spec.fds {
-        fds::READS => {
-            let file = if task.ends.input == NO_ROOM { 0 } else { task.ends.input };
-            task.unwritten.read(file, bytes);
-            0
-        }
-        // What comes from a mapping was not read.
-        fds::WRITES if task.ends.input & MAPPED != 0 => 0,
-        fds::WRITES => {
-            let covered = task.unwritten.write(bytes);
-            if task.ends.input == 0 { 0 } else { covered }
-        }
-        _ => 0,
-    }
-}
-
-/// Where the bytes come from that a call writes which names only its output: from the file that its buffer is a mapping of, or else
-/// from the file that the task has read from last.
-#[inline(always)]
-fn source(registers: *const pt_regs, spec: CallSpec, compat: bool, task: &Task) -> FileNumber {
-    if spec.returns_bytes == 0 {
-        return 0;
-    }
-    let mapped = mapping::source(registers, spec, compat, task);
-    if mapped == 0 { task.unwritten.source() } else { mapped }
 }
 
 /// `src_fd`, the first field of a `struct file_clone_range` of the kernel's include/uapi/linux/fs.h.

@@ -6,15 +6,18 @@ pub type FileNumber = u32;
 /// In [`Ends::input`]: the call names only its output, and its buffer lies in a mapping of this file.
 pub const MAPPED: FileNumber = 1 << 31;
 
+/// Likewise: its buffer lies where bytes of this file had been read to (see [`Held`](crate::Held)).
+pub const HELD: FileNumber = 1 << 30;
+
 /// In [`Ends`] of a call under way: there is a file, but no room to give it a number.
-pub const NO_ROOM: FileNumber = MAPPED - 1;
+pub const NO_ROOM: FileNumber = HELD - 1;
 
 /// The files at the ends of a call.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ends {
-    /// The file that bytes came from, or that a call is about which moves none; of a call that names only its output, the file that
-    /// the task had read from last, or with [`MAPPED`] that of its buffer. 0: none is known.
+    /// The file that bytes came from, or that a call is about which moves none; of a call that names only its output, with
+    /// [`MAPPED`] or [`HELD`] that of its buffer, or else the file that the task had read from last. 0: none is known.
     pub input: FileNumber,
     /// The file that bytes went to; 0: none is known.
     pub output: FileNumber,

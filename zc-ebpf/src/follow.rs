@@ -12,8 +12,8 @@ use aya_ebpf::{
 };
 use aya_log_ebpf::{debug, warn};
 use zc_ebpf::{
-    ABSENT, ARGS_BYTES, COMM_BYTES, Control, Descriptor, Ended, Ends, EventHeader, Exec, Interrupted, Loss, Mapping, NO_CALL,
-    Task, Unwritten, event_kind, phase,
+    ABSENT, ARGS_BYTES, COMM_BYTES, Control, Descriptor, Ended, Ends, EventHeader, Exec, Held, Interrupted, Loss, Mapping,
+    NO_CALL, Sequence, Task, event_kind, phase,
 };
 
 use crate::{
@@ -36,9 +36,9 @@ pub fn current() -> Option<*mut Task> {
 /// A task was created; it has not run yet.
 pub fn forked(ctx: &BtfTracePointContext, parent: KernelPtr, child: KernelPtr) {
     let Some(control) = CONTROL.get_ptr_mut(0) else { return };
-    // SAFETY: entries of TASKS are removed by the task itself only, and `parent` is the current task.
-    match TASKS.get_ptr(parent as u64).map(|parent| unsafe { *parent }) {
-        Some(parent_task) => follow_child(ctx, control, &parent_task, child),
+    match TASKS.get_ptr(parent as u64) {
+        // SAFETY: entries of TASKS are removed by the task itself only, and `parent` is the current task.
+        Some(parent_task) => follow_child(ctx, control, Creator::of(unsafe { &*parent_task }), child),
         // SAFETY: CONTROL has one entry that lives as long as the map.
         None if unsafe { (*control).armed } != 0 => follow_root(ctx, control, parent, child),
         None => {}
@@ -57,8 +57,23 @@ fn follow_root(ctx: &BtfTracePointContext, control: *mut Control, parent: Kernel
         (*control).pidns_level = level;
     }
     // SAFETY: as above.
-    let tracer = Task { pid: unsafe { (*control).tracer_pid }, ..NOBODY };
-    follow_child(ctx, control, &tracer, child);
+    let tracer = Creator { pid: unsafe { (*control).tracer_pid }, process: 0, phase: phase::ARMED };
+    follow_child(ctx, control, tracer, child);
+}
+
+/// What a task has of its creator. A whole task twice would be too large for the stack.
+#[derive(Clone, Copy)]
+struct Creator {
+    pid: u32,
+    process: u32,
+    phase: u32,
+}
+
+impl Creator {
+    #[inline(always)]
+    const fn of(task: &Task) -> Self {
+        Self { pid: task.pid, process: task.process, phase: task.phase }
+    }
 }
 
 /// A task before anything is known of it.
@@ -75,7 +90,8 @@ pub const NOBODY: Task = Task {
     interrupted: NO_CALL,
     interruption: Interrupted { errno: 0, request_unknown: 0, requested_bytes: 0, duration_ns: 0 },
     ends: Ends::NONE,
-    unwritten: Unwritten::NOTHING,
+    sequence: Sequence::NOTHING,
+    held: Held::NOTHING,
     mapping: Mapping::NONE,
     last_input: Descriptor::NONE,
     last_output: Descriptor::NONE,
@@ -83,7 +99,7 @@ pub const NOBODY: Task = Task {
     reserved: 0,
 };
 
-fn follow_child(ctx: &BtfTracePointContext, control: *mut Control, parent: &Task, child: KernelPtr) {
+fn follow_child(ctx: &BtfTracePointContext, control: *mut Control, parent: Creator, child: KernelPtr) {
     // SAFETY: points into CONTROL's one entry; atomic as tasks fork on several CPUs at once.
     let serial = unsafe { fetch_add(&raw mut (*control).last_serial, 1) } as u32 + 1;
     // SAFETY: as above; the level is written once, before the root runs.
@@ -123,7 +139,8 @@ pub fn executed(ctx: &BtfTracePointContext, task: KernelPtr, binprm: KernelPtr) 
     // A thread that was not the leader takes over the process's id.
     state.tid = state.pid;
     // What the program before has read, this one does not have.
-    state.unwritten = Unwritten::NOTHING;
+    state.sequence = Sequence::NOTHING;
+    state.held = Held::NOTHING;
     state.mapping = Mapping::NONE;
     state.forget_descriptors();
     state.has_ring = 0;
@@ -195,12 +212,12 @@ pub fn switched_out(ctx: &BtfTracePointContext, previous: KernelPtr) {
     }
     let key = previous as u64;
     // SAFETY: a dead task does nothing any more, so nobody writes its entry.
-    let Some(task) = TASKS.get_ptr(key).map(|task| unsafe { *task }) else { return };
+    let Some(task) = TASKS.get_ptr(key).map(|task| unsafe { &*task }) else { return };
     let ended =
-        Ended { header: header(event_kind::ENDED, &task, task.exited_ns, 0, previous), counters: fields::counters(previous) };
+        Ended { header: header(event_kind::ENDED, task, task.exited_ns, 0, previous), counters: fields::counters(previous) };
     send(ended);
-    let _ = TASKS.remove(key);
     debug!(ctx, "task {} ended", task.tid);
+    let _ = TASKS.remove(key);
 }
 
 #[inline(always)]

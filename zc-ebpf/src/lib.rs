@@ -7,22 +7,25 @@
 mod call;
 mod events;
 mod file;
+mod held;
 pub mod histogram;
 mod kernel_fields;
 mod row;
+mod sequence;
 mod task;
-mod unwritten;
 
 pub use call::*;
 pub use events::{ARGS_BYTES, COMM_BYTES, Counters, EXE_BYTES, Ended, EventHeader, Exec, event_kind};
 pub use file::{
-    Ends, FILESYSTEM_BYTES, FileKey, FileNumber, FileSeen, KnownFile, MAPPED, NAME_BYTES, NAMES_BYTES, NO_ROOM, path_end, told,
+    Ends, FILESYSTEM_BYTES, FileKey, FileNumber, FileSeen, HELD, KnownFile, MAPPED, NAME_BYTES, NAMES_BYTES, NO_ROOM, path_end,
+    told,
 };
+pub use held::{Held, Taken};
 pub use histogram::{BUCKETS, bucket_of};
 pub use kernel_fields::{ABSENT, KernelFields};
 pub use row::{ErrnoKey, Row, RowKey};
+pub use sequence::Sequence;
 pub use task::{Descriptor, Interrupted, Mapping, Task, phase};
-pub use unwritten::Unwritten;
 
 /// Names of the programs, as user space finds them in the object file, with the tracepoint that each is attached to.
 pub mod programs {
@@ -153,7 +156,8 @@ const _: () = {
     assert!(size_of::<CallSpec>() == 8);
     assert!(size_of::<Interrupted>() == 2 * 4 + 2 * 8);
     assert!(size_of::<Ends>() == 8);
-    assert!(size_of::<Unwritten>() == 16);
+    assert!(size_of::<Sequence>() == 32);
+    assert!(size_of::<Held>() == 4 * 24 + 8);
     assert!(size_of::<Mapping>() == 2 * 8 + 2 * 4);
     assert!(
         size_of::<Task>()
@@ -161,7 +165,8 @@ const _: () = {
                 + 2 * 8
                 + size_of::<Interrupted>()
                 + size_of::<Ends>()
-                + size_of::<Unwritten>()
+                + size_of::<Sequence>()
+                + size_of::<Held>()
                 + size_of::<Mapping>()
                 + 2 * size_of::<Descriptor>()
     );

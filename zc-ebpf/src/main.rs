@@ -10,6 +10,7 @@
 )]
 #![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 
+mod buffers;
 mod count;
 mod ends;
 mod fields;

@@ -6,11 +6,12 @@ use aya_ebpf::{
     bindings::{pt_regs, task_struct},
     helpers::generated::{bpf_find_vma, bpf_get_current_task, bpf_get_current_task_btf},
 };
-use zc_ebpf::{ABSENT, CallSpec, FileNumber, MAPPED, Mapping, NO_ROOM, Task, requested};
+use zc_ebpf::{ABSENT, CallSpec, FileNumber, MAPPED, Mapping, NO_ROOM, Task};
 
 use crate::{
-    fields::{self, KernelPtr, offset_of_field, regs},
-    follow, identify, request,
+    buffers,
+    fields::{self, KernelPtr, offset_of_field},
+    follow, identify,
 };
 
 /// `VM_WRITE` and `VM_SHARED` of the kernel's include/linux/mm.h.
@@ -29,7 +30,7 @@ pub fn source(registers: *const pt_regs, spec: CallSpec, compat: bool, task: &Ta
     if offset_of_field!(vma_file) == ABSENT {
         return 0;
     }
-    buffer(registers, spec, compat).map_or(0, |address| mapped_file(task, address))
+    buffers::first(registers, spec, compat).map_or(0, |address| mapped_file(task, address))
 }
 
 /// Global, so that the verifier looks at it once, and not once for every way in which a call names its buffer.
@@ -51,18 +52,6 @@ extern "C" fn mapped_file(task: *const Task, address: u64) -> FileNumber {
         return last.file;
     }
     look_up_mapping(address, changes)
-}
-
-/// Where a call takes what it writes from: its second argument, or the first element of a vector.
-#[inline(always)]
-fn buffer(registers: *const pt_regs, spec: CallSpec, compat: bool) -> Option<u64> {
-    // SAFETY: `registers` is the tracepoint's argument.
-    let argument = |index| unsafe { regs::argument(registers, index, compat) };
-    match spec.requested {
-        requested::IOVEC => request::word(argument(spec.argument), compat),
-        requested::MSGHDR => request::word(request::vector_of(argument(spec.argument), compat)?, compat),
-        _ => Some(argument(1)),
-    }
 }
 
 /// Looks for the mapping, and keeps it for the next time. Global, so that the verifier looks at it once.

@@ -112,17 +112,17 @@ extern "C" fn add_element(index: u64, sum: *mut c_void) -> i64 {
 /// The vector of a `struct msghdr`: its third and fourth word (the second is a 4-byte length, padded).
 #[inline(always)]
 fn message(address: u64, compat: bool) -> Request {
-    let count = word(address.wrapping_add(if compat { 3 * 4 } else { 3 * 8 }), compat);
-    match (vector_of(address, compat), count) {
-        (Some(base), Some(count)) => vector(base, count, compat),
-        _ => Request::UNREADABLE,
+    match vector_of(address, compat) {
+        Some((base, count)) => vector(base, count, compat),
+        None => Request::UNREADABLE,
     }
 }
 
-/// Where the vector of a message stands.
+/// Where the vector of a message stands, and the number of its elements.
 #[inline(always)]
-pub fn vector_of(message: u64, compat: bool) -> Option<u64> {
-    word(message.wrapping_add(if compat { 2 * 4 } else { 2 * 8 }), compat)
+pub fn vector_of(message: u64, compat: bool) -> Option<(u64, u64)> {
+    let word_bytes = if compat { 4 } else { 8 };
+    Some((word(message.wrapping_add(2 * word_bytes), compat)?, word(message.wrapping_add(3 * word_bytes), compat)?))
 }
 
 /// A word of the caller's memory, of the caller's size.

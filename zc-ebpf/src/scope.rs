@@ -59,8 +59,8 @@ fn leave() {
     // SAFETY: the helper has no preconditions.
     let current = unsafe { bpf_get_current_task() };
     // SAFETY: an entry of TASKS is written by its own task only, which is the current one.
-    let Some(task) = TASKS.get_ptr(current).map(|task| unsafe { *task }) else { return };
-    tell(event_kind::ENDED, &task, current);
+    let Some(task) = TASKS.get_ptr(current).map(|task| unsafe { &*task }) else { return };
+    tell(event_kind::ENDED, task, current);
     let _ = TASKS.remove(current);
 }
 

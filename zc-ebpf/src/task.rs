@@ -1,6 +1,6 @@
 //! A task that is followed.
 
-use crate::{CallId, Ends, FileNumber, Unwritten};
+use crate::{CallId, Ends, FileNumber, Held, Sequence};
 
 /// A task that is followed. Written by the task itself, and by its creator before it can run.
 #[repr(C)]
@@ -30,8 +30,10 @@ pub struct Task {
     pub interruption: Interrupted,
     /// The files of the call that was entered last.
     pub ends: Ends,
-    /// What it has read and not yet written.
-    pub unwritten: Unwritten,
+    /// What it has read and not yet written, by the order of its calls.
+    pub sequence: Sequence,
+    /// The same, by the memory that they name.
+    pub held: Held,
     /// The mapping that it wrote from last.
     pub mapping: Mapping,
     /// The descriptor that it read from last.

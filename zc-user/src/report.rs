@@ -24,7 +24,7 @@ pub use fold::{Detail, Files, Options};
 pub use query::{Calls, Processes, QueryError, SyscallName};
 pub use schema::schema;
 pub use sort::SortKey;
-pub use transfer::{Api, Attempt, End, FileTotals, Inode, Reason, Share, Transfer, Unattributed};
+pub use transfer::{Api, Attempt, End, Evidence, FileTotals, Inode, Reason, Share, Transfer, Unattributed};
 
 /// The schema that the JSON carries. Field names never change their meaning within a number.
 pub const SCHEMA: u32 = 1;

@@ -43,6 +43,8 @@ pub struct Trace {
     pub files: Vec<File>,
     /// Counted calls on files that stand in rows without their files, for want of room. The counts are exact all the same.
     pub calls_without_files: u64,
+    /// Whether the backend sees the memory that calls name: [`Input::Held`] and [`Input::Mapped`] are known.
+    pub sees_memory: bool,
     /// The processes, in the order in which they were created.
     pub processes: Vec<Process>,
 }
@@ -238,7 +240,7 @@ pub struct Row {
     pub bytes: Option<u64>,
     /// Sum of what it asked for.
     pub requested_bytes: Option<u64>,
-    /// Of [`bytes`](Self::bytes), those that the thread had read before from the file of [`Input::LastRead`].
+    /// Of [`bytes`](Self::bytes), those that are known to come from the file of [`Input::LastRead`], [`Input::Held`] or [`Input::Mapped`].
     pub paired_bytes: u64,
     /// How often it returned 0 where the result is a number of bytes: at the end of a file, most of the time.
     pub zero_calls: u64,

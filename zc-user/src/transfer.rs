@@ -23,6 +23,7 @@ mod hint;
 mod loops;
 mod pipes;
 mod rules;
+mod shared;
 mod totals;
 mod unattributed;
 mod verdict;
@@ -59,7 +60,7 @@ pub(crate) struct InProcess {
 /// Analyses a trace.
 pub(crate) fn analyse(trace: &Trace) -> Analysis {
     let ends = Ends::new(trace);
-    let activities: Vec<Activity> = trace.processes.iter().map(|process| Activity::of(process, &trace.files)).collect();
+    let activities: Vec<Activity> = trace.processes.iter().map(|process| Activity::of(process, trace)).collect();
     let joined: Vec<Joined> = activities.iter().map(in_process).collect();
     let processes = activities.iter().zip(&joined).map(|(activity, joined)| InProcess {
         transfers: describe::transfers(&joined.flows, activity.process, &ends),

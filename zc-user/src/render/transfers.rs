@@ -155,7 +155,9 @@ fn cost(transfer: &Transfer) -> Vec<String> {
         Some(bytes) => format!("{} through user memory", units::bytes(bytes)),
         None => "user memory: unknown".to_owned(),
     };
-    let mut cost = vec![plural(transfer.crossings, "crossing into the kernel", "crossings into the kernel"), memory];
+    let crossings =
+        transfer.crossings.map(|crossings| plural(crossings, "crossing into the kernel", "crossings into the kernel"));
+    let mut cost: Vec<String> = crossings.into_iter().chain([memory]).collect();
     if let Some(ns) = transfer.total_ns {
         cost.push(format!("{} in these calls", units::seconds(ns)));
     }

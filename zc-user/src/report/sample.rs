@@ -110,6 +110,7 @@ pub(crate) fn of_threads(threads: Vec<Vec<Row>>) -> Trace {
         directory: Some("/work".into()),
         files: Vec::new(),
         calls_without_files: 0,
+        sees_memory: false,
         processes: vec![process],
     }
 }

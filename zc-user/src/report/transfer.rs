@@ -14,10 +14,14 @@ pub struct Transfer {
     pub to: End,
     /// The kernel interface that did it.
     pub api: Api,
+    /// How it is known that these bytes went from the one end to the other. `None`: a report of an older version.
+    #[serde(default)]
+    pub evidence: Option<Evidence>,
     /// Bytes that arrived.
     pub bytes: Option<u64>,
-    /// Calls that took part, failed ones and those that met the end of the source included; those of `attempts` are not. The reads of
-    /// a source with several destinations took part in the transfer to each of them.
+    /// Calls that took part, failed ones and those that met the end of the source included; those of `attempts` are not. Calls that
+    /// served several transfers, such as the reads of a source with several destinations, are shared among these by their bytes and
+    /// rounded down; so are the other figures.
     pub calls: u64,
     /// The same, call by call. An operation of io_uring is named `io_uring:read`.
     pub calls_by_syscall: BTreeMap<String, u64>,
@@ -25,9 +29,9 @@ pub struct Transfer {
     pub attempts: Vec<Attempt>,
     /// Bytes for each call that moved some at the destination.
     pub mean_bytes: Option<u64>,
-    /// Times that the program went into the kernel and back for this transfer: its system calls, and those of `attempts`. Operations of
-    /// io_uring are none; the calls of `io_uring_enter` that submit them belong to no transfer alone.
-    pub crossings: u64,
+    /// Times that the program went into the kernel and back for this transfer: its system calls, and those of `attempts`. `None` of
+    /// io_uring: the calls of `io_uring_enter` that submit operations belong to no transfer alone.
+    pub crossings: Option<u64>,
     /// Bytes that passed through the program's own memory, once for each time they were copied there or from there.
     pub user_memory_bytes: Option<u64>,
     /// Calls that moved less than they asked for.
@@ -86,6 +90,21 @@ pub struct Inode {
     pub device: u64,
     /// Inode number.
     pub number: u64,
+}
+
+/// How it is known that bytes went from one end to another, the surest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Evidence {
+    /// Calls name both ends.
+    Calls,
+    /// What was written lay in memory where it had been read to, or that the source was mapped to.
+    Memory,
+    /// A thread read and then wrote as much, in turn. The backend does not see memory, or the program copied the bytes within it (or
+    /// changed them).
+    Order,
+    /// As many bytes were read as written.
+    Totals,
 }
 
 /// A kernel interface that moves bytes.

@@ -129,9 +129,13 @@ pub enum Input {
     /// The call names it.
     Named(FileId),
     /// The call names only the output; its thread had last read from this file, and had not yet written all that it read
-    /// (see [`zc_ebpf::Unwritten`]). How many of the row's bytes that covers is [`Row::paired_bytes`](super::Row::paired_bytes).
+    /// (see [`zc_ebpf::Sequence`]). How many of the row's bytes that covers is [`Row::paired_bytes`](super::Row::paired_bytes).
     LastRead(FileId),
-    /// The call names only the output; its buffer lies in a mapping of this file.
+    /// The call names only the output; its buffer lies where the thread had read bytes of this file to, and had not yet written them
+    /// (see [`zc_ebpf::Held`]). How many of the row's bytes that covers is [`Row::paired_bytes`](super::Row::paired_bytes).
+    Held(FileId),
+    /// The call names only the output; its buffer lies in a mapping of this file, with so many bytes as
+    /// [`Row::paired_bytes`](super::Row::paired_bytes) says.
     Mapped(FileId),
 }
 
@@ -139,7 +143,7 @@ impl Input {
     /// The file.
     pub const fn file(self) -> FileId {
         match self {
-            Self::Named(file) | Self::LastRead(file) | Self::Mapped(file) => file,
+            Self::Named(file) | Self::LastRead(file) | Self::Held(file) | Self::Mapped(file) => file,
         }
     }
 }

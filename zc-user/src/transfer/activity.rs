@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     syscall::Fds,
-    trace::{File, FileId, FileKind, Input, Process, Row},
+    trace::{File, FileId, FileKind, Input, Process, Row, Trace},
 };
 
 /// What a process did, file by file.
@@ -24,63 +24,89 @@ pub(super) struct Activity<'a> {
     pub(super) lent: BTreeMap<FileId, Vec<&'a Row>>,
     /// Calls that map a file.
     pub(super) mappings: BTreeMap<FileId, Vec<&'a Row>>,
+    /// What was written from where it had been read to, whichever thread did so.
+    pub(super) held: Paired<'a>,
     /// What each thread read, and wrote after it.
-    pub(super) loops: Vec<ThreadLoops<'a>>,
+    pub(super) after: Vec<Paired<'a>>,
+    /// Whether `held` and `mapped` would have it all.
+    pub(super) sees_memory: bool,
 }
 
-/// What one thread read, and wrote after it.
+/// What was read, and written, and which of it belongs together.
 #[derive(Debug, Default)]
-pub(super) struct ThreadLoops<'a> {
-    /// What it read, by file.
+pub(super) struct Paired<'a> {
+    /// What was read, by file.
     pub(super) reads: BTreeMap<FileId, Vec<&'a Row>>,
-    /// What it wrote after having read, by source and destination.
+    /// All that was written, by file.
+    pub(super) written: BTreeMap<FileId, Vec<&'a Row>>,
+    /// Of this, what is known to come from a file, by source and destination.
     pub(super) writes: BTreeMap<FileId, BTreeMap<FileId, Vec<&'a Row>>>,
+}
+
+impl<'a> Paired<'a> {
+    fn read(&mut self, from: FileId, row: &'a Row) {
+        self.reads.entry(from).or_default().push(row);
+    }
+
+    fn written(&mut self, from: Option<FileId>, to: FileId, row: &'a Row) {
+        self.written.entry(to).or_default().push(row);
+        if let Some(from) = from {
+            self.writes.entry(from).or_default().entry(to).or_default().push(row);
+        }
+    }
 }
 
 impl<'a> Activity<'a> {
     /// Sorts the rows of a process.
-    pub(super) fn of(process: &'a Process, files: &'a [File]) -> Self {
+    pub(super) fn of(process: &'a Process, trace: &'a Trace) -> Self {
         let mut activity = Self {
             process,
-            files,
+            files: &trace.files,
             copies: BTreeMap::new(),
             reads: BTreeMap::new(),
             writes: BTreeMap::new(),
             mapped: BTreeMap::new(),
             lent: BTreeMap::new(),
             mappings: BTreeMap::new(),
-            loops: Vec::new(),
+            held: Paired::default(),
+            after: Vec::new(),
+            sees_memory: trace.sees_memory,
         };
         for thread in &process.threads {
-            let mut loops = ThreadLoops::default();
+            let mut after = Paired::default();
             for row in thread.rows.iter().chain(&thread.ring_rows).filter(|row| row.calls > 0) {
-                activity.sort(row, &mut loops);
+                activity.sort(row, &mut after);
             }
-            if !loops.writes.is_empty() {
-                activity.loops.push(loops);
+            if !after.writes.is_empty() {
+                activity.after.push(after);
             }
         }
         activity
     }
 
-    fn sort(&mut self, row: &'a Row, loops: &mut ThreadLoops<'a>) {
+    fn sort(&mut self, row: &'a Row, after: &mut Paired<'a>) {
         match Role::of(row) {
             Role::Copies(from, to) => self.copies.entry((from, to)).or_default().push(row),
             Role::Reads(file) => {
                 self.reads.entry(file).or_default().push(row);
                 if let Some(file) = file {
-                    loops.reads.entry(file).or_default().push(row);
+                    self.held.read(file, row);
+                    after.read(file, row);
                 }
             }
             Role::Lends(pipe) => self.lent.entry(pipe).or_default().push(row),
             Role::Writes(source, to) => {
                 self.writes.entry(to).or_default().push(row);
-                match (source, to) {
-                    (Some(Input::LastRead(from)), Some(to)) => {
-                        loops.writes.entry(from).or_default().entry(to).or_default().push(row);
-                    }
-                    (Some(Input::Mapped(from)), Some(to)) => self.mapped.entry((from, to)).or_default().push(row),
-                    _ => {}
+                let Some(to) = to else { return };
+                let (held, last_read) = match source {
+                    Some(Input::Held(from)) => (Some(from), None),
+                    Some(Input::LastRead(from)) => (None, Some(from)),
+                    _ => (None, None),
+                };
+                self.held.written(held, to, row);
+                after.written(last_read, to, row);
+                if let Some(Input::Mapped(from)) = source {
+                    self.mapped.entry((from, to)).or_default().push(row);
                 }
             }
             Role::Maps(file) => self.mappings.entry(file).or_default().push(row),

@@ -1,6 +1,9 @@
 //! Flows that meet in a pipe or a connection between two processes: chains.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeSet, HashMap, HashSet},
+};
 
 use super::{
     activity::Activity,
@@ -92,6 +95,14 @@ fn read_rows<'a>(activity: &Activity<'a>) -> Vec<(FileId, Vec<&'a Row>)> {
     reads.chain(activity.copies.iter().map(|((from, _), rows)| (*from, taken(rows)))).collect()
 }
 
+/// An address as the other end may have it: a socket of IPv6 shows an IPv4 address as `[::ffff:127.0.0.1]:80`.
+fn address(address: &str) -> Cow<'_, str> {
+    match address.strip_prefix("[::ffff:").and_then(|rest| rest.split_once(']')) {
+        Some((host, port)) if host.contains('.') => format!("{host}{port}").into(),
+        _ => address.into(),
+    }
+}
+
 /// Where what is written into a file comes out.
 #[derive(Debug)]
 struct Between<'a> {
@@ -99,7 +110,7 @@ struct Between<'a> {
     /// Unix sockets by inode.
     unix: HashMap<u64, FileId>,
     /// TCP sockets by their own address and their peer's.
-    tcp: HashMap<(&'a str, &'a str), FileId>,
+    tcp: HashMap<(Cow<'a, str>, Cow<'a, str>), FileId>,
 }
 
 impl<'a> Between<'a> {
@@ -112,7 +123,7 @@ impl<'a> Between<'a> {
             unix: ids().filter(|(_, file)| is_unix(file)).filter_map(|(id, file)| Some((file.identity?.inode, id))).collect(),
             tcp: ids()
                 .filter(|(_, file)| file.kind == Some(FileKind::Tcp))
-                .filter_map(|(id, file)| Some(((file.local.as_deref()?, file.peer.as_deref()?), id)))
+                .filter_map(|(id, file)| Some(((address(file.local.as_deref()?), address(file.peer.as_deref()?)), id)))
                 .collect(),
         }
     }
@@ -121,7 +132,7 @@ impl<'a> Between<'a> {
         let file = self.files.get(usize::try_from(id.0).ok()?)?;
         match file.kind? {
             FileKind::Pipe => Some(id),
-            FileKind::Tcp => self.tcp.get(&(file.peer.as_deref()?, file.local.as_deref()?)).copied(),
+            FileKind::Tcp => self.tcp.get(&(address(file.peer.as_deref()?), address(file.local.as_deref()?))).copied(),
             _ => self.unix.get(&file.peer_inode?).copied(),
         }
     }

@@ -9,10 +9,11 @@ use super::{
     flow::{Flow, Source},
     hint,
     rules::{self, Case},
+    shared::Shared,
     verdict,
 };
 use crate::{
-    report::{Api, End, Transfer},
+    report::{Api, End, Evidence, Transfer},
     trace::Process,
 };
 
@@ -23,11 +24,12 @@ const MOST_HOPS: usize = 8;
 pub(super) fn transfers(flows: &[Flow<'_>], process: &Process, ends: &Ends<'_>) -> Vec<Transfer> {
     let mut flows: Vec<&Flow> = flows.iter().collect();
     flows.sort_by_key(|flow| (Reverse(flow.bytes), flow.order()));
-    flows.into_iter().map(|flow| transfer(flow, process, ends)).collect()
+    let shared = Shared::of(flows.iter().copied());
+    flows.into_iter().map(|flow| transfer(flow, &shared, process, ends)).collect()
 }
 
-fn transfer(flow: &Flow<'_>, process: &Process, ends: &Ends<'_>) -> Transfer {
-    let facts = Facts::of(flow);
+fn transfer(flow: &Flow<'_>, shared: &Shared, process: &Process, ends: &Ends<'_>) -> Transfer {
+    let facts = Facts::of(flow, shared);
     let (from, to) = (source(flow.from, ends), ends.end(flow.to));
     let case = Case { process, api: flow.api, from: &from, to: &to, bytes: flow.bytes, facts: &facts };
     let reason = rules::reason(&case);
@@ -38,14 +40,15 @@ fn transfer(flow: &Flow<'_>, process: &Process, ends: &Ends<'_>) -> Transfer {
 
 /// The transfers that cross processes, those with the most bytes first.
 pub(super) fn chains(chains: &[Chain<'_, '_>], ends: &Ends<'_>) -> Vec<Transfer> {
-    let mut transfers: Vec<Transfer> = chains.iter().filter_map(|chain| across(chain, ends)).collect();
+    let shared = Shared::of(chains.iter().flat_map(|chain| &chain.hops).map(|hop| hop.flow));
+    let mut transfers: Vec<Transfer> = chains.iter().filter_map(|chain| across(chain, &shared, ends)).collect();
     transfers.sort_by_key(|transfer| Reverse(transfer.bytes));
     transfers
 }
 
-fn across(chain: &Chain<'_, '_>, ends: &Ends<'_>) -> Option<Transfer> {
+fn across(chain: &Chain<'_, '_>, shared: &Shared, ends: &Ends<'_>) -> Option<Transfer> {
     let (first, last) = (chain.hops.first()?, chain.hops.last()?);
-    let each: Vec<Facts> = chain.hops.iter().map(|hop| Facts::of(hop.flow)).collect();
+    let each: Vec<Facts> = chain.hops.iter().map(|hop| Facts::of(hop.flow, shared)).collect();
     let hops = chain.hops.iter().zip(&each).take(MOST_HOPS).map(|(hop, facts)| {
         let name = hop.process.comm.clone().unwrap_or_else(|| hop.process.pid.to_string());
         format!("{name}: {}", verdict::clause(hop.flow.api, hop.flow.bytes, facts))
@@ -55,11 +58,13 @@ fn across(chain: &Chain<'_, '_>, ends: &Ends<'_>) -> Option<Transfer> {
         verdict = format!("{verdict}; and {more} more");
     }
     let user_memory = chain.hops.iter().map(|hop| user_memory_bytes(hop.flow)).reduce(|a, b| a?.checked_add(b?)).flatten();
+    // A pipe, or a connection, joins two flows by their totals.
+    let evidence = Some(Evidence::Totals);
     let costliest = chain.hops.iter().map(|hop| hop.flow).max_by_key(|flow| cost(flow.api))?;
     let facts = each.into_iter().reduce(Facts::then)?;
     let (from, to) = (source(first.flow.from, ends), ends.end(last.flow.to));
     let pids = chain.hops.iter().map(|hop| hop.process.pid).collect();
-    Some(Transfer { api: costliest.api, pids, ..described(last.flow, from, to, facts, verdict, user_memory) })
+    Some(Transfer { api: costliest.api, evidence, pids, ..described(last.flow, from, to, facts, verdict, user_memory) })
 }
 
 /// How dear an interface is, by what becomes of a byte: copied twice, copied once, or left in the kernel.
@@ -84,6 +89,7 @@ fn described(flow: &Flow<'_>, from: End, to: End, facts: Facts, verdict: String,
         from,
         to,
         api: flow.api,
+        evidence: Some(flow.evidence),
         bytes: flow.bytes,
         calls: facts.calls(),
         mean_bytes: flow.bytes.and_then(|bytes| bytes.checked_div(facts.moving_calls)),

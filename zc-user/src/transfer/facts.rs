@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::flow::{Flow, errnos, is_retry, moving_calls, sum_bytes};
+use super::{
+    flow::{Flow, is_retry, moving_calls, sum_bytes},
+    shared::{Part, Shared},
+};
 use crate::{
     errno,
     report::{Api, Attempt},
@@ -43,11 +46,11 @@ pub(super) struct Called {
 }
 
 impl Called {
-    fn add(sums: &mut BTreeMap<String, Self>, row: &Row) {
+    fn add(sums: &mut BTreeMap<String, Self>, row: &Row, part: Part) {
         let none = Self { calls: 0, requested_bytes: Some(0) };
         let sum = sums.entry(row.call.name.clone().into_owned()).or_insert(none);
         sum.requested_bytes = sum.requested_bytes.zip(row.requested_bytes).and_then(|(a, b)| a.checked_add(b));
-        sum.calls += row.calls;
+        sum.calls += part.of(row.calls);
     }
 
     /// The bytes that each of them asked for, if that may have been the same for all.
@@ -58,35 +61,41 @@ impl Called {
 }
 
 impl Facts {
-    pub(super) fn of(flow: &Flow<'_>) -> Self {
+    pub(super) fn of(flow: &Flow<'_>, shared: &Shared) -> Self {
+        let written = sum_bytes(&flow.writing).filter(|_| !flow.writing.iter().any(|row| shared.part(row, flow).is_less()));
         let mut facts = Self {
-            moving_calls: moving_calls(&flow.writing),
-            other_bytes: sum_bytes(&flow.writing).zip(flow.bytes).map_or(0, |(all, bytes)| all.saturating_sub(bytes)),
-            retries: named(&errnos(flow.rows(), is_retry)),
-            errors: named(&errnos(flow.rows(), |errno| !is_retry(errno))),
+            other_bytes: written.zip(flow.bytes).map_or(0, |(all, bytes)| all.saturating_sub(bytes)),
             attempts: flow.attempts.iter().flat_map(|row| attempts(row)).collect(),
             attempt_calls: flow.attempts.iter().map(|row| row.calls).sum(),
             total_ns: Some(0),
             ..Self::default()
         };
         for row in flow.rows() {
-            facts.add(row);
+            facts.add(row, shared.part(row, flow));
         }
+        facts.moving_calls = flow.writing.iter().map(|row| shared.part(row, flow).of(moving_calls(&[row]))).sum();
         let at_source = if flow.reading.is_empty() { &flow.writing } else { &flow.reading };
         for row in at_source {
-            Called::add(&mut facts.at_source, row);
+            Called::add(&mut facts.at_source, row, Part::ALL);
         }
         facts
     }
 
-    fn add(&mut self, row: &Row) {
-        Called::add(&mut self.by_syscall, row);
-        self.short_calls += row.short_calls;
-        self.zero_calls += row.zero_calls;
+    fn add(&mut self, row: &Row, part: Part) {
+        Called::add(&mut self.by_syscall, row, part);
+        self.short_calls += part.of(row.short_calls);
+        self.zero_calls += part.of(row.zero_calls);
+        for (&errno, &count) in &row.errnos {
+            let sums = if is_retry(errno) { &mut self.retries } else { &mut self.errors };
+            let count = part.of(count);
+            if count > 0 {
+                *sums.entry(errno::name(errno)).or_default() += count;
+            }
+        }
         if row.call.as_ring_operation().is_some() {
             self.ring_calls += row.calls;
         }
-        let ns = row.times.as_ref().map(|times| times.total_ns);
+        let ns = row.times.as_ref().map(|times| part.of(times.total_ns));
         self.total_ns = self.total_ns.zip(ns).and_then(|(a, b)| a.checked_add(b));
     }
 
@@ -124,8 +133,9 @@ impl Facts {
         self.by_syscall.values().map(|called| called.calls).sum()
     }
 
-    pub(super) fn crossings(&self) -> u64 {
-        self.calls() - self.ring_calls + self.attempt_calls
+    /// `None`: by operations of `io_uring`, whose submission crosses for many at once.
+    pub(super) fn crossings(&self) -> Option<u64> {
+        (self.ring_calls == 0).then(|| self.calls() + self.attempt_calls)
     }
 }
 
@@ -139,10 +149,6 @@ pub(super) fn user_memory_bytes(flow: &Flow<'_>) -> Option<u64> {
     } else {
         Some(0)
     }
-}
-
-fn named(errnos: &BTreeMap<u32, u64>) -> BTreeMap<String, u64> {
-    errnos.iter().map(|(&number, &count)| (errno::name(number), count)).collect()
 }
 
 /// A row of calls that moved nothing, as attempts: one for each way in which they did so.

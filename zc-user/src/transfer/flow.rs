@@ -1,9 +1,7 @@
 //! [`Flow`]: bytes that went from one end to another, as the rows that say so.
 
-use std::collections::BTreeMap;
-
 use crate::{
-    report::Api,
+    report::{Api, Evidence},
     trace::{FileId, Row},
 };
 
@@ -31,6 +29,8 @@ pub(super) struct Flow<'a> {
     pub(super) from: Source,
     pub(super) to: FileId,
     pub(super) api: Api,
+    /// How it is known that these bytes are the same at both ends.
+    pub(super) evidence: Evidence,
     /// Bytes that arrived; `None`: the calls do not tell.
     pub(super) bytes: Option<u64>,
     /// Calls at the source, of a flow whose calls name one end each.
@@ -45,7 +45,14 @@ impl<'a> Flow<'a> {
     /// A flow by calls that name both ends.
     pub(super) fn direct(from: Source, to: FileId, api: Api, writing: Vec<&'a Row>) -> Self {
         let bytes = sum_bytes(&writing);
-        Self { from, to, api, bytes, reading: Vec::new(), writing, attempts: Vec::new() }
+        Self { from, to, api, evidence: Evidence::Calls, bytes, reading: Vec::new(), writing, attempts: Vec::new() }
+    }
+
+    /// More of the same bytes.
+    pub(super) fn extend(&mut self, bytes: u64, reading: &[&'a Row], writing: &[&'a Row]) {
+        self.bytes = self.bytes.and_then(|known| known.checked_add(bytes));
+        self.reading.extend(reading);
+        self.writing.extend(writing);
     }
 
     /// All its calls but the attempts.
@@ -108,13 +115,4 @@ pub(super) fn only_failed(row: &Row) -> bool {
 pub(super) fn is_retry(errno: u32) -> bool {
     const RESTARTS: [u32; 4] = [512, 513, 514, 516];
     errno == libc::EAGAIN.unsigned_abs() || errno == libc::EINTR.unsigned_abs() || RESTARTS.contains(&errno)
-}
-
-/// The sum of the rows' errnos of one sort.
-pub(super) fn errnos<'a>(rows: impl Iterator<Item = &'a Row>, wanted: fn(u32) -> bool) -> BTreeMap<u32, u64> {
-    let mut sums = BTreeMap::new();
-    for (&errno, &count) in rows.flat_map(|row| &row.errnos).filter(|(errno, _)| wanted(**errno)) {
-        *sums.entry(errno).or_default() += count;
-    }
-    sums
 }

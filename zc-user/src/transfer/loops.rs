@@ -1,81 +1,167 @@
-//! Loops of reads and writes in one thread, and writes out of a mapping.
+//! Loops of reads and writes, and writes out of a mapping.
 //!
-//! Backends remember, thread by thread, how much of what was read last is not yet written ([`zc_ebpf::Unwritten`]). That a thread reads
-//! one file and then writes another does not make it a copy: the dynamic loader reads 832 bytes of libc before the first message is
-//! written. A source is taken for one only if the bytes balance:
+//! Backends tell of a write where its bytes had been read to, if they see that ([`zc_ebpf::Held`]), or else what its thread had read
+//! before ([`zc_ebpf::Sequence`]). That a thread reads one file and then writes another does not make it a copy: the dynamic loader reads
+//! 832 bytes of libc before the first message is written. A source is taken for one only if the bytes balance:
 //!
-//! - at least 3/4 of what the thread read from it was written on, and at least 3/4 of the bytes written then are covered by that;
+//! - at least 3/4 of what was read from it was written on, and at least 3/4 of all that was written there had been read somewhere;
 //! - exactly all of both, if there were fewer than [`MANY`] reads or writes: a single read and a single write agree in size by chance
 //!   much more easily than a loop does;
-//! - exactly all of both, if source and destination are one file (a socket that answers with as much as it was asked).
+//! - exactly all of both, and from the same memory, if source and destination are one file (a socket that echoes);
+//! - only in one thread, if nothing but the order of calls speaks for it: where several threads read a file, work is passed on among
+//!   them, and what one of them writes next may be what another has read.
+//!
+//! Where some bytes of a source are known by their memory to have gone to one destination, none to another, and as many were read as
+//! written there, that is all of them: threads that work is passed on among leave no more to be seen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use super::{
-    activity::{Activity, ThreadLoops},
+    activity::{Activity, Paired},
     flow::{Flow, Source, moving_calls, only_failed, sum_bytes},
 };
 use crate::{
-    report::Api,
-    trace::{FileId, Row},
+    report::{Api, Evidence},
+    trace::{FileId, Input, Row},
 };
 
 /// From so many reads and writes on, the bytes need not agree exactly.
-const MANY: u64 = 8;
+pub(super) const MANY: u64 = 8;
 
 /// A write from a mapping of fewer bytes, and not of the whole file, is one of constants of the program.
 const LEAST_MAPPED_BYTES: u64 = 4096;
 
-/// Adds the flows of loops in a thread, and those out of mappings.
+/// Adds the flows of loops, and those out of mappings.
 pub(super) fn add<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
     let mut pairs: BTreeMap<(FileId, FileId), Flow<'a>> = BTreeMap::new();
-    for thread in &activity.loops {
-        for (&from, by_destination) in &thread.writes {
-            if activity.carries_bytes(from) {
-                for flow in balanced(activity, thread, from, by_destination) {
-                    merge(&mut pairs, flow);
-                }
-            }
+    let held = Balance { activity, paired: &activity.held, evidence: Evidence::Memory };
+    for flow in held.all() {
+        merge(&mut pairs, flow);
+    }
+    // What is all explained has no bytes for anything else.
+    let whole: HashSet<Option<FileId>> =
+        pairs.values().filter(|flow| is_whole(flow)).flat_map(|flow| [flow.read_from(), flow.written_to()]).collect();
+    let is_free = |flow: &Flow<'_>| !whole.contains(&flow.read_from()) && !whole.contains(&flow.written_to());
+    for paired in &activity.after {
+        for flow in (Balance { activity, paired, evidence: Evidence::Order }).all().filter(is_free) {
+            merge(&mut pairs, flow);
         }
     }
     flows.extend(pairs.into_values());
     flows.extend(mapped(activity));
 }
 
-/// The flows of one thread from one source, if its bytes balance.
-fn balanced<'a>(
-    activity: &Activity<'a>,
-    thread: &ThreadLoops<'a>,
-    from: FileId,
-    by_destination: &BTreeMap<FileId, Vec<&'a Row>>,
-) -> Vec<Flow<'a>> {
-    let reading = thread.reads.get(&from).map(Vec::as_slice).unwrap_or_default();
-    let Some(read) = sum_bytes(reading) else { return Vec::new() };
-    let candidates: Vec<(FileId, Loop)> = by_destination
-        .iter()
-        .filter(|(to, _)| activity.carries_bytes(**to))
-        .map(|(&to, rows)| (to, Loop::of(rows)))
-        .filter(|(to, one)| if from == *to { one.exact() } else { one.covered() })
-        .collect();
-    let written_on: u64 = candidates.iter().map(|(_, one)| one.paired).sum();
-    let exact = written_on == read && candidates.iter().all(|(_, one)| one.exact());
-    let is_many = moving_calls(reading) >= MANY && candidates.iter().map(|(_, one)| moving_calls(one.rows)).sum::<u64>() >= MANY;
-    if read == 0 || !(exact || (is_many && covers(written_on, read) && !by_destination.contains_key(&from))) {
-        return Vec::new();
-    }
-    let flow = |(to, one): (FileId, Loop<'_, 'a>)| Flow {
-        from: Source::File(from),
-        to,
-        api: Api::ReadWrite,
-        bytes: Some(one.paired),
-        reading: reading.iter().copied().filter(|row| !only_failed(row)).collect(),
-        writing: one.rows.iter().copied().filter(|row| !only_failed(row)).collect(),
-        attempts: Vec::new(),
-    };
-    candidates.into_iter().map(flow).collect()
+/// Whether all that was written by its calls belongs to a flow.
+fn is_whole(flow: &Flow<'_>) -> bool {
+    sum_bytes(&flow.writing) == flow.bytes
 }
 
-/// What a thread wrote to one destination after it had read from one source.
+/// Weighs what was read against what was written.
+#[derive(Clone, Copy)]
+struct Balance<'b, 'a> {
+    activity: &'b Activity<'a>,
+    paired: &'b Paired<'a>,
+    evidence: Evidence,
+}
+
+impl<'b, 'a> Balance<'b, 'a> {
+    /// The flows from all sources.
+    fn all(self) -> impl Iterator<Item = Flow<'a>> {
+        let sources = self.paired.writes.keys().filter(move |&&from| self.activity.carries_bytes(from));
+        sources.flat_map(move |&from| self.flows(from))
+    }
+
+    /// The flows from one source, if its bytes balance.
+    fn flows(self, from: FileId) -> Vec<Flow<'a>> {
+        let reading = self.paired.reads.get(&from).map(Vec::as_slice).unwrap_or_default();
+        let Some(read) = self.read(from, reading) else { return Vec::new() };
+        let Some(by_destination) = self.paired.writes.get(&from) else { return Vec::new() };
+        let mut candidates: Vec<(FileId, Loop)> = by_destination
+            .iter()
+            .filter(|(to, _)| self.activity.carries_bytes(**to))
+            .map(|(&to, rows)| (to, Loop::of(rows)))
+            .filter(
+                |(to, one)| if from == *to { self.sees_memory() && one.exact() } else { one.covered() && self.is_covered(*to) },
+            )
+            .collect();
+        if let Some(whole) = self.whole(from, read, by_destination) {
+            candidates = vec![whole];
+        }
+        let written_on: u64 = candidates.iter().map(|(_, one)| one.paired).sum();
+        let exact = written_on == read && candidates.iter().all(|(_, one)| one.exact());
+        let is_many =
+            moving_calls(reading) >= MANY && candidates.iter().map(|(_, one)| moving_calls(one.rows)).sum::<u64>() >= MANY;
+        let near = is_many && written_on <= read && covers(written_on, read) && !by_destination.contains_key(&from);
+        if read == 0 || !(exact || near) {
+            return Vec::new();
+        }
+        let flow = |(to, one): (FileId, Loop<'_, 'a>)| Flow {
+            from: Source::File(from),
+            to,
+            api: Api::ReadWrite,
+            evidence: self.evidence,
+            bytes: Some(one.paired),
+            reading: reading.iter().copied().filter(|row| !only_failed(row)).collect(),
+            writing: one.rows.iter().copied().filter(|row| !only_failed(row)).collect(),
+            attempts: Vec::new(),
+        };
+        candidates.into_iter().map(flow).collect()
+    }
+
+    /// What was read from a file and is not known, by better evidence, to have gone elsewhere.
+    fn read(self, from: FileId, reading: &[&Row]) -> Option<u64> {
+        let read = sum_bytes(reading)?;
+        if self.sees_memory() {
+            return Some(read);
+        }
+        if sum_bytes(self.activity.reads.get(&Some(from))?)? != read {
+            return None;
+        }
+        let is_held = |row: &&&Row| row.ends.input == Some(Input::Held(from));
+        let held: u64 = self.paired.written.values().flatten().filter(is_held).map(|row| row.paired_bytes).sum();
+        Some(read.saturating_sub(held))
+    }
+
+    /// Whether most of what was written there had been read somewhere.
+    fn is_covered(self, to: FileId) -> bool {
+        let Some(rows) = self.paired.written.get(&to) else { return false };
+        let paired = rows.iter().map(|row| row.paired_bytes).sum();
+        sum_bytes(rows).is_some_and(|written| covers(paired, written))
+    }
+
+    /// The one destination that got as many bytes as were read, from nowhere else. What was written to others in between (of the
+    /// progress, say) came from the program itself, if only the order of calls says otherwise.
+    fn whole<'r>(self, from: FileId, read: u64, by_destination: &BTreeMap<FileId, Vec<&'a Row>>) -> Option<(FileId, Loop<'r, 'a>)>
+    where
+        'b: 'r,
+    {
+        if self.sees_memory() && by_destination.len() > 1 {
+            return None;
+        }
+        let is_likely = |to: FileId| self.sees_memory() || self.is_covered(to);
+        let is_from_here = |row: &&Row| match row.ends.input {
+            Some(Input::Held(file)) => self.sees_memory() && file == from,
+            Some(Input::LastRead(file)) => self.sees_memory() || file == from,
+            Some(Input::Named(_) | Input::Mapped(_)) => false,
+            None => true,
+        };
+        let mut found = by_destination
+            .keys()
+            .filter(|&&to| from != to && self.activity.carries_bytes(to) && is_likely(to))
+            .filter_map(|&to| {
+                let all = self.paired.written.get(&to)?;
+                let is_whole = sum_bytes(all) == Some(read) && all.iter().all(is_from_here);
+                is_whole.then_some((to, Loop { rows: all, paired: read, written: Some(read) }))
+            });
+        found.next().filter(|_| found.next().is_none())
+    }
+
+    fn sees_memory(self) -> bool {
+        self.evidence == Evidence::Memory
+    }
+}
+
+/// What was written to one destination after it had been read from one source.
 #[derive(Clone, Copy)]
 struct Loop<'r, 'a> {
     rows: &'r [&'a Row],
@@ -111,6 +197,7 @@ fn merge<'a>(pairs: &mut BTreeMap<(FileId, FileId), Flow<'a>>, flow: Flow<'a>) {
         std::collections::btree_map::Entry::Occupied(mut entry) => {
             let sum = entry.get_mut();
             sum.bytes = sum.bytes.zip(flow.bytes).and_then(|(a, b)| a.checked_add(b));
+            sum.evidence = sum.evidence.max(flow.evidence);
             sum.reading.extend(flow.reading);
             sum.writing.extend(flow.writing);
         }
@@ -120,12 +207,13 @@ fn merge<'a>(pairs: &mut BTreeMap<(FileId, FileId), Flow<'a>>, flow: Flow<'a>) {
 /// Writes whose buffer lies in a mapping: where the bytes came from is certain. Constants of the program itself are no transfer.
 fn mapped<'a>(activity: &Activity<'a>) -> impl Iterator<Item = Flow<'a>> {
     let flow = |(&(from, to), rows): (&(FileId, FileId), &Vec<&'a Row>)| {
-        let bytes = sum_bytes(rows)?;
+        let bytes = rows.iter().map(|row| row.paired_bytes).sum();
         let size = activity.file(from)?.size_bytes;
         let is_whole = size.is_some_and(|size| covers(bytes, size));
         let is_transfer = bytes > 0 && (bytes >= LEAST_MAPPED_BYTES || is_whole) && !activity.is_program(from);
         let reading = activity.mappings.get(&from).cloned().unwrap_or_default();
-        is_transfer.then(|| Flow { reading, ..Flow::direct(Source::File(from), to, Api::MmapWrite, rows.clone()) })
+        let direct = || Flow::direct(Source::File(from), to, Api::MmapWrite, rows.clone());
+        is_transfer.then(|| Flow { reading, bytes: Some(bytes), evidence: Evidence::Memory, ..direct() })
     };
     activity.mapped.iter().filter_map(flow)
 }

@@ -125,6 +125,7 @@ fn through<'a>(into: &Flow<'a>, out: &Flow<'a>, bytes: u64) -> Flow<'a> {
         from: into.from,
         to: out.to,
         api: into.api,
+        evidence: into.evidence.max(out.evidence),
         bytes: Some(bytes),
         reading: into.rows().collect(),
         writing: out.writing.clone(),

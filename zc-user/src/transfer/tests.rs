@@ -10,10 +10,13 @@ mod totals;
 use super::*;
 use crate::{
     report::{
-        Api,
+        Api, Evidence, Transfer,
         sample::files::{Loop, Scene, copy, map, read, write, written_after, written_from},
     },
-    trace::FileKind::{Eventfd, Regular, Tcp},
+    trace::{
+        FileId,
+        FileKind::{Eventfd, Regular, Tcp},
+    },
 };
 
 const MIB: u64 = 1 << 20;

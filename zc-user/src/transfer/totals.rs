@@ -4,6 +4,8 @@
 //! mapping, no call connects the two ends. They are connected here if the bytes that nothing else explains are exactly as many at both
 //! ends, at least [`LEAST_BYTES`], and no third file of the process has as many: chance does not agree to the byte.
 //!
+//! A loop that is known in part already is all that its two ends did, if as much is left of both.
+//!
 //! A program that talks while it copies (`rsync`) adds its own words to the bytes. Its two ends are connected if each has
 //! [most](MOST_PERCENT) of what is left, and they have [nearly as many](NEAR_PERCENT).
 
@@ -13,10 +15,11 @@ use std::ptr;
 use super::{
     activity::Activity,
     flow::{Flow, Source, first_order, moving_calls, sum_bytes},
+    loops::MANY,
     unattributed::taken,
 };
 use crate::{
-    report::Api,
+    report::{Api, Evidence},
     trace::{FileId, FileKind, Row},
 };
 
@@ -46,14 +49,60 @@ struct Rest<'a> {
 
 /// Adds the flows that totals show.
 pub(super) fn add<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
+    complete(flows, activity);
     add_equal(flows, activity);
     add_main(flows, activity);
 }
 
+/// The loops of which as much is left at both ends, and that are the only ones there.
+fn complete<'a>(flows: &mut [Flow<'a>], activity: &Activity<'a>) {
+    let (sources, destinations) = ends(flows, activity, 1);
+    let by_file = |rests: Vec<Rest<'a>>| rests.into_iter().map(|rest| (rest.file, rest)).collect::<HashMap<_, _>>();
+    let (sources, destinations) = (by_file(sources), by_file(destinations));
+    let known = Known::of(flows);
+    for flow in flows.iter_mut().filter(|flow| flow.api == Api::ReadWrite) {
+        let (Some(from), Some(to)) = (flow.read_from(), flow.written_to()) else { continue };
+        let (Some(source), Some(destination)) = (sources.get(&from), destinations.get(&to)) else { continue };
+        if source.bytes == destination.bytes && known.no_other(from, to) {
+            flow.extend(source.bytes, &source.rows, &destination.rows);
+        }
+    }
+}
+
+/// How many loops begin and end where: what is left of a loop is no transfer of its own, but one with the same ends.
+#[derive(Debug, Default)]
+struct Known {
+    from: HashMap<FileId, usize>,
+    to: HashMap<FileId, usize>,
+    between: HashSet<(FileId, FileId)>,
+}
+
+impl Known {
+    fn of(flows: &[Flow<'_>]) -> Self {
+        let mut known = Self::default();
+        for (from, to) in flows.iter().filter_map(|flow| Some((flow.read_from(), flow.written_to()?))) {
+            *known.to.entry(to).or_default() += 1;
+            if let Some(from) = from {
+                *known.from.entry(from).or_default() += 1;
+                known.between.insert((from, to));
+            }
+        }
+        known
+    }
+
+    /// Whether no loop leads from the one or to the other but that between them.
+    fn no_other(&self, from: FileId, to: FileId) -> bool {
+        let between = usize::from(self.between.contains(&(from, to)));
+        let count = |counts: &HashMap<FileId, usize>, file| counts.get(&file).copied().unwrap_or(0);
+        count(&self.from, from) == between && count(&self.to, to) == between
+    }
+}
+
 /// The ends that agree to the byte.
 fn add_equal<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
-    let (mut sources, destinations) = ends(flows, activity);
+    let (mut sources, destinations) = ends(flows, activity, LEAST_BYTES);
     sources.extend(mappings(activity));
+    let known = Known::of(flows);
     let mut by_bytes: HashMap<u64, (Vec<&Rest>, Vec<&Rest>)> = HashMap::new();
     for source in &sources {
         by_bytes.entry(source.bytes).or_default().0.push(source);
@@ -64,7 +113,9 @@ fn add_equal<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
     let mut found: Vec<_> = by_bytes
         .values()
         .filter_map(|ends| match (ends.0.as_slice(), ends.1.as_slice()) {
-            (&[source], &[destination]) if source.comes_before(destination) => Some((source, destination)),
+            (&[source], &[destination]) if source.comes_before(destination) && known.no_other(source.file, destination.file) => {
+                Some((source, destination))
+            }
             _ => None,
         })
         .collect();
@@ -76,12 +127,15 @@ fn add_equal<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
 
 /// The ends of what the process does above all.
 fn add_main<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
-    let (sources, destinations) = ends(flows, activity);
+    let (sources, destinations) = ends(flows, activity, LEAST_NEAR_BYTES);
     let (Some(source), Some(destination)) = (main_of(&sources), main_of(&destinations)) else { return };
     let (least, most) = (source.bytes.min(destination.bytes), source.bytes.max(destination.bytes));
     // Two connections that carry as much are rather the two directions of a conversation.
+    let known = Known::of(flows);
+    let are_many = [source, destination].iter().all(|end| moving_calls(&end.rows) >= MANY);
     let is_stored = [source, destination].iter().any(|end| activity.kind(end.file) == Some(FileKind::Regular));
-    if least >= LEAST_NEAR_BYTES && is_part(NEAR_PERCENT, least, most) && is_stored && source.is_before_some_of(destination) {
+    let agree = is_part(NEAR_PERCENT, least, most) && are_many && is_stored;
+    if agree && source.is_before_some_of(destination) && known.no_other(source.file, destination.file) {
         connect(flows, source, destination, least);
     }
 }
@@ -96,12 +150,16 @@ fn is_part(percent: u64, part: u64, all: u64) -> bool {
     part >= all.saturating_sub(all / 100 * (100 - percent))
 }
 
-/// What is left of the files that were read, and of those that were written.
-fn ends<'a>(flows: &[Flow<'a>], activity: &Activity<'a>) -> (Vec<Rest<'a>>, Vec<Rest<'a>>) {
-    (
+/// What is left of the files that were read, and of those that were written, where it is enough.
+fn ends<'a>(flows: &[Flow<'a>], activity: &Activity<'a>, least_bytes: u64) -> (Vec<Rest<'a>>, Vec<Rest<'a>>) {
+    let mut ends = (
         rests(&activity.reads, flows, activity, Flow::read_from, first_moved),
         rests(&activity.writes, flows, activity, Flow::written_to, first_order),
-    )
+    );
+    for rests in [&mut ends.0, &mut ends.1] {
+        rests.retain(|rest| rest.bytes >= least_bytes);
+    }
+    ends
 }
 
 impl Rest<'_> {
@@ -133,7 +191,7 @@ fn rests<'a>(
         let bytes = sum_bytes(rows)?.checked_sub(taken.get(&file).copied().unwrap_or(0))?;
         let order = order(rows);
         let rows = rows.iter().copied().filter(|row| !used.contains(&ptr::from_ref(*row))).collect();
-        (bytes >= LEAST_BYTES).then_some(Rest { file, bytes, rows, order, is_mapping: false })
+        Some(Rest { file, bytes, rows, order, is_mapping: false })
     };
     sides.iter().filter_map(rest).collect()
 }
@@ -143,10 +201,9 @@ fn first_moved(rows: &[&Row]) -> Option<u64> {
     rows.iter().filter_map(|row| row.moved_order).min()
 }
 
-/// Mapped files, with the bytes that were mapped. Nothing, where the backend tells which buffers lie in mappings.
+/// Mapped files, with the bytes that were mapped. Nothing, where the backend sees which buffers lie in mappings.
 fn mappings<'a>(activity: &Activity<'a>) -> impl Iterator<Item = Rest<'a>> {
-    let sees_buffers = !activity.mapped.is_empty();
-    let mapped = activity.mappings.iter().filter(move |(file, _)| !sees_buffers && !activity.is_program(**file));
+    let mapped = activity.mappings.iter().filter(|(file, _)| !activity.sees_memory && !activity.is_program(**file));
     mapped.filter_map(|(&file, rows)| {
         let requested = rows.iter().map(|row| row.requested_bytes).reduce(|a, b| a?.checked_add(b?)).flatten();
         let rest = |bytes| Rest { file, bytes, rows: rows.clone(), order: first_order(rows), is_mapping: true };
@@ -165,15 +222,12 @@ fn connect<'a>(flows: &mut Vec<Flow<'a>>, source: &Rest<'a>, destination: &Rest<
     let from = Source::File(source.file);
     let known = flows.iter_mut().find(|flow| flow.api == Api::ReadWrite && flow.from == from && flow.to == destination.file);
     match known {
-        Some(flow) if !source.is_mapping => {
-            flow.bytes = flow.bytes.and_then(|known| known.checked_add(bytes));
-            flow.reading.extend(&source.rows);
-            flow.writing.extend(&destination.rows);
-        }
+        Some(flow) if !source.is_mapping => flow.extend(bytes, &source.rows, &destination.rows),
         _ => flows.push(Flow {
             from,
             to: destination.file,
             api: api(source, destination),
+            evidence: Evidence::Totals,
             bytes: Some(bytes),
             reading: source.rows.clone(),
             writing: destination.rows.clone(),

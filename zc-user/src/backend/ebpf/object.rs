@@ -16,7 +16,7 @@ use aya::{
 };
 use nix::unistd::gettid;
 use thiserror::Error;
-use zc_ebpf::{CallSpec, Control, KernelFields, maps, programs};
+use zc_ebpf::{ABSENT, CallSpec, Control, KernelFields, maps, programs};
 
 use super::{
     btf::BtfError,
@@ -91,6 +91,8 @@ pub struct Loaded {
     max_files: u32,
     /// Whether this kernel has all counters of tasks.
     pub counters_known: bool,
+    /// Whether this kernel lets the programs see which buffers lie in mappings.
+    pub sees_memory: bool,
     /// What this kernel lacks, each a sentence.
     pub notes: Vec<String>,
 }
@@ -134,6 +136,7 @@ impl Loaded {
             control: take(&mut ebpf, maps::CONTROL)?,
             max_files: settings.limits.max_files,
             counters_known: fields::has_counters(&kernel.fields),
+            sees_memory: kernel.fields.vma_file != ABSENT,
             notes: kernel.notes,
             ebpf,
         };

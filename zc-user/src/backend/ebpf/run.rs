@@ -119,6 +119,7 @@ impl Watch {
         trace.notes = std::mem::take(&mut loaded.notes);
         trace.notes.extend(rows.unknown_files_note());
         (trace.files, trace.calls_without_files) = (rows.files, rows.calls_without_files);
+        trace.sees_memory = loaded.sees_memory;
         trace.losses = loaded.maps.losses()?.into_iter().collect();
         *trace.losses.entry(Loss::LostEvents).or_default() += self.unreadable;
         trace.losses.insert(Loss::MissedProbes, missed);

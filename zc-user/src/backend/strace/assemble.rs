@@ -55,6 +55,7 @@ pub fn trace(tasks: Tasks, files: Vec<File>, names: &Names, mut parts: Parts) ->
         directory: None,
         files: Vec::new(),
         calls_without_files: 0,
+        sees_memory: false,
         processes: Vec::new(),
     };
     if let Some(root) = root {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use zc_ebpf::Unwritten;
+use zc_ebpf::Sequence;
 
 use super::names::{Known, NameId};
 use crate::{
@@ -47,7 +47,7 @@ pub struct Rows {
     places: HashMap<(NameId, Abi, Ends), usize, foldhash::fast::RandomState>,
     sums: Vec<Row>,
     /// What the thread has read and not yet written.
-    unwritten: Unwritten,
+    sequence: Sequence,
     /// A call that a signal ended, and its row. Its caller has not seen the result: it will call again, or die.
     interrupted: Option<(usize, Ended)>,
 }
@@ -88,7 +88,7 @@ impl Rows {
     /// The files at the ends of a call.
     fn ends(&self, spec: &Spec, ended: &Ended) -> Ends {
         let input =
-            if writes_bytes(spec) { file(self.unwritten.source()).map(Input::LastRead) } else { ended.from.map(Input::Named) };
+            if writes_bytes(spec) { file(self.sequence.source()).map(Input::LastRead) } else { ended.from.map(Input::Named) };
         Ends { input, output: ended.to }
     }
 
@@ -97,18 +97,18 @@ impl Rows {
         let How::Value(moved) = ended.how else { return 0 };
         let moved = u64::try_from(moved).unwrap_or(0);
         if writes_bytes(spec) {
-            let is_known = self.unwritten.source() != 0;
-            return self.unwritten.write(moved) * u64::from(is_known);
+            let is_known = self.sequence.source() != 0;
+            return self.sequence.write(moved) * u64::from(is_known);
         }
         if matches!(spec.fds, Fds::Reads(_)) && spec.returned == Returned::Bytes {
-            self.unwritten.read(number(ended.from), moved);
+            self.sequence.read(number(ended.from), moved);
         }
         0
     }
 
     /// Another program runs, which has not read what the one before has.
     pub fn forget_what_was_read(&mut self) {
-        self.unwritten = Unwritten::default();
+        self.sequence = Sequence::default();
     }
 
     /// Counts the call that a signal ended, if there is one, now that it is known what became of it.
@@ -129,7 +129,7 @@ fn writes_bytes(spec: &Spec) -> bool {
     matches!(spec.fds, Fds::Writes(_)) && spec.returned == Returned::Bytes
 }
 
-/// A file as [`Unwritten`] names it: 0 is none.
+/// A file as [`Sequence`] names it: 0 is none.
 fn number(file: Option<FileId>) -> u32 {
     file.map_or(0, |file| file.0.saturating_add(1))
 }

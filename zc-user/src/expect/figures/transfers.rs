@@ -71,7 +71,7 @@ fn known(figure: &Figure, chosen: &[&Transfer], is_open: bool) -> Known {
         Field::Bytes => sum(&|transfer| transfer.bytes),
         Field::AvgSize => mean(chosen, is_open),
         Field::Attempts => sum(&|transfer| Some(attempts(transfer, figure.errno.as_deref()))),
-        Field::Crossings => sum(&|transfer| Some(transfer.crossings)),
+        Field::Crossings => sum(&|transfer| transfer.crossings),
         Field::UserMemory => sum(&|transfer| transfer.user_memory_bytes),
         Field::Total => sum(&|transfer| transfer.total_ns),
         // The parser lets no other figure through.

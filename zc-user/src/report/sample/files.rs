@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use zc_ebpf::Unwritten;
+use zc_ebpf::{Held, Sequence};
 
 use super::of_threads;
 use crate::{
@@ -65,7 +65,8 @@ pub(crate) fn written_after(name: &'static str, from: FileId, to: FileId, calls:
 
 /// Calls that write to a file out of a mapping.
 pub(crate) fn written_from(name: &'static str, mapped: FileId, to: FileId, calls: u64, bytes: u64) -> Row {
-    call(name, calls, bytes).ends(Ends { input: Some(Input::Mapped(mapped)), output: Some(to) })
+    let row = call(name, calls, bytes).ends(Ends { input: Some(Input::Mapped(mapped)), output: Some(to) });
+    Row { paired_bytes: bytes, ..row }
 }
 
 /// A call that maps a file.
@@ -149,26 +150,50 @@ impl Scene {
 /// What a thread does: reads and writes in turn, counted as the backends do.
 #[derive(Debug, Default)]
 pub(crate) struct Loop {
-    unwritten: Unwritten,
+    sequence: Sequence,
+    /// What its memory holds, if that is seen.
+    held: Option<Held>,
     rows: BTreeMap<(&'static str, Ends), Row>,
 }
 
 impl Loop {
+    /// Where it reads to and writes from if that is not said.
+    pub(crate) const BUFFER: u64 = 1 << 20;
+
+    /// Of a backend that sees memory.
+    pub(crate) fn seen() -> Self {
+        Self { held: Some(Held::NOTHING), ..Self::default() }
+    }
+
     pub(crate) fn read(&mut self, from: FileId, bytes: u64) {
+        self.read_to(Self::BUFFER, from, bytes);
+    }
+
+    pub(crate) fn read_to(&mut self, start: u64, from: FileId, bytes: u64) {
         let order = self.order();
         let ends = Ends { input: Some(Input::Named(from)), output: None };
         let row = self.rows.entry(("read", ends)).or_insert_with(|| read("read", from, 0, 0).at(order));
         count(row, bytes);
-        self.unwritten.read(from.0 + 1, bytes);
+        self.sequence.read(from.0 + 1, bytes);
+        if let Some(held) = &mut self.held {
+            held.read(from.0 + 1, start, bytes);
+        }
     }
 
     pub(crate) fn write(&mut self, to: FileId, bytes: u64) {
+        self.write_from(Self::BUFFER, to, bytes);
+    }
+
+    pub(crate) fn write_from(&mut self, start: u64, to: FileId, bytes: u64) {
         let order = self.order();
-        let source = self.unwritten.source().checked_sub(1).map(FileId);
-        let ends = Ends { input: source.map(Input::LastRead), output: Some(to) };
+        let by_order = self.sequence.source().checked_sub(1).map(|file| Input::LastRead(FileId(file)));
+        let covered = self.sequence.write(bytes);
+        let taken = self.held.as_mut().map(|held| held.take(start, bytes)).filter(|taken| taken.file != 0);
+        let (input, paired) = taken.map_or((by_order, covered), |taken| (Some(Input::Held(FileId(taken.file - 1))), taken.bytes));
+        let ends = Ends { input, output: Some(to) };
         let row = self.rows.entry(("write", ends)).or_insert_with(|| write("write", to, 0, 0).ends(ends).at(order));
         count(row, bytes);
-        row.paired_bytes += self.unwritten.write(bytes);
+        row.paired_bytes += paired;
     }
 
     fn order(&self) -> u64 {

@@ -6,7 +6,7 @@ fn across(scene: &Scene) -> Vec<(String, String, Api, Option<u64>)> {
     analyse(&scene.trace).across.iter().map(short).collect()
 }
 
-fn cat(from: crate::trace::FileId, to: crate::trace::FileId) -> Vec<crate::trace::Row> {
+fn cat(from: FileId, to: FileId) -> Vec<crate::trace::Row> {
     vec![read("read", from, 8, MIB).zero(1), written_after("write", from, to, 8, MIB, MIB)]
 }
 

@@ -17,9 +17,120 @@ fn a_loop_that_balances_is_a_transfer() {
     let analysis = analyse(&scene.trace);
     let transfer = &analysis.processes[0].transfers[0];
     assert_eq!(transfer.verdict, "read + write, 128 calls of 8 KiB");
-    assert_eq!((transfer.calls, transfer.crossings, transfer.user_memory_bytes), (257, 257, Some(2 * MIB)));
+    assert_eq!((transfer.calls, transfer.crossings, transfer.user_memory_bytes), (257, Some(257), Some(2 * MIB)));
     assert_eq!((transfer.calls_by_syscall["read"], transfer.calls_by_syscall["write"]), (129, 128));
     assert_eq!(analysis.processes[0].unattributed, Unattributed::default());
+}
+
+/// Reads both and then writes both, over and over: of a backend that sees memory, or not.
+fn two_in_turn(mut thread: Loop) -> Vec<(String, String, Api, Option<u64>)> {
+    let mut scene = Scene::new();
+    let [(first, copy_of_first), (second, copy_of_second)] =
+        [("a", "A"), ("b", "B")].map(|(from, to)| (scene.regular(from), scene.regular(to)));
+    for _ in 0..100 {
+        thread.read_to(4096, first, 4096);
+        thread.read_to(16384, second, 4096);
+        thread.write_from(4096, copy_of_first, 4096);
+        thread.write_from(16384, copy_of_second, 4096);
+    }
+    scene.trace.sees_memory = true;
+    scene.process("copier", thread.rows());
+    transfers(&scene)
+}
+
+#[test]
+fn two_copies_in_turn_are_told_apart_by_memory_and_else_not_at_all() {
+    let copied = |from, to| one(from, to, Api::ReadWrite, 409_600);
+    assert_eq!(two_in_turn(Loop::seen()), [copied("a", "A"), copied("b", "B")].concat());
+    assert_eq!(two_in_turn(Loop::default()), []);
+}
+
+#[test]
+fn what_is_written_from_elsewhere_in_between_is_no_part_of_it() {
+    for mut thread in [Loop::seen(), Loop::default()] {
+        let mut scene = Scene::new();
+        let [from, to, progress] = ["in", "out", "progress"].map(|name| scene.regular(name));
+        for _ in 0..100 {
+            thread.read(from, 8192);
+            thread.write_from(0, progress, 30);
+            thread.write(to, 8192);
+        }
+        scene.process("copier", thread.rows());
+        assert_eq!(transfers(&scene), one("in", "out", Api::ReadWrite, 819_200));
+        assert_eq!(analyse(&scene.trace).processes[0].transfers[0].verdict, "read + write, 100 calls of 8 KiB");
+    }
+}
+
+#[test]
+fn a_program_that_writes_much_more_than_it_reads_copies_nothing() {
+    for mut thread in [Loop::seen(), Loop::default()] {
+        let mut scene = Scene::new();
+        let [from, to] = ["in", "hex"].map(|name| scene.regular(name));
+        for _ in 0..100 {
+            thread.read(from, 4096);
+            for _ in 0..4 {
+                thread.write_from(0, to, 4096);
+            }
+        }
+        scene.process("xxd", thread.rows());
+        assert!(transfers(&scene).is_empty());
+    }
+}
+
+/// Each of four copies, of which three threads do the next piece in turn: one reads, and another may write what it read.
+fn passed_on(threads: [Loop; 3]) -> Vec<(String, String, Api, Option<u64>)> {
+    let mut threads = threads;
+    let mut scene = Scene::new();
+    let ends: Vec<_> = (0..4).map(|copy| (scene.regular(&format!("in{copy}")), scene.regular(&format!("out{copy}")))).collect();
+    for round in 0..60 {
+        for (copy, (place, &(from, to))) in (1_u64..).map(|copy| copy << 20).zip(&ends).enumerate() {
+            threads[(round + copy) % 3].read_to(place, from, 4096);
+            threads[(round * 2 + copy * 2) % 3].write_from(place, to, 4096);
+        }
+    }
+    scene.threads("go", threads.map(Loop::rows).into());
+    let mut found = transfers(&scene);
+    found.sort();
+    found
+}
+
+#[test]
+fn work_that_threads_pass_on_is_known_by_memory_and_totals_and_else_not_at_all() {
+    let expected: Vec<_> = (0..4).flat_map(|n| one(&format!("in{n}"), &format!("out{n}"), Api::ReadWrite, 60 * 4096)).collect();
+    assert_eq!(passed_on(std::array::from_fn(|_| Loop::seen())), expected);
+    assert_eq!(passed_on(std::array::from_fn(|_| Loop::default())), []);
+}
+
+#[test]
+fn how_it_is_known_is_told() {
+    for (mut thread, evidence) in [(Loop::seen(), Evidence::Memory), (Loop::default(), Evidence::Order)] {
+        let mut scene = Scene::new();
+        let [from, to] = ["in", "out"].map(|name| scene.regular(name));
+        thread.read(from, 4096);
+        thread.write(to, 4096);
+        scene.process("copier", thread.rows());
+        assert_eq!(analyse(&scene.trace).processes[0].transfers[0].evidence, Some(evidence));
+    }
+}
+
+#[test]
+fn the_figures_of_several_destinations_add_up_to_what_there_was() {
+    let mut scene = Scene::new();
+    let from = scene.regular("in");
+    let mut thread = Loop::seen();
+    let pieces: Vec<FileId> = (0..100).map(|index| scene.regular(&index.to_string())).collect();
+    for chunk in pieces.chunks(10) {
+        thread.read(from, 40960);
+        for (index, &piece) in (0..).zip(chunk) {
+            thread.write_from(Loop::BUFFER + index * 4096, piece, 4096);
+        }
+    }
+    scene.process("split", thread.rows());
+    let transfers = &analyse(&scene.trace).processes[0].transfers;
+    let sum = |figure: fn(&Transfer) -> u64| transfers.iter().map(figure).sum::<u64>();
+    assert_eq!((transfers.len(), sum(|one| one.bytes.unwrap_or(0))), (100, 409_600));
+    assert_eq!(sum(|one| one.calls), 100, "10 reads for 100 of them are less than one each");
+    assert!(sum(|one| one.crossings.unwrap_or(0)) <= 110);
 }
 
 #[test]
@@ -53,17 +164,18 @@ fn a_search_is_none() {
 
 #[test]
 fn a_server_that_answers_is_none_but_an_echo_is() {
-    for (answer, found) in [(5000, 0), (101, 0), (99, 0), (100, 1)] {
+    let answers = |mut thread: Loop, answer| {
         let mut scene = Scene::new();
         let socket = scene.file(Tcp, "sock");
-        let mut thread = Loop::default();
         for _ in 0..100 {
             thread.read(socket, 100);
             thread.write(socket, answer);
         }
         scene.process("server", thread.rows());
-        assert_eq!(transfers(&scene).len(), found, "{answer}");
-    }
+        transfers(&scene).len()
+    };
+    assert_eq!([5000, 101, 99, 100].map(|answer| answers(Loop::seen(), answer)), [0, 0, 0, 1]);
+    assert_eq!(answers(Loop::default(), 100), 0, "without its memory, an answer may be as long as the question");
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn splices_by_a_ring_are_joined_as_well() {
         vec![copy("io_uring:splice", from, pipe, 16, MIB).zero(1), copy("io_uring:splice", pipe, to, 16, MIB)];
     assert_eq!(transfers(&scene), one("in", "out", Api::IoUring, MIB));
     let transfer = &analyse(&scene.trace).processes[0].transfers[0];
-    assert_eq!((transfer.calls, transfer.crossings, transfer.user_memory_bytes), (33, 0, Some(0)));
+    assert_eq!((transfer.calls, transfer.crossings, transfer.user_memory_bytes), (33, None, Some(0)));
     assert_eq!(analyse(&scene.trace).processes[0].unattributed, Unattributed::default());
 }
 

@@ -5,15 +5,17 @@ use std::collections::BTreeMap;
 use proptest::{collection::vec, prelude::*};
 
 use super::*;
-use crate::{report::End, trace::FileId};
+use crate::report::End;
 
 const FILES: u32 = 6;
 
 /// One thing that a thread does.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    Read(u32, u64),
-    Write(u32, u64),
+    /// From a file, to a place in memory.
+    Read(u32, u64, u64),
+    /// To a file, from a place in memory.
+    Write(u32, u64, u64),
     Copy(&'static str, u32, u32, u64),
 }
 
@@ -21,10 +23,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let file = 0..FILES;
     // Few sizes, so that they often agree.
     let size = prop_oneof![Just(0), Just(4096), Just(8192), 1_u64..20_000];
+    // Near enough to one another to overlap.
+    let place = (1_u64..5).prop_map(|place| place * 6000);
     let name = prop_oneof![Just("splice"), Just("sendfile"), Just("copy_file_range")];
     let step = prop_oneof![
-        4 => (file.clone(), size.clone()).prop_map(|(file, size)| Step::Read(file, size)),
-        4 => (file.clone(), size.clone()).prop_map(|(file, size)| Step::Write(file, size)),
+        4 => (file.clone(), size.clone(), place.clone()).prop_map(|(file, size, place)| Step::Read(file, size, place)),
+        4 => (file.clone(), size.clone(), place).prop_map(|(file, size, place)| Step::Write(file, size, place)),
         1 => (name, file.clone(), file, size).prop_map(|(name, from, to, size)| Step::Copy(name, from, to, size)),
     ];
     vec(step, 0..60)
@@ -40,23 +44,23 @@ fn scene() -> (Scene, Vec<FileId>) {
     (scene, files)
 }
 
-fn run(threads: &[Vec<Step>]) -> (Scene, Totals) {
+fn run(threads: &[Vec<Step>], sees_memory: bool) -> (Scene, Totals) {
     let (mut scene, files) = scene();
     let file = |index: u32| files[usize::try_from(index).expect("fits")];
     let mut totals = Totals::new();
     let mut moved = |index: u32, way: usize, bytes: u64| totals.entry(100 + u64::from(index)).or_default()[way] += bytes;
     let mut rows = Vec::new();
     for steps in threads {
-        let mut thread = Loop::default();
+        let mut thread = if sees_memory { Loop::seen() } else { Loop::default() };
         let mut copies = Vec::new();
         for (order, &step) in (100..).zip(steps) {
             match step {
-                Step::Read(from, bytes) => {
-                    thread.read(file(from), bytes);
+                Step::Read(from, bytes, place) => {
+                    thread.read_to(place, file(from), bytes);
                     moved(from, 0, bytes);
                 }
-                Step::Write(to, bytes) => {
-                    thread.write(file(to), bytes);
+                Step::Write(to, bytes, place) => {
+                    thread.write_from(place, file(to), bytes);
                     moved(to, 1, bytes);
                 }
                 Step::Copy(name, from, to, bytes) => {
@@ -78,8 +82,8 @@ fn inode(end: &End) -> u64 {
 
 proptest! {
     #[test]
-    fn no_file_gives_or_takes_more_than_was_read_or_written(threads in vec(steps(), 1..4)) {
-        let (scene, totals) = run(&threads);
+    fn no_file_gives_or_takes_more_than_was_read_or_written(threads in vec(steps(), 1..4), sees_memory in any::<bool>()) {
+        let (scene, totals) = run(&threads, sees_memory);
         let analysis = analyse(&scene.trace);
         let process = &analysis.processes[0];
         let mut found = Totals::new();

@@ -130,14 +130,17 @@ pub(super) const RULES: &[Rule] = &[
         )
     },
     Rule { after: &["copy_file_range"], ..cp(Api::ReadWrite, Asked::Any, "falls back to a loop of 128 KiB and more") },
+    // The extents of a source with holes are of any length, and so is what is asked for.
     Rule {
         from: &[Regular],
         to: &[Regular],
-        ..cp(
-            Api::ReadWrite,
-            Asked::Exactly(128 << 10),
-            "neither shares blocks nor uses copy_file_range with --reflink=never or --sparse=always",
-        )
+        after: &["ioctl(FICLONE)"],
+        ..cp(Api::ReadWrite, Asked::Any, "reads and writes where the source has holes, or with --sparse=always")
+    },
+    Rule {
+        from: &[Regular],
+        to: &[Regular],
+        ..cp(Api::ReadWrite, Asked::Exactly(128 << 10), "reads and writes with --reflink=never, and always before coreutils 9.0")
     },
     cp(Api::Reflink, Asked::Any, "shares blocks where the filesystem can"),
     Rule {

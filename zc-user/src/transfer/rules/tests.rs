@@ -253,8 +253,16 @@ fn cp_shares_blocks_or_copies_ranges_or_reads_and_writes() {
 
 #[test]
 fn cp_reads_and_writes_if_told_to() {
-    let expected = "cp neither shares blocks nor uses copy_file_range with --reflink=never or --sparse=always";
-    assert_reason(CP, Regular, Regular, reads_and_writes(131_072), expected);
+    assert_reason(CP, Regular, Regular, reads_and_writes(131_072), "cp reads and writes with --reflink=never, and");
+}
+
+#[test]
+fn cp_reads_and_writes_what_has_holes() {
+    let expected = "cp reads and writes where the source has holes, or with --sparse=always; the filesystem cannot share blocks";
+    for each in [131_072, 65_536] {
+        let rows = after("ioctl(FICLONE)", libc::EOPNOTSUPP, reads_and_writes(each));
+        assert_reason(CP, Regular, Regular, rows, expected);
+    }
 }
 
 #[test]

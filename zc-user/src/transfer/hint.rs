@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     report::{Api, Attempt, End},
-    trace::FileKind::{self, Block, Char, Memfd, Pipe, Regular, Tcp, UnixStream},
+    trace::FileKind::{self, Block, Memfd, Pipe, Regular, Tcp, UnixStream},
     units::short_bytes,
 };
 

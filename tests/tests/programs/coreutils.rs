@@ -1,5 +1,7 @@
 //! GNU coreutils: `cp`, `cat`, `dd`.
 
+use std::fs;
+
 use zctrace::report::Api;
 
 use super::{BYTES, assert_copied, directory};
@@ -38,6 +40,19 @@ fn cp_without_reflinks_reads_and_writes() {
     let transfer = run.report.transfer("in", "out");
     assert_eq!((transfer.api, transfer.bytes), (Api::ReadWrite, Some(BYTES)));
     assert_eq!(transfer.user_memory_bytes, Some(2 * BYTES));
+    assert!(transfer.verdict.contains(": cp reads and writes with --reflink=never, "), "{}", transfer.verdict);
+}
+
+#[test]
+fn cp_reads_and_writes_what_has_holes() {
+    let directory = directory();
+    let file = fs::File::options().write(true).open(directory.path().join("in"));
+    file.and_then(|file| file.set_len(1 << 20)).expect("a file with a hole at its end");
+    let run = zctrace().dir(directory.path()).run(&program("cp").args(&["in", "out"]));
+    assert_copied(&directory, "out");
+    let transfer = run.report.transfer("in", "out");
+    assert_eq!(transfer.api, Api::ReadWrite, "{}", transfer.verdict);
+    assert!(transfer.verdict.contains(": cp reads and writes where the source has holes, or "), "{}", transfer.verdict);
 }
 
 #[test]

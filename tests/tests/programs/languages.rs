@@ -21,6 +21,11 @@ fn pythons_shutil_takes_sendfile() {
     let transfer = run.report.transfer("in", "out");
     assert_eq!((transfer.api, transfer.bytes), (Api::Sendfile, Some(BYTES)));
     assert!(transfer.reason.as_ref().is_some_and(|reason| reason.source.contains("shutil")), "{:?}", transfer.reason);
+    assert!(
+        transfer.verdict.contains(": if this is shutil.copyfile, it asks sendfile for the whole file"),
+        "{}",
+        transfer.verdict
+    );
 }
 
 #[test]
@@ -48,6 +53,7 @@ fn gos_io_copy_takes_sendfile_to_tcp() {
     let transfer = run.report.transfer("in", "tcp");
     assert_eq!((transfer.api, transfer.bytes), (Api::Sendfile, Some(BYTES)));
     assert!(transfer.reason.as_ref().is_some_and(|reason| reason.source.contains("golang")), "{:?}", transfer.reason);
+    assert!(transfer.verdict.contains(": if this is io.Copy, it uses sendfile"), "{}", transfer.verdict);
 }
 
 /// The Go program, built once, among what cargo builds: what a static holds is never dropped, nor would a temporary folder be.

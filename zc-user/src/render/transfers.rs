@@ -189,21 +189,37 @@ fn rest(others: &[Line<'_>]) -> Vec<Piece> {
     words(&format!("{what}{}; --all-transfers shows them", shown.join(", ")), Style::Plain)
 }
 
-/// `unattributed: 1.0 MiB read, most of it from in (regular, ext4); 900.0 KiB written, most of it to out (regular, ext4)`.
+/// `unattributed: 1.0 MiB read, most of it from in (regular, ext4); 10.0 MiB written, 1.0 MiB of it to out (regular, ext4), no more to
+/// any of 9 others`.
 fn unattributed(report: &Report) -> Vec<Piece> {
     let within: Vec<Line> = lines(report).into_iter().filter(|line| line.process.is_some()).collect();
     let explained = sum_bytes(&within);
     let side = |shares: fn(&Process) -> &[Share], verb: &str, way: &str| {
-        let all = || report.processes.iter().flat_map(shares);
-        let sum = all().fold(0_u64, |sum, share| sum.saturating_add(share.bytes.unwrap_or(0)));
-        // Where no file is known at all, as of a log without descriptors' paths, this says nothing that the tables do not.
-        let largest = all().filter_map(|share| Some((share.bytes, share.file.as_ref()?))).max_by_key(|(bytes, _)| *bytes)?.1;
-        let of = format!("most of it {way} {} {}", end::label(largest), end::nature(largest));
-        (sum >= LEAST_UNATTRIBUTED_BYTES && sum >= explained / 2)
-            .then(|| format!("{} {verb}, {}", units::bytes(sum), of.trim_end()))
+        let all: Vec<&Share> = report.processes.iter().flat_map(shares).collect();
+        let sum = all.iter().fold(0_u64, |sum, share| sum.saturating_add(share.bytes.unwrap_or(0)));
+        let of = largest(&all, sum, way)?;
+        (sum >= LEAST_UNATTRIBUTED_BYTES && sum >= explained / 2).then(|| format!("{} {verb}, {of}", units::bytes(sum)))
     };
     let read = side(|process| &process.unattributed.read, "read", "from");
     let written = side(|process| &process.unattributed.written, "written", "to");
     let sides: Vec<String> = read.into_iter().chain(written).collect();
     if sides.is_empty() { Vec::new() } else { words(&format!("unattributed: {}", sides.join("; ")), Style::Plain) }
+}
+
+/// The file with the most of these bytes, whichever processes moved them. Where no file is known at all, as of a log without
+/// descriptors' paths, there is nothing to say that the tables do not.
+fn largest(shares: &[&Share], sum: u64, way: &str) -> Option<String> {
+    let mut files: BTreeMap<&End, u64> = BTreeMap::new();
+    for (file, bytes) in shares.iter().filter_map(|share| Some((share.file.as_ref()?, share.bytes?))) {
+        *files.entry(file).or_default() += bytes;
+    }
+    let (file, bytes) = files.iter().max_by_key(|&(file, bytes)| (bytes, Reverse(file)))?;
+    let name = format!("{} {}", end::label(file), end::nature(file));
+    let name = name.trim_end();
+    let others = u64::try_from(files.len() - 1).unwrap_or(u64::MAX);
+    Some(match others {
+        _ if *bytes > sum / 2 => format!("most of it {way} {name}"),
+        0 => format!("{} of it {way} {name}", units::bytes(*bytes)),
+        _ => format!("{} of it {way} {name}, no more {way} any of {}", units::bytes(*bytes), plural(others, "other", "others")),
+    })
 }

@@ -31,7 +31,12 @@ pub(super) const MEANINGS: &[Meaning] = &[
     ),
     meaning("copy_file_range", "EINVAL", "copy_file_range takes regular files only, and no overlap", COPY_FILE_RANGE_2),
     meaning("copy_file_range", "EOPNOTSUPP", "the filesystem has no copy_file_range", COPY_FILE_RANGE_2),
-    meaning("copy_file_range", "ENOSYS", "the kernel has no copy_file_range (it came with Linux 4.5)", COPY_FILE_RANGE_2),
+    meaning(
+        "copy_file_range",
+        "ENOSYS",
+        "a sandbox denies copy_file_range, or the kernel is older than Linux 4.5, with which it came",
+        "man-pages 6.03 copy_file_range(2), VERSIONS; seccomp(2), SECCOMP_RET_ERRNO",
+    ),
     meaning("copy_file_range", "EPERM", "the destination is immutable, or a sandbox denies copy_file_range", COPY_FILE_RANGE_2),
     meaning("copy_file_range", "ETXTBSY", "a file in use as swap cannot be copied so", COPY_FILE_RANGE_2),
     meaning(
@@ -46,7 +51,12 @@ pub(super) const MEANINGS: &[Meaning] = &[
         "sendfile wants a source that can be mapped, and no destination opened with O_APPEND",
         SENDFILE_2,
     ),
-    meaning("sendfile", "ENOSYS", "sendfile is not implemented for these files", SENDFILE_2),
+    meaning(
+        "sendfile",
+        "ENOSYS",
+        "a sandbox denies sendfile, or the kernel has none",
+        "man-pages 6.03 sendfile(2), NOTES; seccomp(2), SECCOMP_RET_ERRNO",
+    ),
     meaning("sendfile", "EBADF", "one of the files is not open in the direction that sendfile needs", SENDFILE_2),
     meaning(
         "splice",
@@ -55,7 +65,12 @@ pub(super) const MEANINGS: &[Meaning] = &[
         SPLICE_2,
     ),
     meaning("splice", "EBADF", "one of the files is not open in the direction that splice needs", SPLICE_2),
-    meaning("splice", "ENOSYS", "the kernel has no splice", SPLICE_2),
+    meaning(
+        "splice",
+        "ENOSYS",
+        "a sandbox denies splice, or the kernel has none",
+        "man-pages 6.03 splice(2), VERSIONS; seccomp(2), SECCOMP_RET_ERRNO",
+    ),
     meaning("ioctl(FICLONE)", "EOPNOTSUPP", "the filesystem cannot share blocks between files", FICLONE_2),
     meaning("ioctl(FICLONE)", "ENOTTY", "the filesystem cannot share blocks between files", FICLONE_2),
     meaning("ioctl(FICLONE)", "EXDEV", "only files of one filesystem can share blocks", FICLONE_2),
@@ -92,6 +107,16 @@ mod tests {
             assert!(meaning.errno == Attempt::NOTHING_MOVED || errnos.iter().any(|name| name == meaning.errno), "{meaning:?}");
             let found = meaning_of(meaning.syscall, meaning.errno).expect("is found");
             assert_eq!(found.text, meaning.text, "two for one errno");
+        }
+    }
+
+    /// Container runtimes let calls that they deny fail as if the kernel had none.
+    #[test]
+    fn a_call_that_is_not_there_may_have_been_denied() {
+        let missing: Vec<_> = MEANINGS.iter().filter(|meaning| meaning.errno == "ENOSYS").collect();
+        assert_eq!(missing.len(), 3);
+        for meaning in missing {
+            assert!(meaning.text.starts_with(&format!("a sandbox denies {}, or the kernel ", meaning.syscall)), "{meaning:?}");
         }
     }
 

@@ -5,8 +5,8 @@ use super::{
     verdict,
 };
 use crate::{
-    report::{Api, End},
-    trace::FileKind::{self, Block, Char, Memfd, Pipe, Regular, Tcp, UnixStream},
+    report::{Api, Attempt, End},
+    trace::FileKind::{self, Block, Memfd, Pipe, Regular, Tcp, UnixStream},
     units::short_bytes,
 };
 
@@ -16,6 +16,21 @@ const LEAST_BYTES: u64 = 1 << 20;
 const SMALL_CALL_BYTES: u64 = 32 << 10;
 /// What is recommended instead.
 const LARGE_CALL_BYTES: u64 = 128 << 10;
+/// What a pipe holds unless it was made larger: `pipe(7)`.
+const PIPE_BYTES: u64 = 64 << 10;
+
+/// The filesystems whose files give as much at once as is asked for, and to `sendfile` and `splice` as well. Those that make up their
+/// bytes do not: procfs and sysfs give a page at a time.
+const STORING: &[&str] = &[
+    "bcachefs", "btrfs", "ceph", "cifs", "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs", "gfs2", "iso9660", "jfs", "nfs",
+    "nfs4", "nilfs2", "ntfs3", "ocfs2", "overlay", "ramfs", "smb3", "squashfs", "tmpfs", "ubifs", "udf", "vfat", "xfs", "zfs",
+];
+
+const STORED: &[FileKind] = &[Regular, Memfd, Block];
+const CONNECTION: &[FileKind] = &[Tcp, UnixStream];
+
+/// A program that makes other bytes of those that it reads, or reads them for their own sake, needs its loop. No trace tells.
+const IF_IT_ONLY_COPIES: &str = "if the program neither looks at the bytes nor changes them";
 
 /// An interface that would do with fewer copies.
 #[derive(Debug)]
@@ -23,91 +38,141 @@ struct Cheaper {
     from: &'static [FileKind],
     to: &'static [FileKind],
     syscall: &'static str,
+    /// Whether it takes no two filesystems.
+    within_one_filesystem: bool,
     gain: &'static str,
     price: &'static str,
 }
 
-/// What can replace a loop through user memory. All of it holds only for a program that does not look at the bytes itself.
+const fn cheaper(
+    [from, to]: [&'static [FileKind]; 2],
+    syscall: &'static str,
+    gain: &'static str,
+    price: &'static str,
+) -> Cheaper {
+    Cheaper { from, to, syscall, within_one_filesystem: false, gain, price }
+}
+
+/// What can replace a loop through user memory. Whether a file was opened with `O_APPEND` no trace tells.
 ///
 /// Source: the manual pages `sendfile(2)`, `splice(2)`, `copy_file_range(2)`; for what may change later, `safe_kernel_copy` in rust-lang/rust
 /// `library/std/src/sys/io/kernel_copy/linux.rs`.
 const CHEAPER: &[Cheaper] = &[
+    cheaper(
+        [STORED, CONNECTION],
+        "sendfile",
+        "sendfile would copy nothing through user memory",
+        "later changes of the file may show in data already sent",
+    ),
+    cheaper(
+        [STORED, &[Pipe]],
+        "splice",
+        "splice would copy nothing through user memory",
+        "later changes of the file may show in what is not yet read from the pipe",
+    ),
     Cheaper {
-        from: &[Regular, Memfd, Block],
-        to: &[Tcp, UnixStream],
-        syscall: "sendfile",
-        gain: "sendfile would copy nothing through user memory",
-        price: "later changes of the file may show in data already sent",
+        within_one_filesystem: true,
+        ..cheaper(
+            [&[Regular], &[Regular]],
+            "copy_file_range",
+            "copy_file_range would copy within the kernel, or share blocks",
+            "it needs this loop as its fallback: not every filesystem has it, none to another, nor with O_APPEND",
+        )
     },
-    Cheaper {
-        from: &[Regular, Memfd, Block],
-        to: &[Pipe],
-        syscall: "splice",
-        gain: "splice would copy nothing through user memory",
-        price: "later changes of the file may show in what is not yet read from the pipe",
-    },
-    Cheaper {
-        from: &[Regular],
-        to: &[Regular],
-        syscall: "copy_file_range",
-        gain: "copy_file_range would copy within the kernel, or share blocks",
-        price: "it works between regular files of some filesystems only, so it needs this loop as its fallback",
-    },
-    Cheaper {
-        from: &[Regular, Memfd, Block],
-        to: &[Regular, Memfd, Block, Char],
-        syscall: "sendfile",
-        gain: "sendfile would copy within the kernel",
-        price: "it does not work where the destination was opened with O_APPEND",
-    },
-    Cheaper {
-        from: &[Pipe],
-        to: &[Regular, Memfd, Block, Char, Pipe, Tcp, UnixStream],
-        syscall: "splice",
-        gain: "splice would copy nothing through user memory",
-        price: "it does not work where the destination was opened with O_APPEND",
-    },
-    Cheaper {
-        from: &[Tcp, UnixStream],
-        to: &[Pipe],
-        syscall: "splice",
-        gain: "splice would copy nothing through user memory",
-        price: "none, as long as the program does not look at the bytes",
-    },
-    Cheaper {
-        from: &[Tcp],
-        to: &[Tcp, UnixStream, Regular],
-        syscall: "splice",
-        gain: "splice through a pipe would copy nothing through user memory",
-        price: "two calls for each piece, and a pipe for each pair of connections",
-    },
+    cheaper(
+        [STORED, STORED],
+        "sendfile",
+        "sendfile would copy within the kernel",
+        "it needs this loop as its fallback: not every filesystem takes it, nor a destination opened with O_APPEND",
+    ),
+    cheaper(
+        [&[Pipe], STORED],
+        "splice",
+        "splice would copy nothing through user memory",
+        "it needs this loop as its fallback: not every filesystem takes it, nor a destination opened with O_APPEND",
+    ),
+    cheaper([&[Pipe], &[Pipe, Tcp, UnixStream]], "splice", "splice would copy nothing through user memory", "none"),
+    cheaper([CONNECTION, &[Pipe]], "splice", "splice would copy nothing through user memory", "none"),
+    cheaper(
+        [&[Tcp], CONNECTION],
+        "splice",
+        "splice through a pipe would copy nothing through user memory",
+        "two calls for each piece, and a pipe for each pair of connections",
+    ),
+    cheaper(
+        [&[Tcp], &[Regular]],
+        "splice",
+        "splice through a pipe would copy nothing through user memory",
+        "two calls for each piece, a pipe, and this loop as the fallback: not every filesystem takes it, nor O_APPEND",
+    ),
 ];
 
 /// A hint, if there is anything to gain.
 pub(super) fn hint(case: &Case<'_>) -> Option<String> {
     let bytes = case.bytes.filter(|&bytes| bytes >= LEAST_BYTES)?;
-    cheaper(case).or_else(|| larger(bytes, case))
+    instead_of_a_loop(case).or_else(|| in_larger_pieces(bytes, case))
 }
 
-fn cheaper(case: &Case<'_>) -> Option<String> {
-    let is = |kinds: &[FileKind], end: &End| kinds.iter().any(|kind| end.kind.as_deref() == Some(kind.name()));
-    let found = CHEAPER.iter().find(|cheaper| {
-        is(cheaper.from, case.from) && is(cheaper.to, case.to) && !was_refused(&case.facts.attempts, cheaper.syscall)
-    });
-    // What adds bytes of its own, or finds a length of 0 (procfs), needs user memory.
-    let only_copies = case.facts.other_bytes == 0 && case.from.size != Some(0);
+fn instead_of_a_loop(case: &Case<'_>) -> Option<String> {
+    let (from, to) = (case.from, case.to);
     let is_loop = matches!(case.api, Api::ReadWrite | Api::MmapWrite);
-    found.filter(|_| is_loop && only_copies).map(|cheaper| format!("{}; price: {}", cheaper.gain, cheaper.price))
+    // What adds bytes of its own needs user memory, and so does what moves the bytes of one file within it.
+    let may_only_copy = case.facts.other_bytes == 0 && (from.inode.is_none() || from.inode != to.inode);
+    if !is_loop || !may_only_copy || makes_up_its_bytes(from) || (is(STORED, to) && seems_to_append(case)) {
+        return None;
+    }
+    let found = CHEAPER.iter().find(|cheaper| {
+        is(cheaper.from, from)
+            && is(cheaper.to, to)
+            && (!cheaper.within_one_filesystem || may_be_on_one_filesystem(from, to))
+            && !was_refused(&case.facts.attempts, cheaper.syscall)
+    });
+    found.map(|cheaper| format!("{}, {IF_IT_ONLY_COPIES}; price: {}", cheaper.gain, cheaper.price))
 }
 
-/// Fewer calls, if they are small.
-fn larger(bytes: u64, case: &Case<'_>) -> Option<String> {
-    let calls = case.facts.moving_calls;
-    let mean = bytes.checked_div(calls)?;
-    let few = bytes.div_ceil(LARGE_CALL_BYTES);
-    (mean < SMALL_CALL_BYTES).then(|| {
-        let name = verdict::name(case.api);
-        let at_once = short_bytes(LARGE_CALL_BYTES);
-        format!("{few} calls of {name} instead of {calls}, with {at_once} at a time; price: the memory for it")
-    })
+/// Fewer pieces, if they are small because the program asks for no more: what comes from a pipe or a socket is as much as was sent, and
+/// what goes into one that keeps messages apart is a message.
+fn in_larger_pieces(bytes: u64, case: &Case<'_>) -> Option<String> {
+    let pieces = case.facts.moving_calls;
+    let is_small = bytes.checked_div(pieces)? < SMALL_CALL_BYTES && case.facts.asked_at_source()? < SMALL_CALL_BYTES;
+    let takes_more = is(STORED, case.to) || is(CONNECTION, case.to) || (is(&[Pipe], case.to) && case.api == Api::Splice);
+    if !is_small || !takes_more || !is(STORED, case.from) || makes_up_its_bytes(case.from) {
+        return None;
+    }
+    let each = if case.api == Api::Splice { PIPE_BYTES } else { LARGE_CALL_BYTES };
+    let uses_memory = matches!(case.api, Api::ReadWrite | Api::IoUring);
+    let price =
+        if uses_memory { ", if the program can handle as much at once; price: the memory for it" } else { "; price: none" };
+    let (name, few) = (verdict::name(case.api), bytes.div_ceil(each));
+    Some(format!("{name} in as few as {few} pieces instead of {pieces}, with {} at a time{price}", short_bytes(each)))
 }
+
+fn is(kinds: &[FileKind], end: &End) -> bool {
+    kinds.iter().any(|kind| end.kind.as_deref() == Some(kind.name()))
+}
+
+/// Whether it may be a file whose bytes the kernel or another program makes as they are read.
+fn makes_up_its_bytes(end: &End) -> bool {
+    let is_stored = end.size != Some(0) && end.fs.as_deref().is_some_and(|name| STORING.contains(&name));
+    is(&[Regular], end) && !is_stored
+}
+
+fn may_be_on_one_filesystem(from: &End, to: &End) -> bool {
+    match (from.inode, to.inode) {
+        (Some(from), Some(to)) => from.device == to.device,
+        _ => from.fs.is_none() || from.fs == to.fs,
+    }
+}
+
+/// Whether a call was refused as it is where the destination was opened with `O_APPEND`.
+fn seems_to_append(case: &Case<'_>) -> bool {
+    let is_refusal = |attempt: &Attempt| match attempt.syscall.as_str() {
+        "copy_file_range" => attempt.errno == "EBADF",
+        "sendfile" | "sendfile64" | "splice" => attempt.errno == "EINVAL",
+        _ => false,
+    };
+    case.facts.attempts.iter().any(is_refusal)
+}
+
+#[cfg(test)]
+mod tests;

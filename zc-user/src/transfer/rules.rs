@@ -1,7 +1,8 @@
 //! Why a program chose an interface: rules as data, each with its source.
 //!
 //! A rule applies only where the program is recognised (by its name, or by what it was built with) and did what the rule's library
-//! does: the sizes that it asks for are part of most rules. An unknown program gets no reason.
+//! does: the sizes that it asks for are part of most rules. An unknown program gets no reason. Which function of a program made the
+//! calls, no trace tells: where a loop of one's own looks the same, the reason is a condition.
 
 mod table;
 
@@ -32,14 +33,26 @@ struct Rule {
     to: &'static [FileKind],
     /// Whether only of sources whose length is 0, as that of files in procfs.
     only_without_length: bool,
-    /// A call that was tried before.
-    after: Option<&'static str>,
+    /// Calls that were tried before, all of them.
+    after: &'static [&'static str],
     /// What each call at the source, or each call that names both ends, asked for.
     asked: Asked,
-    /// The reason in one clause.
+    /// Whose rule it is: a program, or a function of a library.
+    library: &'static str,
+    /// What that does, as a clause without its subject.
     text: &'static str,
+    proof: Proof,
     /// Project, file and version where it is written.
     source: &'static str,
+}
+
+/// How sure it is that the rule's library made the calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Proof {
+    /// The program is the library, or what was tried before, and with which sizes, is its own.
+    Sure,
+    /// Other code of a program built alike may do the same.
+    Alike,
 }
 
 /// Of which program a rule is.
@@ -68,9 +81,9 @@ pub(super) fn reason(case: &Case<'_>) -> Option<Reason> {
     let rule = RULES.iter().find(|rule| did_something && rule.applies(case));
     let refused = case.facts.attempts.last().and_then(|attempt| errors::meaning_of(&attempt.syscall, &attempt.errno));
     let failed = || refusal(case.facts);
-    let clauses = rule.map(|rule| (rule.text, rule.source));
-    let clauses = clauses.into_iter().chain(refused.or_else(failed).map(|meaning| (meaning.text, meaning.source)));
-    let (texts, sources): (Vec<&str>, Vec<&str>) = clauses.unzip();
+    let clauses = rule.map(|rule| (rule.clause(), rule.source));
+    let clauses = clauses.into_iter().chain(refused.or_else(failed).map(|meaning| (meaning.text.to_owned(), meaning.source)));
+    let (texts, sources): (Vec<String>, Vec<&str>) = clauses.unzip();
     (!texts.is_empty()).then(|| Reason { text: texts.join("; "), source: sources.join("; ") })
 }
 
@@ -89,8 +102,15 @@ impl Rule {
             && kinds(self.from, case.from)
             && kinds(self.to, case.to)
             && (!self.only_without_length || case.from.size == Some(0))
-            && self.after.is_none_or(|syscall| case.facts.attempts.iter().any(|attempt| attempt.syscall == syscall))
+            && self.after.iter().all(|syscall| was_refused(&case.facts.attempts, syscall))
             && self.asked.fits(case)
+    }
+
+    fn clause(&self) -> String {
+        match self.proof {
+            Proof::Sure => format!("{} {}", self.library, self.text),
+            Proof::Alike => format!("if this is {}, it {}", self.library, self.text),
+        }
     }
 }
 
@@ -126,7 +146,7 @@ impl Asked {
     }
 }
 
-/// Whether the attempts of a case include a call that really failed; one that returned 0 may have met an empty file.
+/// Whether this call is one of the attempts.
 pub(super) fn was_refused(attempts: &[Attempt], syscall: &str) -> bool {
     attempts.iter().any(|attempt| attempt.syscall == syscall)
 }

@@ -9,9 +9,6 @@ use crate::{
     trace::{Ends, File, FileId, FileIdentity, Input},
 };
 
-/// Filesystems with several roots, each of which numbers its inodes for itself: a snapshot has the same numbers and generations.
-const WITH_SUBVOLUMES: [&str; 2] = ["btrfs", "bcachefs"];
-
 /// Gives files their place in [`Trace::files`](crate::trace::Trace::files).
 #[derive(Debug, Default)]
 pub struct Files {
@@ -62,7 +59,9 @@ impl Files {
         Some(id)
     }
 
-    /// A file that the kernel had dropped from memory has a place already, under another number.
+    /// A file that the kernel had dropped from memory has a place already, under another number: the same path, device, inode and
+    /// generation. Without the path these do not tell: the files of several filesystems in one (overlay), or of a snapshot and its
+    /// original (btrfs), are numbered alike. So a file that came back under another of its names is taken for another file.
     fn place(&mut self, number: FileNumber) -> FileId {
         let next = FileId(u32::try_from(self.placed.len()).unwrap_or(u32::MAX));
         let file = self.seen.remove(&number).unwrap_or_else(|| {
@@ -70,7 +69,7 @@ impl Files {
             File::default()
         });
         if let Some(identity) = file.identity {
-            let id = *self.by_identity.entry((identity, subvolume_path(&file))).or_insert(next);
+            let id = *self.by_identity.entry((identity, file.path.clone())).or_insert(next);
             if id != next {
                 return id;
             }
@@ -78,12 +77,6 @@ impl Files {
         self.placed.push(file);
         next
     }
-}
-
-/// The path, where device, inode and generation do not say enough.
-fn subvolume_path(file: &File) -> Option<String> {
-    let filesystem = file.filesystem.as_deref()?;
-    WITH_SUBVOLUMES.contains(&filesystem).then(|| file.path.clone())?
 }
 
 #[cfg(test)]
@@ -121,10 +114,10 @@ mod tests {
     }
 
     #[test]
-    fn a_file_under_two_numbers_has_one_place() {
+    fn a_file_that_comes_back_under_another_number_has_one_place() {
         let mut files = Files::default();
         files.record(1, on("ext4", 10, "/a"));
-        files.record(2, on("ext4", 10, "/link to a"));
+        files.record(2, on("ext4", 10, "/a"));
         files.record(3, on("ext4", 11, "/b"));
         let read = Call::native("read");
         assert_eq!(files.ends(&read, ends(1, 0)), files.ends(&read, ends(2, 0)));
@@ -133,14 +126,20 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_is_no_second_number_of_its_original() {
-        let mut files = Files::default();
-        files.record(1, on("btrfs", 257, "/pool/now/a"));
-        files.record(2, on("btrfs", 257, "/pool/before/a"));
-        files.record(3, on("btrfs", 257, "/pool/now/a"));
-        let read = Call::native("read");
-        assert_ne!(files.ends(&read, ends(1, 0)), files.ends(&read, ends(2, 0)));
-        assert_eq!(files.ends(&read, ends(1, 0)), files.ends(&read, ends(3, 0)));
+    fn another_file_with_the_same_numbers_has_a_place_of_its_own() {
+        for (filesystem, one, other) in [
+            ("btrfs", "/pool/now/a", "/pool/before/a"),
+            ("overlay", "/merged/upper", "/merged/lower"),
+            ("fuse", "/mnt/a", "/mnt/b"),
+        ] {
+            let mut files = Files::default();
+            for (number, path) in [(1, one), (2, other), (3, one)] {
+                files.record(number, on(filesystem, 257, path));
+            }
+            let read = Call::native("read");
+            assert_ne!(files.ends(&read, ends(1, 0)), files.ends(&read, ends(2, 0)), "{filesystem}");
+            assert_eq!(files.ends(&read, ends(1, 0)), files.ends(&read, ends(3, 0)), "{filesystem}");
+        }
     }
 
     #[test]

@@ -104,6 +104,39 @@ fn files_are_listed_on_request() {
     assert!(text.lines().count() < 100, "{} lines", text.lines().count());
 }
 
+/// What is said of bytes that these processes, each with its writes of so many KiB to these files, wrote.
+fn unattributed(processes: &[&[(&str, u64)]]) -> String {
+    let mut scene = Scene::new();
+    let mut files = BTreeMap::new();
+    for writes in processes {
+        let rows = writes.iter().map(|&(name, kib)| {
+            let to = *files.entry(name).or_insert_with(|| scene.regular(name));
+            write("write", to, 1, kib << 10)
+        });
+        let rows = rows.collect();
+        scene.process("tar", rows);
+    }
+    let text = table(&scene.trace, None);
+    let line = text.lines().find(|line| line.contains("unattributed: ")).unwrap_or_else(|| panic!("{text}"));
+    line.trim().to_owned()
+}
+
+#[test]
+fn most_of_what_nothing_explains_is_more_than_half() {
+    let most = "unattributed: 300.0 KiB written, most of it to a (regular, ext4)";
+    assert_eq!(unattributed(&[&[("a", 200), ("b", 100)]]), most);
+    assert_eq!(unattributed(&[&[("a", 300)]]), most);
+    // By several processes, none of which wrote most of it.
+    assert_eq!(unattributed(&[&[("a", 90), ("b", 100)], &[("a", 110)]]), most);
+    let of_ten: Vec<(&str, u64)> = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"].map(|name| (name, 1024)).to_vec();
+    let part = "unattributed: 10.0 MiB written, 1.0 MiB of it to a (regular, ext4), no more to any of 9 others";
+    assert_eq!(unattributed(&[&of_ten]), part);
+    assert_eq!(
+        unattributed(&[&[("a", 100), ("b", 100)]]),
+        "unattributed: 200.0 KiB written, 100.0 KiB of it to a (regular, ext4), no more to any of 1 other"
+    );
+}
+
 #[test]
 fn without_room_for_files_it_says_so() {
     let mut trace = std_io_copy();

@@ -1,6 +1,6 @@
 //! The rules.
 
-use super::{Asked, Program, Rule};
+use super::{Asked, Program, Proof, Rule};
 use crate::{
     report::Api,
     trace::{
@@ -36,11 +36,21 @@ const CP_SOURCE: &str = "coreutils/coreutils src/copy.c, 9.1";
 
 /// A rule that holds between any ends; what is more special is set on top of it.
 const fn rule(program: Program, api: Api, asked: Asked, text: &'static str, source: &'static str) -> Rule {
-    Rule { program, api, from: ANY, to: ANY, only_without_length: false, after: None, asked, text, source }
+    let (library, proof) = ("", Proof::Alike);
+    Rule { program, api, from: ANY, to: ANY, only_without_length: false, after: &[], asked, library, text, proof, source }
 }
 
 const fn rust(api: Api, asked: Asked, text: &'static str) -> Rule {
-    rule(RUST, api, asked, text, RUST_SOURCE)
+    Rule { library: "std::io::copy", ..rule(RUST, api, asked, text, RUST_SOURCE) }
+}
+
+const fn go(api: Api, asked: Asked, text: &'static str, source: &'static str) -> Rule {
+    Rule { library: "io.Copy", ..rule(GO, api, asked, text, source) }
+}
+
+/// The program is `cp` itself.
+const fn cp(api: Api, asked: Asked, text: &'static str) -> Rule {
+    Rule { library: "cp", proof: Proof::Sure, ..rule(CP, api, asked, text, CP_SOURCE) }
 }
 
 /// Every rule. The first that applies is taken: what is more special stands first.
@@ -48,123 +58,93 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         from: FILE,
         only_without_length: true,
-        ..rust(
-            Api::ReadWrite,
-            RUST_BUFFER,
-            "std::io::copy uses its 8 KiB buffer where the file's length is 0, as that of files in procfs is",
-        )
+        ..rust(Api::ReadWrite, RUST_BUFFER, "uses its 8 KiB buffer where the file's length is 0, as that of files in procfs is")
     },
     Rule {
         from: FILE_OR_BLOCK,
         to: SOCKET,
-        ..rust(Api::ReadWrite, RUST_BUFFER, "std::io::copy does not use sendfile or splice from a regular file to a socket")
+        ..rust(Api::ReadWrite, RUST_BUFFER, "does not use sendfile or splice from a file to a socket")
     },
-    Rule {
-        from: FILE_OR_BLOCK,
-        to: &[Pipe],
-        ..rust(Api::ReadWrite, RUST_BUFFER, "std::io::copy does not use splice from a regular file to a pipe")
-    },
+    Rule { from: FILE_OR_BLOCK, to: &[Pipe], ..rust(Api::ReadWrite, RUST_BUFFER, "does not use splice from a file to a pipe") },
     Rule {
         from: SOCKET,
         to: &[Regular, Memfd, Block, Char, Tcp, UnixStream],
-        ..rust(Api::ReadWrite, RUST_BUFFER, "std::io::copy uses splice from a socket only into a pipe")
+        ..rust(Api::ReadWrite, RUST_BUFFER, "uses splice from a socket only into a pipe")
     },
     Rule {
         from: &[Char],
         to: &[Regular, Memfd, Block, Char, Tcp, UnixStream],
-        ..rust(Api::ReadWrite, RUST_BUFFER, "std::io::copy uses its 8 KiB buffer for what comes from a character device")
+        ..rust(Api::ReadWrite, RUST_BUFFER, "uses its 8 KiB buffer for what comes from a character device")
     },
     Rule {
-        after: Some("sendfile"),
-        ..rust(Api::ReadWrite, RUST_BUFFER, "std::io::copy falls back to its 8 KiB buffer where sendfile fails, too")
+        after: &["copy_file_range", "sendfile"],
+        proof: Proof::Sure,
+        ..rust(Api::ReadWrite, RUST_BUFFER, "falls back to its 8 KiB buffer where copy_file_range and sendfile fail")
     },
-    Rule {
-        after: Some("splice"),
-        ..rust(Api::ReadWrite, RUST_BUFFER, "std::io::copy falls back to its 8 KiB buffer where splice fails")
-    },
+    Rule { after: &["sendfile"], ..rust(Api::ReadWrite, RUST_BUFFER, "falls back to its 8 KiB buffer where sendfile fails") },
+    Rule { after: &["splice"], ..rust(Api::ReadWrite, RUST_BUFFER, "falls back to its 8 KiB buffer where splice fails") },
     Rule {
         from: FILE,
         to: FILE,
-        ..rust(Api::CopyFileRange, RUST_RANGE, "std::io::copy and std::fs::copy use copy_file_range between regular files")
+        library: "std::io::copy or std::fs::copy",
+        ..rust(Api::CopyFileRange, RUST_RANGE, "uses copy_file_range between regular files")
     },
     Rule {
-        after: Some("copy_file_range"),
-        ..rust(Api::Sendfile, RUST_SENDFILE, "std::io::copy goes on with sendfile where copy_file_range fails")
+        after: &["copy_file_range"],
+        proof: Proof::Sure,
+        ..rust(Api::Sendfile, RUST_SENDFILE, "goes on with sendfile where copy_file_range fails")
     },
-    Rule {
-        from: FILE,
-        to: &[Char, Block],
-        ..rust(Api::Sendfile, RUST_SENDFILE, "std::io::copy uses sendfile from a file to a device")
-    },
+    Rule { from: FILE, to: &[Char, Block], ..rust(Api::Sendfile, RUST_SENDFILE, "uses sendfile from a file to a device") },
     Rule {
         from: &[Block],
         to: &[Regular, Memfd, Char, Block],
-        ..rust(Api::Sendfile, RUST_SENDFILE, "std::io::copy uses sendfile from a block device to what is no pipe and no socket")
+        ..rust(Api::Sendfile, RUST_SENDFILE, "uses sendfile from a block device to what is no pipe and no socket")
     },
-    Rule { from: &[Pipe], ..rust(Api::Splice, RUST_SENDFILE, "std::io::copy uses splice from a pipe") },
-    Rule { to: &[Pipe], ..rust(Api::Splice, RUST_SENDFILE, "std::io::copy uses splice from a socket into a pipe") },
+    Rule { from: &[Pipe], ..rust(Api::Splice, RUST_SENDFILE, "uses splice from a pipe") },
+    Rule { from: SOCKET, to: &[Pipe], ..rust(Api::Splice, RUST_SENDFILE, "uses splice from a socket into a pipe") },
     Rule {
         from: FILE,
         to: FILE,
-        ..rule(
-            GO,
-            Api::CopyFileRange,
-            Asked::Exactly(0x7fff_f000),
-            "io.Copy uses copy_file_range from one os.File to another",
-            GO_FILE_SOURCE,
-        )
+        ..go(Api::CopyFileRange, Asked::Exactly(0x7fff_f000), "uses copy_file_range from one os.File to another", GO_FILE_SOURCE)
     },
     Rule {
         from: FILE,
         to: SOCKET,
-        ..rule(GO, Api::Sendfile, Asked::Any, "io.Copy uses sendfile from an os.File to a TCP or Unix connection", GO_FILE_SOURCE)
+        ..go(Api::Sendfile, Asked::Any, "uses sendfile from an os.File to a TCP or Unix connection", GO_FILE_SOURCE)
     },
     Rule {
         from: SOCKET,
-        ..rule(
-            GO,
-            Api::Splice,
-            Asked::Any,
-            "io.Copy uses splice, through a pipe of its own, from a TCP or Unix connection",
-            GO_SPLICE_SOURCE,
-        )
+        ..go(Api::Splice, Asked::Any, "uses splice, through a pipe of its own, from a TCP or Unix connection", GO_SPLICE_SOURCE)
     },
-    rule(
-        GO,
-        Api::ReadWrite,
-        Asked::Exactly(32 << 10),
-        "io.Copy uses its 32 KiB buffer where neither side knows a shorter way",
-        GO_COPY_SOURCE,
-    ),
+    go(Api::ReadWrite, Asked::Exactly(32 << 10), "uses its 32 KiB buffer where neither side knows a shorter way", GO_COPY_SOURCE),
     Rule {
         from: FILE,
         to: FILE,
+        library: "shutil.copyfile",
         ..rule(
             PYTHON,
             Api::Sendfile,
             Asked::LengthOrAtLeast(8 << 20),
-            "shutil.copyfile asks sendfile for the whole file at once, or for 8 MiB if that is more",
+            "asks sendfile for the whole file at once, or for 8 MiB if that is more",
             PYTHON_SOURCE,
         )
     },
+    Rule { after: &["copy_file_range"], ..cp(Api::ReadWrite, Asked::Any, "falls back to a loop of 128 KiB and more") },
+    // The extents of a source with holes are of any length, and so is what is asked for.
     Rule {
-        after: Some("copy_file_range"),
-        ..rule(CP, Api::ReadWrite, Asked::Any, "cp falls back to a loop of 128 KiB and more", CP_SOURCE)
+        from: &[Regular],
+        to: &[Regular],
+        after: &["ioctl(FICLONE)"],
+        ..cp(Api::ReadWrite, Asked::Any, "reads and writes where the source has holes, or with --sparse=always")
     },
     Rule {
         from: &[Regular],
         to: &[Regular],
-        ..rule(
-            CP,
-            Api::ReadWrite,
-            Asked::Exactly(128 << 10),
-            "cp neither shares blocks nor uses copy_file_range with --reflink=never or --sparse=always",
-            CP_SOURCE,
-        )
+        ..cp(Api::ReadWrite, Asked::Exactly(128 << 10), "reads and writes with --reflink=never, and always before coreutils 9.0")
     },
-    rule(CP, Api::Reflink, Asked::Any, "cp shares blocks where the filesystem can", CP_SOURCE),
+    cp(Api::Reflink, Asked::Any, "shares blocks where the filesystem can"),
     Rule {
-        after: Some("ioctl(FICLONE)"),
-        ..rule(CP, Api::CopyFileRange, Asked::Any, "cp uses copy_file_range where files cannot share their blocks", CP_SOURCE)
+        after: &["ioctl(FICLONE)"],
+        ..cp(Api::CopyFileRange, Asked::Any, "uses copy_file_range where files cannot share their blocks")
     },
 ];

@@ -1,0 +1,170 @@
+//! What is hinted at, and where nothing is, as it would not work.
+
+use super::*;
+use crate::{
+    report::sample::files::{Scene, copy, map, read, written_after, written_from},
+    trace::{FileId, FileIdentity, FileKind::*, Row},
+    transfer::analyse,
+};
+
+const MIB: u64 = 1 << 20;
+
+/// Between which files a program of the test copies, and how.
+struct Copy {
+    scene: Scene,
+    before: Option<(&'static str, i32)>,
+}
+
+fn between(from: FileKind, to: FileKind) -> Copy {
+    let mut scene = Scene::new();
+    scene.file(from, "in");
+    scene.file(to, "out");
+    Copy { scene, before: None }
+}
+
+impl Copy {
+    fn filesystems(mut self, from: &str, to: &str) -> Self {
+        for (file, name) in self.scene.trace.files.iter_mut().zip([from, to]) {
+            file.filesystem = Some(name.to_owned());
+        }
+        self
+    }
+
+    fn devices(mut self, from: u64, to: u64) -> Self {
+        for (file, device) in self.scene.trace.files.iter_mut().zip([from, to]) {
+            file.identity = file.identity.map(|identity| FileIdentity { device, ..identity });
+        }
+        self
+    }
+
+    fn after(self, name: &'static str, errno: i32) -> Self {
+        Self { before: Some((name, errno)), ..self }
+    }
+
+    /// What is hinted at for a program that does this.
+    fn hint(mut self, rows: impl Fn(FileId, FileId) -> Vec<Row>) -> Option<String> {
+        let (from, to) = (FileId(0), FileId(1));
+        let before = self.before.map(|(name, errno)| copy(name, from, to, 0, 0).failed(errno, 1).at(1));
+        self.scene.process("copier", before.into_iter().chain(rows(from, to)).collect());
+        let transfers = analyse(&self.scene.trace).processes.remove(0).transfers;
+        assert_eq!(transfers.len(), 1, "{transfers:?}");
+        transfers.into_iter().next()?.hint
+    }
+
+    #[track_caller]
+    fn hints_at(self, rows: impl Fn(FileId, FileId) -> Vec<Row>, expected: &str) {
+        let hint = self.hint(rows).unwrap_or_else(|| panic!("no hint, expected {expected}"));
+        assert!(hint.starts_with(expected), "{hint}");
+    }
+}
+
+/// A loop in pieces of `moved` bytes each, by a program that asks for `asked`.
+fn pieces(moved: u64, asked: u64) -> impl Fn(FileId, FileId) -> Vec<Row> {
+    move |from, to| {
+        let calls = 4 * MIB / moved;
+        let writes = written_after("write", from, to, calls, 4 * MIB, 4 * MIB).at(9);
+        vec![read("read", from, calls, 4 * MIB).zero(1).each(asked).at(8), writes]
+    }
+}
+
+fn large_pieces() -> impl Fn(FileId, FileId) -> Vec<Row> {
+    pieces(128 << 10, 128 << 10)
+}
+
+/// As many small calls that name both ends.
+fn small_calls(name: &'static str) -> impl Fn(FileId, FileId) -> Vec<Row> {
+    move |from, to| vec![copy(name, from, to, 1024, 4 * MIB).zero(1).each(4096).at(8)]
+}
+
+#[test]
+fn every_hint_instead_of_a_loop_asks_whether_the_program_only_copies() {
+    for (from, to) in [(Regular, Tcp), (Regular, Pipe), (Regular, Regular), (Block, Regular), (Pipe, Regular), (Tcp, Tcp)] {
+        let hint = between(from, to).hint(large_pieces()).expect("is a loop");
+        assert!(hint.contains(", if the program neither looks at the bytes nor changes them; price: "), "{hint}");
+    }
+    let mapped = |from, to| vec![map(from, 4 * MIB), written_from("sendto", from, to, 4, 4 * MIB)];
+    let hint = between(Regular, Tcp).hint(mapped).expect("copies through user memory");
+    assert!(hint.contains(", if the program neither looks at the bytes nor changes them; "), "{hint}");
+}
+
+#[test]
+fn every_interface_that_a_loop_hints_at_has_its_kinds_in_the_table() {
+    for (from, to, expected) in [
+        (Regular, UnixStream, "sendfile would copy nothing"),
+        (Regular, Pipe, "splice would copy nothing"),
+        (Regular, Regular, "copy_file_range would copy within"),
+        (Memfd, Regular, "sendfile would copy within"),
+        (Pipe, Regular, "splice would"),
+        (Pipe, Tcp, "splice would"),
+        (UnixStream, Pipe, "splice would"),
+        (Tcp, UnixStream, "splice through a pipe"),
+        (Tcp, Regular, "splice through a pipe"),
+    ] {
+        between(from, to).hints_at(large_pieces(), expected);
+    }
+}
+
+#[test]
+fn copy_file_range_is_for_one_filesystem() {
+    between(Regular, Regular).devices(7, 7).hints_at(large_pieces(), "copy_file_range");
+    between(Regular, Regular).devices(7, 8).filesystems("ext4", "tmpfs").hints_at(large_pieces(), "sendfile");
+    between(Regular, Regular).devices(7, 8).hints_at(large_pieces(), "sendfile");
+    between(Regular, Regular).after("copy_file_range", libc::EXDEV).hints_at(large_pieces(), "sendfile");
+}
+
+#[test]
+fn nothing_but_a_loop_appends() {
+    assert_eq!(between(Regular, Regular).after("copy_file_range", libc::EBADF).hint(large_pieces()), None);
+    assert_eq!(between(Block, Regular).after("sendfile", libc::EINVAL).hint(large_pieces()), None);
+    assert_eq!(between(Pipe, Regular).after("splice", libc::EINVAL).hint(large_pieces()), None);
+    for (from, to) in [(Regular, Regular), (Block, Regular), (Pipe, Regular), (Tcp, Regular)] {
+        let hint = between(from, to).hint(large_pieces()).expect("may not append");
+        assert!(hint.contains("O_APPEND"), "{hint}");
+    }
+}
+
+#[test]
+fn a_file_that_moves_within_itself_needs_its_loop() {
+    let mut within = between(Regular, Regular);
+    within.scene.trace.files[1].identity = within.scene.trace.files[0].identity;
+    assert_eq!(within.hint(large_pieces()), None);
+}
+
+#[test]
+fn pieces_may_be_larger_if_the_program_asks_for_no_more() {
+    let expected =
+        "read + write in as few as 32 pieces instead of 1024, with 128 KiB at a time, if the program can handle as much";
+    between(Regular, Regular).after("copy_file_range", libc::EBADF).hints_at(pieces(4096, 4096), expected);
+    assert_eq!(between(Regular, Regular).after("copy_file_range", libc::EBADF).hint(pieces(4096, MIB)), None);
+}
+
+#[test]
+fn pieces_are_as_large_as_they_come_and_messages_as_they_are() {
+    // A datagram each; what a sender sends; what a terminal or a device gives.
+    for (from, to) in
+        [(Udp, Udp), (Regular, Udp), (Regular, UnixDatagram), (UnixSeqpacket, Regular), (UnixStream, Regular), (Char, Tcp)]
+    {
+        assert_eq!(between(from, to).hint(pieces(4096, 4096)), None, "{from:?} -> {to:?}");
+        assert_eq!(between(from, to).hint(pieces(8192, MIB)), None, "{from:?} -> {to:?}");
+    }
+}
+
+#[test]
+fn what_the_kernel_makes_up_comes_a_page_at_a_time() {
+    for filesystem in ["proc", "sysfs", "fuse.sshfs"] {
+        assert_eq!(between(Regular, Regular).filesystems(filesystem, "ext4").hint(pieces(4096, 4096)), None, "{filesystem}");
+    }
+    let mut empty = between(Regular, Tcp);
+    empty.scene.trace.files[0].size_bytes = Some(0);
+    assert_eq!(empty.hint(pieces(4096, 4096)), None);
+}
+
+#[test]
+fn small_calls_that_name_both_ends_could_be_larger_at_no_price() {
+    let expected = "sendfile in as few as 32 pieces instead of 1024, with 128 KiB at a time; price: none";
+    between(Regular, Tcp).hints_at(small_calls("sendfile"), expected);
+    // A pipe holds no more.
+    let expected = "splice in as few as 64 pieces instead of 1024, with 64 KiB at a time; price: none";
+    between(Regular, Pipe).hints_at(small_calls("splice"), expected);
+    assert_eq!(between(Pipe, Regular).hint(small_calls("splice")), None);
+}

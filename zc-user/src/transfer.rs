@@ -63,7 +63,7 @@ pub(crate) fn analyse(trace: &Trace) -> Analysis {
     let activities: Vec<Activity> = trace.processes.iter().map(|process| Activity::of(process, trace)).collect();
     let joined: Vec<Joined> = activities.iter().map(in_process).collect();
     let processes = activities.iter().zip(&joined).map(|(activity, joined)| InProcess {
-        transfers: describe::transfers(&joined.flows, activity.process, &ends),
+        transfers: describe::transfers(&joined.flows, activity, &ends),
         unattributed: unattributed::shares(activity, joined, &ends),
     });
     let processes = processes.collect();

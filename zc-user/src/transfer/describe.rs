@@ -4,36 +4,35 @@ use std::cmp::Reverse;
 
 use super::{
     Ends,
+    activity::Activity,
     crossing::Chain,
     facts::{Facts, user_memory_bytes},
     flow::{Flow, Source},
     hint,
-    rules::{self, Case},
+    rules::{self, Case, Way},
     shared::Shared,
     verdict,
 };
-use crate::{
-    report::{Api, End, Evidence, Transfer},
-    trace::Process,
-};
+use crate::report::{Api, End, Evidence, Transfer};
 
 /// A verdict names the work of so many processes.
 const MOST_HOPS: usize = 8;
 
 /// The transfers of one process, those with the most bytes first; of as many, the first to begin.
-pub(super) fn transfers(flows: &[Flow<'_>], process: &Process, ends: &Ends<'_>) -> Vec<Transfer> {
+pub(super) fn transfers(flows: &[Flow<'_>], activity: &Activity<'_>, ends: &Ends<'_>) -> Vec<Transfer> {
     let mut flows: Vec<&Flow> = flows.iter().collect();
     flows.sort_by_key(|flow| (Reverse(flow.bytes), flow.order()));
     let shared = Shared::of(flows.iter().copied());
-    flows.into_iter().map(|flow| transfer(flow, &shared, process, ends)).collect()
+    flows.into_iter().map(|flow| transfer(flow, &shared, activity, ends)).collect()
 }
 
-fn transfer(flow: &Flow<'_>, shared: &Shared, process: &Process, ends: &Ends<'_>) -> Transfer {
+fn transfer(flow: &Flow<'_>, shared: &Shared, activity: &Activity<'_>, ends: &Ends<'_>) -> Transfer {
     let facts = Facts::of(flow, shared);
     let (from, to) = (source(flow.from, ends), ends.end(flow.to));
-    let case = Case { process, api: flow.api, from: &from, to: &to, bytes: flow.bytes, facts: &facts };
+    let way = Way::of(flow.evidence, activity.sees_memory);
+    let case = Case { process: activity.process, way, api: flow.api, from: &from, to: &to, bytes: flow.bytes, facts: &facts };
     let reason = rules::reason(&case);
-    let verdict = verdict::sentence(flow.api, flow.bytes, &facts, reason.as_ref());
+    let verdict = verdict::sentence(&case, reason.as_ref());
     let hint = hint::hint(&case);
     Transfer { reason, hint, ..described(flow, from, to, facts, verdict, user_memory_bytes(flow)) }
 }

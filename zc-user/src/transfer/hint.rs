@@ -1,7 +1,7 @@
 //! What would be cheaper, and its price.
 
 use super::{
-    rules::{Case, was_refused},
+    rules::{Case, Way, was_refused},
     verdict,
 };
 use crate::{
@@ -109,7 +109,8 @@ const CHEAPER: &[Cheaper] = &[
 
 /// A hint, if there is anything to gain.
 pub(super) fn hint(case: &Case<'_>) -> Option<String> {
-    let bytes = case.bytes.filter(|&bytes| bytes >= LEAST_BYTES)?;
+    // A program that handles the bytes itself needs them in its memory, in pieces that suit it.
+    let bytes = case.bytes.filter(|&bytes| bytes >= LEAST_BYTES && case.way == Way::Straight)?;
     instead_of_a_loop(case).or_else(|| in_larger_pieces(bytes, case))
 }
 

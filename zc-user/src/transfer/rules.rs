@@ -8,7 +8,7 @@ mod table;
 
 use super::{errors, facts::Facts};
 use crate::{
-    report::{Api, Attempt, End, Reason},
+    report::{Api, Attempt, End, Evidence, Reason},
     trace::{FileKind, Language, Process},
 };
 use table::RULES;
@@ -17,11 +17,34 @@ use table::RULES;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Case<'a> {
     pub(super) process: &'a Process,
+    pub(super) way: Way,
     pub(super) api: Api,
     pub(super) from: &'a End,
     pub(super) to: &'a End,
     pub(super) bytes: Option<u64>,
     pub(super) facts: &'a Facts,
+}
+
+/// What became of the bytes within the program, as far as that is seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// They were written as they had been read, or the backend sees no memory.
+    Straight,
+    /// They were written from other memory than they had been read to: the program copied them, or made others of them.
+    Handled,
+    /// Only their number says that they are the same.
+    Unseen,
+}
+
+impl Way {
+    /// By how it is known that bytes went from one end to the other.
+    pub(super) fn of(evidence: Evidence, sees_memory: bool) -> Self {
+        match evidence {
+            Evidence::Order if sees_memory => Self::Handled,
+            Evidence::Calls | Evidence::Memory | Evidence::Order => Self::Straight,
+            Evidence::Totals => Self::Unseen,
+        }
+    }
 }
 
 /// A rule. What is empty or `None` holds for all.

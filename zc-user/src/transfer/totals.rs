@@ -132,7 +132,9 @@ fn add_main<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
     let (least, most) = (source.bytes.min(destination.bytes), source.bytes.max(destination.bytes));
     // Two connections that carry as much are rather the two directions of a conversation.
     let known = Known::of(flows);
-    let are_many = [source, destination].iter().all(|end| moving_calls(&end.rows) >= MANY);
+    // A single read and a single write are soon nearly as long.
+    let calls = [source, destination].map(|end| moving_calls(&end.rows));
+    let are_many = calls.iter().all(|&calls| calls > 1) && calls.iter().sum::<u64>() >= MANY;
     let is_stored = [source, destination].iter().any(|end| activity.kind(end.file) == Some(FileKind::Regular));
     let agree = is_part(NEAR_PERCENT, least, most) && are_many && is_stored;
     if agree && source.is_before_some_of(destination) && known.no_other(source.file, destination.file) {

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::facts::Facts;
+use super::{
+    facts::Facts,
+    rules::{Case, Way},
+};
 use crate::{
     report::{Api, Attempt, Reason},
     units::short_bytes,
@@ -12,9 +15,14 @@ use crate::{
 const MUCH: u64 = 20;
 
 /// The facts, then the reason if there is one: `sendfile, 1 call of 1 MiB, after copy_file_range (EXDEV): ...`.
-pub(super) fn sentence(api: Api, bytes: Option<u64>, facts: &Facts, reason: Option<&Reason>) -> String {
-    let mut sentence = clause(api, bytes, facts);
-    sentence.push_str(&after(&facts.attempts));
+pub(super) fn sentence(case: &Case<'_>, reason: Option<&Reason>) -> String {
+    let mut sentence = clause(case.api, case.bytes, case.facts);
+    sentence.push_str(match case.way {
+        Way::Straight => "",
+        Way::Handled => ", copied or changed in memory in between",
+        Way::Unseen => ", known by the number of bytes alone",
+    });
+    sentence.push_str(&after(&case.facts.attempts));
     if let Some(reason) = reason {
         sentence.push_str(": ");
         sentence.push_str(&reason.text);

@@ -62,6 +62,8 @@ fn a_program_that_talks_while_it_copies_is_known_by_what_it_does_above_all() {
             one("in", "sock", Api::ReadWrite, MIB),
         ),
         (vec![read("read", from, 16, MIB).at(3), sent(MIB + 4000)], Vec::new()),
+        // One call each, as of a program that reads something and writes something else.
+        (vec![read("read", from, 1, MIB).at(1), write("write", to, 1, MIB - 4000).at(2)], Vec::new()),
     ];
     for (rows, expected) in cases {
         scene.trace.processes.clear();

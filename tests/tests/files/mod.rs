@@ -3,6 +3,7 @@
 mod descriptors;
 mod kinds;
 mod many;
+mod memory;
 mod names;
 mod rings;
 mod room;

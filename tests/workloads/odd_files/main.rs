@@ -5,6 +5,7 @@
 mod descriptors;
 mod kinds;
 mod many;
+mod memory;
 mod names;
 mod rings;
 
@@ -30,6 +31,10 @@ const CASES: &[Case] = &[
     ("sockets", kinds::sockets),
     ("nameless", kinds::nameless),
     ("thousands", many::thousands),
+    ("in-turn", memory::in_turn),
+    ("vectors", memory::vectors),
+    ("replaced-bytes", memory::replaced),
+    ("passed-on", memory::passed_on),
     ("ring-replaced", rings::replaced),
     ("ring-splice", rings::splice),
     ("ring-fixed", rings::fixed),

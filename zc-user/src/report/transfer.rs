@@ -73,7 +73,7 @@ pub struct End {
     /// Of a socket: the `HOST:PORT` of the other end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
-    /// Device and inode, as `stat` tells them.
+    /// Device and inode, as `stat` tells them; of btrfs, eBPF tells the device of the filesystem, and `stat` that of the subvolume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inode: Option<Inode>,
 }

@@ -8,7 +8,7 @@
 //! - exactly all of both, if there were fewer than [`MANY`] reads or writes: a single read and a single write agree in size by chance
 //!   much more easily than a loop does;
 //! - exactly all of both, and from the same memory, if source and destination are one file (a socket that echoes);
-//! - only in one thread, if nothing but the order of calls speaks for it: where several threads read a file, work is passed on among
+//! - only in one thread, if nothing but the order of calls speaks for it: where other threads read as much, work may be passed on among
 //!   them, and what one of them writes next may be what another has read.
 //!
 //! Where some bytes of a source are known by their memory to have gone to one destination, none to another, and as many were read as
@@ -34,7 +34,7 @@ const LEAST_MAPPED_BYTES: u64 = 4096;
 /// Adds the flows of loops, and those out of mappings.
 pub(super) fn add<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
     let mut pairs: BTreeMap<(FileId, FileId), Flow<'a>> = BTreeMap::new();
-    let held = Balance { activity, paired: &activity.held, evidence: Evidence::Memory };
+    let held = Balance { activity, paired: &activity.held, evidence: Evidence::Memory, most_by_others: 0 };
     for flow in held.all() {
         merge(&mut pairs, flow);
     }
@@ -43,7 +43,9 @@ pub(super) fn add<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
         pairs.values().filter(|flow| is_whole(flow)).flat_map(|flow| [flow.read_from(), flow.written_to()]).collect();
     let is_free = |flow: &Flow<'_>| !whole.contains(&flow.read_from()) && !whole.contains(&flow.written_to());
     for paired in &activity.after {
-        for flow in (Balance { activity, paired, evidence: Evidence::Order }).all().filter(is_free) {
+        let most_by_others = most_read_by_others(activity, paired);
+        let after = Balance { activity, paired, evidence: Evidence::Order, most_by_others };
+        for flow in after.all().filter(is_free) {
             merge(&mut pairs, flow);
         }
     }
@@ -62,6 +64,18 @@ struct Balance<'b, 'a> {
     activity: &'b Activity<'a>,
     paired: &'b Paired<'a>,
     evidence: Evidence,
+    /// What other threads read of one file at most.
+    most_by_others: u64,
+}
+
+/// What the other threads of a process read of one file at most.
+fn most_read_by_others(activity: &Activity<'_>, thread: &Paired<'_>) -> u64 {
+    let by_others = |(file, rows): (&Option<FileId>, &Vec<&Row>)| {
+        let file = file.filter(|&file| activity.carries_bytes(file))?;
+        let own = thread.reads.get(&file).map_or(Some(0), |rows| sum_bytes(rows));
+        Some(sum_bytes(rows).zip(own).map_or(u64::MAX, |(all, own)| all.saturating_sub(own)))
+    };
+    activity.reads.iter().filter_map(by_others).max().unwrap_or(0)
 }
 
 impl<'b, 'a> Balance<'b, 'a> {
@@ -114,7 +128,7 @@ impl<'b, 'a> Balance<'b, 'a> {
         if self.sees_memory() {
             return Some(read);
         }
-        if sum_bytes(self.activity.reads.get(&Some(from))?)? != read {
+        if covers(self.most_by_others, read) {
             return None;
         }
         let is_held = |row: &&&Row| row.ends.input == Some(Input::Held(from));

@@ -1,7 +1,7 @@
 //! The memory that a call reads into or writes from, and what is known of where its bytes came from.
 
 use aya_ebpf::bindings::pt_regs;
-use zc_ebpf::{CallSpec, FileNumber, HELD, MAPPED, NO_ROOM, Task, fds, requested};
+use zc_ebpf::{CallSpec, FileNumber, HELD, MAPPED, NO_ROOM, Task, common_length, fds, requested};
 
 use crate::{fields::regs, request};
 
@@ -11,9 +11,12 @@ const ELEMENTS: u64 = 4;
 /// Where the first buffer of a call begins.
 #[inline(always)]
 pub fn first(registers: *const pt_regs, spec: CallSpec, compat: bool) -> Option<u64> {
-    match vector(registers, spec, compat) {
-        None => Some(second_argument(registers, compat)),
-        Some((vector, _)) => request::word(vector, compat),
+    // SAFETY: `registers` is the tracepoint's argument.
+    let argument = |index| unsafe { regs::argument(registers, index, compat) };
+    match spec.requested {
+        requested::IOVEC => request::word(argument(spec.argument), compat),
+        requested::MSGHDR => request::word(request::vector_of(argument(spec.argument), compat)?.0, compat),
+        _ => Some(argument(1)),
     }
 }
 
@@ -21,121 +24,158 @@ pub fn first(registers: *const pt_regs, spec: CallSpec, compat: bool) -> Option<
 /// is found here if it is none that its buffer is a mapping of.
 #[inline(always)]
 pub fn moved(task: &mut Task, registers: *const pt_regs, spec: CallSpec, compat: bool, result: i64, requested_bytes: u64) -> u64 {
+    let direction = match spec.fds {
+        fds::WRITES => WRITES,
+        fds::READS => 0,
+        _ => return 0,
+    };
     if spec.returns_bytes == 0 {
         return 0;
     }
+    // SAFETY: `registers` is the tracepoint's argument.
+    let argument = |index| unsafe { regs::argument(registers, index, compat) };
+    let (address, shape) = match spec.requested {
+        requested::IOVEC => (argument(spec.argument), VECTOR | argument(spec.count_argument) & LOWER_HALF),
+        requested::MSGHDR => (argument(spec.argument), MESSAGE),
+        _ => (argument(1), 0),
+    };
+    let compat = if compat { COMPAT } else { 0 };
     let bytes = if result > 0 { result as u64 } else { 0 };
-    match spec.fds {
-        fds::READS if bytes > 0 => {
+    moved_from(task, address, shape | direction | compat, bytes, requested_bytes)
+}
+
+/// What an address is that a call names, in the upper half of a number: of a vector, whose number of elements is in the lower half;
+const VECTOR: u64 = 1 << 32;
+/// of a `struct msghdr`; or else of a buffer.
+const MESSAGE: u64 = 2 << 32;
+/// The caller's words have 4 bytes.
+const COMPAT: u64 = 4 << 32;
+/// The call writes, and does not read.
+const WRITES: u64 = 8 << 32;
+
+/// Global, so that the verifier looks at it once, and not once for every way that leads here.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn moved_from(task: *mut Task, address: u64, shape: u64, bytes: u64, requested_bytes: u64) -> u64 {
+    // SAFETY: null or what the caller passes, the current task's entry of TASKS, which that alone writes.
+    let Some(task) = (unsafe { task.as_mut() }) else { return 0 };
+    if shape & WRITES == 0 {
+        if bytes > 0 {
             let file = if task.ends.input == NO_ROOM { 0 } else { task.ends.input };
             task.sequence.read(file, bytes);
             // A message may have been longer than the buffer that got its beginning.
             let filled = if bytes < requested_bytes { bytes } else { requested_bytes };
-            each(registers, spec, compat, filled, |start, length| {
-                filled_place(task, file, start, length);
-            });
-            0
+            exchange(task, address, shape, filled, FILL | u64::from(file));
         }
-        fds::WRITES if task.ends.input & MAPPED != 0 => {
-            let (from, to) = (task.mapping.start, task.mapping.end);
-            let mut covered = 0;
-            each(registers, spec, compat, bytes, |start, length| {
-                if from <= start && start < to {
-                    covered += if length < to - start { length } else { to - start };
-                }
-            });
-            covered
-        }
-        fds::WRITES => written(task, registers, spec, compat, bytes, requested_bytes),
-        _ => 0,
+        return 0;
     }
-}
-
-/// What was written, or was to be: where it came from is told of a failed call, too.
-#[inline(always)]
-fn written(task: &mut Task, registers: *const pt_regs, spec: CallSpec, compat: bool, bytes: u64, requested_bytes: u64) -> u64 {
+    if task.ends.input & MAPPED != 0 {
+        return exchange(task, address, shape, bytes, MEASURE);
+    }
     let by_order = task.sequence.source();
     let covered_by_order = task.sequence.write(bytes);
-    let (wanted, take) = if bytes > 0 { (bytes, 1) } else { (requested_bytes, 0) };
-    let (mut file, mut covered) = (0, 0);
-    each(registers, spec, compat, wanted, |start, length| {
-        let taken = taken_from_place(task, start, length, take);
-        let from = (taken >> 32) as u32;
-        if file == 0 {
-            file = from;
-        }
-        if from != 0 && from == file {
-            covered += taken & 0xffff_ffff;
-        }
-    });
+    // Where it was to come from is told of a failed call, too.
+    let (wanted, intent) = if bytes > 0 { (bytes, TAKE) } else { (requested_bytes, FIND) };
+    let taken = exchange(task, address, shape, wanted, intent);
+    let file = (taken >> 32) as u32;
     if file == 0 {
         task.ends.input = by_order;
         return if by_order == 0 { 0 } else { covered_by_order };
     }
     task.ends.input = file | HELD;
-    if bytes == 0 { 0 } else { covered }
+    if bytes == 0 { 0 } else { taken & LOWER_HALF }
 }
 
-/// Global, so that the verifier looks at it once, and not once for every element. The result means nothing: such a function must have one.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn filled_place(task: *mut Task, file: FileNumber, start: u64, length: u64) -> u32 {
-    // SAFETY: null or what the caller passes, the current task's entry of TASKS, which that alone writes.
-    if let Some(task) = unsafe { task.as_mut() } {
-        task.held.read(file, start, length);
-    }
-    0
-}
+/// What is wanted with a piece of memory, in the upper half of a number.
+///
+/// Bytes of the file whose number is in the lower half were read to it.
+const FILL: u64 = 1 << 32;
+/// It is to be written: which file is it from (upper half of the answer), and how many of its bytes (lower half: no call moves 4 GiB)?
+const FIND: u64 = 2 << 32;
+/// The same, and it has been written.
+const TAKE: u64 = 3 << 32;
+/// How much of it lies in the mapping that the task wrote from last?
+const MEASURE: u64 = 4 << 32;
 
-/// The file in the upper half of the result, and how many bytes in the lower: no call moves 4 GiB. Global, as above.
+const LOWER_HALF: u64 = 0xffff_ffff;
+
+/// Does what is wanted with the memory of a call, as far as so many bytes fill it, and gives the answer. Global, as above.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn taken_from_place(task: *mut Task, start: u64, length: u64, take: u32) -> u64 {
+extern "C" fn exchange(task: *mut Task, address: u64, shape: u64, bytes: u64, intent: u64) -> u64 {
     // SAFETY: as above.
     let Some(task) = (unsafe { task.as_mut() }) else { return 0 };
-    let taken = if take == 0 { task.held.find(start, length) } else { task.held.take(start, length) };
-    u64::from(taken.file) << 32 | taken.bytes & 0xffff_ffff
+    let compat = shape & COMPAT != 0;
+    if shape & VECTOR != 0 {
+        return exchange_vector(task, address, shape, bytes, intent);
+    }
+    if shape & MESSAGE == 0 {
+        return exchange_piece(task, address, bytes, intent);
+    }
+    let Some((vector, count)) = request::vector_of(address, compat) else { return 0 };
+    exchange_vector(task, vector, shape & !LOWER_HALF | count & LOWER_HALF, bytes, intent)
 }
 
-/// Calls with each of the buffers that so many bytes fill of it, and their length.
-#[inline(always)]
-fn each(registers: *const pt_regs, spec: CallSpec, compat: bool, bytes: u64, mut with: impl FnMut(u64, u64)) {
-    let Some((vector, count)) = vector(registers, spec, compat) else {
-        with(second_argument(registers, compat), bytes);
-        return;
-    };
-    let (word, mut left) = (if compat { 4 } else { 8 }, bytes);
+/// Global, as above.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn exchange_piece(task: *mut Task, start: u64, length: u64, intent: u64) -> u64 {
+    // SAFETY: as above.
+    let Some(task) = (unsafe { task.as_mut() }) else { return 0 };
+    match intent & !LOWER_HALF {
+        FILL => {
+            task.held.read(intent as FileNumber, start, length);
+            0
+        }
+        MEASURE => {
+            let (from, to) = (task.mapping.start, task.mapping.end);
+            if start < from || start >= to {
+                return 0;
+            }
+            if length < to - start { length } else { to - start }
+        }
+        intent => {
+            let taken = if intent == TAKE { task.held.take(start, length) } else { task.held.find(start, length) };
+            u64::from(taken.file) << 32 | taken.bytes & LOWER_HALF
+        }
+    }
+}
+
+/// The same for each of the first elements of a vector. Global, as above.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn exchange_vector(task: *mut Task, vector: u64, shape: u64, bytes: u64, intent: u64) -> u64 {
+    let (elements, compat) = (shape & LOWER_HALF, shape & COMPAT);
+    let (mut left, mut answer) = (bytes, 0);
     for index in 0..ELEMENTS {
-        if index >= count || left == 0 {
-            return;
+        if index >= elements || left == 0 {
+            break;
         }
-        let element = vector.wrapping_add(index * 2 * word);
-        let (Some(start), Some(length)) = (request::word(element, compat), request::word(element.wrapping_add(word), compat))
-        else {
-            return;
-        };
-        let length = if length < left { length } else { left };
-        if length > 0 {
-            with(start, length);
-        }
+        let word = vector.wrapping_add(index * if compat == 0 { 16 } else { 8 });
+        let length = common_length(0, left, 0, word_or_zero(word.wrapping_add(if compat == 0 { 8 } else { 4 }), compat));
         left -= length;
+        answer = sum_of_answers(answer, exchange_piece(task, word_or_zero(word, compat), length, intent));
     }
+    answer
 }
 
-/// The vector of a call that has one, and the number of its elements.
-#[inline(always)]
-fn vector(registers: *const pt_regs, spec: CallSpec, compat: bool) -> Option<(u64, u64)> {
-    // SAFETY: `registers` is the tracepoint's argument.
-    let argument = |index| unsafe { regs::argument(registers, index, compat) };
-    match spec.requested {
-        requested::IOVEC => Some((argument(spec.argument), argument(spec.count_argument))),
-        requested::MSGHDR => Some(request::vector_of(argument(spec.argument), compat).unwrap_or((0, 0))),
-        _ => None,
-    }
+/// A word of the caller's memory. Global, as above.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn word_or_zero(address: u64, compat: u64) -> u64 {
+    request::word(address, compat != 0).unwrap_or(0)
 }
 
-#[inline(always)]
-fn second_argument(registers: *const pt_regs, compat: bool) -> u64 {
-    // SAFETY: `registers` is the tracepoint's argument.
-    unsafe { regs::argument(registers, 1, compat) }
+/// The first file that is found is that of all. Global, as above.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn sum_of_answers(answer: u64, next: u64) -> u64 {
+    let file = answer >> 32;
+    if file == 0 {
+        next + answer
+    } else if next >> 32 == file {
+        answer + (next & LOWER_HALF)
+    } else {
+        answer
+    }
 }

@@ -20,7 +20,7 @@ pub use file::{
     Ends, FILESYSTEM_BYTES, FileKey, FileNumber, FileSeen, HELD, KnownFile, MAPPED, NAME_BYTES, NAMES_BYTES, NO_ROOM, path_end,
     told,
 };
-pub use held::{Held, Taken};
+pub use held::{Held, Taken, common_length};
 pub use histogram::{BUCKETS, bucket_of};
 pub use kernel_fields::{ABSENT, KernelFields};
 pub use row::{ErrnoKey, Row, RowKey};

@@ -57,6 +57,28 @@ fn a_descendant_that_lives_on_is_running() {
 }
 
 #[test]
+fn a_descendant_that_is_busy_at_the_end_is_counted_up_to_then() {
+    // Four of them: whatever the order in which zctrace stops looking, one is between any two of its steps.
+    let busy = "dd if=/dev/zero of=/dev/null bs=1 2>/dev/null & dds=\"$dds $!\";";
+    let script = format!("{busy}{busy}{busy}{busy} for dd in $dds; do until grep -q '^syscw: ...' /proc/$dd/io; do :; done; done");
+    for _ in 0..3 {
+        let run = zctrace().run(&shell(&script));
+        run.finished.successful();
+        run.assert_exact();
+        let busy: Vec<_> = run.report.processes.iter().filter(|process| process.comm.as_deref() == Some("dd")).collect();
+        assert_eq!(busy.len(), 4);
+        for dd in busy {
+            let (read, write) = (Rows::of(dd).row("read"), Rows::of(dd).row("write"));
+            assert_eq!(dd.state, State::Running);
+            assert!(read.unfinished + write.unfinished <= 1, "it is in one call at most: {read:?} {write:?}");
+            assert_eq!(write.bytes, Some(write.calls), "every byte is a call");
+            let timed = |name: &str| dd.syscalls.iter().any(|row| row.name == name && row.total_ns.is_some() && row.min_ns.is_some());
+            assert!(timed("read") && timed("write"), "its times are known: {:?}", dd.syscalls);
+        }
+    }
+}
+
+#[test]
 fn wait_all_waits_for_the_last_descendant() {
     for zctrace in each_backend() {
         let dir = tempfile::tempdir().expect("a directory");

@@ -14,7 +14,7 @@ use crate::{
     ends,
     fields::{self, offset_of_field, regs},
     follow,
-    maps::{SPECS, lose},
+    maps::{SPECS, is_over, lose},
     request::{self, Request},
     rows,
 };
@@ -36,7 +36,7 @@ const RING_CALLS: core::ops::RangeInclusive<u16> = 425..=427;
 /// A task enters the kernel for a call.
 #[inline(always)]
 pub fn enter(registers: *const pt_regs, number: i64) {
-    let Some(task) = follow::current() else { return };
+    let Some(task) = follow::current().filter(|_| !is_over()) else { return };
     // SAFETY: an entry of TASKS is written by its own task only, which is the current one.
     let task = unsafe { &mut *task };
     if task.interrupted != NO_CALL {
@@ -61,10 +61,10 @@ pub fn enter(registers: *const pt_regs, number: i64) {
     }
 }
 
-/// A call returns to its task.
+/// A call returns to its task. If the trace is over by then, it stays the call that the task is in.
 #[inline(always)]
 pub fn exit(registers: *const pt_regs, result: i64) {
-    let Some(task) = follow::current() else { return };
+    let Some(task) = follow::current().filter(|_| !is_over()) else { return };
     // SAFETY: an entry of TASKS is written by its own task only, which is the current one.
     let task = unsafe { &mut *task };
     let call = task.call;

@@ -84,6 +84,8 @@ pub mod maps {
     pub const CONTROL: &str = "CONTROL";
     /// Per-CPU array, [`Loss`](crate::Loss) -> count.
     pub const LOSSES: &str = "LOSSES";
+    /// Array of one u32, the kernel side's only global that can be written: 1 as soon as nothing more counts.
+    pub const IS_OVER: &str = ".bss";
     /// Read-only global of type [`KernelFields`](crate::KernelFields).
     pub const FIELDS: &str = "FIELDS";
 }

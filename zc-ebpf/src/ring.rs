@@ -13,7 +13,7 @@ use crate::{
     count::is_error,
     fields::{self, KernelPtr, offset_of_field},
     identify,
-    maps::{POLLED_RINGS, RING_INPUTS, SPECS, TASKS, fetch_add, lose},
+    maps::{POLLED_RINGS, RING_INPUTS, SPECS, TASKS, fetch_add, is_over, lose},
     rows,
 };
 
@@ -126,9 +126,12 @@ fn submitter(ring: KernelPtr, request: KernelPtr) -> Option<u32> {
     credited(ring, if offset == ABSENT { owner as u64 } else { fields::probe(owner, offset)? })
 }
 
-/// Whom an operation of a ring is credited to that a task submitted: that task, or the maker of the ring.
+/// Whom an operation of a ring is credited to that a task submitted: that task, or the maker of the ring. Nobody, when the trace is over.
 #[inline(always)]
 fn credited(ring: KernelPtr, task: u64) -> Option<u32> {
+    if is_over() {
+        return None;
+    }
     if let Some(task) = active(task) {
         // SAFETY: an entry of TASKS lives as long as its task, which waits for its operations; only what never changes is read.
         return Some(unsafe { (*task).serial });

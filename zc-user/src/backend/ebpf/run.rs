@@ -113,7 +113,7 @@ impl Watch {
     /// Ends the trace: counts no more, waits for the tasks that are about to end, and adds all that was seen and counted.
     pub async fn conclude(mut self, loaded: &mut Loaded, trace: &mut Trace) -> Result<(), RunError> {
         let missed = loaded.missed();
-        loaded.stop_counting();
+        loaded.stop_counting()?;
         let (living, alive) = self.settle(loaded).await?;
         let rows = loaded.maps.rows(&living, self.files)?;
         trace.notes = std::mem::take(&mut loaded.notes);

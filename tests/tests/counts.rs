@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::harness::{Program, Rows, Zctrace, workload, zctrace};
+use crate::harness::{Program, Rows, Zctrace, each_backend, workload, zctrace};
 
 /// Makes sure that the workload's own thread has exactly the rows that the workload states, and no others.
 #[track_caller]
@@ -55,6 +55,43 @@ fn a_read_that_a_fatal_signal_cuts_off() {
     let stated = run.stated();
     run.assert_exact();
     Rows::of(run.process(stated.pid.expect("it names its child"))).assert_equal(&stated.calls);
+}
+
+#[test]
+fn a_send_that_a_fatal_signal_cuts_off_after_a_part() {
+    for zctrace in each_backend() {
+        let run = zctrace.run(&workload("killed-sending"));
+        let stated = run.stated();
+        run.assert_exact();
+        Rows::of(run.process(stated.pid.expect("it names its child"))).assert_contain(&stated.calls);
+    }
+}
+
+#[test]
+fn calls_that_seccomp_traps_were_not_made() {
+    for zctrace in each_backend() {
+        let run = zctrace.by_thread().run(&workload("trapped"));
+        let stated = run.stated();
+        run.assert_exact();
+        run.thread("zc-trapped").assert_equal(&stated.calls);
+    }
+}
+
+#[test]
+fn calls_that_seccomp_denies_are_attempts_on_their_files() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("in"), [1; 100_000]).expect("room");
+    let (errno, number) = (libc::ENOSYS.to_string(), libc::SYS_copy_file_range.to_string());
+    for zctrace in each_backend() {
+        let run = zctrace.dir(dir.path()).run(&workload("deny").args(&[&errno, &number, "cp", "in", "out"]));
+        run.finished.successful();
+        run.assert_exact();
+        let denied = run.totals().row("copy_file_range");
+        assert_eq!((denied.calls, denied.errnos.get("ENOSYS"), denied.bytes), (1, Some(&1), Some(0)));
+        let transfers = &run.root().transfers;
+        let attempts: Vec<_> = transfers.iter().flat_map(|transfer| &transfer.attempts).collect();
+        assert!(attempts.iter().any(|attempt| attempt.syscall == "copy_file_range"), "{transfers:?}");
+    }
 }
 
 #[test]

@@ -21,6 +21,9 @@ use crate::{
 
 /// `TS_COMPAT` of the kernel, in `asm/thread_info.h` of x86: this call came through the 32-bit entry.
 const TS_COMPAT: u32 = 2;
+/// `SIGKILL` and `SIGSYS`, as bits of the kernel's `sigset_t`.
+const KILL: u64 = 1 << (9 - 1);
+const SYS: u64 = 1 << (31 - 1);
 /// `__X32_SYSCALL_BIT` of the kernel's arch/x86/include/uapi/asm/unistd.h.
 const X32_BIT: i64 = 0x4000_0000;
 /// The highest errno a call can return (`MAX_ERRNO` of the kernel's include/linux/err.h).
@@ -43,7 +46,7 @@ pub fn enter(registers: *const pt_regs, number: i64) {
         record_interrupted(task);
     }
     task.exit_without_entry_expected = 0;
-    let known = identify(number);
+    let known = identify(number).and_then(|(call, spec)| Some((request::variant(registers, spec, call)?, spec)));
     if !known.is_some_and(|(_, spec)| fds::only_used(spec.fds)) {
         task.forget_descriptors();
         task.has_ring |= u32::from(RING_CALLS.contains(&(number as u16)));
@@ -87,7 +90,14 @@ pub fn exit(registers: *const pt_regs, result: i64) {
     let number = if duration_ns.is_none() { unsafe { regs::number(registers) } } else { i64::from(call & zc_ebpf::NUMBER_MASK) };
     let Some((call, spec)) = with_spec(call, number) else { return };
     let compat = call & COMPAT != 0;
-    let Some((call, request)) = request::of(registers, spec, call, compat) else { return };
+    let Some(call) = request::variant(registers, spec, call) else { return };
+    let signals = signals();
+    // Every thread of a process that is killed, or that another thread ends, has this one: it will not see the result.
+    if signals & KILL != 0 {
+        task.call = call;
+        return;
+    }
+    let request = request::of(registers, spec, compat);
     match duration_ns {
         Some(duration_ns) if RESTARTS.contains(&result) => {
             task.interrupted = call;
@@ -96,9 +106,15 @@ pub fn exit(registers: *const pt_regs, result: i64) {
         }
         Some(_) => {}
         None => {
-            lose(Loss::ExitWithoutEntry);
             // SAFETY: the helper has no preconditions.
             task.entered_ns = unsafe { bpf_ktime_get_ns() };
+            task.ends = ends::of(registers, spec, compat, task);
+            // Trapped by seccomp: it was not made, and what looks like its result is its number.
+            if signals & SYS != 0 && result == number {
+                task.call = call;
+                return abandon(task);
+            }
+            lose(Loss::UntimedCall);
         }
     }
     let paired_bytes = ends::moved(task, spec, result);
@@ -234,6 +250,17 @@ fn with_spec(call: CallId, number: i64) -> Option<(CallId, CallSpec)> {
     }
     let spec = SPECS.get(spec_slot(number as u32, call & COMPAT != 0)).copied()?;
     Some((call, spec))
+}
+
+/// The signals that await the current task alone.
+#[inline(always)]
+fn signals() -> u64 {
+    let offset = offset_of_field!(task_signals);
+    if offset == ABSENT {
+        return 0;
+    }
+    // SAFETY: the current task is a typed pointer to the verifier.
+    unsafe { fields::load(bpf_get_current_task_btf().cast(), offset) }
 }
 
 /// Whether the call under way came through the 32-bit entry.

@@ -128,8 +128,8 @@ pub enum Loss {
     UncountedErrno = 2,
     /// An event did not fit into the ring buffer.
     LostEvent = 3,
-    /// A call returned whose entry was not seen: counted, without time.
-    ExitWithoutEntry = 4,
+    /// A call returned whose entry was not seen, since seccomp answered it: counted, without time. What is lost is its time alone.
+    UntimedCall = 4,
     /// An operation of `io_uring` that was asked not to tell of its success.
     SilentOperation = 5,
 }

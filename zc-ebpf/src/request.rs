@@ -6,7 +6,7 @@ use aya_ebpf::{
     bindings::pt_regs,
     helpers::{bpf_probe_read_user, generated::bpf_loop},
 };
-use zc_ebpf::{CallId, CallSpec, FICLONE_VARIANT, FICLONERANGE_VARIANT, VARIANT_SHIFT, requested, selected};
+use zc_ebpf::{COMPAT, CallId, CallSpec, FICLONE_VARIANT, FICLONERANGE_VARIANT, VARIANT_SHIFT, requested, selected};
 
 use crate::fields::regs;
 
@@ -37,27 +37,33 @@ impl Request {
     }
 }
 
-/// The size, and the call with its variant; `None` if this variant is not selected.
+/// The call with its variant; `None` if this variant is not selected.
 #[inline(always)]
-pub fn of(registers: *const pt_regs, spec: CallSpec, call: CallId, compat: bool) -> Option<(CallId, Request)> {
+pub fn variant(registers: *const pt_regs, spec: CallSpec, call: CallId) -> Option<CallId> {
+    if spec.requested != requested::IOCTL {
+        return Some(call);
+    }
+    // SAFETY: `registers` is the tracepoint's argument.
+    let variant = match unsafe { regs::argument(registers, spec.argument, call & COMPAT != 0) } as u32 {
+        FICLONE => FICLONE_VARIANT,
+        FICLONERANGE => FICLONERANGE_VARIANT,
+        _ if spec.selected == selected::VARIANTS => return None,
+        _ => 0,
+    };
+    Some(call | (variant << VARIANT_SHIFT))
+}
+
+/// The size.
+#[inline(always)]
+pub fn of(registers: *const pt_regs, spec: CallSpec, compat: bool) -> Request {
     // SAFETY: `registers` is the tracepoint's argument.
     let argument = |index| unsafe { regs::argument(registers, index, compat) };
-    let request = match spec.requested {
+    match spec.requested {
         requested::SIZE => Request::of_bytes(argument(spec.argument)),
         requested::IOVEC => vector(argument(spec.argument), argument(spec.count_argument), compat),
         requested::MSGHDR => message(argument(spec.argument), compat),
-        requested::IOCTL => {
-            let variant = match argument(spec.argument) as u32 {
-                FICLONE => FICLONE_VARIANT,
-                FICLONERANGE => FICLONERANGE_VARIANT,
-                _ if spec.selected == selected::VARIANTS => return None,
-                _ => 0,
-            };
-            return Some((call | (variant << VARIANT_SHIFT), Request::of_bytes(0)));
-        }
         _ => Request::of_bytes(0),
-    };
-    Some((call, request))
+    }
 }
 
 /// Sum of the lengths of a `struct iovec[count]`: two words each, the length second.

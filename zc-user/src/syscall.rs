@@ -52,7 +52,7 @@ impl Abi {
     }
 
     /// The name of the call with this number; `None` if there is none.
-    fn call_name(self, number: u32) -> Option<&'static str> {
+    pub(crate) fn call_name(self, number: u32) -> Option<&'static str> {
         let number = usize::try_from(number).ok()?;
         let name = match self {
             Self::X86_64 | Self::X32 => syscalls::x86_64::Sysno::new(number).map(|call| call.name()),

@@ -119,7 +119,7 @@ impl Loss {
             Self::UncountedCalls => ("calls not counted", "the table of rows was full; raise --max-rows"),
             Self::UncountedErrnos => ("errors counted without their errno", "the table of errnos was full; raise --max-rows"),
             Self::LostEvents => ("messages from the kernel lost", "names and ends of processes are missing; raise --max-tasks"),
-            Self::ExitsWithoutEntry => ("calls without a visible entry", "denied by seccomp, say; counted without time"),
+            Self::ExitsWithoutEntry => ("calls without a visible entry", "they began before the record, say; counted without time"),
             Self::MissedProbes => ("runs of a probe skipped by the kernel", "up to as many calls are missing"),
             Self::UnseenEnds => ("ends of tasks not seen", "their switches, faults and CPU time are missing"),
             Self::UnparsedLines => ("lines of the log not understood", "see them with -v"),

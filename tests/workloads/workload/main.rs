@@ -9,6 +9,7 @@ mod known;
 mod parameters;
 mod proc_io;
 mod rusage;
+mod seccomp;
 mod signals;
 mod storms;
 mod unfinished;
@@ -47,6 +48,9 @@ const CASES: &[Case] = &[
     case("thread-storm", "[T [N]]", "T threads (64), each N writes (1000) of 8 bytes", storms::threads),
     case("unfinished", "", "exits while thread zc-blocked is inside a read", unfinished::at_exit),
     case("killed", "", "kills a child that is inside a read", unfinished::killed),
+    case("killed-sending", "", "kills a child that has sent a part of what it sends", unfinished::killed_sending),
+    case("trapped", "[N]", "N sends and N writes that seccomp traps, on thread zc-trapped", seccomp::trapped),
+    case("deny", "ERRNO CALL PROGRAM...", "executes a program for which seccomp answers a call, given as a number", seccomp::deny),
     case("rusage", "", "a child with faults, switches and CPU time, and its wait4 rusage", rusage::run),
     case("exec-thread", "[N [SIZE]]", "a thread that is not the leader executes `workload write N SIZE`", writes::exec_thread),
     case("write", "[N [SIZE]]", "N writes (100) of SIZE bytes (10) to /dev/null; prints nothing", writes::run),

@@ -118,6 +118,7 @@ impl Watch {
         let rows = loaded.maps.rows(&living, self.files)?;
         trace.notes = std::mem::take(&mut loaded.notes);
         trace.notes.extend(rows.unknown_files_note());
+        trace.notes.extend(loaded.maps.untimed_note()?);
         (trace.files, trace.calls_without_files) = (rows.files, rows.calls_without_files);
         trace.losses = loaded.maps.losses()?.into_iter().collect();
         *trace.losses.entry(Loss::LostEvents).or_default() += self.unreadable;

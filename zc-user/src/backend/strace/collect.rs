@@ -3,8 +3,10 @@
 mod count;
 mod cuts;
 mod progress;
+mod suspect;
 
-use self::count::Call;
+use self::{count::Call, suspect::Verdict};
+pub(super) use self::suspect::Suspect;
 use super::{
     args::program,
     assemble::{self, Parts},
@@ -121,6 +123,7 @@ impl<'a> Collector<'a> {
             | Event::Killed { .. }
             | Event::Superseded { .. }
             | Event::Signal
+            | Event::Trapped
             | Event::Mode { .. }
             | Event::Attached { .. }
             | Event::Notice
@@ -141,6 +144,7 @@ impl<'a> Collector<'a> {
             // A renamed task left its exec to the one whose id it got.
             let left = if task.life == Life::Renamed { None } else { task.pending.leave() };
             task.rows.settle(Afterwards::Nothing);
+            self.settle_suspect(id, Verdict::Made);
             self.never_returned(id, left);
         }
         if self.is_over {
@@ -162,6 +166,9 @@ impl<'a> Collector<'a> {
         self.give_up_cut();
         let resumes = name.filter(|_| matches!(line.event, Event::Resumed { .. }));
         let id = self.task_of(line, resumes);
+        if !matches!(line.event, Event::Mode { .. } | Event::Superseded { .. }) {
+            self.settle_suspect(id, Verdict::of(&line.event));
+        }
         let at = line.prefix.stamp.map(|stamp| self.stamps.next(stamp));
         self.parts.first_moment = self.parts.first_moment.or(at);
         match (line.event, name) {

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::{
     args::Child,
     clock::Moment,
+    collect::Suspect,
     join::{Left, Pending},
     names::NameId,
     rows::{Ended, Rows},
@@ -44,6 +45,8 @@ pub struct Task {
     pub pending: Pending,
     /// Its calls.
     pub rows: Rows,
+    /// Its last call, if that may not have been made.
+    pub suspect: Option<Box<Suspect>>,
     /// The files that it opened, by descriptor: the last of each.
     pub opened: HashMap<u32, FileId>,
     /// The thread that took its id by an exec, while the arguments of that exec are not known.
@@ -184,6 +187,7 @@ impl Tasks {
             first_call: FirstCall::Awaited,
             pending: Pending::default(),
             rows: Rows::default(),
+            suspect: None,
             opened: HashMap::new(),
             superseded_by: None,
         });

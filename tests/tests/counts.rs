@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::harness::{Program, Rows, Zctrace, each_backend, workload, zctrace};
+use crate::harness::{Program, Rows, Zctrace, each_backend, shell, workload, zctrace};
 
 /// Makes sure that the workload's own thread has exactly the rows that the workload states, and no others.
 #[track_caller]
@@ -91,6 +91,40 @@ fn calls_that_seccomp_denies_are_attempts_on_their_files() {
         let transfers = &run.root().transfers;
         let attempts: Vec<_> = transfers.iter().flat_map(|transfer| &transfer.attempts).collect();
         assert!(attempts.iter().any(|attempt| attempt.syscall == "copy_file_range"), "{transfers:?}");
+    }
+}
+
+#[test]
+fn calls_that_no_table_has_have_their_numbers() {
+    for zctrace in each_backend() {
+        let run = zctrace.syscalls("all").run(&workload("unknown-numbers"));
+        run.finished.successful();
+        run.assert_exact();
+        for name in ["syscall_0x2bc", "syscall_0x7d0", "syscall_0x1388", "syscall_from_0xffff"] {
+            let row = run.totals().row(name);
+            assert_eq!((row.calls, row.errnos.get("ENOSYS")), (1, Some(&1)), "{name}");
+        }
+        assert_eq!(run.totals().figures().keys().filter(|name| name.starts_with("syscall_")).count(), 4);
+    }
+}
+
+#[test]
+fn a_child_that_cannot_be_followed_is_a_loss() {
+    let [ebpf, strace] = each_backend().map(|zctrace| zctrace.run(&workload("untraced-child")));
+    ebpf.assert_exact();
+    assert_eq!((ebpf.report.totals.processes, ebpf.totals().row("write").bytes), (2, Some(1000)));
+    assert_eq!((strace.report.totals.processes, strace.report.losses.get("unfollowed_tasks")), (1, Some(&1)));
+    assert!(!strace.report.exact);
+}
+
+#[test]
+fn processes_in_a_namespace_are_listed_once() {
+    for zctrace in each_backend() {
+        let pipe = shell("head -c 5000 /dev/zero | cat >/dev/null").through(&["unshare", "--pid", "--fork", "--mount-proc"]);
+        let run = zctrace.run(&pipe);
+        run.finished.successful();
+        run.assert_exact();
+        assert_eq!(run.report.totals.processes, 4);
     }
 }
 

@@ -60,7 +60,8 @@ fn a_descendant_that_lives_on_is_running() {
 fn a_descendant_that_is_busy_at_the_end_is_counted_up_to_then() {
     // Four of them: whatever the order in which zctrace stops looking, one is between any two of its steps.
     let busy = "dd if=/dev/zero of=/dev/null bs=1 2>/dev/null & dds=\"$dds $!\";";
-    let script = format!("{busy}{busy}{busy}{busy} for dd in $dds; do until grep -q '^syscw: ...' /proc/$dd/io; do :; done; done");
+    let script =
+        format!("{busy}{busy}{busy}{busy} for dd in $dds; do until grep -q '^syscw: ...' /proc/$dd/io; do :; done; done");
     for _ in 0..3 {
         let run = zctrace().run(&shell(&script));
         run.finished.successful();
@@ -72,7 +73,8 @@ fn a_descendant_that_is_busy_at_the_end_is_counted_up_to_then() {
             assert_eq!(dd.state, State::Running);
             assert!(read.unfinished + write.unfinished <= 1, "it is in one call at most: {read:?} {write:?}");
             assert_eq!(write.bytes, Some(write.calls), "every byte is a call");
-            let timed = |name: &str| dd.syscalls.iter().any(|row| row.name == name && row.total_ns.is_some() && row.min_ns.is_some());
+            let timed =
+                |name: &str| dd.syscalls.iter().any(|row| row.name == name && row.total_ns.is_some() && row.min_ns.is_some());
             assert!(timed("read") && timed("write"), "its times are known: {:?}", dd.syscalls);
         }
     }

@@ -6,8 +6,8 @@ use aya_ebpf::{
 };
 use aya_log_ebpf::warn;
 use zc_ebpf::{
-    ABSENT, COMPAT, CallId, CallSpec, Ends, Interrupted, Loss, NO_CALL, Row, TABLE_SLOTS, Task, bucket_of, fds, phase, requested,
-    selected, spec_slot,
+    ABSENT, COMPAT, CallId, CallSpec, Ends, FIRST_BEYOND, Interrupted, Loss, NO_CALL, Row, Task, bucket_of, fds, phase,
+    requested, selected, spec_slot,
 };
 
 use crate::{
@@ -46,7 +46,7 @@ pub fn enter(registers: *const pt_regs, number: i64) {
         record_interrupted(task);
     }
     task.exit_without_entry_expected = 0;
-    let known = identify(number).and_then(|(call, spec)| Some((request::variant(registers, spec, call)?, spec)));
+    let known = identify(number).and_then(|(call, spec)| request::variant(registers, spec, call));
     if !known.is_some_and(|(_, spec)| fds::only_used(spec.fds)) {
         task.forget_descriptors();
         task.has_ring |= u32::from(RING_CALLS.contains(&(number as u16)));
@@ -90,7 +90,7 @@ pub fn exit(registers: *const pt_regs, result: i64) {
     let number = if duration_ns.is_none() { unsafe { regs::number(registers) } } else { i64::from(call & zc_ebpf::NUMBER_MASK) };
     let Some((call, spec)) = with_spec(call, number) else { return };
     let compat = call & COMPAT != 0;
-    let Some(call) = request::variant(registers, spec, call) else { return };
+    let Some((call, spec)) = request::variant(registers, spec, call) else { return };
     let signals = signals();
     // Every thread of a process that is killed, or that another thread ends, has this one: it will not see the result.
     if signals & KILL != 0 {
@@ -221,17 +221,14 @@ pub fn is_error(result: i64) -> bool {
 /// Which call this is and what to do with it; `None` if it is not selected.
 #[inline(always)]
 fn identify(number: i64) -> Option<(CallId, CallSpec)> {
-    if number < 0 {
-        return None;
-    }
-    let x32 = number & X32_BIT != 0;
-    let number = (number & !X32_BIT) as u32;
+    let x32 = number >= 0 && number & X32_BIT != 0;
+    let number = if number < 0 { FIRST_BEYOND } else { (number & !X32_BIT) as u32 };
     let compat = is_compat();
     let spec = SPECS.get(spec_slot(number, compat)).copied()?;
     if spec.selected == selected::NEVER {
         return None;
     }
-    let number = if number < TABLE_SLOTS { number } else { TABLE_SLOTS - 1 };
+    let number = if number < FIRST_BEYOND { number } else { FIRST_BEYOND };
     let flags = if compat {
         COMPAT
     } else if x32 {

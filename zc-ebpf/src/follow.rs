@@ -196,9 +196,12 @@ pub fn switched_out(ctx: &BtfTracePointContext, previous: KernelPtr) {
     let key = previous as u64;
     // SAFETY: a dead task does nothing any more, so nobody writes its entry.
     let Some(task) = TASKS.get_ptr(key).map(|task| unsafe { *task }) else { return };
-    let ended =
-        Ended { header: header(event_kind::ENDED, &task, task.exited_ns, 0, previous), counters: fields::counters(previous) };
-    send(ended);
+    let mut counters = fields::counters(previous);
+    // The kernel adds up a process before its threads are switched out for the last time. For its leader, it depends on who is faster.
+    if task.tid != task.pid {
+        counters.voluntary_switches = counters.voluntary_switches.saturating_sub(1);
+    }
+    send(Ended { header: header(event_kind::ENDED, &task, task.exited_ns, 0, previous), counters });
     let _ = TASKS.remove(key);
     debug!(ctx, "task {} ended", task.tid);
 }

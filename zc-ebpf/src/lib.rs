@@ -132,10 +132,12 @@ pub enum Loss {
     UntimedCall = 4,
     /// An operation of `io_uring` that was asked not to tell of its success.
     SilentOperation = 5,
+    /// A completion of an operation of `io_uring` for which the queue had no room: the kernel does not tell of which.
+    OverflowedOperation = 6,
 }
 
 /// Number of [`Loss`] variants.
-pub const LOSSES: u32 = 6;
+pub const LOSSES: u32 = 7;
 
 /// Plain old data, for aya's maps.
 #[cfg(feature = "user")]

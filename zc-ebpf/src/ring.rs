@@ -92,7 +92,8 @@ fn splice_input(request: KernelPtr) -> Option<RingInput> {
 /// An operation is completed; null: one that goes on to complete, of which the kernel does not say what it is.
 pub fn completed(ring: KernelPtr, request: KernelPtr) {
     if request.is_null() {
-        return unknown_completed(ring);
+        unknown_completed(ring);
+        return;
     }
     let Some(serial) = submitter(ring, request) else { return };
     let flags: u32 = fields::probe(request, offset_of_field!(request_cqe_flags)).unwrap_or(0);
@@ -111,11 +112,19 @@ pub fn completed(ring: KernelPtr, request: KernelPtr) {
     );
 }
 
-/// An operation of a ring is completed, and the kernel does not say which.
-pub fn unknown_completed(ring: KernelPtr) {
+/// An operation of a ring is completed, and the kernel does not say which. Whether that is one of a followed task.
+fn unknown_completed(ring: KernelPtr) -> bool {
     // SAFETY: the helper has no preconditions.
-    let Some(serial) = credited(ring, unsafe { bpf_get_current_task() }) else { return };
+    let Some(serial) = credited(ring, unsafe { bpf_get_current_task() }) else { return false };
     record(serial, RING | UNKNOWN_OPERATION, Ends::NONE, 0, false);
+    true
+}
+
+/// The same, for want of room: it is missing among those of its kind.
+pub fn overflowed(ring: KernelPtr) {
+    if unknown_completed(ring) {
+        lose(Loss::OverflowedOperation);
+    }
 }
 
 /// Whom a request is credited to, as its [`Task::serial`]; nobody, if that is not in scope.

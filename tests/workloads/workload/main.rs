@@ -6,6 +6,7 @@ mod bystander;
 mod endings;
 mod errnos;
 mod known;
+mod odd_calls;
 mod parameters;
 mod proc_io;
 mod rusage;
@@ -50,7 +51,14 @@ const CASES: &[Case] = &[
     case("killed", "", "kills a child that is inside a read", unfinished::killed),
     case("killed-sending", "", "kills a child that has sent a part of what it sends", unfinished::killed_sending),
     case("trapped", "[N]", "N sends and N writes that seccomp traps, on thread zc-trapped", seccomp::trapped),
-    case("deny", "ERRNO CALL PROGRAM...", "executes a program for which seccomp answers a call, given as a number", seccomp::deny),
+    case(
+        "deny",
+        "ERRNO CALL PROGRAM...",
+        "executes a program for which seccomp answers a call, given as a number",
+        seccomp::deny,
+    ),
+    case("untraced-child", "", "a child that no ptrace follows writes 100 times", odd_calls::untraced_child),
+    case("unknown-numbers", "", "calls of the numbers 700, 2000, 5000 and -1", odd_calls::unknown_numbers),
     case("rusage", "", "a child with faults, switches and CPU time, and its wait4 rusage", rusage::run),
     case("exec-thread", "[N [SIZE]]", "a thread that is not the leader executes `workload write N SIZE`", writes::exec_thread),
     case("write", "[N [SIZE]]", "N writes (100) of SIZE bytes (10) to /dev/null; prints nothing", writes::run),

@@ -70,6 +70,7 @@ impl Maps {
             (Kernel::UncountedErrno, Loss::UncountedErrnos),
             (Kernel::LostEvent, Loss::LostEvents),
             (Kernel::SilentOperation, Loss::SilentOperations),
+            (Kernel::OverflowedOperation, Loss::OverflowedOperations),
         ]
         .into_iter()
         .map(|(kernel, loss)| Ok((loss, self.lost(kernel)?)))
@@ -79,7 +80,8 @@ impl Maps {
     /// A sentence on calls that were counted without their times, if there are any. No number is a lower bound by them.
     pub fn untimed_note(&self) -> Result<Option<String>, MapError> {
         let count = self.lost(zc_ebpf::Loss::UntimedCall)?;
-        Ok((count > 0).then(|| format!("{count} calls were answered by seccomp before the kernel made them: their times are unknown")))
+        Ok((count > 0)
+            .then(|| format!("{count} calls were answered by seccomp before the kernel made them: their times are unknown")))
     }
 
     fn lost(&self, what: zc_ebpf::Loss) -> Result<u64, MapError> {

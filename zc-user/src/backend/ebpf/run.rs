@@ -86,12 +86,13 @@ fn uses_io_uring(processes: &[Process]) -> bool {
     rows.any(|row| row.call.name == "io_uring_enter")
 }
 
-/// A sentence on operations of `io_uring` that the kernel does not tell, if there are any.
-fn unknown_operations_note(processes: &[Process]) -> Option<String> {
+/// A sentence on operations of `io_uring` that the kernel does not tell, if there are any. Of those that overflowed says a loss.
+fn unknown_operations_note(processes: &[Process], overflowed: u64) -> Option<String> {
     let rows = processes.iter().flat_map(|process| &process.threads).flat_map(|thread| &thread.ring_rows);
-    let count: u64 = rows.filter(|row| row.call.is_unknown_operation()).map(|row| row.calls).sum();
+    let unknown: u64 = rows.filter(|row| row.call.is_unknown_operation()).map(|row| row.calls).sum();
+    let count = unknown.saturating_sub(overflowed);
     (count > 0).then(|| {
-        format!("of {count} completions of io_uring the kernel does not say what they moved: they are of multishot operations, or too many")
+        format!("of {count} completions of io_uring the kernel does not say what they moved: they are of multishot operations")
     })
 }
 
@@ -126,9 +127,10 @@ impl Watch {
         trace.wall_ns = self.census.wall_ns();
         let (processes, unseen_ends) = self.census.into_processes(rows.by_task, &alive, loaded.counters_known);
         trace.losses.insert(Loss::UnseenEnds, unseen_ends);
+        let overflowed = trace.losses.get(&Loss::OverflowedOperations).copied().unwrap_or(0);
         if uses_io_uring(&processes) {
             trace.notes.push(IO_WORKERS.to_owned());
-            trace.notes.extend(unknown_operations_note(&processes));
+            trace.notes.extend(unknown_operations_note(&processes, overflowed));
         }
         trace.processes = processes;
         Ok(())

@@ -5,8 +5,10 @@ mod cuts;
 mod progress;
 mod suspect;
 
-use self::{count::Call, suspect::Verdict};
+use std::collections::BTreeSet;
+
 pub(super) use self::suspect::Suspect;
+use self::{count::Call, suspect::Verdict};
 use super::{
     args::program,
     assemble::{self, Parts},
@@ -40,6 +42,8 @@ pub struct Collector<'a> {
     until: Until,
     /// Whether the trace ended before the log did.
     is_over: bool,
+    /// Tasks that are known to be followed after that.
+    followed: BTreeSet<u32>,
     /// Thread id of all lines of the log that is read now (`-ff`).
     log_tid: Option<u32>,
     /// How many logs were read.
@@ -65,6 +69,7 @@ impl<'a> Collector<'a> {
             stamps: Stamps::default(),
             until,
             is_over: false,
+            followed: BTreeSet::new(),
             log_tid: None,
             logs: 0,
             lines: 0,
@@ -90,6 +95,8 @@ impl<'a> Collector<'a> {
     /// Adds a line, without its line break.
     pub fn push_line(&mut self, line: &[u8]) {
         if self.is_over {
+            // Whoever it is, strace follows them.
+            self.followed.extend(Line::parse(line).prefix.tid);
             return;
         }
         self.lines += 1;
@@ -148,7 +155,7 @@ impl<'a> Collector<'a> {
             self.never_returned(id, left);
         }
         if self.is_over {
-            self.tasks.add_unseen(self.lines);
+            self.tasks.add_unseen(&self.followed, self.lines);
         }
         self.parts.is_ordered = self.logs <= 1;
         assemble::trace(self.tasks, self.files.into_all(), &self.names, self.parts)

@@ -1,6 +1,6 @@
 //! Layer 2, tasks: the threads of a log, who made them, and whom a line without a thread id belongs to.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::{
     args::Child,
@@ -280,11 +280,14 @@ impl Tasks {
         }
     }
 
-    /// Tasks that were made and have no line become tasks: the trace ends before their first call does.
-    pub fn add_unseen(&mut self, line: u64) {
-        let mut unseen: Vec<u32> = self.births.keys().copied().collect();
-        unseen.sort_unstable();
-        for tid in unseen {
+    /// Thread ids of those that were made and have no line.
+    pub fn unseen(&self) -> impl Iterator<Item = u32> + '_ {
+        self.births.keys().copied()
+    }
+
+    /// Those of them that are `followed` become tasks: the trace ends before their first call does.
+    pub fn add_unseen(&mut self, followed: &BTreeSet<u32>, line: u64) {
+        for &tid in followed.iter().filter(|tid| self.births.contains_key(tid)).collect::<Vec<_>>() {
             self.add(Some(tid), line);
         }
     }
@@ -307,7 +310,7 @@ impl Tasks {
     /// Ids of all that are alive as far as the log tells, those included that have no line so far.
     pub fn living(&self) -> impl Iterator<Item = u32> + '_ {
         let alive = self.all.iter().filter(|task| task.is_alive()).filter_map(|task| task.tid);
-        alive.chain(self.births.keys().copied())
+        alive.chain(self.unseen())
     }
 
     /// How many there are.

@@ -123,6 +123,16 @@ fn inside_a_pid_namespace_ids_are_those_of_the_namespace() {
 }
 
 #[test]
+fn with_a_proc_of_another_namespace_the_counters_of_the_living_are_unknown() {
+    let run = zctrace().through(&["unshare", "--pid", "--fork"]).run(&shell("sleep 5 & true; exit"));
+    run.finished.successful();
+    run.assert_exact();
+    let sleep = run.descendants().iter().find(|process| process.state == State::Running).expect("it lives");
+    assert_eq!((sleep.usage.page_faults.minor, sleep.usage.user_ns), (None, None));
+    assert!(run.report.notes.iter().any(|note| note.contains("/proc is that of another")), "{:?}", run.report.notes);
+}
+
+#[test]
 fn processes_in_a_namespace_of_their_own_have_the_ids_that_are_seen_from_here() {
     // The outer /proc stays mounted, so the link tells the outer id.
     let run = zctrace().run(&program("unshare").args(&["--pid", "--fork", "readlink", "/proc/self"]));

@@ -81,6 +81,9 @@ async fn kill_all(loaded: &Loaded) -> Result<(), RunError> {
 /// The kernel makes its workers without the tracepoint that new tasks are followed by.
 const IO_WORKERS: &str = "the kernel's worker threads for io_uring are not in the CPU time, switches and faults of their process";
 
+const FOREIGN_PROC: &str =
+    "switches, faults and CPU time of processes that live on are unknown: /proc is that of another PID namespace; mount it anew";
+
 fn uses_io_uring(processes: &[Process]) -> bool {
     let mut rows = processes.iter().flat_map(|process| &process.threads).flat_map(|thread| &thread.rows);
     rows.any(|row| row.call.name == "io_uring_enter")
@@ -120,6 +123,9 @@ impl Watch {
         trace.notes = std::mem::take(&mut loaded.notes);
         trace.notes.extend(rows.unknown_files_note());
         trace.notes.extend(loaded.maps.untimed_note()?);
+        if !alive.is_empty() && !living::is_proc_ours() {
+            trace.notes.push(FOREIGN_PROC.to_owned());
+        }
         (trace.files, trace.calls_without_files) = (rows.files, rows.calls_without_files);
         trace.losses = loaded.maps.losses()?.into_iter().collect();
         *trace.losses.entry(Loss::LostEvents).or_default() += self.unreadable;
@@ -183,16 +189,17 @@ impl Watch {
     /// and their counters by serial number.
     async fn settle(&mut self, loaded: &Loaded) -> Result<(Vec<Task>, HashMap<u32, Option<RawCounters>>), RunError> {
         let deadline = Instant::now() + LAST_BREATH;
+        let is_proc_ours = living::is_proc_ours();
         loop {
             let tasks = loaded.maps.living()?;
             let alive: HashMap<_, _> = tasks
                 .iter()
                 .filter(|task| task.exited_ns == 0)
-                .map(|task| (task.serial, living::counters(task.pid, task.tid)))
+                .map(|task| (task.serial, is_proc_ours.then(|| living::counters(task.pid, task.tid)).flatten()))
                 .collect();
             self.drain();
             // A task whose counters cannot be read any more is ending right now.
-            let all_live = alive.len() == tasks.len() && alive.values().all(Option::is_some);
+            let all_live = alive.len() == tasks.len() && (!is_proc_ours || alive.values().all(Option::is_some));
             if (all_live && !self.census_waits_for(&alive)) || Instant::now() >= deadline {
                 return Ok((tasks, alive));
             }

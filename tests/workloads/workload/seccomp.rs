@@ -58,15 +58,19 @@ pub(crate) fn deny(mut parameters: Parameters) -> Result<()> {
 
 /// Has seccomp do this whenever this thread makes the call of this number.
 fn answer(number: libc::c_long, action: u32) -> io::Result<()> {
-    let statement = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
+    let code = |code: u32| u16::try_from(code).map_err(io::Error::other);
+    let statement = |code: u16, jt: u8, jf: u8, k: u32| libc::sock_filter { code, jt, jf, k };
+    let (load, compare) = (code(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS)?, code(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K)?);
+    let give = code(libc::BPF_RET | libc::BPF_K)?;
+    let number = u32::try_from(number).map_err(io::Error::other)?;
     // The number is the first field of `struct seccomp_data`.
     let mut program = [
-        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-        statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, number as u32),
-        statement(libc::BPF_RET | libc::BPF_K, 0, 0, action),
-        statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+        statement(load, 0, 0, 0),
+        statement(compare, 0, 1, number),
+        statement(give, 0, 0, action),
+        statement(give, 0, 0, libc::SECCOMP_RET_ALLOW),
     ];
-    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    let program = libc::sock_fprog { len: 4, filter: program.as_mut_ptr() };
     // SAFETY: the program is a whole one, and the kernel copies it.
     let done = unsafe {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0

@@ -80,7 +80,7 @@ fn calls_that_seccomp_traps_were_not_made() {
 #[test]
 fn calls_that_seccomp_denies_are_attempts_on_their_files() {
     let dir = tempfile::tempdir().expect("a directory");
-    std::fs::write(dir.path().join("in"), [1; 100_000]).expect("room");
+    std::fs::write(dir.path().join("in"), vec![1; 100_000]).expect("room");
     let (errno, number) = (libc::ENOSYS.to_string(), libc::SYS_copy_file_range.to_string());
     for zctrace in each_backend() {
         let run = zctrace.dir(dir.path()).run(&workload("deny").args(&[&errno, &number, "cp", "in", "out"]));

@@ -21,7 +21,7 @@ const COPIER: &[&str] = &[
 ];
 
 /// The C programs, each with its source files.
-const PROGRAMS: &[(&str, &[&str])] = &[("copier-c", COPIER), ("int80", &["int80.c"])];
+const PROGRAMS: &[(&str, &[&str])] = &[("copier-c", COPIER), ("int80", &["int80.c"]), ("socketcall", &["socketcall.c"])];
 
 fn main() {
     let source_dir = Path::new(&variable("CARGO_MANIFEST_DIR")).join("workloads/c");
@@ -33,7 +33,7 @@ fn main() {
     println!("cargo::rustc-env=ZC_C_DIR={}", profile_dir.display());
     println!("cargo::rustc-env=ZC_RUST_VERSION={}", rust_version());
     // `int $0x80` exists on x86 alone.
-    for (name, sources) in PROGRAMS.iter().filter(|(name, _)| *name != "int80" || arch == "x86_64") {
+    for (name, sources) in PROGRAMS.iter().filter(|(name, _)| !["int80", "socketcall"].contains(name) || arch == "x86_64") {
         let built = out_dir.join(name);
         compile(&source_dir, sources, &built);
         install(&built, &profile_dir.join(name));

@@ -57,6 +57,30 @@ fn a_descendant_that_lives_on_is_running() {
 }
 
 #[test]
+fn a_descendant_that_is_busy_at_the_end_is_counted_up_to_then() {
+    // Four of them: whatever the order in which zctrace stops looking, one is between any two of its steps.
+    let busy = "dd if=/dev/zero of=/dev/null bs=1 2>/dev/null & dds=\"$dds $!\";";
+    let script =
+        format!("{busy}{busy}{busy}{busy} for dd in $dds; do until grep -q '^syscw: ...' /proc/$dd/io; do :; done; done");
+    for _ in 0..3 {
+        let run = zctrace().run(&shell(&script));
+        run.finished.successful();
+        run.assert_exact();
+        let busy: Vec<_> = run.report.processes.iter().filter(|process| process.comm.as_deref() == Some("dd")).collect();
+        assert_eq!(busy.len(), 4);
+        for dd in busy {
+            let (read, write) = (Rows::of(dd).row("read"), Rows::of(dd).row("write"));
+            assert_eq!(dd.state, State::Running);
+            assert!(read.unfinished + write.unfinished <= 1, "it is in one call at most: {read:?} {write:?}");
+            assert_eq!(write.bytes, Some(write.calls), "every byte is a call");
+            let timed =
+                |name: &str| dd.syscalls.iter().any(|row| row.name == name && row.total_ns.is_some() && row.min_ns.is_some());
+            assert!(timed("read") && timed("write"), "its times are known: {:?}", dd.syscalls);
+        }
+    }
+}
+
+#[test]
 fn wait_all_waits_for_the_last_descendant() {
     for zctrace in each_backend() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -96,6 +120,16 @@ fn inside_a_pid_namespace_ids_are_those_of_the_namespace() {
     let root = run.root();
     assert_eq!((root.pid, root.ppid, root.comm.as_deref()), (stated_pid(&run), Some(1), Some("sh")));
     assert!(root.pid < 50, "a new namespace counts from 1: {}", root.pid);
+}
+
+#[test]
+fn with_a_proc_of_another_namespace_the_counters_of_the_living_are_unknown() {
+    let run = zctrace().through(&["unshare", "--pid", "--fork"]).run(&shell("sleep 5 & true; exit"));
+    run.finished.successful();
+    run.assert_exact();
+    let sleep = run.descendants().iter().find(|process| process.state == State::Running).expect("it lives");
+    assert_eq!((sleep.usage.page_faults.minor, sleep.usage.user_ns), (None, None));
+    assert!(run.report.notes.iter().any(|note| note.contains("/proc is that of another")), "{:?}", run.report.notes);
 }
 
 #[test]

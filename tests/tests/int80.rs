@@ -2,7 +2,7 @@
 
 use zc_tests::Figure;
 
-use crate::harness::{c, zctrace};
+use crate::harness::{c, each_backend, zctrace};
 
 #[test]
 fn thirty_two_bit_writes_are_writes_and_not_mixed_with_the_others() {
@@ -13,6 +13,21 @@ fn thirty_two_bit_writes_are_writes_and_not_mixed_with_the_others() {
     assert_eq!(figures["write@i386"], stated.calls["write"]);
     assert_eq!(figures["write"], Figure::of(1, run.finished.stdout.len() as u64));
     assert_eq!(figures.keys().filter(|name| name.contains('@')).collect::<Vec<_>>(), ["write@i386"]);
+}
+
+#[test]
+fn thirty_two_bit_calls_with_their_arguments_in_memory_are_what_they_stand_for() {
+    for zctrace in each_backend() {
+        let run = zctrace.run(&c("socketcall").args(&["10", "1000"]));
+        run.finished.successful();
+        run.assert_exact();
+        let figures = run.totals().figures();
+        for name in ["send@i386", "recv@i386"] {
+            assert_eq!((figures[name].calls, figures[name].bytes), (10, Some(10_000)), "{name}");
+            assert!(matches!(figures[name].requested_bytes, None | Some(10_000)), "{name}");
+        }
+        assert!(matches!(figures["mmap@i386"].requested_bytes, None | Some(8192)), "{:?}", figures["mmap@i386"]);
+    }
 }
 
 #[test]

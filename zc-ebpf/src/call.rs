@@ -18,8 +18,14 @@ pub const VARIANT_MASK: CallId = 0xff;
 pub const FICLONE_VARIANT: CallId = 1;
 /// Variant of `ioctl`: `FICLONERANGE`.
 pub const FICLONERANGE_VARIANT: CallId = 2;
+/// Variants of `socketcall`, the 32-bit call that stands for many: this and its first argument.
+pub const SOCKET_VARIANTS: CallId = 0x20;
+/// First arguments of `socketcall` that mean something are below this.
+pub const SOCKET_CALLS: u32 = 32;
 /// Bits of the number in [`CallId`].
 pub const NUMBER_MASK: CallId = 0xffff;
+/// The number in a [`CallId`] that stands for this and all beyond, which no table has; as an unsigned number also for what is below 0.
+pub const FIRST_BEYOND: u32 = 0xffff;
 /// No call is under way.
 pub const NO_CALL: CallId = u32::MAX;
 
@@ -27,8 +33,8 @@ pub const NO_CALL: CallId = u32::MAX;
 pub const TABLE_SLOTS: u32 = 1024;
 /// Opcodes of `io_uring`: all that fit into the kernel's field.
 pub const OPCODES: u32 = 256;
-/// Slots of [`maps::SPECS`](crate::maps::SPECS): the native table, the 32-bit one, and `io_uring`'s operations.
-pub const SPEC_SLOTS: u32 = 2 * TABLE_SLOTS + OPCODES;
+/// Slots of [`maps::SPECS`](crate::maps::SPECS): the native table, the 32-bit one, `io_uring`'s operations, and what `socketcall` stands for.
+pub const SPEC_SLOTS: u32 = 2 * TABLE_SLOTS + OPCODES + SOCKET_CALLS;
 
 /// The slot in [`maps::SPECS`](crate::maps::SPECS) of a call with this number.
 #[inline(always)]
@@ -41,6 +47,13 @@ pub const fn spec_slot(number: u32, compat: bool) -> u32 {
 #[inline(always)]
 pub const fn operation_slot(opcode: u8) -> u32 {
     2 * TABLE_SLOTS + opcode as u32
+}
+
+/// The slot in [`maps::SPECS`](crate::maps::SPECS) of a `socketcall` with this first argument; 0, which means nothing, stands for all
+/// that mean nothing.
+#[inline(always)]
+pub const fn socket_slot(argument: u32) -> u32 {
+    2 * TABLE_SLOTS + OPCODES + if argument < SOCKET_CALLS { argument } else { 0 }
 }
 
 /// What the programs do with a call of this number.
@@ -87,6 +100,10 @@ pub mod requested {
     pub const MSGHDR: u8 = 3;
     /// The call is `ioctl`: the argument is the command, which makes a variant of the call.
     pub const IOCTL: u8 = 4;
+    /// The call is `socketcall`: its first argument makes a variant of it, with a spec of its own.
+    pub const SOCKETCALL: u8 = 5;
+    /// Somewhere in memory that is not looked at.
+    pub const UNKNOWN: u8 = 6;
 }
 
 /// Which arguments of a call name files, and which way bytes go.

@@ -6,21 +6,24 @@ use aya_ebpf::{
 };
 use aya_log_ebpf::warn;
 use zc_ebpf::{
-    ABSENT, COMPAT, CallId, CallSpec, Ends, Interrupted, Loss, NO_CALL, Row, TABLE_SLOTS, Task, bucket_of, fds, phase, requested,
-    selected, spec_slot,
+    ABSENT, COMPAT, CallId, CallSpec, Ends, FIRST_BEYOND, Interrupted, Loss, NO_CALL, Row, Task, bucket_of, fds, phase,
+    requested, selected, spec_slot,
 };
 
 use crate::{
     buffers, ends,
     fields::{self, offset_of_field, regs},
     follow,
-    maps::{SPECS, lose},
+    maps::{SPECS, is_over, lose},
     request::{self, Request},
     rows,
 };
 
 /// `TS_COMPAT` of the kernel, in `asm/thread_info.h` of x86: this call came through the 32-bit entry.
 const TS_COMPAT: u32 = 2;
+/// `SIGKILL` and `SIGSYS`, as bits of the kernel's `sigset_t`.
+const KILL: u64 = 1 << (9 - 1);
+const SYS: u64 = 1 << (31 - 1);
 /// `__X32_SYSCALL_BIT` of the kernel's arch/x86/include/uapi/asm/unistd.h.
 const X32_BIT: i64 = 0x4000_0000;
 /// The highest errno a call can return (`MAX_ERRNO` of the kernel's include/linux/err.h).
@@ -36,14 +39,14 @@ const RING_CALLS: core::ops::RangeInclusive<u16> = 425..=427;
 /// A task enters the kernel for a call.
 #[inline(always)]
 pub fn enter(registers: *const pt_regs, number: i64) {
-    let Some(task) = follow::current() else { return };
+    let Some(task) = follow::current().filter(|_| !is_over()) else { return };
     // SAFETY: an entry of TASKS is written by its own task only, which is the current one.
     let task = unsafe { &mut *task };
     if task.interrupted != NO_CALL {
         record_interrupted(task);
     }
     task.exit_without_entry_expected = 0;
-    let known = identify(number);
+    let known = identify(number).and_then(|(call, spec)| request::variant(registers, spec, call));
     if !known.is_some_and(|(_, spec)| fds::only_used(spec.fds)) {
         task.forget_descriptors();
         task.has_ring |= u32::from(RING_CALLS.contains(&(number as u16)));
@@ -61,10 +64,10 @@ pub fn enter(registers: *const pt_regs, number: i64) {
     }
 }
 
-/// A call returns to its task.
+/// A call returns to its task. If the trace is over by then, it stays the call that the task is in.
 #[inline(always)]
 pub fn exit(registers: *const pt_regs, result: i64) {
-    let Some(task) = follow::current() else { return };
+    let Some(task) = follow::current().filter(|_| !is_over()) else { return };
     // SAFETY: an entry of TASKS is written by its own task only, which is the current one.
     let task = unsafe { &mut *task };
     let call = task.call;
@@ -87,8 +90,14 @@ pub fn exit(registers: *const pt_regs, result: i64) {
     let number = if duration_ns.is_none() { unsafe { regs::number(registers) } } else { i64::from(call & zc_ebpf::NUMBER_MASK) };
     let Some((call, spec)) = with_spec(call, number) else { return };
     let compat = call & COMPAT != 0;
-    let Some((call, request)) = request::of(registers, spec, call, compat) else { return };
-    let paired_bytes = buffers::moved(task, registers, spec, compat, result, request.bytes);
+    let Some((call, spec)) = request::variant(registers, spec, call) else { return };
+    let signals = signals();
+    // Every thread of a process that is killed, or that another thread ends, has this one: it will not see the result.
+    if signals & KILL != 0 {
+        task.call = call;
+        return;
+    }
+    let request = request::of(registers, spec, compat);
     match duration_ns {
         Some(duration_ns) if RESTARTS.contains(&result) => {
             task.interrupted = call;
@@ -97,11 +106,18 @@ pub fn exit(registers: *const pt_regs, result: i64) {
         }
         Some(_) => {}
         None => {
-            lose(Loss::ExitWithoutEntry);
             // SAFETY: the helper has no preconditions.
             task.entered_ns = unsafe { bpf_ktime_get_ns() };
+            task.ends = ends::of(registers, spec, compat, task);
+            // Trapped by seccomp: it was not made, and what looks like its result is its number.
+            if signals & SYS != 0 && result == number {
+                task.call = call;
+                return abandon(task);
+            }
+            lose(Loss::UntimedCall);
         }
     }
+    let paired_bytes = buffers::moved(task, registers, spec, compat, result, request.bytes);
     let returns_bytes = u32::from(spec.returns_bytes);
     record(task, &Outcome { result, paired_bytes, duration_ns: duration_ns.unwrap_or(UNTIMED), call, returns_bytes, request });
 }
@@ -205,17 +221,14 @@ pub fn is_error(result: i64) -> bool {
 /// Which call this is and what to do with it; `None` if it is not selected.
 #[inline(always)]
 fn identify(number: i64) -> Option<(CallId, CallSpec)> {
-    if number < 0 {
-        return None;
-    }
-    let x32 = number & X32_BIT != 0;
-    let number = (number & !X32_BIT) as u32;
+    let x32 = number >= 0 && number & X32_BIT != 0;
+    let number = if number < 0 { FIRST_BEYOND } else { (number & !X32_BIT) as u32 };
     let compat = is_compat();
     let spec = SPECS.get(spec_slot(number, compat)).copied()?;
     if spec.selected == selected::NEVER {
         return None;
     }
-    let number = if number < TABLE_SLOTS { number } else { TABLE_SLOTS - 1 };
+    let number = if number < FIRST_BEYOND { number } else { FIRST_BEYOND };
     let flags = if compat {
         COMPAT
     } else if x32 {
@@ -234,6 +247,17 @@ fn with_spec(call: CallId, number: i64) -> Option<(CallId, CallSpec)> {
     }
     let spec = SPECS.get(spec_slot(number as u32, call & COMPAT != 0)).copied()?;
     Some((call, spec))
+}
+
+/// The signals that await the current task alone.
+#[inline(always)]
+fn signals() -> u64 {
+    let offset = offset_of_field!(task_signals);
+    if offset == ABSENT {
+        return 0;
+    }
+    // SAFETY: the current task is a typed pointer to the verifier.
+    unsafe { fields::load(bpf_get_current_task_btf().cast(), offset) }
 }
 
 /// Whether the call under way came through the 32-bit entry.

@@ -19,7 +19,7 @@ use zc_ebpf::{
 use crate::{
     count,
     fields::{self, KernelPtr, offset_of_field},
-    maps::{CONTROL, EVENTS, TASKS, fetch_add, lose},
+    maps::{CONTROL, EVENTS, TASKS, fetch_add, is_over, lose},
 };
 
 /// `TASK_DEAD` of the kernel's include/linux/sched.h: the state of a task that is switched out for the last time.
@@ -35,7 +35,7 @@ pub fn current() -> Option<*mut Task> {
 
 /// A task was created; it has not run yet.
 pub fn forked(ctx: &BtfTracePointContext, parent: KernelPtr, child: KernelPtr) {
-    let Some(control) = CONTROL.get_ptr_mut(0) else { return };
+    let Some(control) = CONTROL.get_ptr_mut(0).filter(|_| !is_over()) else { return };
     match TASKS.get_ptr(parent as u64) {
         // SAFETY: entries of TASKS are removed by the task itself only, and `parent` is the current task.
         Some(parent_task) => follow_child(ctx, control, Creator::of(unsafe { &*parent_task }), child),
@@ -132,7 +132,7 @@ fn current_is_launcher(control: *const Control) -> bool {
 
 /// A process replaced its program. The current task is the only one left in it.
 pub fn executed(ctx: &BtfTracePointContext, task: KernelPtr, binprm: KernelPtr) {
-    let Some(state) = current() else { return };
+    let Some(state) = current().filter(|_| !is_over()) else { return };
     // SAFETY: an entry of TASKS is written by its own task only, which is the current one.
     let state = unsafe { &mut *state };
     state.phase = phase::ACTIVE;
@@ -213,9 +213,12 @@ pub fn switched_out(ctx: &BtfTracePointContext, previous: KernelPtr) {
     let key = previous as u64;
     // SAFETY: a dead task does nothing any more, so nobody writes its entry.
     let Some(task) = TASKS.get_ptr(key).map(|task| unsafe { &*task }) else { return };
-    let ended =
-        Ended { header: header(event_kind::ENDED, task, task.exited_ns, 0, previous), counters: fields::counters(previous) };
-    send(ended);
+    let mut counters = fields::counters(previous);
+    // The kernel adds up a process before its threads are switched out for the last time. For its leader, it depends on who is faster.
+    if task.tid != task.pid {
+        counters.voluntary_switches = counters.voluntary_switches.saturating_sub(1);
+    }
+    send(Ended { header: header(event_kind::ENDED, task, task.exited_ns, 0, previous), counters });
     debug!(ctx, "task {} ended", task.tid);
     let _ = TASKS.remove(key);
 }

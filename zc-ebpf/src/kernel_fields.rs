@@ -35,6 +35,8 @@ kernel_fields! {
     upid_size,
     /// `task_struct.thread_info.status`, whose bit 1 (`TS_COMPAT`) marks a 32-bit call on x86.
     task_compat_status,
+    /// `task_struct.pending.signal`: the signals that await this task alone. Without it, a call that its task does not survive has returned.
+    task_signals,
     /// `task_struct.comm`.
     task_comm,
     /// `task_struct.utime`.

@@ -87,6 +87,8 @@ pub mod maps {
     pub const CONTROL: &str = "CONTROL";
     /// Per-CPU array, [`Loss`](crate::Loss) -> count.
     pub const LOSSES: &str = "LOSSES";
+    /// Array of one u32, the kernel side's only global that can be written: 1 as soon as nothing more counts.
+    pub const IS_OVER: &str = ".bss";
     /// Read-only global of type [`KernelFields`](crate::KernelFields).
     pub const FIELDS: &str = "FIELDS";
 }
@@ -129,14 +131,16 @@ pub enum Loss {
     UncountedErrno = 2,
     /// An event did not fit into the ring buffer.
     LostEvent = 3,
-    /// A call returned whose entry was not seen: counted, without time.
-    ExitWithoutEntry = 4,
+    /// A call returned whose entry was not seen, since seccomp answered it: counted, without time. What is lost is its time alone.
+    UntimedCall = 4,
     /// An operation of `io_uring` that was asked not to tell of its success.
     SilentOperation = 5,
+    /// A completion of an operation of `io_uring` for which the queue had no room: the kernel does not tell of which.
+    OverflowedOperation = 6,
 }
 
 /// Number of [`Loss`] variants.
-pub const LOSSES: u32 = 6;
+pub const LOSSES: u32 = 7;
 
 /// Plain old data, for aya's maps.
 #[cfg(feature = "user")]

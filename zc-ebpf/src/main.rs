@@ -104,7 +104,7 @@ fn ring_complete(ctx: BtfTracePointContext) -> i32 {
 /// `io_uring_cqe_overflow(void *ctx, unsigned long long user_data, ...)`
 #[btf_tracepoint(function = "io_uring_cqe_overflow")]
 fn ring_overflow(ctx: BtfTracePointContext) -> i32 {
-    ring::unknown_completed(ctx.arg(0));
+    ring::overflowed(ctx.arg(0));
     0
 }
 

@@ -66,12 +66,23 @@ pub static SPECS: Array<CallSpec> = Array::with_max_entries(SPEC_SLOTS, 0);
 #[map]
 pub static CONTROL: Array<Control> = Array::with_max_entries(1, 0);
 
+/// 1: the trace is over, and nothing more is counted. A global of its own, since to read an entry of a map takes a look-up.
+#[unsafe(no_mangle)]
+static mut IS_OVER: u32 = 0;
+
 /// How often which [`Loss`] happened.
 #[map]
 pub static LOSSES: PerCpuArray<u64> = PerCpuArray::with_max_entries(LOSS_COUNT, 0);
 
 /// The row that new rows are copied from: too large for the stack.
 pub static EMPTY_ROW: Row = Row::EMPTY;
+
+/// Whether the trace is over: programs are taken off one after the other, and what they see until then does not count.
+#[inline(always)]
+pub fn is_over() -> bool {
+    // SAFETY: no reference to it exists; volatile because user space writes it while programs run.
+    unsafe { core::ptr::read_volatile(&raw const IS_OVER) != 0 }
+}
 
 /// Counts a loss, so that the report says "lower bound".
 pub fn lose(loss: Loss) {

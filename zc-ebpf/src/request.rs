@@ -6,9 +6,12 @@ use aya_ebpf::{
     bindings::pt_regs,
     helpers::{bpf_probe_read_user, generated::bpf_loop},
 };
-use zc_ebpf::{CallId, CallSpec, FICLONE_VARIANT, FICLONERANGE_VARIANT, VARIANT_SHIFT, requested, selected};
+use zc_ebpf::{
+    COMPAT, CallId, CallSpec, FICLONE_VARIANT, FICLONERANGE_VARIANT, SOCKET_CALLS, SOCKET_VARIANTS, VARIANT_SHIFT, requested,
+    selected, socket_slot,
+};
 
-use crate::fields::regs;
+use crate::{fields::regs, maps::SPECS};
 
 /// Most elements an I/O vector may have: `UIO_MAXIOV` of the kernel's include/uapi/linux/uio.h.
 const MAX_VECTOR: u64 = 1024;
@@ -37,27 +40,46 @@ impl Request {
     }
 }
 
-/// The size, and the call with its variant; `None` if this variant is not selected.
+/// The call with its variant, and what to do with that; `None` if this variant is not selected.
 #[inline(always)]
-pub fn of(registers: *const pt_regs, spec: CallSpec, call: CallId, compat: bool) -> Option<(CallId, Request)> {
+pub fn variant(registers: *const pt_regs, spec: CallSpec, call: CallId) -> Option<(CallId, CallSpec)> {
     // SAFETY: `registers` is the tracepoint's argument.
-    let argument = |index| unsafe { regs::argument(registers, index, compat) };
-    let request = match spec.requested {
-        requested::SIZE => Request::of_bytes(argument(spec.argument)),
-        requested::IOVEC => vector(argument(spec.argument), argument(spec.count_argument), compat),
-        requested::MSGHDR => message(argument(spec.argument), compat),
+    let argument = || unsafe { regs::argument(registers, spec.argument, call & COMPAT != 0) } as u32;
+    match spec.requested {
         requested::IOCTL => {
-            let variant = match argument(spec.argument) as u32 {
+            let variant = match argument() {
                 FICLONE => FICLONE_VARIANT,
                 FICLONERANGE => FICLONERANGE_VARIANT,
                 _ if spec.selected == selected::VARIANTS => return None,
                 _ => 0,
             };
-            return Some((call | (variant << VARIANT_SHIFT), Request::of_bytes(0)));
+            Some((call | (variant << VARIANT_SHIFT), spec))
         }
+        requested::SOCKETCALL => socket_variant(call, argument()),
+        _ => Some((call, spec)),
+    }
+}
+
+/// Rare, so that it may cost a look-up.
+#[inline(always)]
+fn socket_variant(call: CallId, argument: u32) -> Option<(CallId, CallSpec)> {
+    let argument = if argument < SOCKET_CALLS { argument } else { 0 };
+    let spec = SPECS.get(socket_slot(argument)).copied().filter(|spec| spec.selected != selected::NEVER)?;
+    Some((call | ((SOCKET_VARIANTS | argument) << VARIANT_SHIFT), spec))
+}
+
+/// The size.
+#[inline(always)]
+pub fn of(registers: *const pt_regs, spec: CallSpec, compat: bool) -> Request {
+    // SAFETY: `registers` is the tracepoint's argument.
+    let argument = |index| unsafe { regs::argument(registers, index, compat) };
+    match spec.requested {
+        requested::SIZE => Request::of_bytes(argument(spec.argument)),
+        requested::IOVEC => vector(argument(spec.argument), argument(spec.count_argument), compat),
+        requested::MSGHDR => message(argument(spec.argument), compat),
+        requested::UNKNOWN => Request::UNREADABLE,
         _ => Request::of_bytes(0),
-    };
-    Some((call, request))
+    }
 }
 
 /// Sum of the lengths of a `struct iovec[count]`: two words each, the length second.

@@ -13,7 +13,7 @@ use crate::{
     count::is_error,
     fields::{self, KernelPtr, offset_of_field},
     identify,
-    maps::{POLLED_RINGS, RING_INPUTS, SPECS, TASKS, fetch_add, lose},
+    maps::{POLLED_RINGS, RING_INPUTS, SPECS, TASKS, fetch_add, is_over, lose},
     rows,
 };
 
@@ -92,7 +92,8 @@ fn splice_input(request: KernelPtr) -> Option<RingInput> {
 /// An operation is completed; null: one that goes on to complete, of which the kernel does not say what it is.
 pub fn completed(ring: KernelPtr, request: KernelPtr) {
     if request.is_null() {
-        return unknown_completed(ring);
+        unknown_completed(ring);
+        return;
     }
     let Some(serial) = submitter(ring, request) else { return };
     let flags: u32 = fields::probe(request, offset_of_field!(request_cqe_flags)).unwrap_or(0);
@@ -111,11 +112,19 @@ pub fn completed(ring: KernelPtr, request: KernelPtr) {
     );
 }
 
-/// An operation of a ring is completed, and the kernel does not say which.
-pub fn unknown_completed(ring: KernelPtr) {
+/// An operation of a ring is completed, and the kernel does not say which. Whether that is one of a followed task.
+fn unknown_completed(ring: KernelPtr) -> bool {
     // SAFETY: the helper has no preconditions.
-    let Some(serial) = credited(ring, unsafe { bpf_get_current_task() }) else { return };
+    let Some(serial) = credited(ring, unsafe { bpf_get_current_task() }) else { return false };
     record(serial, RING | UNKNOWN_OPERATION, Ends::NONE, 0, false);
+    true
+}
+
+/// The same, for want of room: it is missing among those of its kind.
+pub fn overflowed(ring: KernelPtr) {
+    if unknown_completed(ring) {
+        lose(Loss::OverflowedOperation);
+    }
 }
 
 /// Whom a request is credited to, as its [`Task::serial`]; nobody, if that is not in scope.
@@ -126,9 +135,12 @@ fn submitter(ring: KernelPtr, request: KernelPtr) -> Option<u32> {
     credited(ring, if offset == ABSENT { owner as u64 } else { fields::probe(owner, offset)? })
 }
 
-/// Whom an operation of a ring is credited to that a task submitted: that task, or the maker of the ring.
+/// Whom an operation of a ring is credited to that a task submitted: that task, or the maker of the ring. Nobody, when the trace is over.
 #[inline(always)]
 fn credited(ring: KernelPtr, task: u64) -> Option<u32> {
+    if is_over() {
+        return None;
+    }
     if let Some(task) = active(task) {
         // SAFETY: an entry of TASKS lives as long as its task, which waits for its operations; only what never changes is read.
         return Some(unsafe { (*task).serial });

@@ -3,7 +3,7 @@
 pub use zc_ebpf::histogram::bucket_range;
 use zc_ebpf::{BUCKETS, bucket_of};
 
-/// Durations in the buckets of [`zc_ebpf::histogram`]: a percentile is at most 6.25 % off.
+/// Durations in the buckets of [`zc_ebpf::histogram`]: a percentile is at most 6.25 % off, and unknown from 4.9 h on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
     counts: Box<[u64; BUCKETS]>,
@@ -41,7 +41,7 @@ impl Histogram {
     }
 
     /// The duration in ns that `percent` of all are not longer than (nearest rank), as the middle of its bucket.
-    /// `None` without any duration.
+    /// `None` without any duration, and if it may be longer than all that has a bucket of its own.
     pub fn percentile(&self, percent: u8) -> Option<u64> {
         let count = self.count();
         if count == 0 {
@@ -53,6 +53,9 @@ impl Histogram {
             seen += u128::from(bucket);
             seen >= rank
         })?;
+        if index == BUCKETS - 1 {
+            return None;
+        }
         let (low, width) = bucket_range(index);
         Some(low + (width - 1) / 2)
     }
@@ -75,6 +78,21 @@ mod tests {
             let found = histogram.percentile(percent).expect("has durations");
             assert!(found.abs_diff(exact) * 16 <= exact, "p{percent}: {found} for {exact}");
         }
+    }
+
+    #[test]
+    fn what_takes_minutes_or_hours_is_as_near_and_what_takes_longer_is_unknown() {
+        let of = |seconds: u64| {
+            let mut histogram = Histogram::default();
+            histogram.record(seconds * 1_000_000_000);
+            histogram.percentile(50)
+        };
+        for seconds in [270, 275, 300, 1000, 3600, 4 * 3600] {
+            let exact = seconds * 1_000_000_000;
+            let found = of(seconds).expect("has a bucket");
+            assert!(found.abs_diff(exact) * 16 <= exact, "{seconds} s: {found}");
+        }
+        assert_eq!([of(5 * 3600), of(100 * 3600)], [None; 2]);
     }
 
     #[test]

@@ -163,6 +163,11 @@ impl Child {
         Ok(Self { pid, pidfd: readable(fd)? })
     }
 
+    /// Its id.
+    pub(crate) fn id(&self) -> Pid {
+        self.pid
+    }
+
     /// Waits for its end.
     pub async fn wait(&self) -> io::Result<Exit> {
         Ok(self.wait_with_usage().await?.0)

@@ -8,11 +8,16 @@ mod output;
 mod progress;
 mod saved;
 
-use std::{io::Write as _, process::ExitCode};
+use std::{
+    io::{self, Write as _},
+    os::fd::AsFd,
+    process::ExitCode,
+};
 
 use anyhow::bail;
 use cli::{Action, Cli, DoctorArgs, LookArgs, ReportArgs, RunArgs};
 use output::Output;
+use rustix::fs::FileType;
 use saved::Saved;
 use zctrace::{
     backend::{Choice, RunError, RunOptions, Until},
@@ -84,7 +89,16 @@ fn verify(options: &RunOptions, look: &LookArgs, output: Output) -> anyhow::Resu
     let comparison = Comparison::new(&ebpf?, &strace?);
     let text = render::comparison(&comparison, format, &options_of(look, &output));
     output.write(&text)?;
+    if !comparison.equal && is_used_up(&io::stdin()) {
+        say(format_args!("the first run may have taken what the second would have read from stdin: give them a file by name"));
+    }
     Ok(if comparison.equal { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// Whether what somebody reads from there is gone for the next one: a pipe, a socket, a file of which both share the position.
+fn is_used_up(input: &impl AsFd) -> bool {
+    let kind = rustix::fs::fstat(input).map(|stat| FileType::from_raw_mode(stat.st_mode));
+    matches!(kind, Ok(FileType::Fifo | FileType::Socket | FileType::RegularFile))
 }
 
 /// `zctrace report`: what was saved, shown again.
@@ -172,7 +186,7 @@ fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
 
 /// A line on stderr. That nobody reads it any more changes nothing.
 fn say(line: std::fmt::Arguments<'_>) {
-    let _ = writeln!(std::io::stderr(), "zctrace: {line}");
+    let _ = writeln!(io::stderr(), "zctrace: {line}");
 }
 
 /// The command's own status; 128 plus the signal that killed it, as a shell says it.

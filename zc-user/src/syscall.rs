@@ -6,6 +6,7 @@ mod classes;
 mod on_file;
 mod ring;
 mod selection;
+mod socketcall;
 
 use std::borrow::Cow;
 
@@ -52,7 +53,7 @@ impl Abi {
     }
 
     /// The name of the call with this number; `None` if there is none.
-    fn call_name(self, number: u32) -> Option<&'static str> {
+    pub(crate) fn call_name(self, number: u32) -> Option<&'static str> {
         let number = usize::try_from(number).ok()?;
         let name = match self {
             Self::X86_64 | Self::X32 => syscalls::x86_64::Sysno::new(number).map(|call| call.name()),
@@ -97,6 +98,8 @@ impl Call {
         let name = match (id >> zc_ebpf::VARIANT_SHIFT) & zc_ebpf::VARIANT_MASK {
             zc_ebpf::FICLONE_VARIANT => FICLONE.into(),
             zc_ebpf::FICLONERANGE_VARIANT => FICLONERANGE.into(),
+            variant if variant & zc_ebpf::SOCKET_VARIANTS != 0 => socketcall::name(variant - zc_ebpf::SOCKET_VARIANTS).into(),
+            _ if number == zc_ebpf::FIRST_BEYOND => BEYOND.into(),
             _ => abi.call_name(number).map_or_else(|| format!("syscall_{number:#x}").into(), Cow::Borrowed),
         };
         Self { name, abi }
@@ -125,6 +128,8 @@ impl Call {
 
 /// What the names of io_uring's operations begin with.
 const RING_PREFIX: &str = "io_uring:";
+/// Name of all calls whose number is this or beyond, as an unsigned one: they are none, and fail with `ENOSYS`.
+pub(crate) const BEYOND: &str = "syscall_from_0xffff";
 /// Name of `ioctl` with the command `FICLONE`.
 pub const FICLONE: &str = "ioctl(FICLONE)";
 /// Name of `ioctl` with the command `FICLONERANGE`.
@@ -295,6 +300,9 @@ pub static TABLE: &[Spec] = {
         line("msync", Size(1), Other, Fds::None),
         line(FICLONE, Nowhere, Other, Copies { from: 2, to: 0 }),
         line(FICLONERANGE, Nowhere, Other, Fds::ClonesRange { to: 0, request: 2 }),
+        line("process_vm_readv", Iovec { base: 1, count: 2 }, Bytes, Fds::None),
+        line("process_vm_writev", Iovec { base: 1, count: 2 }, Bytes, Fds::None),
+        line("io_submit", Nowhere, Other, Fds::None),
         line("io_uring_enter", Nowhere, Other, Fds::On(0)),
     ]
 };
@@ -325,6 +333,16 @@ mod tests {
         let compat = Call::from_id(zc_ebpf::COMPAT | 4);
         assert_eq!((compat.name.as_ref(), compat.abi), ("write", Abi::COMPAT));
         assert_eq!(Call::from_id(0xfff0).name, "syscall_0xfff0");
+        assert_eq!(Call::from_id(zc_ebpf::FIRST_BEYOND).name, "syscall_from_0xffff");
+    }
+
+    #[test]
+    fn a_socketcall_has_the_name_of_what_it_stands_for() {
+        let of = |argument: u32| {
+            let variant = zc_ebpf::SOCKET_VARIANTS | argument;
+            Call::from_id(zc_ebpf::COMPAT | (variant << zc_ebpf::VARIANT_SHIFT)).name
+        };
+        assert_eq!([of(9), of(10), of(20), of(0), of(31)], ["send", "recv", "sendmmsg", "socketcall", "socketcall"]);
     }
 
     #[test]

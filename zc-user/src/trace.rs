@@ -79,13 +79,15 @@ pub enum Loss {
     UnparsedLines,
     /// Operations of `io_uring` that were asked not to tell of their success: what they moved is missing.
     SilentOperations,
+    /// Completions of `io_uring` that overflowed its queue: which operations they are of is not known.
+    OverflowedOperations,
     /// The tracer ended before the command did; what came after is missing.
     TracerEnded,
 }
 
 impl Loss {
     /// All of them, in the order in which reports show them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::UnfollowedTasks,
         Self::UncountedCalls,
         Self::UncountedErrnos,
@@ -95,6 +97,7 @@ impl Loss {
         Self::UnseenEnds,
         Self::UnparsedLines,
         Self::SilentOperations,
+        Self::OverflowedOperations,
         Self::TracerEnded,
     ];
 
@@ -110,6 +113,7 @@ impl Loss {
             Self::UnseenEnds => "unseen_ends",
             Self::UnparsedLines => "unparsed_lines",
             Self::SilentOperations => "silent_operations",
+            Self::OverflowedOperations => "overflowed_operations",
             Self::TracerEnded => "tracer_ended",
         }
     }
@@ -121,11 +125,17 @@ impl Loss {
             Self::UncountedCalls => ("calls not counted", "the table of rows was full; raise --max-rows"),
             Self::UncountedErrnos => ("errors counted without their errno", "the table of errnos was full; raise --max-rows"),
             Self::LostEvents => ("messages from the kernel lost", "names and ends of processes are missing; raise --max-tasks"),
-            Self::ExitsWithoutEntry => ("calls without a visible entry", "denied by seccomp, say; counted without time"),
+            Self::ExitsWithoutEntry => {
+                ("calls without a visible entry", "they began before the record, say; counted without time")
+            }
             Self::MissedProbes => ("runs of a probe skipped by the kernel", "up to as many calls are missing"),
             Self::UnseenEnds => ("ends of tasks not seen", "their switches, faults and CPU time are missing"),
             Self::UnparsedLines => ("lines of the log not understood", "see them with -v"),
             Self::SilentOperations => ("operations of io_uring that tell of no success", "what they moved is missing"),
+            Self::OverflowedOperations => (
+                "completions of io_uring that overflowed its queue",
+                "they are missing among their operations; give the ring a larger one",
+            ),
             Self::TracerEnded => ("tracer ended before the command", "all that came after is missing; was strace killed?"),
         };
         format!("{what}: {count} ({remedy})")

@@ -33,6 +33,13 @@ fn a_command_that_changes_differs() {
 }
 
 #[test]
+fn an_input_that_the_first_run_takes_is_told_of() {
+    let finished = zctrace().option("--verify").input(b"1\n2\n").show(&program("cat"));
+    assert_eq!(finished.code, Some(1), "{}", finished.stderr);
+    assert!(finished.stderr.contains("read from stdin"), "{}", finished.stderr);
+}
+
+#[test]
 fn the_same_as_json() {
     let dir = tempfile::tempdir().expect("a directory");
     let output = dir.path().join("verify.json");

@@ -6,9 +6,11 @@ mod bystander;
 mod endings;
 mod errnos;
 mod known;
+mod odd_calls;
 mod parameters;
 mod proc_io;
 mod rusage;
+mod seccomp;
 mod signals;
 mod storms;
 mod unfinished;
@@ -47,6 +49,16 @@ const CASES: &[Case] = &[
     case("thread-storm", "[T [N]]", "T threads (64), each N writes (1000) of 8 bytes", storms::threads),
     case("unfinished", "", "exits while thread zc-blocked is inside a read", unfinished::at_exit),
     case("killed", "", "kills a child that is inside a read", unfinished::killed),
+    case("killed-sending", "", "kills a child that has sent a part of what it sends", unfinished::killed_sending),
+    case("trapped", "[N]", "N sends and N writes that seccomp traps, on thread zc-trapped", seccomp::trapped),
+    case(
+        "deny",
+        "ERRNO CALL PROGRAM...",
+        "executes a program for which seccomp answers a call, given as a number",
+        seccomp::deny,
+    ),
+    case("untraced-child", "", "a child that no ptrace follows writes 100 times", odd_calls::untraced_child),
+    case("unknown-numbers", "", "calls of the numbers 700, 2000, 5000 and -1", odd_calls::unknown_numbers),
     case("rusage", "", "a child with faults, switches and CPU time, and its wait4 rusage", rusage::run),
     case("exec-thread", "[N [SIZE]]", "a thread that is not the leader executes `workload write N SIZE`", writes::exec_thread),
     case("write", "[N [SIZE]]", "N writes (100) of SIZE bytes (10) to /dev/null; prints nothing", writes::run),

@@ -4,12 +4,14 @@
 //! `ERESTARTSYS`, and the task dies before it is back in the program.
 
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::process;
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 use std::thread;
 
 use anyhow::{Context, Result, ensure};
 use rustix::io::read;
+use rustix::net::{SendFlags, send};
 use rustix::pipe::pipe;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use serde_json::json;
@@ -64,13 +66,37 @@ pub(crate) fn killed(parameters: Parameters) -> Result<()> {
     print_expectation("killed", &one_unfinished_read(), json!({ "pid": child.as_raw_nonzero() }))
 }
 
+/// Kills a child that is inside a `sendto` of which a part was sent: the kernel leaves the call with that part.
+pub(crate) fn killed_sending(parameters: Parameters) -> Result<()> {
+    parameters.end()?;
+    let (ours, theirs) = UnixStream::pair()?;
+    let child = fork(|| {
+        let _never = send(&theirs, &vec![0; 1 << 20], SendFlags::empty());
+    })?;
+    let blocked = wait_until_in_call(&child.as_raw_nonzero().to_string(), libc::SYS_sendto);
+    kill_process(child, Signal::KILL)?;
+    let (_, status) = waitpid(Some(child), WaitOptions::empty())?.context("the child is missing")?;
+    blocked?;
+    drop(ours);
+    ensure!(status.terminating_signal() == Some(libc::SIGKILL), "the child ended with {status:?}");
+    let never = Figure { unfinished: 1, bytes: Some(0), requested_bytes: Some(0), ..Figure::default() };
+    print_expectation("killed-sending", &[("sendto".to_owned(), never)].into(), json!({ "pid": child.as_raw_nonzero() }))
+}
+
 /// Starts a child that reads from an empty pipe for ever (it has a copy of the other end itself).
 fn fork_reader(reader: impl AsFd) -> Result<Pid> {
-    // SAFETY: this process has one thread, so the child may do as it likes; it makes one call and ends.
+    fork(|| {
+        let _never = read(reader, &mut [0; SIZE]);
+    })
+}
+
+/// Starts a child that does this.
+fn fork(body: impl FnOnce()) -> Result<Pid> {
+    // SAFETY: this process has one thread, so the child may do as it likes; it does little and ends.
     match unsafe { libc::fork() } {
         -1 => Err(std::io::Error::last_os_error()).context("fork"),
         0 => {
-            let _never = read(reader, &mut [0; SIZE]);
+            body();
             // SAFETY: ends the child at once, without the parent's exit handlers.
             unsafe { libc::_exit(1) }
         }

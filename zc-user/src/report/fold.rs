@@ -98,11 +98,15 @@ impl Report {
 fn notes(trace: &Trace) -> Vec<String> {
     let without_files = (trace.calls_without_files > 0).then(|| {
         format!(
-            "The files of {} calls were not kept for want of room: transfers and files are lower bounds; raise --max-rows.",
+            "The files of {} calls were not kept for want of room: transfers and files are lower bounds; raise --max-files and --max-rows.",
             trace.calls_without_files
         )
     });
-    trace.notes.iter().cloned().chain(without_files).collect()
+    let rows = || trace.processes.iter().flat_map(rows);
+    let has_aio = rows().any(|row| row.call.name == "io_submit" && row.calls > row.errors);
+    let unknown =
+        has_aio.then(|| "what Linux AIO moved is unknown: of it io_submit alone is counted, which does not tell".to_owned());
+    trace.notes.iter().cloned().chain(without_files).chain(unknown).collect()
 }
 
 fn totals(processes: &[trace::Process], sort: SortKey) -> Totals {

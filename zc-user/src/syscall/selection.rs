@@ -7,7 +7,7 @@ use zc_ebpf::{CallSpec, TABLE_SLOTS, operation_slot, requested, selected, spec_s
 
 use crate::suggest;
 
-use super::{Abi, CLASSES, FICLONE, FICLONERANGE, Spec, TABLE, classes::DATA, ring};
+use super::{Abi, CLASSES, FICLONE, FICLONERANGE, Spec, TABLE, classes::DATA, ring, socketcall};
 
 /// A set of calls to count.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,11 +79,13 @@ impl Selection {
             for number in 0..TABLE_SLOTS {
                 // The last slot stands for all numbers beyond the table.
                 let name = abi.call_name(number);
-                if let Some(spec) = self.kernel_spec(name) {
+                let spec = self.kernel_spec(name).map(|spec| if compat { in_memory(name, spec) } else { spec });
+                if let Some(spec) = spec {
                     specs.push((spec_slot(number, compat), spec));
                 }
             }
         }
+        specs.extend(socketcall::specs(self));
         if self.contains_rings() {
             specs.extend(ring::operations().map(|(opcode, spec)| (operation_slot(opcode), spec.to_kernel())));
         }
@@ -94,6 +96,16 @@ impl Selection {
         let Some(name) = name else {
             return (*self == Self::All).then(|| Spec::of("").to_kernel());
         };
+        if name == socketcall::NAME {
+            // Its first argument says what it is; whether that is selected is looked up then.
+            let is_any = socketcall::specs(self).next().is_some();
+            return is_any.then(|| CallSpec {
+                selected: selected::VARIANTS,
+                requested: requested::SOCKETCALL,
+                argument: 0,
+                ..CallSpec::default()
+            });
+        }
         if name == "ioctl" {
             let selected = if self.contains(name) {
                 selected::ALWAYS
@@ -116,6 +128,11 @@ impl Selection {
         }
         self.contains(name).then(|| Spec::of(name).to_kernel())
     }
+}
+
+/// The old 32-bit `mmap` has its arguments in memory, unlike every other call of its name.
+fn in_memory(name: Option<&str>, spec: CallSpec) -> CallSpec {
+    if name == Some("mmap") { CallSpec { requested: requested::UNKNOWN, fds: zc_ebpf::fds::NONE, ..spec } } else { spec }
 }
 
 fn hint(suggestion: Option<&str>) -> String {
@@ -186,6 +203,19 @@ mod tests {
                 assert!(known, "%{class} has {name}");
             }
         }
+    }
+
+    #[test]
+    fn the_old_mmap_and_socketcalls_ask_for_what_stands_in_memory() {
+        let specs = |text: &str| parse(text).expect("parses").kernel_specs();
+        let slot = |text: &str, slot: u32| specs(text).into_iter().find(|(other, _)| *other == slot).map(|(_, spec)| spec);
+        let mmap = |compat: u32| slot("mmap", compat).expect("is selected").requested;
+        assert_eq!((mmap(spec_slot(9, false)), mmap(spec_slot(90, true))), (requested::SIZE, requested::UNKNOWN));
+        let socketcall = spec_slot(102, true);
+        assert_eq!(slot("send", socketcall).map(|spec| spec.requested), Some(requested::SOCKETCALL));
+        assert_eq!(slot("read", socketcall), None);
+        let returns_bytes = |argument: u32| slot("%data", zc_ebpf::socket_slot(argument)).map(|spec| spec.returns_bytes);
+        assert_eq!([returns_bytes(9), returns_bytes(20), returns_bytes(3)], [Some(1), Some(0), None]);
     }
 
     #[test]

@@ -69,12 +69,23 @@ impl Maps {
             (Kernel::UncountedCall, Loss::UncountedCalls),
             (Kernel::UncountedErrno, Loss::UncountedErrnos),
             (Kernel::LostEvent, Loss::LostEvents),
-            (Kernel::ExitWithoutEntry, Loss::ExitsWithoutEntry),
             (Kernel::SilentOperation, Loss::SilentOperations),
+            (Kernel::OverflowedOperation, Loss::OverflowedOperations),
         ]
         .into_iter()
-        .map(|(kernel, loss)| Ok((loss, self.losses.get(&(kernel as u32), 0)?.iter().sum())))
+        .map(|(kernel, loss)| Ok((loss, self.lost(kernel)?)))
         .collect()
+    }
+
+    /// A sentence on calls that were counted without their times, if there are any. No number is a lower bound by them.
+    pub fn untimed_note(&self) -> Result<Option<String>, MapError> {
+        let count = self.lost(zc_ebpf::Loss::UntimedCall)?;
+        Ok((count > 0)
+            .then(|| format!("{count} calls were answered by seccomp before the kernel made them: their times are unknown")))
+    }
+
+    fn lost(&self, what: zc_ebpf::Loss) -> Result<u64, MapError> {
+        Ok(self.losses.get(&(what as u32), 0)?.iter().sum())
     }
 }
 

@@ -32,6 +32,11 @@ pub fn find(btf: &Btf<'_>) -> Result<(KernelFields, Vec<String>), MissingField> 
         pid_numbers: need("pid.numbers", btf.offset_of("pid", &["numbers"]))?,
         upid_size: need("upid", btf.size_of("upid"))?,
         task_compat_status: want("whether a call is a 32-bit one is", "task_struct.thread_info.status", compat_status),
+        task_signals: want(
+            "which calls their thread did not survive is",
+            "task_struct.pending.signal",
+            btf.offset_of("task_struct", &["pending", "signal"]),
+        ),
         task_comm: want("names of processes are", "task_struct.comm", task("comm")),
         task_utime: want(CPU_TIME, "task_struct.utime", task("utime")),
         task_stime: want(CPU_TIME, "task_struct.stime", task("stime")),

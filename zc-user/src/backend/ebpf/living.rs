@@ -7,6 +7,11 @@ use super::census::RawCounters;
 /// `PF_EXITING` of the kernel's include/linux/sched.h.
 const EXITING: u64 = 4;
 
+/// Whether `/proc` is that of this process's PID namespace. In another, an id there is somebody else's.
+pub fn is_proc_ours() -> bool {
+    fs::read_link("/proc/self").is_ok_and(|own| own.to_str() == Some(&std::process::id().to_string()))
+}
+
 /// The counters of a living task so far; `None` if it is gone, or about to be: somebody who has joined a thread knows that it has ended
 /// a little before the kernel has done with it.
 pub fn counters(pid: u32, tid: u32) -> Option<RawCounters> {

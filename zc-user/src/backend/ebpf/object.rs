@@ -88,6 +88,7 @@ pub struct Loaded {
     /// The maps that are read in the end.
     pub maps: Maps,
     control: Array<MapData, Control>,
+    is_over: Array<MapData, u32>,
     max_files: u32,
     /// Whether this kernel has all counters of tasks.
     pub counters_known: bool,
@@ -134,6 +135,7 @@ impl Loaded {
                 losses: take(&mut ebpf, maps::LOSSES)?,
             },
             control: take(&mut ebpf, maps::CONTROL)?,
+            is_over: take(&mut ebpf, maps::IS_OVER)?,
             max_files: settings.limits.max_files,
             counters_known: fields::has_counters(&kernel.fields),
             sees_memory: kernel.fields.vma_file != ABSENT,
@@ -160,12 +162,15 @@ impl Loaded {
         self.control.set(0, control, 0).map_err(refused)
     }
 
-    /// Takes off the programs that count, and the ones that follow new tasks. What watches the end of tasks stays on.
-    pub fn stop_counting(&mut self) {
+    /// Ends the trace for all programs at once, then takes off those that count, and those that follow new tasks: that takes some
+    /// milliseconds for each. What watches the end of tasks stays on.
+    pub fn stop_counting(&mut self) -> Result<(), MapError> {
+        self.is_over.set(0, 1, 0)?;
         let rings = programs::RING.map(|(name, _)| name);
         for name in ["sys_enter", "sys_exit", "sched_process_fork", "sched_process_exec"].into_iter().chain(rings) {
             self.unload(name);
         }
+        Ok(())
     }
 
     fn unload(&mut self, name: &str) {

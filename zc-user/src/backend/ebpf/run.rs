@@ -81,17 +81,21 @@ async fn kill_all(loaded: &Loaded) -> Result<(), RunError> {
 /// The kernel makes its workers without the tracepoint that new tasks are followed by.
 const IO_WORKERS: &str = "the kernel's worker threads for io_uring are not in the CPU time, switches and faults of their process";
 
+const FOREIGN_PROC: &str =
+    "switches, faults and CPU time of processes that live on are unknown: /proc is that of another PID namespace; mount it anew";
+
 fn uses_io_uring(processes: &[Process]) -> bool {
     let mut rows = processes.iter().flat_map(|process| &process.threads).flat_map(|thread| &thread.rows);
     rows.any(|row| row.call.name == "io_uring_enter")
 }
 
-/// A sentence on operations of `io_uring` that the kernel does not tell, if there are any.
-fn unknown_operations_note(processes: &[Process]) -> Option<String> {
+/// A sentence on operations of `io_uring` that the kernel does not tell, if there are any. Of those that overflowed says a loss.
+fn unknown_operations_note(processes: &[Process], overflowed: u64) -> Option<String> {
     let rows = processes.iter().flat_map(|process| &process.threads).flat_map(|thread| &thread.ring_rows);
-    let count: u64 = rows.filter(|row| row.call.is_unknown_operation()).map(|row| row.calls).sum();
+    let unknown: u64 = rows.filter(|row| row.call.is_unknown_operation()).map(|row| row.calls).sum();
+    let count = unknown.saturating_sub(overflowed);
     (count > 0).then(|| {
-        format!("of {count} completions of io_uring the kernel does not say what they moved: they are of multishot operations, or too many")
+        format!("of {count} completions of io_uring the kernel does not say what they moved: they are of multishot operations")
     })
 }
 
@@ -113,11 +117,15 @@ impl Watch {
     /// Ends the trace: counts no more, waits for the tasks that are about to end, and adds all that was seen and counted.
     pub async fn conclude(mut self, loaded: &mut Loaded, trace: &mut Trace) -> Result<(), RunError> {
         let missed = loaded.missed();
-        loaded.stop_counting();
+        loaded.stop_counting()?;
         let (living, alive) = self.settle(loaded).await?;
         let rows = loaded.maps.rows(&living, self.files)?;
         trace.notes = std::mem::take(&mut loaded.notes);
         trace.notes.extend(rows.unknown_files_note());
+        trace.notes.extend(loaded.maps.untimed_note()?);
+        if !alive.is_empty() && !living::is_proc_ours() {
+            trace.notes.push(FOREIGN_PROC.to_owned());
+        }
         (trace.files, trace.calls_without_files) = (rows.files, rows.calls_without_files);
         trace.sees_memory = loaded.sees_memory;
         trace.losses = loaded.maps.losses()?.into_iter().collect();
@@ -126,9 +134,10 @@ impl Watch {
         trace.wall_ns = self.census.wall_ns();
         let (processes, unseen_ends) = self.census.into_processes(rows.by_task, &alive, loaded.counters_known);
         trace.losses.insert(Loss::UnseenEnds, unseen_ends);
+        let overflowed = trace.losses.get(&Loss::OverflowedOperations).copied().unwrap_or(0);
         if uses_io_uring(&processes) {
             trace.notes.push(IO_WORKERS.to_owned());
-            trace.notes.extend(unknown_operations_note(&processes));
+            trace.notes.extend(unknown_operations_note(&processes, overflowed));
         }
         trace.processes = processes;
         Ok(())
@@ -181,16 +190,17 @@ impl Watch {
     /// and their counters by serial number.
     async fn settle(&mut self, loaded: &Loaded) -> Result<(Vec<Task>, HashMap<u32, Option<RawCounters>>), RunError> {
         let deadline = Instant::now() + LAST_BREATH;
+        let is_proc_ours = living::is_proc_ours();
         loop {
             let tasks = loaded.maps.living()?;
             let alive: HashMap<_, _> = tasks
                 .iter()
                 .filter(|task| task.exited_ns == 0)
-                .map(|task| (task.serial, living::counters(task.pid, task.tid)))
+                .map(|task| (task.serial, is_proc_ours.then(|| living::counters(task.pid, task.tid)).flatten()))
                 .collect();
             self.drain();
             // A task whose counters cannot be read any more is ending right now.
-            let all_live = alive.len() == tasks.len() && alive.values().all(Option::is_some);
+            let all_live = alive.len() == tasks.len() && (!is_proc_ours || alive.values().all(Option::is_some));
             if (all_live && !self.census_waits_for(&alive)) || Instant::now() >= deadline {
                 return Ok((tasks, alive));
             }

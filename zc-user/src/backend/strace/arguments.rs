@@ -21,9 +21,9 @@ pub(super) fn command(
     options: &RunOptions,
 ) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec![strace.into()];
-    // Children too; durations; the name of each process; what is behind each descriptor; nothing of the strings that are read
-    // and written.
-    words.extend(["--follow-forks", "-T", "--decode-pids=comm", "--decode-fds=all", "--string-limit=0"].map(Into::into));
+    // Children too; durations; the name of each process, and its id as strace sees it, also where its parent has another for it; what
+    // is behind each descriptor; nothing of the strings that are read and written.
+    words.extend(["--follow-forks", "-T", "--decode-pids=comm,pidns", "--decode-fds=all", "--string-limit=0"].map(Into::into));
     // Vectors whole, since their sizes count; and do say who runs in 32-bit mode. Of a signal that is not shown, strace does not
     // show either that it killed: all are shown but the one that cannot kill and comes often.
     words.extend(["--abbrev=execve,execveat", "--signal=!SIGCHLD", "--quiet=attach"].map(Into::into));

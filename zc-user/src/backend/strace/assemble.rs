@@ -132,7 +132,7 @@ fn notes(tasks: &[Task], root: Option<TaskId>, unseen: usize, parts: &mut Parts)
     let unfollowed = unseen.saturating_sub(orphans);
     if unfollowed > 0 {
         parts.losses.insert(Loss::UnfollowedTasks, u64::try_from(unfollowed).unwrap_or(u64::MAX));
-        notes.push(format!("the log has no line of {unfollowed} of the tasks that were made: record it with strace -f"));
+        notes.push(format!("the log has no line of {unfollowed} of the tasks that were made: without strace -f it has none, nor of those made with CLONE_UNTRACED"));
     }
     notes
 }

@@ -3,8 +3,12 @@
 mod count;
 mod cuts;
 mod progress;
+mod suspect;
 
-use self::count::Call;
+use std::collections::BTreeSet;
+
+pub(super) use self::suspect::Suspect;
+use self::{count::Call, suspect::Verdict};
 use super::{
     args::program,
     assemble::{self, Parts},
@@ -38,6 +42,8 @@ pub struct Collector<'a> {
     until: Until,
     /// Whether the trace ended before the log did.
     is_over: bool,
+    /// Tasks that are known to be followed after that.
+    followed: BTreeSet<u32>,
     /// Thread id of all lines of the log that is read now (`-ff`).
     log_tid: Option<u32>,
     /// How many logs were read.
@@ -63,6 +69,7 @@ impl<'a> Collector<'a> {
             stamps: Stamps::default(),
             until,
             is_over: false,
+            followed: BTreeSet::new(),
             log_tid: None,
             logs: 0,
             lines: 0,
@@ -88,6 +95,8 @@ impl<'a> Collector<'a> {
     /// Adds a line, without its line break.
     pub fn push_line(&mut self, line: &[u8]) {
         if self.is_over {
+            // Whoever it is, strace follows them.
+            self.followed.extend(Line::parse(line).prefix.tid);
             return;
         }
         self.lines += 1;
@@ -121,6 +130,7 @@ impl<'a> Collector<'a> {
             | Event::Killed { .. }
             | Event::Superseded { .. }
             | Event::Signal
+            | Event::Trapped
             | Event::Mode { .. }
             | Event::Attached { .. }
             | Event::Notice
@@ -141,10 +151,11 @@ impl<'a> Collector<'a> {
             // A renamed task left its exec to the one whose id it got.
             let left = if task.life == Life::Renamed { None } else { task.pending.leave() };
             task.rows.settle(Afterwards::Nothing);
+            self.settle_suspect(id, Verdict::Made);
             self.never_returned(id, left);
         }
         if self.is_over {
-            self.tasks.add_unseen(self.lines);
+            self.tasks.add_unseen(&self.followed, self.lines);
         }
         self.parts.is_ordered = self.logs <= 1;
         assemble::trace(self.tasks, self.files.into_all(), &self.names, self.parts)
@@ -162,6 +173,9 @@ impl<'a> Collector<'a> {
         self.give_up_cut();
         let resumes = name.filter(|_| matches!(line.event, Event::Resumed { .. }));
         let id = self.task_of(line, resumes);
+        if !matches!(line.event, Event::Mode { .. } | Event::Superseded { .. }) {
+            self.settle_suspect(id, Verdict::of(&line.event));
+        }
         let at = line.prefix.stamp.map(|stamp| self.stamps.next(stamp));
         self.parts.first_moment = self.parts.first_moment.or(at);
         match (line.event, name) {

@@ -90,6 +90,8 @@ pub enum Event<'a> {
     },
     /// A signal arrived, or stopped the thread.
     Signal,
+    /// The signal arrived by which seccomp says that the call before was not made.
+    Trapped,
     /// strace follows a new thread.
     Attached {
         /// The thread.

@@ -1,7 +1,7 @@
 //! A run under `strace`: its log comes through a private FIFO, line by line, while the command runs.
 
 use std::{
-    io,
+    fs, io,
     path::Path,
     time::{Duration, Instant, SystemTime},
 };
@@ -14,6 +14,7 @@ use nix::{
     },
     unistd::Pid,
 };
+use tokio::time::sleep;
 
 use super::{Collector, StraceError, arguments, fifo::Fifo, lines::Lines, look::Proc, script};
 use crate::{
@@ -74,6 +75,13 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     })
 }
 
+/// Who traces a task, as /proc tells.
+fn tracer(tid: u32) -> Option<Pid> {
+    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?;
+    tracer.trim().parse().ok().map(Pid::from_raw)
+}
+
 /// A run that is under way.
 struct Session<'a> {
     fifo: Fifo,
@@ -125,10 +133,26 @@ impl Session<'_> {
     /// Ends strace. What it still traces goes on without it.
     async fn dismiss(&mut self, child: &Child) -> Result<Option<Exit>, RunError> {
         self.collector.end_now();
+        self.look_at_unseen(child).await?;
         // Of all signals it holds back the others: it must survive what a terminal sends to the command.
         child.forward(Signal::SIGKILL);
         child.wait().await?;
         Ok(None)
+    }
+
+    /// Finds out which of the tasks without a line strace follows: not those that were made with `CLONE_UNTRACED`.
+    async fn look_at_unseen(&mut self, child: &Child) -> io::Result<()> {
+        let unseen = self.collector.unseen();
+        if unseen.is_empty() {
+            return Ok(());
+        }
+        for tid in unseen.into_iter().filter(|&tid| tracer(tid) == Some(child.id())) {
+            self.collector.is_followed(tid);
+        }
+        // Who is followed and has ended meanwhile has a line.
+        sleep(KILL_AGAIN).await;
+        while self.take_chunk()? {}
+        Ok(())
     }
 
     /// Kills all that is traced; strace ends with the last of them. One that forks meanwhile is in the log then.

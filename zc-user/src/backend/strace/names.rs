@@ -2,10 +2,10 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
-use zc_ebpf::{COMPAT, TABLE_SLOTS};
+use zc_ebpf::{COMPAT, FIRST_BEYOND, TABLE_SLOTS};
 
 use super::{files::Lesson, line::number::unsigned};
-use crate::syscall::{Abi, Call, FICLONE, FICLONERANGE, Selection, Spec};
+use crate::syscall::{Abi, BEYOND, Call, FICLONE, FICLONERANGE, Selection, Spec};
 
 /// Most names that are in no table and still counted: a log may come from a newer kernel, but garbage must not fill the memory.
 const MAX_FOREIGN: usize = 256;
@@ -64,7 +64,7 @@ impl Names {
         for number in 0..TABLE_SLOTS {
             names.add_from_table(Call::from_id(COMPAT | number));
         }
-        for variant in [FICLONE, FICLONERANGE] {
+        for variant in [FICLONE, FICLONERANGE, BEYOND] {
             names.add(variant.into(), None);
         }
         names.native = names.known.len();
@@ -105,6 +105,9 @@ impl Names {
         if let Some(&id) = self.by_name.get(name) {
             return Some(id);
         }
+        if is_beyond(name) {
+            return self.by_name.get(BEYOND.as_bytes()).copied();
+        }
         if let Some(call) = newer_than_strace(name) {
             return self.by_name.get(call.name.as_bytes()).copied();
         }
@@ -138,6 +141,12 @@ fn newer_than_strace(name: &[u8]) -> Option<Call> {
     (rest.is_empty() && u64::from(number) >= SAME_FROM && !is_nameless(call.name.as_bytes())).then_some(call)
 }
 
+/// Whether this is the number of a call that no table can have: `syscall_0xffffffff`. The kernel side has one name for all of them.
+fn is_beyond(name: &[u8]) -> bool {
+    let number = name.strip_prefix(b"syscall_").and_then(unsigned);
+    number.is_some_and(|(number, rest)| rest.is_empty() && number >= FIRST_BEYOND.into())
+}
+
 /// Whether strace had no name for the call, only a number.
 fn is_nameless(name: &[u8]) -> bool {
     name.starts_with(b"syscall_0x")
@@ -169,6 +178,9 @@ mod tests {
         let new = names.find(b"quantum_leap").expect("may be a call");
         assert_eq!(names.find(b"quantum_leap"), Some(new));
         assert!(names.find(b"syscall_0x3fe").is_some());
+        let beyond =
+            ["syscall_0xffff", "syscall_0xffffffff", "syscall_0xffffffffffffffff"].map(|name| names.find(name.as_bytes()));
+        assert!(beyond.iter().all(|id| *id == Some(names.by_name[BEYOND.as_bytes()])), "{beyond:?}");
         assert_eq!(names.find(b"syscall_0x1c4"), Some(names.by_name[b"fchmodat2".as_slice()]));
         assert_eq!(names.find(b"helloread"), None);
     }

@@ -1,10 +1,11 @@
 //! Layer 2, tasks: the threads of a log, who made them, and whom a line without a thread id belongs to.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::{
     args::Child,
     clock::Moment,
+    collect::Suspect,
     join::{Left, Pending},
     names::NameId,
     rows::{Ended, Rows},
@@ -44,6 +45,8 @@ pub struct Task {
     pub pending: Pending,
     /// Its calls.
     pub rows: Rows,
+    /// Its last call, if that may not have been made.
+    pub suspect: Option<Box<Suspect>>,
     /// The files that it opened, by descriptor: the last of each.
     pub opened: HashMap<u32, FileId>,
     /// The thread that took its id by an exec, while the arguments of that exec are not known.
@@ -184,6 +187,7 @@ impl Tasks {
             first_call: FirstCall::Awaited,
             pending: Pending::default(),
             rows: Rows::default(),
+            suspect: None,
             opened: HashMap::new(),
             superseded_by: None,
         });
@@ -276,11 +280,14 @@ impl Tasks {
         }
     }
 
-    /// Tasks that were made and have no line become tasks: the trace ends before their first call does.
-    pub fn add_unseen(&mut self, line: u64) {
-        let mut unseen: Vec<u32> = self.births.keys().copied().collect();
-        unseen.sort_unstable();
-        for tid in unseen {
+    /// Thread ids of those that were made and have no line.
+    pub fn unseen(&self) -> impl Iterator<Item = u32> + '_ {
+        self.births.keys().copied()
+    }
+
+    /// Those of them that are `followed` become tasks: the trace ends before their first call does.
+    pub fn add_unseen(&mut self, followed: &BTreeSet<u32>, line: u64) {
+        for &tid in followed.iter().filter(|tid| self.births.contains_key(tid)).collect::<Vec<_>>() {
             self.add(Some(tid), line);
         }
     }
@@ -303,7 +310,7 @@ impl Tasks {
     /// Ids of all that are alive as far as the log tells, those included that have no line so far.
     pub fn living(&self) -> impl Iterator<Item = u32> + '_ {
         let alive = self.all.iter().filter(|task| task.is_alive()).filter_map(|task| task.tid);
-        alive.chain(self.births.keys().copied())
+        alive.chain(self.unseen())
     }
 
     /// How many there are.

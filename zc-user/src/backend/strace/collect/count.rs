@@ -1,6 +1,9 @@
 //! Counting whole calls, and what they tell of tasks.
 
-use super::Collector;
+use super::{
+    Collector,
+    suspect::{self, Suspect},
+};
 use crate::{
     backend::strace::{
         args::{Split, child, ioctl_variant, program, requested_bytes},
@@ -86,7 +89,11 @@ impl Collector<'_> {
         };
         (ended.from, ended.to) = (file(from), file(to));
         ended.requested_bytes = call.has_all_args.then(|| requested_bytes(&args, &known.spec)).flatten();
-        task.rows.add(name, known, task.abi, ended);
+        if suspect::is_suspect(known, task.abi, how) {
+            task.suspect = Some(Box::new(Suspect { name, abi: task.abi, ended }));
+        } else {
+            task.rows.add(name, known, task.abi, ended);
+        }
     }
 
     /// Draws conclusions on tasks from a call that succeeded.

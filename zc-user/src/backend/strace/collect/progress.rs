@@ -19,6 +19,16 @@ impl Collector<'_> {
         self.is_over = true;
     }
 
+    /// Thread ids of tasks that were made and have no line so far.
+    pub fn unseen(&self) -> Vec<u32> {
+        self.tasks.unseen().collect()
+    }
+
+    /// A task is followed, although it has no line when the trace ends.
+    pub fn is_followed(&mut self, tid: u32) {
+        self.followed.insert(tid);
+    }
+
     /// Whether the command has ended.
     pub fn has_root_ended(&self) -> bool {
         self.root().is_some_and(|root| matches!(root.life, Life::Ended(_)))

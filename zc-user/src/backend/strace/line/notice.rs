@@ -23,7 +23,9 @@ pub fn end(text: &[u8]) -> Option<Event<'_>> {
 
 /// `--- SIGCHLD {si_signo=SIGCHLD, ...} ---`, `--- stopped by SIGSTOP ---`.
 pub fn signal(text: &[u8]) -> Option<Event<'_>> {
-    text.strip_prefix(b"--- ")?.strip_suffix(b" ---").map(|_| Event::Signal)
+    let inside = text.strip_prefix(b"--- ")?.strip_suffix(b" ---")?;
+    let by_seccomp = inside.starts_with(b"SIGSYS {si_signo=SIGSYS, si_code=SYS_SECCOMP,");
+    Some(if by_seccomp { Event::Trapped } else { Event::Signal })
 }
 
 /// `[ Process PID=123 runs in 32 bit mode. ]`: that of the calls from here on.
@@ -113,6 +115,14 @@ mod tests {
         for line in ["+++ exited with 7", "+++ exited with x +++", "+++ something +++", "+++"] {
             assert_eq!(end(line.as_bytes()), None, "{line}");
         }
+    }
+
+    #[test]
+    fn signals() {
+        assert_eq!(signal(b"--- SIGSYS {si_signo=SIGSYS, si_code=SYS_SECCOMP, si_call_addr=0x7f} ---"), Some(Event::Trapped));
+        assert_eq!(signal(b"--- SIGSYS {si_signo=SIGSYS, si_code=SI_USER, si_pid=7, si_uid=0} ---"), Some(Event::Signal));
+        assert_eq!(signal(b"--- stopped by SIGSTOP ---"), Some(Event::Signal));
+        assert_eq!(signal(b"--- SIGSYS"), None);
     }
 
     #[test]

@@ -77,8 +77,11 @@ fn errno_name(text: &[u8]) -> Option<&[u8]> {
     Some(&text[..end])
 }
 
-/// ` /* 123 in strace's PID NS */` at the beginning (`--decode-pids=pidns`): the id that all other lines use.
+/// ` /* 123 in strace's PID NS */` at the beginning (`--decode-pids=pidns`), or after the name of a task (`<sh>`): the id that all
+/// other lines use.
 fn translated_id(text: &[u8]) -> Option<i64> {
+    let comment = text.starts_with(b"<").then(|| text.windows(5).position(|window| window == b"> /* ")).flatten();
+    let text = comment.map_or(text, |angle| &text[angle + 1..]);
     let (id, rest) = tid(text.strip_prefix(b" /* ")?)?;
     rest.starts_with(b" in strace").then_some(i64::from(id))
 }

@@ -106,6 +106,30 @@ fn a_call_that_a_deadly_signal_ends_never_returned() {
 }
 
 #[test]
+fn a_call_that_seccomp_traps_was_not_made() {
+    let trace = launched(
+        "10 write(1, \"a\", 6) = 1\n10 --- SIGSYS {si_signo=SIGSYS, si_code=SYS_SECCOMP, si_call_addr=0x7f, si_syscall=__NR_write, si_arch=AUDIT_ARCH_X86_64} ---\n\
+         10 sendto(1, \"a\", 50, 0, NULL, 0) = 44\n10 +++ killed by SIGSYS (core dumped) +++\n",
+    );
+    for name in ["write", "sendto"] {
+        let row = row(&trace, name);
+        assert_eq!((row.calls, row.unfinished, row.bytes, row.requested_bytes), (0, 1, Some(0), Some(0)), "{name}");
+    }
+}
+
+#[test]
+fn a_call_may_return_its_own_number() {
+    for after in
+        ["10 --- SIGTERM {x} ---\n10 +++ killed by SIGTERM +++\n", "10 write(1, \"a\", 1) = 1\n", "10 getuid() = 0\n", ""]
+    {
+        let trace = launched(&format!("10 write(1, \"a\", 1) = 1\n{after}"));
+        let row = row(&trace, "write");
+        let writes = if after.contains("write") { 2 } else { 1 };
+        assert_eq!((row.calls, row.unfinished, row.bytes), (writes, 0, Some(writes)), "{after}");
+    }
+}
+
+#[test]
 fn what_does_not_return_is_unfinished_and_no_call() {
     let trace = launched(
         "10 exit_group(0) = ?\n10 +++ exited with 0 +++\n11 read(0,  <unfinished ...>\n11 +++ killed by SIGKILL +++\n12 write(1, \"\", 0 <unfinished ...>\n",
@@ -158,13 +182,26 @@ fn children_without_a_line_are_a_loss() {
 #[test]
 fn a_trace_may_end_with_the_command() {
     let log = format!(
-        "{LAUNCH}10 fork() = 11\n10 fork() = 12\n11 read(0,  <unfinished ...>\n10 +++ exited with 0 +++\n11 <... read resumed>\"\", 1) = 0\n11 +++ exited with 0 +++\n"
+        "{LAUNCH}10 fork() = 11\n10 fork() = 12\n11 read(0,  <unfinished ...>\n10 +++ exited with 0 +++\n11 <... read resumed>\"\", 1) = 0\n11 +++ exited with 0 +++\n12 +++ exited with 0 +++\n"
     );
     let trace = read_until(&log, Until::RootEnds);
     assert_eq!((row(&trace, "read").calls, row(&trace, "read").unfinished), (0, 1));
     assert_eq!((process(&trace, 11).state, process(&trace, 12).state), (State::Running, State::Running));
     assert!(trace.losses.is_empty());
     assert_eq!(row(&read_until(&log, Until::AllEnd), "read").calls, 1);
+}
+
+#[test]
+fn a_child_that_is_not_known_to_be_followed_is_a_loss() {
+    let trace = read_until(&format!("{LAUNCH}10 fork() = 11\n10 +++ exited with 0 +++\n"), Until::RootEnds);
+    assert_eq!((trace.processes.len(), lost(&trace, Loss::UnfollowedTasks)), (1, 1));
+}
+
+#[test]
+fn a_child_in_another_namespace_has_the_id_that_strace_sees() {
+    let trace = launched("10 clone(flags=SIGCHLD) = 2<sh> /* 11 in strace's PID NS */\n11 +++ exited with 0 +++\n");
+    assert_eq!((trace.processes.len(), process(&trace, 11).ppid), (2, Some(10)));
+    assert!(trace.losses.is_empty() && trace.notes.iter().all(|note| !note.contains("who made")), "{:?}", trace.notes);
 }
 
 #[test]

@@ -20,10 +20,14 @@
 //! it is compared with, also behind `not`. What cannot be meant is an error: unknown names, a size compared with a time, a call that
 //! was not counted.
 //!
+//! By file are chosen calls that name it by a descriptor, like `read`, `fstat`, `mmap`. Of a call that takes a path (`openat`, `unlink`)
+//! the file is not known: to choose it by file is an error, and it makes `syscalls[file="x"].calls == 0` inconclusive.
+//!
 //! Paths are as the report shows them: relative to the command's working directory where they lie below it. A pattern without `/` is
 //! for the last part of a path, or for the name of a process; `*` does not match `/`, `**` does.
 
 mod ast;
+mod by_file;
 mod error;
 mod evaluate;
 mod facts;

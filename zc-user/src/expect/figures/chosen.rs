@@ -6,6 +6,7 @@ use super::{Processes, processes, why_inexact};
 use crate::{
     expect::{
         ast::{Figure, Subject},
+        by_file::{may_name_file_otherwise, names_descriptor},
         pattern::{EndPattern, Match},
     },
     report::{Counted, FileCalls, Process, Report, Syscall},
@@ -127,8 +128,10 @@ impl FileCalls {
 
 /// Whether calls of which no file is known may have used one: not if their descriptor was bad, or if they need none.
 fn may_use_file(row: &Syscall, knows_files: bool) -> bool {
+    if !names_descriptor(&row.name) {
+        return may_name_file_otherwise(&row.name);
+    }
     match Spec::of(&row.name).fds {
-        Fds::None => false,
         _ if !knows_files => true,
         // Memory without a file behind it.
         Fds::On(_) if row.name.starts_with("mmap") => false,

@@ -5,6 +5,7 @@ use crate::{
     errno,
     expect::{
         ast::{At, Figure, Selectors, Subject},
+        by_file,
         field::{AGGREGATES, Dimension, Field},
         pattern::{EndPattern, Glob, KindPattern},
     },
@@ -215,9 +216,8 @@ fn kind(word: &str, at: usize) -> Result<KindPattern, Problem> {
 /// Why a subject cannot be chosen from in this way.
 fn check(subject: &Subject, selectors: &Selectors, field: Field) -> Result<(), String> {
     let by_process = !matches!(subject, Subject::Exit) && field != Field::Wall;
-    let by_file = matches!(subject, Subject::Call(_) | Subject::Class(_) | Subject::AllCalls);
-    if selectors.are_by_file() && !by_file {
-        return Err(format!("{subject} cannot be chosen by file; only calls can"));
+    if let Some(why) = by_file::why_not(subject).filter(|_| selectors.are_by_file()) {
+        return Err(why);
     }
     if selectors.process.is_some() && !by_process {
         return Err(format!("{subject} of one process is not known: it is of the whole run"));

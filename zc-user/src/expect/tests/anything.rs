@@ -8,6 +8,7 @@ use crate::{
     expect::{
         Expectation,
         ast::{At, Comparison, Equality, Expr, Figure, Number, Op, Range, Selectors, Subject, Test},
+        by_file,
         field::{AGGREGATES, Dimension, Field},
         parser::NONE,
         pattern::{EndPattern, Glob, KindPattern},
@@ -42,7 +43,7 @@ fn end() -> impl Strategy<Value = EndPattern> {
 
 fn selectors(subject: &Subject, field: Field) -> impl Strategy<Value = Selectors> + use<> {
     let by_process = !matches!(subject, Subject::Exit) && field != Field::Wall;
-    let by_file = matches!(subject, Subject::Call(_) | Subject::Class(_) | Subject::AllCalls);
+    let by_file = by_file::why_not(subject).is_none();
     let all = (proptest::option::of(glob()), proptest::option::of(glob()), proptest::option::of(kind()));
     all.prop_map(move |(process, file, kind)| Selectors {
         process: process.filter(|_| by_process),

@@ -107,6 +107,29 @@ fn calls_whose_files_are_not_known_make_files_inconclusive() {
 }
 
 #[test]
+fn a_call_that_takes_a_path_may_be_about_any_file() {
+    let mut trace = scene();
+    trace.counted = Some("%data,%file,%memory".parse().expect("a selection"));
+    let rows = &mut trace.processes[0].threads[0].rows;
+    rows.push(sample::row("munmap").called(1));
+    let report = report_of(&trace);
+    assert_verdicts(&report, &[("syscalls[file=\"in\"].calls == 0", Holds), ("%memory[kind=pipe].calls == 0", Holds)]);
+    // One that failed named a file, too.
+    let rows = &mut trace.processes[0].threads[0].rows;
+    rows.push(sample::row("unlinkat").failed(libc::ENOENT, 1));
+    let report = report_of(&trace);
+    assert_verdicts(
+        &report,
+        &[
+            ("syscalls[file=\"in\"].calls == 0", Inconclusive),
+            ("syscalls[file=\"log\"].calls >= 17", Holds),
+            ("read[file=\"in\"].calls == 0", Holds),
+            ("syscalls[process=\"copier\", file=\"in\"].calls == 0", Holds),
+        ],
+    );
+}
+
+#[test]
 fn a_log_without_files_says_nothing_of_them() {
     let report = report_of(&sample::from_strace());
     assert_verdicts(

@@ -35,6 +35,7 @@ mod field;
 mod figures;
 mod known;
 mod lexer;
+mod native;
 mod outcome;
 mod parser;
 mod pattern;

@@ -10,6 +10,7 @@ use crate::{
         ast::{At, Comparison, Equality, Expr, Figure, Number, Op, Range, Selectors, Subject, Test},
         by_file,
         field::{AGGREGATES, Dimension, Field},
+        native,
         parser::NONE,
         pattern::{EndPattern, Glob, KindPattern},
     },
@@ -18,7 +19,8 @@ use crate::{
 };
 
 fn subject() -> impl Strategy<Value = Subject> {
-    let calls: Vec<&str> = syscall::known_names().filter(|name| *name != "ioctl" && !AGGREGATES.contains(name)).collect();
+    let is_plain = |name: &&str| *name != "ioctl" && !AGGREGATES.contains(name) && native::is_native(name);
+    let calls: Vec<&str> = syscall::known_names().filter(is_plain).collect();
     let classes: Vec<&str> = syscall::class_names().collect();
     prop_oneof![
         4 => select(calls).prop_map(|name| Subject::Call(name.to_owned())),

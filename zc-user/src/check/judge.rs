@@ -21,7 +21,7 @@ pub fn judge(check: &Check, attempts: &[Attempt]) -> CheckResult {
     let mut error = attempts.iter().find_map(|attempt| attempt.outcome.as_ref().err().cloned());
     let mut expectations = Vec::new();
     for expectation in check.expectations.iter().filter(|_| !reports.is_empty()) {
-        match worst_outcome(expectation, &reports) {
+        match worst_outcome(expectation, attempts) {
             Ok(result) => expectations.push(result),
             Err(why) => error = error.or(Some(why)),
         }
@@ -63,9 +63,16 @@ fn status(error: Option<&String>, expectations: &[ExpectationResult], difference
 }
 
 /// An expectation must hold in every run.
-fn worst_outcome(expectation: &Expectation, reports: &[&Report]) -> Result<ExpectationResult, String> {
-    let outcomes: Vec<Outcome> =
-        reports.iter().map(|report| expectation.evaluate(report).map_err(|error| error.message())).collect::<Result<_, _>>()?;
+fn worst_outcome(expectation: &Expectation, attempts: &[Attempt]) -> Result<ExpectationResult, String> {
+    let of_run = |attempt: &Attempt| {
+        let report = attempt.outcome.as_ref().ok()?;
+        let outcome = match &attempt.directory {
+            Some(directory) => expectation.evaluate_in(report, directory),
+            None => expectation.evaluate(report),
+        };
+        Some(outcome.map_err(|error| error.message()))
+    };
+    let outcomes: Vec<Outcome> = attempts.iter().filter_map(of_run).collect::<Result<_, _>>()?;
     let rank = |verdict| match verdict {
         Verdict::Fails => 0,
         Verdict::Inconclusive => 1,

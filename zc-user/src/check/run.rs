@@ -39,6 +39,8 @@ pub struct Attempt {
     pub outcome: Result<Box<Report>, String>,
     /// How long it took, zctrace's own start and end included.
     pub duration: Duration,
+    /// Where it ran: relative paths of its report begin there.
+    pub directory: Option<PathBuf>,
     /// The last lines that it wrote to stderr.
     pub stderr: Vec<String>,
 }
@@ -123,7 +125,10 @@ impl Runner<'_> {
             self.queue.pop_front();
             match Started::start(&self.checks[index], self.settings, self.interrupts.before()) {
                 Ok(started) => self.running.push((index, started)),
-                Err(why) => self.record(index, Attempt { outcome: Err(why), duration: Duration::ZERO, stderr: Vec::new() }),
+                Err(why) => {
+                    let attempt = Attempt { outcome: Err(why), duration: Duration::ZERO, directory: None, stderr: Vec::new() };
+                    self.record(index, attempt);
+                }
             }
         }
     }

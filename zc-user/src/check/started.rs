@@ -41,6 +41,8 @@ pub(super) struct Started {
     child: Child,
     pidfd: OwnedFd,
     folder: TempDir,
+    /// Where the command runs.
+    directory: Option<PathBuf>,
     began: Instant,
     timeout: Duration,
     is_over: bool,
@@ -65,7 +67,8 @@ impl Started {
         let child = command.spawn().map_err(|error| cannot("run zctrace", error))?;
         let pidfd = pidfd_open(rustix::process::Pid::from_child(&child), PidfdFlags::empty());
         let pidfd = pidfd.map_err(|error| cannot("wait for zctrace", error.into()))?;
-        Ok(Self { child, pidfd, folder, began, timeout: check.timeout, is_over: false })
+        let directory = directory.canonicalize().ok();
+        Ok(Self { child, pidfd, folder, directory, began, timeout: check.timeout, is_over: false })
     }
 
     /// When it has run for too long; `None`: never.
@@ -89,14 +92,14 @@ impl Started {
             .and_then(|text| serde_json::from_str::<Report>(&text).ok())
             .map(Box::new)
             .ok_or_else(|| why_no_report(&mut stderr, ended.ok().and_then(|status| status.code())));
-        Attempt { outcome, duration, stderr }
+        Attempt { outcome, duration, directory: self.directory.take(), stderr }
     }
 
     /// Kills it and everything below it, and says so.
     pub(super) fn give_up(mut self, why: String) -> Attempt {
         let duration = self.began.elapsed();
         self.kill();
-        Attempt { outcome: Err(why), duration, stderr: last_lines(&self.folder.path().join(STDERR)) }
+        Attempt { outcome: Err(why), duration, directory: None, stderr: last_lines(&self.folder.path().join(STDERR)) }
     }
 
     fn kill(&mut self) {

@@ -23,7 +23,8 @@ Expectations:
   time.wall < 2s        exit.code in 0..=1          exit.signal == none              processes.count == 1
   read[process=\"cp\", file=\"in.dat\"].calls == 1      write[kind=pipe].bytes == 1MiB
   transfer(\"*.dat\" -> unix).api == sendfile         transfer(* -> *).attempts.EXDEV == 0
-  joined by and, or, not and parentheses
+  joined by and, or, not and parentheses; a pattern without / is for names, one with / for paths as the report shows them,
+  relative to the working directory, or from the root; ** matches / too
 
 A file:
   [[check]]

@@ -22,6 +22,19 @@ fn every_run_must_hold() {
 }
 
 #[test]
+fn relative_paths_begin_where_the_command_ran() {
+    let mut run = attempt(Ok(crate::check::sample::of_reads("in")));
+    let verdict = |run: &Attempt, text: &str| judge(&check(&[text]), std::slice::from_ref(run)).status;
+    for same in ["in", "./in", "/work/in", "../work/in", "/**/in"] {
+        assert_eq!(verdict(&run, &format!("read[file=\"{same}\"].calls == 0")), Status::Failed, "{same}");
+    }
+    assert_eq!(verdict(&run, "read[file=\"/etc/in\"].calls == 0"), Status::Passed);
+    run.directory = None;
+    assert_eq!(verdict(&run, "read[file=\"/etc/in\"].calls == 0"), Status::Inconclusive);
+    assert_eq!(verdict(&run, "read[file=\"/etc/out\"].calls == 0"), Status::Passed);
+}
+
+#[test]
 fn what_failed_comes_before_what_could_not_be_run() {
     let failed = judge(&check(&["write.calls == 1"]), &[attempt(Ok(of_writes(2))), attempt(Err("timeout"))]);
     assert_eq!((failed.status, failed.error.as_deref()), (Status::Failed, Some("timeout")));

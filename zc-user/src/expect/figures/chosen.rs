@@ -112,12 +112,23 @@ fn by_file<'a>(
                 let unsure = of_names.filter(|row| detail.has_files() || may_use_file(row, knows_files));
                 let calls: u64 = unsure.map(|row| row.calls).sum();
                 if calls > 0 {
-                    open.get_or_insert_with(|| format!("the files of {calls} calls are not known"));
+                    open.get_or_insert_with(|| why_unsure(&pattern, calls));
                 }
             }
         }
     }
     Chosen { rows, open }
+}
+
+/// Why it is not known whether calls used a file that is meant.
+fn why_unsure(pattern: &EndPattern, calls: u64) -> String {
+    match pattern.path.as_ref().filter(|glob| glob.lacks_directory()) {
+        Some(glob) => format!(
+            "the report does not say where its relative paths begin, so '{}' may be the file of {calls} calls",
+            glob.text()
+        ),
+        None => format!("the files of {calls} calls are not known"),
+    }
 }
 
 impl FileCalls {

@@ -19,6 +19,7 @@ mod run;
 #[cfg(test)]
 pub(crate) mod sample;
 mod started;
+mod stderr;
 mod steady;
 
 pub use baseline::{Difference, State as DifferenceState, Tolerance, ToleranceError, Tolerances};

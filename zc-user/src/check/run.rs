@@ -107,8 +107,9 @@ impl Runner<'_> {
                 self.running.clear();
                 break;
             }
-            self.take(&ended);
-            self.sweep();
+            if self.take(&ended) {
+                self.sweep();
+            }
         }
         self.sweep();
         Ok(Ran { attempts: self.attempts, interrupted })
@@ -133,7 +134,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Waits until a run ends, has run for too long, or a signal comes. For each run whether it has ended.
+    /// Waits until a run ends, has written something, has run for too long, or a signal comes. For each run whether it has ended.
     fn wait(&self) -> io::Result<Vec<bool>> {
         let deadline = self.running.iter().filter_map(|(_, started)| started.deadline()).min();
         let timeout = deadline.map_or(PollTimeout::NONE, |deadline| {
@@ -141,20 +142,24 @@ impl Runner<'_> {
             let left = deadline.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
             PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
         });
-        let fds = std::iter::once(self.interrupts.as_fd()).chain(self.running.iter().map(|(_, started)| started.as_fd()));
+        let runs = || self.running.iter().map(|(_, started)| started);
+        let fds = std::iter::once(self.interrupts.as_fd());
+        let fds = fds.chain(runs().map(Started::as_fd)).chain(runs().filter_map(Started::written));
         let mut polled: Vec<PollFd> = fds.map(|fd: BorrowedFd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         match poll(&mut polled, timeout) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
         }
-        Ok(polled.iter().skip(1).map(|fd| fd.any().unwrap_or(false)).collect())
+        Ok(polled.iter().skip(1).take(self.running.len()).map(|fd| fd.any().unwrap_or(false)).collect())
     }
 
-    /// Takes the results of those that ended, and ends those that are overdue.
-    fn take(&mut self, ended: &[bool]) {
+    /// Takes the results of those that ended, and ends those that are overdue. Whether there were any.
+    fn take(&mut self, ended: &[bool]) -> bool {
         let now = Instant::now();
         let running = std::mem::take(&mut self.running);
-        for ((index, started), &has_ended) in running.into_iter().zip(ended) {
+        let before = running.len();
+        for ((index, mut started), &has_ended) in running.into_iter().zip(ended) {
+            started.drain();
             if has_ended {
                 self.record(index, started.finish());
             } else if started.deadline().is_some_and(|deadline| deadline <= now) {
@@ -165,6 +170,7 @@ impl Runner<'_> {
                 self.running.push((index, started));
             }
         }
+        self.running.len() < before
     }
 
     /// Of a check that cannot be run, once is enough.

@@ -158,6 +158,14 @@ fn jobs_run_side_by_side_and_results_keep_their_order() {
 }
 
 #[test]
+fn runs_in_one_directory_take_turns() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let script = "mkdir here && sleep 0.1 && rmdir here";
+    let finished = of_script(&["--repeat=4", "--jobs=4", "--expect=exit.code == 0"], script).dir(dir.path()).finish();
+    assert_eq!(finished.code, Some(0), "{}", finished.text());
+}
+
+#[test]
 fn what_depends_on_load_runs_alone() {
     let folder = waiting_for_each_other("time.wall < 1h", "1s");
     let found = results(&run_in(folder.path(), &["--jobs=2", "--format=json"]), 2);

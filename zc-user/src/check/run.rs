@@ -26,7 +26,7 @@ pub struct Settings {
     /// Options of its `run` besides those of each check.
     pub options: Vec<String>,
     /// How many runs may go on at the same time. Counts do not suffer from it; a check of which times or context switches are expected
-    /// runs alone.
+    /// runs alone, and runs in one [working directory](Check::directory) take turns.
     pub jobs: usize,
     /// Whether commands write to zctrace's own stdout and stderr.
     pub shows_output: bool,
@@ -118,12 +118,7 @@ impl Runner<'_> {
     /// Starts as many as may run.
     fn fill(&mut self) {
         while self.running.len() < self.settings.jobs.max(1) {
-            let Some(&index) = self.queue.front() else { return };
-            let needs_quiet = |index: usize| self.checks[index].needs_quiet();
-            if !self.running.is_empty() && (needs_quiet(index) || self.running.iter().any(|(other, _)| needs_quiet(*other))) {
-                return;
-            }
-            self.queue.pop_front();
+            let Some(index) = self.next().and_then(|place| self.queue.remove(place)) else { return };
             match Started::start(&self.checks[index], self.settings, self.interrupts.before()) {
                 Ok(started) => self.running.push((index, started)),
                 Err(why) => {
@@ -132,6 +127,20 @@ impl Runner<'_> {
                 }
             }
         }
+    }
+
+    /// Which of those in the queue may run beside those that are running.
+    fn next(&self) -> Option<usize> {
+        let needs_quiet = |index: usize| self.checks[index].needs_quiet();
+        let is_quiet = self.running.iter().any(|(index, _)| needs_quiet(*index));
+        let directory_is_taken = |index: usize| {
+            let directory = self.checks[index].directory.as_ref();
+            directory.is_some() && self.running.iter().any(|(other, _)| self.checks[*other].directory.as_ref() == directory)
+        };
+        // What needs quiet waits for those that run, and others wait for it.
+        let place = self.queue.iter().position(|&index| needs_quiet(index) || !directory_is_taken(index))?;
+        let may_run = self.running.is_empty() || !(is_quiet || needs_quiet(self.queue[place]));
+        may_run.then_some(place)
     }
 
     /// Waits until a run ends, has written something, has run for too long, or a signal comes. For each run whether it has ended.

@@ -20,7 +20,7 @@ use nix::{
     },
     unistd::Pid,
 };
-use rustix::process::{PidfdFlags, pidfd_open};
+use rustix::process::{PidfdFlags, pidfd_open, setsid};
 use tempfile::TempDir;
 
 use super::{
@@ -158,6 +158,8 @@ fn command(check: &Check, settings: &Settings, folder: &Path, directory: &Path, 
     // SAFETY: the closure runs between fork and exec, and only makes plain system calls.
     unsafe {
         command.pre_exec(move || {
+            // What it does to its process group and its terminal is nothing to us, and to no other check.
+            setsid()?;
             // So that whatever it starts stays below it, and can be found there.
             prctl::set_child_subreaper(true)?;
             prctl::set_pdeathsig(Signal::SIGKILL)?;

@@ -69,7 +69,8 @@ pub struct CheckArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub repeat: Option<u32>,
 
-    /// Run so many at the same time. Counts do not suffer from it; checks that expect times or context switches run alone.
+    /// Run so many at the same time. Counts do not suffer from it; checks that expect times or context switches run alone, and runs
+    /// in one working directory (a command's, or `cwd`) take turns.
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: u16,
 

@@ -78,6 +78,13 @@ pub(super) enum Field {
     UserMemory,
 }
 
+impl Field {
+    /// Whether it is read from a histogram.
+    pub(super) const fn is_percentile(self) -> bool {
+        matches!(self, Self::P50 | Self::P90 | Self::P99)
+    }
+}
+
 /// A figure's name and dimension.
 pub(super) struct Line {
     pub(super) field: Field,

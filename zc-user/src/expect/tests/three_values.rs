@@ -5,7 +5,13 @@ use std::collections::BTreeMap;
 use super::{report_of, scene};
 use crate::{
     expect::{Expectation, Verdict},
-    report::{Counted, Detail, Options, Report, sample},
+    report::{
+        Counted, Detail, Options, Report,
+        sample::{
+            self,
+            files::{Scene, read},
+        },
+    },
     trace::Loss,
 };
 
@@ -62,6 +68,28 @@ fn a_lower_bound_can_be_enough() {
     assert_eq!(
         error.to_string().lines().take(2).collect::<Vec<_>>(),
         ["inconclusive: read.calls == 19", "  read.calls is at least 19 (the report is a lower bound: uncounted_calls: 7)"]
+    );
+}
+
+#[test]
+fn percentiles_are_known_as_well_as_their_histogram_knows_them() {
+    let mut scene = Scene::new();
+    let file = scene.regular("in");
+    let durations: Vec<u64> = (0..100).map(|n| 100_000 + n).collect();
+    scene.process("cat", vec![read("read", file, 0, 1000).took(&durations), read("pread64", file, 0, 10).took(&[100_050])]);
+    let report = report_of(&scene.trace);
+    let p50 = report.totals.syscalls.iter().find(|row| row.name == "read").and_then(|row| row.p50_ns).expect("was timed");
+    assert_verdicts(
+        &report,
+        &[
+            (&format!("read.p50 == {p50}ns"), Inconclusive),
+            ("read.p50 <= 100050ns", Inconclusive),
+            ("read.p50 >= 100000ns", Holds),
+            ("read.p99 <= 100099ns", Holds),
+            ("read.p99 > 200us", Fails),
+            // There is but one.
+            ("pread64.p99 == 100050ns", Holds),
+        ],
     );
 }
 

@@ -258,7 +258,10 @@ impl Cli {
 
 /// What is wrong with the command line and what to do about it, in one line.
 pub fn one_line(error: &clap::Error) -> String {
-    use clap::error::{ContextKind, ErrorKind};
+    use clap::{
+        CommandFactory as _,
+        error::{ContextKind, ErrorKind},
+    };
     let word = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
     let rendered = error.render().to_string();
     let said = rendered.lines().next().unwrap_or_default().trim_start_matches("error: ");
@@ -266,9 +269,15 @@ pub fn one_line(error: &clap::Error) -> String {
         ErrorKind::MissingRequiredArgument if word(ContextKind::Usage).contains("zctrace compare") => {
             "no command to compare; write each of them as one word, as in: zctrace compare 'cp a b' 'cat a > b'".into()
         }
+        ErrorKind::MissingRequiredArgument if word(ContextKind::Usage).contains("zctrace check") => {
+            "no command to check; write it after `--`, as in: zctrace check --expect 'write.calls == 0' -- cp a b".into()
+        }
         ErrorKind::MissingRequiredArgument => "no command to trace; write it after `--`, as in: zctrace -- cp a b".into(),
         ErrorKind::UnknownArgument if !word(ContextKind::InvalidArg).starts_with('-') => {
             let command = word(ContextKind::InvalidArg);
+            if Cli::command().find_subcommand(&command).is_some() {
+                return format!("'{command}' comes first, its options behind it: zctrace {command} ...");
+            }
             format!("'{command}' is no subcommand; a command to trace goes after `--`: zctrace -- {command} ...")
         }
         ErrorKind::UnknownArgument => {
@@ -280,7 +289,7 @@ pub fn one_line(error: &clap::Error) -> String {
             let reason = error.source().map_or_else(|| said.to_owned(), ToString::to_string);
             format!("{}: {reason}", option.split(' ').next().unwrap_or_default())
         }
-        ErrorKind::InvalidValue if error.get(ContextKind::ValidValue).is_some() => {
+        ErrorKind::InvalidValue if !word(ContextKind::ValidValue).is_empty() => {
             format!("{said}: it is one of {}", word(ContextKind::ValidValue))
         }
         _ => format!("{said} (see zctrace --help)"),
@@ -289,12 +298,26 @@ pub fn one_line(error: &clap::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
+    use clap::{CommandFactory as _, Parser as _};
 
-    use super::Cli;
+    use super::{Cli, one_line};
 
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn mistakes_are_told_in_one_line() {
+        let said = |words: &[&str]| {
+            let error = Cli::try_parse_from([&["zctrace"], words].concat()).expect_err("a mistake");
+            one_line(&error)
+        };
+        assert!(said(&["--backend", "ebpf", "check"]).starts_with("'check' comes first"));
+        assert!(said(&["--backend", "ebpf", "cp"]).starts_with("'cp' is no subcommand"));
+        let without = said(&["check", "--expect", "exit.code == 0"]);
+        assert!(without.starts_with("no command to check; "), "{without}");
+        let empty = said(&["check", "-o", ""]);
+        assert!(!empty.contains("it is one of") && empty.contains("--output"), "{empty}");
     }
 }

@@ -74,6 +74,7 @@ const MISTAKES: &[&str] = &[
     "read.calls < 3 < 5",
     "read.calls -> 3",
     "read.calls == 0 && write.calls == 0",
+    "read.calls == 0 AND write.calls == 0",
     "read.calls == 0 || write.calls == 0",
     "!read.calls == 0",
     "read.calls == 0 and",

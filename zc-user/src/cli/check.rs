@@ -10,7 +10,7 @@ use super::{ColorWhen, LimitArgs};
 /// Examples, shown after the options.
 pub const EXAMPLES: &str = "\
 Examples:
-  zctrace check --expect 'write.calls == 0' -- cp --reflink=never in out
+  zctrace check --expect 'write.calls == 0' -- cp in out
   zctrace check --expect 'transfer(* -> unix).api == sendfile' --expect 'exit.code == 0' -- ./server --once
   zctrace check                          every [[check]] of ./zctrace.toml
   zctrace check tests/zctrace.toml 'copy *' --repeat 5
@@ -29,7 +29,7 @@ Expectations:
 A file:
   [[check]]
   name = \"a copy stays in the kernel\"
-  command = [\"cp\", \"--reflink=never\", \"in\", \"out\"]      # or a line for sh: \"cat in | wc -c\"
+  command = [\"cp\", \"in\", \"out\"]                         # or a line for sh: \"cat in | wc -c\"
   files = [{ path = \"in\", size = \"1MiB\" }]            # made in a new folder, where the command runs
   expect = [\"exit.code == 0\", \"write.calls == 0\"]
   # also: env, cwd, repeat, backend, timeout, syscalls, baseline, tolerance

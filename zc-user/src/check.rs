@@ -26,7 +26,7 @@ pub use baseline::{Difference, State as DifferenceState, Tolerance, ToleranceErr
 pub use figures::figures;
 pub use file::{FileError, parse};
 pub use judge::judge;
-pub use plan::{Baseline, Check, Content, PreparedFile, Shown, choose};
+pub use plan::{Baseline, Check, Content, PreparedFile, Shown, choose, timeout};
 pub use result::{CheckResult, ExpectationResult, Results, SCHEMA, Status};
 pub use run::{Attempt, Progress, Ran, Settings, run};
 pub use steady::{Steady, Varying};

@@ -7,7 +7,7 @@ use std::{
 
 use serde::Serialize;
 
-use super::figures::{figures, is_steady_by_nature, of_missing};
+use super::figures::{figures, is_steady_by_nature, is_sure, names, of_missing};
 use crate::{
     expect::{Expectation, duration, size_bytes},
     report::Report,
@@ -25,9 +25,18 @@ enum Allowed {
     /// By this part of the baseline, in thousandths of a percent.
     Part(u64),
     /// By so much.
-    Amount(u64),
+    Amount(u64, Unit),
     /// By anything.
     Anything,
+}
+
+/// What a tolerated amount is measured in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    /// No unit: a count, also of bytes.
+    None,
+    Bytes,
+    Nanoseconds,
 }
 
 /// What is wrong with a tolerance.
@@ -60,11 +69,38 @@ impl Tolerance {
         let metric = metric.trim();
         let pattern =
             glob::Pattern::new(metric).map_err(|error| ToleranceError(format!("'{metric}' is no pattern: {}", error.msg)))?;
-        if !metric.contains(['*', '?', '[']) {
-            // A name without a figure would tolerate nothing, in silence.
-            format!("{metric} == 0").parse::<Expectation>().map_err(|error| ToleranceError(error.message().to_owned()))?;
+        let tolerance = Self { metric: pattern, allowed: Allowed::read(allowed.trim())? };
+        // What fits no figure would tolerate nothing, in silence.
+        if names(metric.contains("errors")).any(|name| tolerance.fits(&name)) {
+            return Ok(tolerance);
         }
-        Ok(Self { metric: pattern, allowed: Allowed::read(allowed.trim())? })
+        Err(ToleranceError(why_unfit(metric, allowed.trim())))
+    }
+
+    /// Whether it is for a figure of this name.
+    fn fits(&self, name: &str) -> bool {
+        let is_time = name.starts_with("time.");
+        let has_unit = match self.allowed {
+            Allowed::Amount(_, Unit::None) => !is_time,
+            Allowed::Amount(_, Unit::Bytes) => name.ends_with(".bytes"),
+            Allowed::Amount(_, Unit::Nanoseconds) => is_time,
+            Allowed::Part(_) | Allowed::Anything => true,
+        };
+        has_unit && self.metric.matches(name)
+    }
+}
+
+/// Why a tolerance is for no figure.
+fn why_unfit(metric: &str, allowed: &str) -> String {
+    let pattern = glob::Pattern::new(metric).unwrap_or_default();
+    if names(metric.contains("errors")).any(|name| pattern.matches(&name)) {
+        return format!(
+            "'{allowed}' is no tolerance of {metric}: counts have no unit (5), sizes may have one (64KiB), times have one (10ms)"
+        );
+    }
+    match format!("{metric} == 0").parse::<Expectation>() {
+        Err(error) if !metric.contains(['*', '?', '[']) => error.message().to_owned(),
+        _ => format!("no figure that is compared with a baseline is called '{metric}'; there is read.calls, *.errors, time.wall"),
     }
 }
 
@@ -83,25 +119,27 @@ impl Allowed {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it lies between 0 and a million")]
             return Ok(Self::Part((percent * 1000.0).round() as u64));
         }
-        let time = || duration(text).ok().and_then(|time| u64::try_from(time.as_nanos()).ok());
-        size_bytes(text).ok().or_else(time).map(Self::Amount).ok_or_else(wrong)
+        let unit = if text.ends_with(|c: char| c.is_ascii_digit()) { Unit::None } else { Unit::Bytes };
+        let size = size_bytes(text).ok().map(|bytes| Self::Amount(bytes, unit));
+        let time = || u64::try_from(duration(text).ok()?.as_nanos()).ok().map(|ns| Self::Amount(ns, Unit::Nanoseconds));
+        size.or_else(time).ok_or_else(wrong)
     }
 
     fn covers(self, baseline: u64, now: u64) -> bool {
         let off = baseline.abs_diff(now);
         match self {
             Self::Part(thousandths) => u128::from(off) * 100_000 <= u128::from(baseline) * u128::from(thousandths),
-            Self::Amount(amount) => off <= amount,
+            Self::Amount(amount, _) => off <= amount,
             Self::Anything => true,
         }
     }
 
     fn describe(self) -> String {
         match self {
-            Self::Part(0) | Self::Amount(0) => "exact".to_owned(),
+            Self::Part(0) | Self::Amount(0, _) => "exact".to_owned(),
             #[expect(clippy::cast_precision_loss, reason = "it is shown as it was written")]
             Self::Part(thousandths) => format!("{} %", thousandths as f64 / 1000.0),
-            Self::Amount(amount) => format!("± {amount}"),
+            Self::Amount(amount, _) => format!("± {amount}"),
             Self::Anything => "ignored".to_owned(),
         }
     }
@@ -118,8 +156,14 @@ impl Tolerances {
     }
 
     fn of(&self, name: &str) -> Allowed {
-        let said = self.0.iter().rev().find(|tolerance| tolerance.metric.matches(name)).map(|tolerance| tolerance.allowed);
-        said.unwrap_or(if is_steady_by_nature(name) { Allowed::Amount(0) } else { Allowed::Anything })
+        let said = self.0.iter().rev().find(|tolerance| tolerance.fits(name)).map(|tolerance| tolerance.allowed);
+        said.unwrap_or(if is_steady_by_nature(name) { Allowed::Amount(0, Unit::None) } else { Allowed::Anything })
+    }
+
+    /// Whether times or context switches are compared, which depend on what else the machine does.
+    pub(super) fn depend_on_load(&self) -> bool {
+        let depends = |name: &String| name.starts_with("time.") || name.starts_with("switches.");
+        names(false).filter(depends).any(|name| self.of(&name) != Allowed::Anything)
     }
 }
 
@@ -128,9 +172,9 @@ impl Tolerances {
 pub struct Difference {
     /// Its name.
     pub metric: String,
-    /// In the baseline; `None`: unknown.
+    /// In the baseline; `None`: unknown, or, of a status or signal that is [beyond](State::Beyond), that there was none.
     pub baseline: Option<u64>,
-    /// Now; `None`: unknown.
+    /// Now; `None` likewise.
     pub now: Option<u64>,
     /// How far it may be off.
     pub tolerance: String,
@@ -154,6 +198,7 @@ pub enum State {
 pub(super) fn differences(baseline: &Report, now: &Report, tolerances: &Tolerances) -> Vec<Difference> {
     let of = [baseline, now].map(figures);
     let are_exact = baseline.exact && now.exact;
+    let tell_ends = [baseline, now].into_iter().all(|report| report.exit.code.or(report.exit.signal).is_some());
     let names: BTreeSet<&String> = of.iter().flat_map(BTreeMap::keys).collect();
     let difference = |name: &String| {
         let allowed = tolerances.of(name);
@@ -161,15 +206,12 @@ pub(super) fn differences(baseline: &Report, now: &Report, tolerances: &Toleranc
         let (before, after) = (figure(0, baseline), figure(1, now));
         let state = match (before, after) {
             _ if allowed == Allowed::Anything => return None,
-            (before, after) if before == after && (are_exact || name.starts_with("exit.")) => return None,
+            (before, after) if before == after && (are_exact || is_sure(name)) => return None,
             (None, None) => return None,
-            (Some(before), Some(after)) if are_exact => {
-                if allowed.covers(before, after) {
-                    State::Tolerated
-                } else {
-                    State::Beyond
-                }
-            }
+            (Some(before), Some(after)) if (are_exact || is_sure(name)) && allowed.covers(before, after) => State::Tolerated,
+            (Some(_), Some(_)) if are_exact => State::Beyond,
+            // There is a status, or a signal: if it is not this one, there is none of this one.
+            _ if is_sure(name) && tell_ends => State::Beyond,
             _ => State::Unknown,
         };
         Some(Difference { metric: name.clone(), baseline: before, now: after, tolerance: allowed.describe(), state })
@@ -220,6 +262,27 @@ mod tests {
     }
 
     #[test]
+    fn another_end_is_a_difference() {
+        let before = report(vec![row("read").called(1).bytes(1)]);
+        let mut after = before.clone();
+        after.exit = crate::report::Exit { code: None, signal: Some(11) };
+        let found = |after: &Report| -> Vec<_> {
+            let all = differences(&before, after, &Tolerances::default());
+            all.into_iter().map(|found| (found.metric, found.baseline, found.now, found.state)).collect()
+        };
+        let expected = [("exit.code", Some(0), None), ("exit.signal", None, Some(11))];
+        assert_eq!(found(&after), expected.map(|(name, before, now)| (name.to_owned(), before, now, State::Beyond)));
+        after.exit.signal = None;
+        assert_eq!(found(&after), [("exit.code".to_owned(), Some(0), None, State::Unknown)]);
+    }
+
+    #[test]
+    fn times_in_a_tolerance_need_quiet() {
+        assert!(tolerances(&["time.wall=10%"]).depend_on_load() && tolerances(&["switches.*=3"]).depend_on_load());
+        assert!(!tolerances(&["read.calls=10%", "faults.*=1%"]).depend_on_load() && !Tolerances::default().depend_on_load());
+    }
+
+    #[test]
     fn parts_are_of_the_baseline() {
         assert!(Allowed::Part(5000).covers(100, 105) && !Allowed::Part(4999).covers(100, 105));
         assert!(Allowed::Part(0).covers(0, 0) && !Allowed::Part(100_000).covers(0, 1));
@@ -239,6 +302,18 @@ mod tests {
     fn mistakes_are_told() {
         let wrong = |text: &str| text.parse::<Tolerance>().expect_err(text).to_string();
         assert_eq!(wrong("raed.calls=5"), "unknown system call 'raed'; did you mean 'read'?");
+        assert!(wrong("write.bytes=10ms").starts_with("'10ms' is no tolerance of write.bytes: counts have no unit"));
+        for unit in ["read.calls=1h", "read.calls=1KiB", "time.wall=5", "*.calls=1KiB", "exit.code=1s"] {
+            assert!(wrong(unit).contains("is no tolerance of"), "{unit}: {}", wrong(unit));
+        }
+        for nothing in ["*.cals=7", "read[file=\"in\"].calls=10", "read.p99=10%", "transfer(* -> *).calls=1"] {
+            assert!(wrong(nothing).starts_with("no figure that is compared with a baseline is called"), "{}", wrong(nothing));
+        }
+        for right in
+            ["*=ignore", "*.errors.EAGAIN=3", "write.bytes=5", "time.*=10ms", "*.bytes=1KiB", "mmap2.calls=1", "exit.code=1"]
+        {
+            assert!(right.parse::<Tolerance>().is_ok(), "{right}");
+        }
         assert!(wrong("read.calls").starts_with("'read.calls' is no tolerance: write it as in"));
         assert!(wrong("read.calls=-5%").starts_with("'-5%' is no tolerance: write a part"));
     }

@@ -281,7 +281,12 @@ pub fn one_line(error: &clap::Error) -> String {
             format!("'{command}' is no subcommand; a command to trace goes after `--`: zctrace -- {command} ...")
         }
         ErrorKind::UnknownArgument => {
-            let near = error.get(ContextKind::SuggestedArg).map(|near| format!("; did you mean '{near}'?"));
+            // What is hidden is for nobody.
+            let is_shown = |near: &String| {
+                !Cli::command().get_arguments().any(|arg| arg.is_hide_set() && arg.get_long() == near.strip_prefix("--"))
+            };
+            let near = error.get(ContextKind::SuggestedArg).map(ToString::to_string).filter(is_shown);
+            let near = near.map(|near| format!("; did you mean '{near}'?"));
             format!("unknown option '{}'{} (see zctrace --help)", word(ContextKind::InvalidArg), near.unwrap_or_default())
         }
         ErrorKind::ValueValidation => {
@@ -317,6 +322,8 @@ mod tests {
         assert!(said(&["--backend", "ebpf", "cp"]).starts_with("'cp' is no subcommand"));
         let without = said(&["check", "--expect", "exit.code == 0"]);
         assert!(without.starts_with("no command to check; "), "{without}");
+        assert_eq!(said(&["--bogus"]), "unknown option '--bogus' (see zctrace --help)");
+        assert_eq!(said(&["--backen"]), "unknown option '--backen'; did you mean '--backend'? (see zctrace --help)");
         let empty = said(&["check", "-o", ""]);
         assert!(!empty.contains("it is one of") && empty.contains("--output"), "{empty}");
     }

@@ -14,6 +14,9 @@
 //! not write.calls > 0 and (exit.code == 0 or exit.code == 3)
 //! ```
 //!
+//! A file that is renamed during the run keeps the name that it was first seen with: of `mv tmp out; cat out`, `read[file="tmp"]` has the
+//! calls, and `read[file="out"].calls == 0` holds. `rename.calls == 0 and renameat.calls == 0 and renameat2.calls == 0` rules that out.
+//!
 //! An expectation [holds, fails, or is inconclusive](Verdict). It is inconclusive where the report does not know: figures that are
 //! `null`, and all that is not exact. What is not exact is a lower bound, and that can be enough: `read.calls >= 10` holds of at least
 //! 12 calls, `read.calls == 0` fails. A figure that does not exist (the average size of no call, the API of no transfer) fails whatever

@@ -77,11 +77,9 @@ fn show(args: &CheckArgs, results: &Results, output: Output) -> anyhow::Result<(
         ..render::Options::default()
     };
     let mut text = render::check(results, args.format, &look);
-    if args.format == CheckFormat::Text {
-        if args.report {
-            let reports = results.checks.iter().filter_map(|check| check.report.as_ref());
-            text = reports.map(|report| render::render(report, render::Format::Table, &look) + "\n").collect::<String>() + &text;
-        }
+    if args.format == CheckFormat::Text && args.report {
+        let reports = results.checks.iter().filter_map(|check| check.report.as_ref());
+        text = reports.map(|report| render::render(report, render::Format::Table, &look) + "\n").collect::<String>() + &text;
     }
     let is_in_actions = std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true");
     let has_lines = matches!(args.format, CheckFormat::Text | CheckFormat::Tap | CheckFormat::Junit | CheckFormat::Markdown);

@@ -82,7 +82,7 @@ impl Tolerance {
         let is_time = name.starts_with("time.");
         let has_unit = match self.allowed {
             Allowed::Amount(_, Unit::None) => !is_time,
-            Allowed::Amount(_, Unit::Bytes) => name.ends_with(".bytes"),
+            Allowed::Amount(_, Unit::Bytes) => name.rsplit('.').next() == Some("bytes"),
             Allowed::Amount(_, Unit::Nanoseconds) => is_time,
             Allowed::Part(_) | Allowed::Anything => true,
         };

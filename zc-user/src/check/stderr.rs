@@ -109,9 +109,13 @@ mod tests {
         }
         stderr.take();
         drop(writer);
-        stderr.take();
+        // A process that another test starts may have it, too, until its exec.
+        while stderr.fd().is_some() {
+            stderr.take();
+            std::thread::yield_now();
+        }
         let lines = stderr.lines();
-        assert!(stderr.kept.len() <= MOST_BYTES && stderr.fd().is_none());
+        assert!(stderr.kept.len() <= MOST_BYTES);
         assert!(lines[0].starts_with('…'), "{}", lines[0]);
         let last = last_of(lines);
         assert_eq!((last.len(), last[MOST_LINES - 1].as_str()), (MOST_LINES, "line 29999"));

@@ -32,6 +32,15 @@ impl Dimension {
         }
     }
 
+    /// The largest that there is; `None`: any number.
+    pub(super) const fn most(self) -> Option<u64> {
+        match self {
+            Self::Status => Some(255),
+            Self::Signal => Some(64),
+            _ => None,
+        }
+    }
+
     /// An example of it.
     pub(super) const fn example(self) -> &'static str {
         match self {

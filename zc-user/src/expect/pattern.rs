@@ -12,7 +12,7 @@ pub(super) struct Glob {
     /// Without `.`, `//` and what `..` takes back.
     pattern: glob::Pattern,
     /// The same from the root, if it is known where relative paths begin.
-    from_root: Option<FromRoot>,
+    from_root: Option<Box<FromRoot>>,
 }
 
 /// Where the relative paths of a report begin, and a pattern of paths from the root.
@@ -53,7 +53,7 @@ impl Glob {
             normal(&format!("{}/{}", glob::Pattern::escape(directory), self.pattern.as_str()))
         };
         let pattern = glob::Pattern::new(&whole).ok();
-        Self { from_root: pattern.map(|pattern| FromRoot { directory: directory.to_owned(), pattern }), ..self.clone() }
+        Self { from_root: pattern.map(|pattern| Box::new(FromRoot { directory: directory.to_owned(), pattern })), ..self.clone() }
     }
 
     /// As it was written.
@@ -87,7 +87,7 @@ impl Glob {
         if is_comparable || self.is_of_names() {
             return Match::No;
         }
-        match &self.from_root {
+        match self.from_root.as_deref() {
             Some(FromRoot { directory, pattern }) => {
                 let from_root =
                     if path.starts_with('/') { path.to_owned() } else { format!("{}/{path}", directory.trim_end_matches('/')) };

@@ -57,6 +57,9 @@ impl Parser {
                 if matches!(self.peek(), Kind::Sign(".." | "..=")) {
                     return Err(Problem::at(at, "before a range stands 'in', not a sign"));
                 }
+                if let Some(most) = dimension.most().filter(|most| number.amount > *most) {
+                    return Err(Problem::at(at, format!("{} is at most {most}", dimension.name())));
+                }
                 Ok(Test::Number(op, number))
             }
         }

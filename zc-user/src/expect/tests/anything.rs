@@ -73,7 +73,8 @@ fn figure() -> impl Strategy<Value = Figure> {
 fn number(dimension: Dimension) -> BoxedStrategy<Number> {
     let amount = match dimension {
         // No signal has the number 0.
-        Dimension::Signal => (1..100_u64).boxed(),
+        Dimension::Signal => (1..65_u64).boxed(),
+        Dimension::Status => (0..256_u64).boxed(),
         _ => prop_oneof![
             0..300_u64,
             any::<u64>(),

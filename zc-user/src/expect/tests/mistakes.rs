@@ -64,6 +64,8 @@ const MISTAKES: &[&str] = &[
     "exit.signal == SIGKIL",
     "exit.signal > 3",
     "exit.code == 3s",
+    "exit.code == 1000",
+    "exit.signal == 999",
     "ioctl(TCGETS).calls == 0",
     "read.calls in 5",
     "read.calls in 5..3",

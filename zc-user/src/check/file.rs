@@ -15,8 +15,8 @@ use toml::Spanned;
 
 use self::command::CommandLine;
 use super::{
-    baseline::{Tolerance, Tolerances},
     plan::{Baseline, Check, Content, PreparedFile, Shown},
+    tolerance::{Tolerance, Tolerances},
 };
 use crate::{
     backend::Choice,

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::baseline::Tolerances;
+use super::tolerance::Tolerances;
 use crate::{
     backend::Choice,
     expect::{Expectation, duration},

@@ -76,19 +76,26 @@ fn bash_completes_options_values_and_commands() {
         try zctrace --backend e
         try zctrace comp
         try zctrace report --form
+        try zctrace --bou
     "#;
     let output = Command::new("bash").args(["-c", script, "bash"]).arg(binary()).output().expect("bash is there");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success() && output.stderr.is_empty(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     let lines: Vec<&str> = text.lines().skip(1).collect();
-    assert_eq!(lines, ["--backend", "ebpf", "compare completions", "--format"]);
+    assert_eq!(lines, ["--backend", "ebpf", "compare completions", "--format", ""]);
 }
 
 #[test]
 fn every_shell_has_its_completions() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
-        assert!(say(&["completions", shell]).successful().contains("wait-all"), "{shell}");
+        let script = say(&["completions", shell]);
+        assert!(script.successful().contains("wait-all") && !script.text().contains("bound"), "{shell}");
     }
+    // A command to trace before the subcommands would take every word.
+    let zsh = say(&["completions", "zsh"]);
+    let (root, _) = zsh.successful().split_once("_zctrace_commands").expect("has subcommands");
+    assert!(!root.contains("The command and its arguments"), "{root}");
+    assert!(say(&["completions", "fish"]).successful().contains("-a \"bash elvish fish powershell zsh\""));
     let finished = say(&["completions", "tcsh"]);
     assert!(finished.code == Some(125) && finished.stderr.contains("it is one of bash"), "{}", finished.stderr);
 }

@@ -19,13 +19,16 @@ mod run;
 #[cfg(test)]
 pub(crate) mod sample;
 mod started;
+mod stderr;
 mod steady;
+mod tolerance;
 
-pub use baseline::{Difference, State as DifferenceState, Tolerance, ToleranceError, Tolerances};
+pub use baseline::{Difference, State as DifferenceState};
 pub use figures::figures;
 pub use file::{FileError, parse};
 pub use judge::judge;
-pub use plan::{Baseline, Check, Content, PreparedFile, Shown, choose};
+pub use plan::{Baseline, Check, Content, PreparedFile, Shown, choose, timeout};
 pub use result::{CheckResult, ExpectationResult, Results, SCHEMA, Status};
 pub use run::{Attempt, Progress, Ran, Settings, run};
 pub use steady::{Steady, Varying};
+pub use tolerance::{Tolerance, ToleranceError, Tolerances};

@@ -2,7 +2,11 @@
 
 mod plan;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::Context as _;
 use clap::ValueEnum as _;
@@ -33,7 +37,7 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let checks = plan::checks(args)?;
     let output = Output::open(args.output.as_deref(), Output::Stdout)?;
     if args.list {
-        let line = |check: &Check| format!("{}: {}\n", check.name, render::command_line(&check.command));
+        let line = |check: &Check| format!("{}: {}\n", render::escape(&check.name), render::command_line(&check.command));
         output.write(&checks.iter().map(line).collect::<String>())?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -50,13 +54,19 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
             update_baseline(check, attempts, result.status)?;
         }
     }
-    for (format, output) in exports {
-        output.write(&render::check(&results, format, &render::Options::default()))?;
+    // Whatever cannot be written, the others are.
+    let mut written = vec![show(args, &results, output)];
+    written.extend(exports.into_iter().map(|export| export.write(&results)));
+    let mut all_written = true;
+    for error in written.into_iter().filter_map(Result::err) {
+        say(format_args!("{error:#}"));
+        all_written = false;
     }
-    show(args, &results, output)?;
     Ok(match ran.interrupted {
         Some(signal) => ExitCode::from(u8::try_from(128 + signal as i32).unwrap_or(COULD_NOT_RUN)),
-        None => ExitCode::from(results.exit_status()),
+        // What failed, failed.
+        None if results.exit_status() == 1 || all_written => ExitCode::from(results.exit_status()),
+        None => ExitCode::from(COULD_NOT_RUN),
     })
 }
 
@@ -67,20 +77,50 @@ fn show(args: &CheckArgs, results: &Results, output: Output) -> anyhow::Result<(
         ..render::Options::default()
     };
     let mut text = render::check(results, args.format, &look);
-    if args.format == CheckFormat::Text {
-        if args.report {
-            let reports = results.checks.iter().filter_map(|check| check.report.as_ref());
-            text = reports.map(|report| render::render(report, render::Format::Table, &look) + "\n").collect::<String>() + &text;
-        }
-        // Its runner takes them out of the log.
-        if std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true") {
-            text.push_str(&render::annotations(results));
-        }
+    if args.format == CheckFormat::Text && args.report {
+        let reports = results.checks.iter().filter_map(|check| check.report.as_ref());
+        text = reports.map(|report| render::render(report, render::Format::Table, &look) + "\n").collect::<String>() + &text;
     }
-    output.write(&text)
+    let is_in_actions = std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true");
+    let has_lines = matches!(args.format, CheckFormat::Text | CheckFormat::Tap | CheckFormat::Junit | CheckFormat::Markdown);
+    if is_in_actions && has_lines && matches!(output, Output::Stdout) {
+        text = render::defused(&text);
+    }
+    output.write(&text)?;
+    // The log is where its runner looks for them; it takes them out.
+    if is_in_actions && args.format == CheckFormat::Text {
+        Output::Stdout.write(&render::annotations(results))?;
+    }
+    Ok(())
 }
 
-fn exports(args: &CheckArgs) -> anyhow::Result<Vec<(CheckFormat, Output)>> {
+/// Results that are to be written to a file, too.
+struct Export {
+    format: CheckFormat,
+    path: PathBuf,
+    output: Output,
+}
+
+impl Export {
+    fn open(format: CheckFormat, path: PathBuf) -> anyhow::Result<Self> {
+        // What steps of a job before this one wrote there is to stay.
+        let is_summary = std::env::var_os("GITHUB_STEP_SUMMARY").is_some_and(|summary| path == Path::new(&summary));
+        let output = if is_summary {
+            let file = fs::OpenOptions::new().append(true).create(true).open(&path);
+            Output::Special(file.with_context(|| format!("cannot write the results to '{}'", path.display()))?)
+        } else {
+            Output::open(Some(&path), Output::Stdout)?
+        };
+        Ok(Self { format, path, output })
+    }
+
+    fn write(self, results: &Results) -> anyhow::Result<()> {
+        let text = render::check(results, self.format, &render::Options::default());
+        self.output.write(&text).with_context(|| format!("cannot export the results to '{}'", self.path.display()))
+    }
+}
+
+fn exports(args: &CheckArgs) -> anyhow::Result<Vec<Export>> {
     let open = |pair: &[String]| {
         let format = CheckFormat::from_str(&pair[0], false).map_err(|_| {
             let names =
@@ -91,7 +131,7 @@ fn exports(args: &CheckArgs) -> anyhow::Result<Vec<(CheckFormat, Output)>> {
                 names.collect::<Vec<_>>().join(", ")
             )
         })?;
-        Ok((format, Output::open(Some(&PathBuf::from(&pair[1])), Output::Stdout)?))
+        Export::open(format, PathBuf::from(&pair[1]))
     };
     args.export.chunks_exact(2).map(open).collect()
 }
@@ -133,7 +173,12 @@ fn update_baseline(check: &Check, attempts: &[Attempt], status: Status) -> anyho
     let Some(baseline) = &check.baseline else { return Ok(()) };
     let report = attempts.last().and_then(|attempt| attempt.outcome.as_ref().ok());
     let Some(report) = report.filter(|_| status == Status::Passed) else {
-        say(format_args!("the baseline '{}' stays as it is: its check {}", baseline.path.display(), status.name()));
+        let why = if status == Status::Inconclusive {
+            "its figures would be lower bounds; what helps, says the whole report".to_owned()
+        } else {
+            format!("its check {}", status.name())
+        };
+        say(format_args!("the baseline '{}' stays as it is: {why}", baseline.path.display()));
         return Ok(());
     };
     let mut report = (**report).clone();

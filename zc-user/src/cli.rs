@@ -4,8 +4,9 @@ mod about;
 mod check;
 mod compare;
 mod limits;
+mod mistake;
 
-use std::{error::Error as _, ffi::OsString, path::PathBuf};
+use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
@@ -20,6 +21,7 @@ pub use about::{completions, manual};
 pub use check::CheckArgs;
 pub use compare::CompareArgs;
 pub use limits::LimitArgs;
+pub use mistake::one_line;
 
 /// Show which system calls a command makes, how many bytes they move, and what they cost.
 #[derive(Debug, Parser)]
@@ -253,37 +255,6 @@ impl Cli {
     /// What was asked for, with `run` as the default.
     pub fn into_action(self) -> Action {
         self.action.unwrap_or(Action::Run(self.run))
-    }
-}
-
-/// What is wrong with the command line and what to do about it, in one line.
-pub fn one_line(error: &clap::Error) -> String {
-    use clap::error::{ContextKind, ErrorKind};
-    let word = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
-    let rendered = error.render().to_string();
-    let said = rendered.lines().next().unwrap_or_default().trim_start_matches("error: ");
-    match error.kind() {
-        ErrorKind::MissingRequiredArgument if word(ContextKind::Usage).contains("zctrace compare") => {
-            "no command to compare; write each of them as one word, as in: zctrace compare 'cp a b' 'cat a > b'".into()
-        }
-        ErrorKind::MissingRequiredArgument => "no command to trace; write it after `--`, as in: zctrace -- cp a b".into(),
-        ErrorKind::UnknownArgument if !word(ContextKind::InvalidArg).starts_with('-') => {
-            let command = word(ContextKind::InvalidArg);
-            format!("'{command}' is no subcommand; a command to trace goes after `--`: zctrace -- {command} ...")
-        }
-        ErrorKind::UnknownArgument => {
-            let near = error.get(ContextKind::SuggestedArg).map(|near| format!("; did you mean '{near}'?"));
-            format!("unknown option '{}'{} (see zctrace --help)", word(ContextKind::InvalidArg), near.unwrap_or_default())
-        }
-        ErrorKind::ValueValidation => {
-            let option = word(ContextKind::InvalidArg);
-            let reason = error.source().map_or_else(|| said.to_owned(), ToString::to_string);
-            format!("{}: {reason}", option.split(' ').next().unwrap_or_default())
-        }
-        ErrorKind::InvalidValue if error.get(ContextKind::ValidValue).is_some() => {
-            format!("{said}: it is one of {}", word(ContextKind::ValidValue))
-        }
-        _ => format!("{said} (see zctrace --help)"),
     }
 }
 

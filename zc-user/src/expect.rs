@@ -14,16 +14,24 @@
 //! not write.calls > 0 and (exit.code == 0 or exit.code == 3)
 //! ```
 //!
+//! A file that is renamed during the run keeps the name that it was first seen with: of `mv tmp out; cat out`, `read[file="tmp"]` has the
+//! calls, and `read[file="out"].calls == 0` holds. `rename.calls == 0 and renameat.calls == 0 and renameat2.calls == 0` rules that out.
+//!
 //! An expectation [holds, fails, or is inconclusive](Verdict). It is inconclusive where the report does not know: figures that are
 //! `null`, and all that is not exact. What is not exact is a lower bound, and that can be enough: `read.calls >= 10` holds of at least
 //! 12 calls, `read.calls == 0` fails. A figure that does not exist (the average size of no call, the API of no transfer) fails whatever
 //! it is compared with, also behind `not`. What cannot be meant is an error: unknown names, a size compared with a time, a call that
 //! was not counted.
 //!
+//! By file are chosen calls that name it by a descriptor, like `read`, `fstat`, `mmap`. Of a call that takes a path (`openat`, `unlink`)
+//! the file is not known: to choose it by file is an error, and it makes `syscalls[file="x"].calls == 0` inconclusive.
+//!
 //! Paths are as the report shows them: relative to the command's working directory where they lie below it. A pattern without `/` is
-//! for the last part of a path, or for the name of a process; `*` does not match `/`, `**` does.
+//! for the last part of a path, or for the name of a process; `*` does not match `/`, `**` does. An absolute pattern, or one with `..`,
+//! may be for such a file, too: it is inconclusive where the working directory is not known ([`Expectation::evaluate_in`]).
 
 mod ast;
+mod by_file;
 mod error;
 mod evaluate;
 mod facts;
@@ -31,13 +39,14 @@ mod field;
 mod figures;
 mod known;
 mod lexer;
+mod native;
 mod outcome;
 mod parser;
 mod pattern;
 mod show;
 mod value;
 
-use std::{collections::BTreeSet, fmt, str::FromStr, time::Duration};
+use std::{collections::BTreeSet, fmt, path::Path, str::FromStr, time::Duration};
 
 pub use error::SyntaxError;
 pub(crate) use error::pointer;
@@ -122,7 +131,13 @@ impl Expectation {
 
     /// Whether it holds of this report.
     pub fn evaluate(&self, report: &Report) -> Result<Outcome, NotCounted> {
-        evaluate::evaluate(self, report)
+        evaluate::evaluate(self, report, None)
+    }
+
+    /// The same of the report on a command that was launched in this directory, which must be without symbolic links. Only so absolute
+    /// paths in it, and those with `..`, tell of files below that directory.
+    pub fn evaluate_in(&self, report: &Report, directory: &Path) -> Result<Outcome, NotCounted> {
+        evaluate::evaluate(self, report, directory.to_str())
     }
 }
 

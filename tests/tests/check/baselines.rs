@@ -53,6 +53,42 @@ fn tolerances_are_by_figure() {
 }
 
 #[test]
+fn a_lower_bound_does_not_become_a_baseline() {
+    let dir = tempfile::tempdir().expect("a directory");
+    fs::write(dir.path().join("in"), vec![1; 300_000]).expect("ours");
+    let finished = compared(dir.path(), &["--update", "--max-rows=1"], &DD);
+    assert_eq!(finished.code, Some(3), "{}", finished.text());
+    assert!(
+        finished.stderr.contains("the baseline 'b.json' stays as it is: its figures would be lower bounds"),
+        "{}",
+        finished.stderr
+    );
+    assert!(!dir.path().join("b.json").exists());
+}
+
+#[test]
+fn a_signal_is_another_end_than_a_status() {
+    let dir = with_baseline();
+    let tolerant = ["--tolerance=*=ignore", "--tolerance=exit.*=0"];
+    let killed = compared(dir.path(), &tolerant, &["sh", "-c", "kill -SEGV $$"]);
+    assert_eq!(killed.code, Some(1), "{}", killed.text());
+    assert!(killed.text().contains("exit.signal") && killed.text().contains("none"), "{}", killed.text());
+}
+
+#[test]
+fn the_last_tolerance_in_a_file_counts() {
+    let one = |tolerance: &str| {
+        let toml = format!("[[check]]\nname = 'a'\ncommand = ['false']\nbaseline = 'a.json'\ntolerance = {{ {tolerance} }}\n");
+        let folder = folder(&toml);
+        assert_eq!(run_in(folder.path(), &["--update"]).code, Some(0));
+        fs::write(folder.path().join("zctrace.toml"), toml.replace("false", "true")).expect("ours");
+        run_in(folder.path(), &[]).code
+    };
+    assert_eq!(one("'exit.code' = '1', '*' = 'ignore'"), Some(0));
+    assert_eq!(one("'*' = 'ignore', 'exit.code' = '0'"), Some(1));
+}
+
+#[test]
 fn what_is_not_exact_is_inconclusive() {
     let dir = with_baseline();
     let finished = compared(dir.path(), &["--max-rows=1", "--format=json"], &DD);

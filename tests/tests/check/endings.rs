@@ -92,6 +92,33 @@ fn a_signal_ends_the_check_and_what_ran_is_reported() {
 }
 
 #[test]
+fn a_command_that_kills_its_group_kills_no_other_check() {
+    let folder = folder(
+        "[[check]]\nname = 'kills'\ncommand = \"trap 'kill 0' EXIT; sleep 50 & true\"\nexpect = ['exit.code == 0']\n\
+         [[check]]\nname = 'next'\ncommand = ['true']\nexpect = ['exit.code == 0']\n",
+    );
+    let finished = run_in(folder.path(), &[]);
+    assert!(finished.text().contains("ok     next"), "{:?} {}", finished.code, finished.text());
+}
+
+#[test]
+fn a_signal_that_is_ignored_ends_nothing() {
+    let folder = folder(
+        "[[check]]\nname = 'a'\ncommand = 'cd \"$ZCTRACE_CHECK_DIR\"; echo > ready; cat go'\nexpect = ['exit.code == 0']\n\
+         timeout = '20s'\n",
+    );
+    crate::harness::fifo_at(&folder.path().join("go"));
+    let words: [&str; 0] = [];
+    let mut zctrace = check(&[]).through(&["nohup"]).dir(folder.path()).launch_with(&words).start();
+    wait_until("the command is ready", || folder.path().join("ready").exists());
+    zctrace.signal(Signal::HUP);
+    fs::write(folder.path().join("go"), "").expect("is read");
+    let line = zctrace.hear();
+    assert!(line.starts_with("ok     a"), "{line}");
+    assert_eq!(zctrace.wait(), Some(0));
+}
+
+#[test]
 fn ctrl_c_on_a_terminal_ends_it_all() {
     for backend in BACKENDS {
         let folder = clinging("50s");

@@ -114,6 +114,24 @@ fn what_is_left_running_is_ended_and_stderr_is_shown_on_failure() {
 }
 
 #[test]
+fn stderr_is_a_pipe_of_which_little_is_kept() {
+    let dir = tempfile::tempdir().expect("a directory");
+    fs::write(dir.path().join("in"), vec![b'x'; 3_000_000]).expect("ours");
+    let script = "head -c 3000000 in >&2; echo >&2; exit 3";
+    let options = ["--expect=transfer(* -> regular).count == 0", "--expect=exit.code == 0", "--format=json"];
+    let finished = super::of_script(&options, script).dir(dir.path()).finish();
+    let found = results(&finished, 1);
+    let verdicts: Vec<_> = (0..2).map(|index| found["checks"][0]["expectations"][index]["verdict"].clone()).collect();
+    assert_eq!(verdicts, ["holds", "fails"]);
+    let stderr = found["checks"][0]["stderr"].as_array().expect("lines").clone();
+    assert!(stderr.len() == 1 && stderr[0].as_str().is_some_and(|line| line.chars().count() == 301), "{stderr:?}");
+    // What never stops does not stop us.
+    let endless = super::of_script(&["--expect=exit.code == 0", "--timeout=1s"], "yes >&2").finish();
+    assert_eq!(endless.code, Some(2), "{}", endless.text());
+    assert!(endless.text().contains("(timeout)") && endless.text().lines().filter(|line| line.trim() == "y").count() == 20);
+}
+
+#[test]
 fn output_is_shown_on_request() {
     let folder = folder("[[check]]\nname = 'a'\ncommand = 'echo hello'\nexpect = ['exit.code == 0']\n");
     assert!(run_in(folder.path(), &["--show-output"]).successful().starts_with("hello\n"));

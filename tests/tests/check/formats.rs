@@ -85,6 +85,36 @@ fn several_files_at_a_time() {
 }
 
 #[test]
+fn what_cannot_be_written_hides_no_failure() {
+    let folder = folder(TWO);
+    let full = crate::harness::full(folder.path());
+    let full = full.to_str().expect("text");
+    let failed = run_in(folder.path(), &["--export", "json", full, "--export", "csv", "r.csv"]);
+    assert_eq!(failed.code, Some(1));
+    assert!(failed.text().ends_with("2 checks: 1 passed, 1 failed\n"), "{}", failed.text());
+    assert!(failed.stderr.starts_with(&format!("zctrace: cannot export the results to '{full}': ")), "{}", failed.stderr);
+    assert!(folder.path().join("r.csv").exists());
+    let passed = run_in(folder.path(), &["--export", "json", full, "holds*"]);
+    assert_eq!(passed.code, Some(2), "{}", passed.text());
+}
+
+#[test]
+fn the_summary_of_a_job_is_added_to() {
+    let folder = folder(TWO);
+    let summary = folder.path().join("summary.md");
+    fs::write(&summary, "from the step before\n").expect("ours");
+    let words: [&str; 0] = [];
+    let options = ["--export", "markdown", "summary.md", "--output=log"];
+    let check = super::check(&options).env("GITHUB_STEP_SUMMARY", "summary.md").env("GITHUB_ACTIONS", "true");
+    let finished = check.dir(folder.path()).launch_with(&words).finish();
+    let text = fs::read_to_string(&summary).expect("is there");
+    assert!(text.starts_with("from the step before\n### zctrace: 2 checks"), "{text}");
+    // The log has the annotations, the file has none.
+    assert!(finished.text().starts_with("::error title=check 'fails' failed::"), "{}", finished.text());
+    assert!(!fs::read_to_string(folder.path().join("log")).expect("was written").contains("::error"));
+}
+
+#[test]
 fn github_actions_gets_annotations() {
     let folder = folder(TWO);
     let words: [&str; 0] = [];

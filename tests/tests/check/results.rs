@@ -42,6 +42,40 @@ fn calls_are_told_apart_by_file_and_process() {
 }
 
 #[test]
+fn a_file_is_found_by_each_of_its_paths() {
+    for backend in BACKENDS {
+        let dir = tempfile::tempdir().expect("a directory");
+        let own = dir.path().canonicalize().expect("is there");
+        let name = own.file_name().and_then(|name| name.to_str()).expect("text").to_owned();
+        fs::write(own.join("in"), "hello").expect("ours");
+        for path in ["in".to_owned(), "./in".to_owned(), format!("{}/in", own.display()), format!("../{name}/in")] {
+            let expectation = format!("--expect=read[file=\"{path}\"].bytes == 5");
+            let finished = check(&[backend, &expectation]).dir(&own).launch_with(&["--", "cat", "in"]).finish();
+            assert_eq!(finished.code, Some(0), "{backend} {path}: {}", finished.text());
+        }
+    }
+}
+
+#[test]
+fn a_call_that_takes_a_path_is_never_a_sure_0() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let run = |expectation: &str| {
+        fs::write(dir.path().join("in"), "hello").expect("ours");
+        of_script(&[&format!("--expect={expectation}")], "cat in; rm in").dir(dir.path()).finish()
+    };
+    for by_path in ["openat", "unlinkat", "%file"] {
+        let refused = run(&format!("{by_path}[file=\"in\"].calls == 0"));
+        assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+        assert!(refused.stderr.contains("cannot be chosen by file"), "{}", refused.stderr);
+    }
+    // Those of other files are among them.
+    let open = run("%desc[file=\"in\"].calls == 0 or openat.calls == 0");
+    assert_eq!(open.code, Some(1), "{}", open.text());
+    let open = run("openat.calls > 0 and syscalls[file=\"other\"].calls == 0");
+    assert_eq!(open.code, Some(3), "{}", open.text());
+}
+
+#[test]
 fn a_failure_shows_what_was_found_and_how_to_see_more() {
     let dir = tempfile::tempdir().expect("a directory");
     fs::write(dir.path().join("in"), vec![1; 300_000]).expect("ours");
@@ -121,6 +155,14 @@ fn jobs_run_side_by_side_and_results_keep_their_order() {
     let folder = waiting_for_each_other("exit.code == 0", "20s");
     let found = results(&run_in(folder.path(), &["--jobs=2", "--format=json"]), 0);
     assert_eq!((&found["checks"][0]["name"], &found["checks"][1]["name"]), (&"a".into(), &"b".into()));
+}
+
+#[test]
+fn runs_in_one_directory_take_turns() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let script = "mkdir here && sleep 0.1 && rmdir here";
+    let finished = of_script(&["--repeat=4", "--jobs=4", "--expect=exit.code == 0"], script).dir(dir.path()).finish();
+    assert_eq!(finished.code, Some(0), "{}", finished.text());
 }
 
 #[test]

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::{Report, Syscall};
+use crate::{
+    errno,
+    report::{Report, Syscall},
+    syscall,
+};
 
 /// Every figure that is compared with a baseline and between runs; `None`: unknown.
 pub fn figures(report: &Report) -> BTreeMap<String, Option<u64>> {
@@ -56,6 +60,34 @@ pub(super) fn of_missing(name: &str, report: &Report) -> Option<u64> {
     report.counted.as_ref().filter(|counted| !is_other && counted.contains(call)).map(|_| 0)
 }
 
+/// Whether a figure is known also where counts are lower bounds: how the command ended.
+pub(super) fn is_sure(name: &str) -> bool {
+    name.starts_with("exit.")
+}
+
+/// Every name that a figure can have; those of errors by errno only if they are asked for.
+pub(super) fn names(with_errnos: bool) -> impl Iterator<Item = String> {
+    let errnos = move || with_errnos.then(errno::names).into_iter().flatten().map(|errno| format!("errors.{errno}"));
+    let fields = move || ["calls", "errors", "unfinished", "bytes"].into_iter().map(str::to_owned).chain(errnos());
+    let of_calls = syscall::known_names().flat_map(move |call| fields().map(move |field| format!("{call}.{field}")));
+    OF_RUN.into_iter().map(str::to_owned).chain(of_calls)
+}
+
+/// Names of the figures that are of no call.
+const OF_RUN: [&str; 11] = [
+    "time.wall",
+    "time.user",
+    "time.system",
+    "switches.voluntary",
+    "switches.involuntary",
+    "faults.minor",
+    "faults.major",
+    "processes.count",
+    "processes.threads",
+    "exit.code",
+    "exit.signal",
+];
+
 /// Whether a figure is the same each time if the command does the same: times, switches and faults are not.
 pub(super) fn is_steady_by_nature(name: &str) -> bool {
     !["time.", "switches.", "faults."].iter().any(|prefix| name.starts_with(prefix))
@@ -74,7 +106,9 @@ mod tests {
         assert_eq!(found["write.errors.EAGAIN"], Some(5));
         assert_eq!(found["mmap.bytes"], None);
         assert_eq!(found["read.unfinished"], Some(1));
+        let named: std::collections::BTreeSet<String> = names(true).collect();
         for (name, figure) in &found {
+            assert!(named.contains(name), "{name}");
             let Some(figure) = figure else { continue };
             let unit = if name.starts_with("time.") { "ns" } else { "" };
             assert!(

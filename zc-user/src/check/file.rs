@@ -15,12 +15,12 @@ use toml::Spanned;
 
 use self::command::CommandLine;
 use super::{
-    baseline::{Tolerance, Tolerances},
     plan::{Baseline, Check, Content, PreparedFile, Shown},
+    tolerance::{Tolerance, Tolerances},
 };
 use crate::{
     backend::Choice,
-    expect::{Expectation, duration, pointer, size_bytes},
+    expect::{Expectation, pointer, size_bytes},
     syscall::Selection,
 };
 
@@ -78,14 +78,12 @@ struct FileTable {
     path: PathBuf,
     content: Option<String>,
     size: Option<Spanned<String>>,
-    #[serde(default)]
-    fill: Fill,
+    fill: Option<Fill>,
 }
 
-#[derive(Clone, Copy, Default, Deserialize)]
+#[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Fill {
-    #[default]
     Random,
     Zero,
 }
@@ -131,6 +129,9 @@ impl Source<'_> {
         if table.expect.is_empty() && table.baseline.is_none() {
             return Err(self.error(at, "nothing is expected of this check: write expect = [\"...\"]"));
         }
+        if !table.tolerance.is_empty() && table.baseline.is_none() {
+            return Err(self.error(at, "a tolerance is for a baseline: name one, as in baseline = \"FILE.json\""));
+        }
         if table.cwd.is_some() && !table.files.is_empty() {
             return Err(self.error(at, "files are made in a folder of their own, which is the working directory: leave out cwd"));
         }
@@ -147,7 +148,7 @@ impl Source<'_> {
             backend: self
                 .value(table.backend, |word| Choice::from_str(word, false).map_err(|_| backend_names(word)))?
                 .unwrap_or_default(),
-            timeout: self.value(table.timeout, |text| duration(text))?.unwrap_or(Check::TIMEOUT),
+            timeout: self.value(table.timeout, |text| super::plan::timeout(text))?.unwrap_or(Check::TIMEOUT),
             selection: self.value(table.syscalls, |set| set.parse::<Selection>().map_err(|error| error.to_string()))?,
             baseline: match table.baseline {
                 None => None,
@@ -203,16 +204,19 @@ impl Source<'_> {
         }
         let size = self.value(size.clone(), |size| size_bytes(size))?;
         let content = match (content, size, fill) {
-            (Some(text), None, _) => Content::Text(text.clone()),
-            (None, Some(size), Fill::Random) => Content::Random(size),
-            (None, Some(size), Fill::Zero) => Content::Zero(size),
-            _ => return Err(wrong("a file has either a size, like size = \"1MiB\", or content")),
+            (Some(text), None, None) => Content::Text(text.clone()),
+            (None, Some(size), None | Some(Fill::Random)) => Content::Random(size),
+            (None, Some(size), Some(Fill::Zero)) => Content::Zero(size),
+            _ => return Err(wrong("a file has either a size, like size = \"1MiB\" (and fill, if you like), or content")),
         };
         Ok(PreparedFile { path: path.clone(), content })
     }
 
     fn tolerances(&self, written: BTreeMap<Spanned<String>, Spanned<String>>) -> Result<Tolerances, FileError> {
         let mut tolerances = Tolerances::default();
+        // The last one that fits counts: the last one in the file.
+        let mut written: Vec<_> = written.into_iter().collect();
+        written.sort_by_key(|(metric, _)| metric.span().start);
         for (metric, tolerance) in written {
             let read = Tolerance::new(metric.get_ref(), tolerance.get_ref());
             tolerances.add(read.map_err(|error| self.error(metric.span().start, error.to_string()))?);

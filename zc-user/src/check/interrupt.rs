@@ -18,7 +18,8 @@ pub(super) struct Interrupts {
 
 impl Interrupts {
     pub(super) fn hold() -> nix::Result<Self> {
-        let held: SigSet = ENDING.into_iter().collect();
+        // Whoever started us so (`nohup`) wants it to have no effect.
+        let held: SigSet = ENDING.into_iter().filter(|&signal| !is_ignored(signal)).collect();
         let mut before = SigSet::empty();
         pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&held), Some(&mut before))?;
         Ok(Self { fd: SignalFd::with_flags(&held, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?, before })
@@ -34,6 +35,17 @@ impl Interrupts {
         let info = self.fd.read_signal().ok().flatten()?;
         i32::try_from(info.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok())
     }
+}
+
+/// Whether a signal has no effect on this process.
+fn is_ignored(signal: Signal) -> bool {
+    // SAFETY: all zeros is a valid sigaction, and the call only fills it in.
+    let action = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal as i32, std::ptr::null(), &raw mut action);
+        action
+    };
+    action.sa_sigaction == libc::SIG_IGN
 }
 
 impl AsFd for Interrupts {

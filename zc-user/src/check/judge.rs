@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use clap::ValueEnum as _;
+
 use super::{
     baseline::{Difference, State, differences},
     plan::{Baseline, Check, Shown},
@@ -10,6 +12,7 @@ use super::{
     steady,
 };
 use crate::{
+    backend::Choice,
     expect::{Expectation, Outcome, Verdict},
     render::command_line,
     report::Report,
@@ -21,13 +24,18 @@ pub fn judge(check: &Check, attempts: &[Attempt]) -> CheckResult {
     let mut error = attempts.iter().find_map(|attempt| attempt.outcome.as_ref().err().cloned());
     let mut expectations = Vec::new();
     for expectation in check.expectations.iter().filter(|_| !reports.is_empty()) {
-        match worst_outcome(expectation, &reports) {
+        match worst_outcome(expectation, attempts) {
             Ok(result) => expectations.push(result),
             Err(why) => error = error.or(Some(why)),
         }
     }
     let differences = check.baseline.as_ref().map(|baseline| most_different(baseline, &reports)).unwrap_or_default();
-    let status = status(error.as_ref(), &expectations, &differences);
+    let is_unfit = check.baseline.as_ref().is_some_and(Baseline::is_to_be_written) && reports.iter().any(|report| !report.exact);
+    let status = match status(error.as_ref(), &expectations, &differences) {
+        // Lower bounds are nothing to compare with.
+        Status::Passed if is_unfit => Status::Inconclusive,
+        status => status,
+    };
     let telling = expectations.iter().find(|result| result.outcome.verdict != Verdict::Holds).map_or(0, |result| result.run - 1);
     let time: Duration = attempts.iter().map(|attempt| attempt.duration).sum();
     CheckResult {
@@ -63,9 +71,16 @@ fn status(error: Option<&String>, expectations: &[ExpectationResult], difference
 }
 
 /// An expectation must hold in every run.
-fn worst_outcome(expectation: &Expectation, reports: &[&Report]) -> Result<ExpectationResult, String> {
-    let outcomes: Vec<Outcome> =
-        reports.iter().map(|report| expectation.evaluate(report).map_err(|error| error.message())).collect::<Result<_, _>>()?;
+fn worst_outcome(expectation: &Expectation, attempts: &[Attempt]) -> Result<ExpectationResult, String> {
+    let of_run = |attempt: &Attempt| {
+        let report = attempt.outcome.as_ref().ok()?;
+        let outcome = match &attempt.directory {
+            Some(directory) => expectation.evaluate_in(report, directory),
+            None => expectation.evaluate(report),
+        };
+        Some(outcome.map_err(|error| error.message()))
+    };
+    let outcomes: Vec<Outcome> = attempts.iter().filter_map(of_run).collect::<Result<_, _>>()?;
     let rank = |verdict| match verdict {
         Verdict::Fails => 0,
         Verdict::Inconclusive => 1,
@@ -92,8 +107,10 @@ fn show(check: &Check) -> String {
         Shown::ByRun => {
             let set = check.syscalls();
             let set = (set != "%data").then(|| format!("--syscalls={set}"));
+            let backend = check.backend.to_possible_value().filter(|_| check.backend != Choice::Auto);
             std::iter::once("zctrace".to_owned())
                 .chain(set)
+                .chain(backend.map(|backend| format!("--backend={}", backend.get_name())))
                 .chain(["--".to_owned()])
                 .chain(check.command.iter().cloned())
                 .collect()

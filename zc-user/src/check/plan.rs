@@ -6,8 +6,13 @@ use std::{
     time::Duration,
 };
 
-use super::baseline::Tolerances;
-use crate::{backend::Choice, expect::Expectation, report::Report, syscall::Selection};
+use super::tolerance::Tolerances;
+use crate::{
+    backend::Choice,
+    expect::{Expectation, duration},
+    report::Report,
+    syscall::Selection,
+};
 
 /// A command, and what is expected of it.
 #[derive(Debug, Clone)]
@@ -60,6 +65,13 @@ pub struct Baseline {
     pub tolerances: Tolerances,
 }
 
+impl Baseline {
+    /// Whether it is to be made of what runs now.
+    pub const fn is_to_be_written(&self) -> bool {
+        self.report.is_none()
+    }
+}
+
 /// A file that is made before a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreparedFile {
@@ -95,7 +107,8 @@ impl Check {
 
     /// Whether other runs beside it would change what is expected of it.
     pub(super) fn needs_quiet(&self) -> bool {
-        self.expectations.iter().any(Expectation::depends_on_load)
+        let compares_load = self.baseline.as_ref().is_some_and(|baseline| baseline.tolerances.depend_on_load());
+        compares_load || self.expectations.iter().any(Expectation::depends_on_load)
     }
 
     /// Calls beyond the default set that expectations name.
@@ -114,6 +127,12 @@ impl Check {
         let all = self.expectations.iter().map(|expectation| (expectation, uncounted(expectation)));
         all.into_iter().find(|(_, uncounted)| !uncounted.is_empty())
     }
+}
+
+/// How long a run may take, like `10s`. The error says what is wrong with it.
+pub fn timeout(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    if time.is_zero() { Err(format!("within '{text}' nothing can end: give it some time, like 10s")) } else { Ok(time) }
 }
 
 /// The checks whose names match one of these patterns; without any pattern, all of them. The error is a pattern that matches none.

@@ -26,7 +26,7 @@ pub struct Settings {
     /// Options of its `run` besides those of each check.
     pub options: Vec<String>,
     /// How many runs may go on at the same time. Counts do not suffer from it; a check of which times or context switches are expected
-    /// runs alone.
+    /// runs alone, and runs in one [working directory](Check::directory) take turns.
     pub jobs: usize,
     /// Whether commands write to zctrace's own stdout and stderr.
     pub shows_output: bool,
@@ -39,6 +39,8 @@ pub struct Attempt {
     pub outcome: Result<Box<Report>, String>,
     /// How long it took, zctrace's own start and end included.
     pub duration: Duration,
+    /// Where it ran: relative paths of its report begin there.
+    pub directory: Option<PathBuf>,
     /// The last lines that it wrote to stderr.
     pub stderr: Vec<String>,
 }
@@ -105,8 +107,9 @@ impl Runner<'_> {
                 self.running.clear();
                 break;
             }
-            self.take(&ended);
-            self.sweep();
+            if self.take(&ended) {
+                self.sweep();
+            }
         }
         self.sweep();
         Ok(Ran { attempts: self.attempts, interrupted })
@@ -115,20 +118,32 @@ impl Runner<'_> {
     /// Starts as many as may run.
     fn fill(&mut self) {
         while self.running.len() < self.settings.jobs.max(1) {
-            let Some(&index) = self.queue.front() else { return };
-            let needs_quiet = |index: usize| self.checks[index].needs_quiet();
-            if !self.running.is_empty() && (needs_quiet(index) || self.running.iter().any(|(other, _)| needs_quiet(*other))) {
-                return;
-            }
-            self.queue.pop_front();
+            let Some(index) = self.next().and_then(|place| self.queue.remove(place)) else { return };
             match Started::start(&self.checks[index], self.settings, self.interrupts.before()) {
                 Ok(started) => self.running.push((index, started)),
-                Err(why) => self.record(index, Attempt { outcome: Err(why), duration: Duration::ZERO, stderr: Vec::new() }),
+                Err(why) => {
+                    let attempt = Attempt { outcome: Err(why), duration: Duration::ZERO, directory: None, stderr: Vec::new() };
+                    self.record(index, attempt);
+                }
             }
         }
     }
 
-    /// Waits until a run ends, has run for too long, or a signal comes. For each run whether it has ended.
+    /// Which of those in the queue may run beside those that are running.
+    fn next(&self) -> Option<usize> {
+        let needs_quiet = |index: usize| self.checks[index].needs_quiet();
+        let is_quiet = self.running.iter().any(|(index, _)| needs_quiet(*index));
+        let directory_is_taken = |index: usize| {
+            let directory = self.checks[index].directory.as_ref();
+            directory.is_some() && self.running.iter().any(|(other, _)| self.checks[*other].directory.as_ref() == directory)
+        };
+        // What needs quiet waits for those that run, and others wait for it.
+        let place = self.queue.iter().position(|&index| needs_quiet(index) || !directory_is_taken(index))?;
+        let may_run = self.running.is_empty() || !(is_quiet || needs_quiet(self.queue[place]));
+        may_run.then_some(place)
+    }
+
+    /// Waits until a run ends, has written something, has run for too long, or a signal comes. For each run whether it has ended.
     fn wait(&self) -> io::Result<Vec<bool>> {
         let deadline = self.running.iter().filter_map(|(_, started)| started.deadline()).min();
         let timeout = deadline.map_or(PollTimeout::NONE, |deadline| {
@@ -136,20 +151,24 @@ impl Runner<'_> {
             let left = deadline.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
             PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
         });
-        let fds = std::iter::once(self.interrupts.as_fd()).chain(self.running.iter().map(|(_, started)| started.as_fd()));
+        let runs = || self.running.iter().map(|(_, started)| started);
+        let fds = std::iter::once(self.interrupts.as_fd());
+        let fds = fds.chain(runs().map(Started::as_fd)).chain(runs().filter_map(Started::written));
         let mut polled: Vec<PollFd> = fds.map(|fd: BorrowedFd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         match poll(&mut polled, timeout) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
         }
-        Ok(polled.iter().skip(1).map(|fd| fd.any().unwrap_or(false)).collect())
+        Ok(polled.iter().skip(1).take(self.running.len()).map(|fd| fd.any().unwrap_or(false)).collect())
     }
 
-    /// Takes the results of those that ended, and ends those that are overdue.
-    fn take(&mut self, ended: &[bool]) {
+    /// Takes the results of those that ended, and ends those that are overdue. Whether there were any.
+    fn take(&mut self, ended: &[bool]) -> bool {
         let now = Instant::now();
         let running = std::mem::take(&mut self.running);
-        for ((index, started), &has_ended) in running.into_iter().zip(ended) {
+        let before = running.len();
+        for ((index, mut started), &has_ended) in running.into_iter().zip(ended) {
+            started.drain();
             if has_ended {
                 self.record(index, started.finish());
             } else if started.deadline().is_some_and(|deadline| deadline <= now) {
@@ -160,6 +179,7 @@ impl Runner<'_> {
                 self.running.push((index, started));
             }
         }
+        self.running.len() < before
     }
 
     /// Of a check that cannot be run, once is enough.

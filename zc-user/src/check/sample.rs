@@ -6,7 +6,14 @@ use super::{Attempt, Baseline, Check, Results, SCHEMA, Shown, Tolerances, judge}
 use crate::{
     backend::Choice,
     compare::sample::report,
-    report::{Report, sample::row},
+    report::{
+        Files, Options, Report,
+        sample::{
+            files::{Scene, read},
+            row,
+        },
+    },
+    syscall::Selection,
 };
 
 /// A check that expects this.
@@ -33,10 +40,20 @@ pub(crate) fn of_writes(calls: u64) -> Report {
     report(vec![row("write").called(calls).bytes(calls), row("mmap").called(1)])
 }
 
+/// A report of a command that read a file.
+pub(crate) fn of_reads(name: &str) -> Report {
+    let mut scene = Scene::new();
+    let file = scene.regular(name);
+    scene.process("cat", vec![read("read", file, 2, 10)]);
+    scene.trace.counted = Some(Selection::default());
+    Report::from_trace(&scene.trace, &Options { file_calls: Files::Listed, ..Options::default() })
+}
+
 /// A run.
 pub(crate) fn attempt(outcome: Result<Report, &str>) -> Attempt {
     let stderr = vec!["said <this> & 100 %, \"that\" | #1".to_owned()];
-    Attempt { outcome: outcome.map(Box::new).map_err(str::to_owned), duration: Duration::from_millis(5), stderr }
+    let directory = Some(PathBuf::from("/work"));
+    Attempt { outcome: outcome.map(Box::new).map_err(str::to_owned), duration: Duration::from_millis(5), directory, stderr }
 }
 
 /// One check of each status, with names that are hard for some format.

@@ -2,8 +2,7 @@
 
 use std::{
     ffi::{OsStr, OsString},
-    fs::{self, File},
-    io,
+    fs, io,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::process::CommandExt as _,
@@ -21,26 +20,28 @@ use nix::{
     },
     unistd::Pid,
 };
-use rustix::process::{PidfdFlags, pidfd_open};
+use rustix::process::{PidfdFlags, pidfd_open, setsid};
 use tempfile::TempDir;
 
 use super::{
     plan::Check,
     prepare,
     run::{Attempt, Settings},
+    stderr::{self, Stderr},
 };
 use crate::{descendants, report::Report};
 
 /// The variable that tells a command where its check is written.
 const FOLDER_VARIABLE: &str = "ZCTRACE_CHECK_DIR";
-/// How much of what a command wrote to stderr is kept.
-const MOST_STDERR_LINES: usize = 20;
 
 /// A run that is under way. What is left of it is killed when this goes, and its folder is removed.
 pub(super) struct Started {
     child: Child,
     pidfd: OwnedFd,
+    stderr: Stderr,
     folder: TempDir,
+    /// Where the command runs.
+    directory: Option<PathBuf>,
     began: Instant,
     timeout: Duration,
     is_over: bool,
@@ -59,13 +60,14 @@ impl Started {
         if !directory.is_dir() {
             return Err(format!("its working directory '{}' is not there", directory.display()));
         }
-        let mut command =
-            command(check, settings, folder.path(), directory, mask).map_err(|error| cannot("run zctrace", error))?;
+        let mut command = command(check, settings, folder.path(), directory, mask);
+        let stderr = redirect(&mut command, settings).map_err(|error| cannot("run zctrace", error))?;
         let began = Instant::now();
         let child = command.spawn().map_err(|error| cannot("run zctrace", error))?;
         let pidfd = pidfd_open(rustix::process::Pid::from_child(&child), PidfdFlags::empty());
         let pidfd = pidfd.map_err(|error| cannot("wait for zctrace", error.into()))?;
-        Ok(Self { child, pidfd, folder, began, timeout: check.timeout, is_over: false })
+        let directory = directory.canonicalize().ok();
+        Ok(Self { child, pidfd, stderr, folder, directory, began, timeout: check.timeout, is_over: false })
     }
 
     /// When it has run for too long; `None`: never.
@@ -83,20 +85,32 @@ impl Started {
         let duration = self.began.elapsed();
         let ended = self.child.wait();
         self.is_over = true;
-        let mut stderr = last_lines(&self.folder.path().join(STDERR));
+        self.stderr.take();
+        let mut lines = self.stderr.lines();
         let outcome = fs::read_to_string(self.folder.path().join(REPORT))
             .ok()
             .and_then(|text| serde_json::from_str::<Report>(&text).ok())
             .map(Box::new)
-            .ok_or_else(|| why_no_report(&mut stderr, ended.ok().and_then(|status| status.code())));
-        Attempt { outcome, duration, stderr }
+            .ok_or_else(|| why_no_report(&mut lines, ended.ok().and_then(|status| status.code())));
+        Attempt { outcome, duration, directory: self.directory.take(), stderr: stderr::last_of(lines) }
     }
 
     /// Kills it and everything below it, and says so.
     pub(super) fn give_up(mut self, why: String) -> Attempt {
         let duration = self.began.elapsed();
         self.kill();
-        Attempt { outcome: Err(why), duration, stderr: last_lines(&self.folder.path().join(STDERR)) }
+        self.stderr.take();
+        Attempt { outcome: Err(why), duration, directory: None, stderr: stderr::last_of(self.stderr.lines()) }
+    }
+
+    /// What can be waited for besides its end: it has written something.
+    pub(super) fn written(&self) -> Option<BorrowedFd<'_>> {
+        self.stderr.fd()
+    }
+
+    /// Takes what it has written, so that it can go on.
+    pub(super) fn drain(&mut self) {
+        self.stderr.take();
     }
 
     fn kill(&mut self) {
@@ -121,9 +135,18 @@ impl AsFd for Started {
 
 /// Names in the folder.
 const REPORT: &str = "report.json";
-const STDERR: &str = "stderr";
 
-fn command(check: &Check, settings: &Settings, folder: &Path, directory: &Path, mask: SigSet) -> io::Result<Command> {
+/// Its output goes nowhere, and the end of stderr is kept, unless they are to be shown.
+fn redirect(command: &mut Command, settings: &Settings) -> io::Result<Stderr> {
+    if settings.shows_output {
+        return Ok(Stderr::nowhere());
+    }
+    let (stderr, writer) = Stderr::new()?;
+    command.stdout(Stdio::null()).stderr(writer);
+    Ok(stderr)
+}
+
+fn command(check: &Check, settings: &Settings, folder: &Path, directory: &Path, mask: SigSet) -> Command {
     let mut command = Command::new(&settings.zctrace);
     command.args(["run", "--bound", "--file-calls", "--format=json"]).arg("--output").arg(folder.join(REPORT));
     command.arg(format!("--syscalls={}", check.syscalls()));
@@ -132,19 +155,18 @@ fn command(check: &Check, settings: &Settings, folder: &Path, directory: &Path, 
     command.arg(variable(FOLDER_VARIABLE, &check.base)).args(check.env.iter().map(|(name, value)| variable(name, value)));
     command.args(&settings.options).arg("--").arg(program(check)).args(&check.command[1..]);
     command.current_dir(directory).stdin(Stdio::null());
-    if !settings.shows_output {
-        command.stdout(Stdio::null()).stderr(File::create(folder.join(STDERR))?);
-    }
     // SAFETY: the closure runs between fork and exec, and only makes plain system calls.
     unsafe {
         command.pre_exec(move || {
+            // What it does to its process group and its terminal is nothing to us, and to no other check.
+            setsid()?;
             // So that whatever it starts stays below it, and can be found there.
             prctl::set_child_subreaper(true)?;
             prctl::set_pdeathsig(Signal::SIGKILL)?;
             pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&mask), None).map_err(io::Error::from)
         });
     }
-    Ok(command)
+    command
 }
 
 fn variable(name: &str, value: impl AsRef<OsStr>) -> OsString {
@@ -157,13 +179,6 @@ fn variable(name: &str, value: impl AsRef<OsStr>) -> OsString {
 fn program(check: &Check) -> PathBuf {
     let name = Path::new(&check.command[0]);
     if check.command[0].contains('/') { check.base.join(name) } else { name.to_owned() }
-}
-
-fn last_lines(path: &Path) -> Vec<String> {
-    let Ok(bytes) = fs::read(path) else { return Vec::new() };
-    let text = String::from_utf8_lossy(&bytes);
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(MOST_STDERR_LINES)..].iter().map(|&line| line.to_owned()).collect()
 }
 
 /// What zctrace said last: without a report, it has said why. That is taken out of the lines.

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, anyhow, bail, ensure};
 use zctrace::{
     check::{self, Baseline, Check, Shown, Tolerance, Tolerances},
-    expect::{self, Expectation},
+    expect::Expectation,
     render,
 };
 
@@ -25,8 +25,12 @@ const NO_FILE: &str = "; name another file, or a command: zctrace check --expect
 pub fn checks(args: &CheckArgs) -> anyhow::Result<Vec<Check>> {
     let mut checks = if args.command.is_empty() { of_file(args)? } else { vec![of_command(args)?] };
     let timeout =
-        args.timeout.as_deref().map(|text| expect::duration(text).map_err(|why| anyhow!("--timeout: {why}"))).transpose()?;
+        args.timeout.as_deref().map(|text| check::timeout(text).map_err(|why| anyhow!("--timeout: {why}"))).transpose()?;
     let tolerances = tolerances(args)?;
+    ensure!(
+        tolerances.is_empty() || checks.iter().any(|check| check.baseline.is_some()),
+        "--tolerance is for a comparison: name what with, by --baseline FILE"
+    );
     for check in &mut checks {
         override_by(check, args, timeout);
         if let Some(baseline) = &mut check.baseline {

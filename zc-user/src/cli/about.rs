@@ -1,8 +1,8 @@
 //! What the program tells of itself: completions, the manual page, its version.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, io::Write as _};
 
-use clap::{Command, CommandFactory as _, Parser as _};
+use clap::{Command, CommandFactory as _, Parser as _, ValueEnum as _};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use zctrace::{backend::ebpf, doctor};
@@ -35,17 +35,45 @@ fn long_version() -> String {
 /// The script that makes a shell complete the options.
 pub fn completions(shell: Shell) -> String {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), NAME, &mut script);
-    text(script)
+    clap_complete::generate(shell, &mut completable(), NAME, &mut script);
+    text(script) + &if shell == Shell::Fish { shells_for_fish() } else { String::new() }
+}
+
+/// The command line as a shell is to complete it: without what is hidden, and without a command to trace in the place of a subcommand,
+/// for zsh would take every word for it.
+fn completable() -> Command {
+    let full = Cli::command();
+    let options = full.get_arguments().filter(|arg| !arg.is_positional() && !arg.is_hide_set());
+    let subcommand = |command: &Command| match command.get_name() {
+        // The only one that hides something.
+        "run" => {
+            let shown = command.get_arguments().filter(|arg| !arg.is_hide_set());
+            Command::new("run").about(command.get_about().cloned().unwrap_or_default()).args(shown)
+        }
+        _ => command.clone(),
+    };
+    Command::new(NAME)
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(full.get_about().cloned().unwrap_or_default())
+        .args(options)
+        .subcommands(full.get_subcommands().map(subcommand))
+}
+
+/// What clap leaves out for fish: the values of an argument that is no option.
+fn shells_for_fish() -> String {
+    let shells: Vec<String> =
+        Shell::value_variants().iter().filter_map(|shell| Some(shell.to_possible_value()?.get_name().to_owned())).collect();
+    format!("complete -c {NAME} -n \"__fish_{NAME}_using_subcommand completions\" -f -a \"{}\"\n", shells.join(" "))
 }
 
 /// The manual page, in roff: the program, and below it each of its subcommands.
 pub fn manual() -> std::io::Result<String> {
     let mut command = Cli::command();
     command.build();
-    let page = Man::new(command.clone()).manual("User commands").source(format!("{NAME} {}", env!("CARGO_PKG_VERSION")));
+    let page = Man::new(command.clone());
     let mut roff = Vec::new();
-    page.render_title(&mut roff)?;
+    // clap leaves out a date that there is not, and what follows is taken for it.
+    writeln!(roff, ".TH {NAME} 1 \"\" \"{NAME} {}\" \"User commands\"", env!("CARGO_PKG_VERSION"))?;
     page.render_name_section(&mut roff)?;
     page.render_synopsis_section(&mut roff)?;
     page.render_description_section(&mut roff)?;
@@ -76,9 +104,11 @@ fn section(command: &Command) -> std::io::Result<String> {
 /// What stands below the options in `--help`: examples as they are, and sentences.
 fn examples(command: &Command, heading: &str) -> String {
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-    let blocks = help.split("\n\n").filter(|block| !block.is_empty()).map(|block| match block.strip_prefix("Examples:\n") {
-        Some(examples) => format!("{heading} EXAMPLES\n.EX\n{}\n.EE\n", verbatim(examples)),
-        None => format!(".PP\n{}\n", verbatim(block)),
+    let blocks = help.split("\n\n").filter(|block| !block.is_empty()).map(|block| match block.split_once(":\n") {
+        Some(("Examples", examples)) => format!("{heading} EXAMPLES\n.EX\n{}\n.EE\n", verbatim(examples)),
+        // What is indented is shown as it is.
+        Some((title, lines)) if lines.starts_with("  ") => format!(".PP\n{title}:\n.EX\n{}\n.EE\n", verbatim(lines)),
+        _ => format!(".PP\n{}\n", verbatim(block)),
     });
     blocks.collect()
 }

@@ -10,7 +10,7 @@ use super::{ColorWhen, LimitArgs};
 /// Examples, shown after the options.
 pub const EXAMPLES: &str = "\
 Examples:
-  zctrace check --expect 'write.calls == 0' -- cp --reflink=never in out
+  zctrace check --expect 'write.calls == 0' -- cp in out
   zctrace check --expect 'transfer(* -> unix).api == sendfile' --expect 'exit.code == 0' -- ./server --once
   zctrace check                          every [[check]] of ./zctrace.toml
   zctrace check tests/zctrace.toml 'copy *' --repeat 5
@@ -23,12 +23,13 @@ Expectations:
   time.wall < 2s        exit.code in 0..=1          exit.signal == none              processes.count == 1
   read[process=\"cp\", file=\"in.dat\"].calls == 1      write[kind=pipe].bytes == 1MiB
   transfer(\"*.dat\" -> unix).api == sendfile         transfer(* -> *).attempts.EXDEV == 0
-  joined by and, or, not and parentheses
+  joined by and, or, not and parentheses; a pattern without / is for names, one with / for paths as the report shows them,
+  relative to the working directory, or from the root; ** matches / too
 
 A file:
   [[check]]
   name = \"a copy stays in the kernel\"
-  command = [\"cp\", \"--reflink=never\", \"in\", \"out\"]      # or a line for sh: \"cat in | wc -c\"
+  command = [\"cp\", \"in\", \"out\"]                         # or a line for sh: \"cat in | wc -c\"
   files = [{ path = \"in\", size = \"1MiB\" }]            # made in a new folder, where the command runs
   expect = [\"exit.code == 0\", \"write.calls == 0\"]
   # also: env, cwd, repeat, backend, timeout, syscalls, baseline, tolerance
@@ -68,7 +69,8 @@ pub struct CheckArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub repeat: Option<u32>,
 
-    /// Run so many at the same time. Counts do not suffer from it; checks that expect times or context switches run alone.
+    /// Run so many at the same time. Counts do not suffer from it; checks that expect times or context switches run alone, and runs
+    /// in one working directory (a command's, or `cwd`) take turns.
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: u16,
 

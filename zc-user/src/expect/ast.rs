@@ -115,6 +115,19 @@ pub(super) struct Selectors {
     pub(super) kind: Option<KindPattern>,
 }
 
+impl Figure {
+    /// The same for a report whose relative paths begin in this directory.
+    pub(super) fn below(&self, directory: &str) -> Self {
+        let end = |end: &EndPattern| EndPattern { path: end.path.as_ref().map(|glob| glob.below(directory)), ..end.clone() };
+        let mut figure = self.clone();
+        figure.selectors.file = figure.selectors.file.map(|glob| glob.below(directory));
+        if let Subject::Transfer(from, to) = &self.subject {
+            figure.subject = Subject::Transfer(end(from), end(to));
+        }
+        figure
+    }
+}
+
 impl Selectors {
     /// Whether they choose by file, not by process alone.
     pub(super) fn are_by_file(&self) -> bool {

@@ -32,6 +32,15 @@ impl Dimension {
         }
     }
 
+    /// The largest that there is; `None`: any number.
+    pub(super) const fn most(self) -> Option<u64> {
+        match self {
+            Self::Status => Some(255),
+            Self::Signal => Some(64),
+            _ => None,
+        }
+    }
+
     /// An example of it.
     pub(super) const fn example(self) -> &'static str {
         match self {
@@ -76,6 +85,13 @@ pub(super) enum Field {
     Attempts,
     Crossings,
     UserMemory,
+}
+
+impl Field {
+    /// Whether it is read from a histogram.
+    pub(super) const fn is_percentile(self) -> bool {
+        matches!(self, Self::P50 | Self::P90 | Self::P99)
+    }
 }
 
 /// A figure's name and dimension.

@@ -9,6 +9,16 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(super) struct Glob {
     text: String,
+    /// Without `.`, `//` and what `..` takes back.
+    pattern: glob::Pattern,
+    /// The same from the root, if it is known where relative paths begin.
+    from_root: Option<Box<FromRoot>>,
+}
+
+/// Where the relative paths of a report begin, and a pattern of paths from the root.
+#[derive(Debug, Clone)]
+struct FromRoot {
+    directory: String,
     pattern: glob::Pattern,
 }
 
@@ -20,18 +30,30 @@ impl PartialEq for Glob {
 
 impl Eq for Glob {}
 
+/// How patterns match.
+const OPTIONS: glob::MatchOptions =
+    glob::MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: false };
+
 impl Glob {
     /// The pattern of this text; the error says what is wrong, and at which of its bytes.
     pub(super) fn new(text: &str) -> Result<Self, (String, usize)> {
-        // A path is reported without this.
-        let path = text.strip_prefix("./").unwrap_or(text);
-        match glob::Pattern::new(path) {
-            Ok(pattern) => Ok(Self { text: text.to_owned(), pattern }),
-            Err(error) => {
-                let before = path.char_indices().nth(error.pos).map_or(path.len(), |(index, _)| index);
-                Err((error.msg.to_owned(), text.len() - path.len() + before))
-            }
-        }
+        let written = glob::Pattern::new(text).map_err(|error| {
+            let at = text.char_indices().nth(error.pos).map_or(text.len(), |(index, _)| index);
+            (error.msg.to_owned(), at)
+        })?;
+        let pattern = glob::Pattern::new(&normal(text)).unwrap_or(written);
+        Ok(Self { text: text.to_owned(), pattern, from_root: None })
+    }
+
+    /// The same for a report whose relative paths begin in this directory.
+    pub(super) fn below(&self, directory: &str) -> Self {
+        let whole = if self.is_absolute() {
+            self.pattern.as_str().to_owned()
+        } else {
+            normal(&format!("{}/{}", glob::Pattern::escape(directory), self.pattern.as_str()))
+        };
+        let pattern = glob::Pattern::new(&whole).ok();
+        Self { from_root: pattern.map(|pattern| Box::new(FromRoot { directory: directory.to_owned(), pattern })), ..self.clone() }
     }
 
     /// As it was written.
@@ -39,14 +61,75 @@ impl Glob {
         &self.text
     }
 
-    /// Whether a path, or a name, is one of these. A pattern without `/` is one of names: it looks at the last part of a path.
-    pub(super) fn matches(&self, path: &str) -> bool {
-        let options =
-            glob::MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: false };
-        let is_of_names = !self.pattern.as_str().contains('/');
-        let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or(path);
-        self.pattern.matches_with(path, options) || (is_of_names && self.pattern.matches_with(name, options))
+    fn is_absolute(&self) -> bool {
+        self.pattern.as_str().starts_with('/')
     }
+
+    /// A pattern without `/` is one of names: it looks at the last part of a path.
+    fn is_of_names(&self) -> bool {
+        !self.text.contains('/') && self.text != ".."
+    }
+
+    /// Whether a name, or a path as it stands, is one of these.
+    pub(super) fn matches(&self, path: &str) -> bool {
+        let path = path.strip_prefix("./").unwrap_or(path);
+        let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or(path);
+        self.pattern.matches_with(path, OPTIONS) || (self.is_of_names() && self.pattern.matches_with(name, OPTIONS))
+    }
+
+    /// Whether the path of a file is one of these. A report has it relative to a directory where the file lies below that.
+    fn matches_path(&self, path: &str) -> Match {
+        let leads_out = self.pattern.as_str().starts_with("..");
+        let is_comparable = self.is_absolute() == path.starts_with('/') && !leads_out;
+        if self.matches(path) {
+            return Match::Yes;
+        }
+        if is_comparable || self.is_of_names() {
+            return Match::No;
+        }
+        match self.from_root.as_deref() {
+            Some(FromRoot { directory, pattern }) => {
+                let from_root =
+                    if path.starts_with('/') { path.to_owned() } else { format!("{}/{path}", directory.trim_end_matches('/')) };
+                if pattern.matches_with(&from_root, OPTIONS) { Match::Yes } else { Match::No }
+            }
+            None if self.may_end_as(path) => Match::Maybe,
+            None => Match::No,
+        }
+    }
+
+    /// Whether one path could be a longer form of the other.
+    fn may_end_as(&self, path: &str) -> bool {
+        let parts = self.pattern.as_str().rsplit('/').filter(|part| !part.is_empty());
+        let mut pairs = parts.zip(path.rsplit('/').filter(|part| !part.is_empty()));
+        let decides = |part: &str| matches!(part, "**" | "..");
+        // What stands before these can be anything.
+        let mut open = false;
+        pairs.all(|(part, name)| {
+            open |= decides(part);
+            open || glob::Pattern::new(part).is_ok_and(|pattern| pattern.matches_with(name, OPTIONS))
+        })
+    }
+
+    /// Whether it could tell more if it knew where relative paths begin.
+    pub(super) fn lacks_directory(&self) -> bool {
+        self.from_root.is_none() && !self.is_of_names()
+    }
+}
+
+/// A path, or a pattern of paths, without `.`, `//` and what `..` takes back.
+fn normal(path: &str) -> String {
+    let root = if path.starts_with('/') { "/" } else { "" };
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if parts.is_empty() && !root.is_empty() => {}
+            ".." if parts.last().is_some_and(|last| !matches!(*last, ".." | "**")) => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    format!("{root}{}", parts.join("/"))
 }
 
 /// A kind of file, or several that have a name together.
@@ -134,13 +217,16 @@ impl EndPattern {
 
 /// Whether an end has such a path, or such an address.
 fn matches_path(glob: &Glob, end: &End) -> Match {
-    let names = [&end.path, &end.peer, &end.local];
-    if names.into_iter().flatten().any(|name| glob.matches(name)) {
+    if [&end.peer, &end.local].into_iter().flatten().any(|name| glob.matches(name)) {
         return Match::Yes;
     }
     // What has a place in a filesystem has a path, also if it is not known.
     let has_path = matches!(end.kind.as_deref(), None | Some("regular" | "directory" | "block" | "char"));
-    if end.path.is_none() && has_path { Match::Maybe } else { Match::No }
+    match &end.path {
+        Some(path) => glob.matches_path(path),
+        None if has_path => Match::Maybe,
+        None => Match::No,
+    }
 }
 
 #[cfg(test)]
@@ -161,6 +247,25 @@ mod tests {
     fn a_pattern_of_paths_looks_at_all_of_it() {
         assert!(glob("data/*.dat").matches("data/in.dat") && glob("./data/*").matches("data/in.dat"));
         assert!(!glob("data/*").matches("data/a/in.dat") && glob("data/**/in.dat").matches("data/a/b/in.dat"));
+    }
+
+    #[test]
+    fn a_path_can_be_written_in_several_ways() {
+        let (known, unknown) = (|text: &str| glob(text).below("/w[1]"), glob);
+        for same in ["in", "./in", "/w[[]1]/in", "../w[[]1]/in", "a/../in", "/w[[]1]/a/..//in", "/**/in", "/*/in", "../*/in"] {
+            assert_eq!(known(same).matches_path("in"), Match::Yes, "{same}");
+        }
+        for other in ["a/in", "/in", "/etc/in", "../in", "/w1/in", "../w/in", "/w[[]1]/out"] {
+            assert_eq!(known(other).matches_path("in"), Match::No, "{other}");
+        }
+        assert_eq!(known("../x/in").matches_path("/x/in"), Match::Yes);
+        assert_eq!(known("../x/in").matches_path("/y/in"), Match::No);
+        assert_eq!(glob("etc/in").below("/").matches_path("/etc/in"), Match::Yes);
+        // Of what directory the path is, is not known.
+        for maybe in ["/w/in", "../w/in", "/**", "/*/*"] {
+            assert_eq!(unknown(maybe).matches_path("in"), Match::Maybe, "{maybe}");
+        }
+        assert_eq!(["/w/out", "../out", "./out", "x/in"].map(|text| unknown(text).matches_path("in")), [Match::No; 4]);
     }
 
     #[test]

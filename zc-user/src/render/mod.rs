@@ -23,9 +23,9 @@ mod transfers;
 use clap::ValueEnum;
 use serde::Serialize;
 
-pub use check::{CheckFormat, annotations, check};
+pub use check::{CheckFormat, annotations, check, defused};
 pub use compare::{CompareFormat, compare};
-pub use text::command_line;
+pub use text::{command_line, escape};
 
 use crate::{doctor::Diagnosis, report::Report, units, verify::Comparison};
 

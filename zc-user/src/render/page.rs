@@ -108,6 +108,24 @@ impl Page {
         }
     }
 
+    /// A text on as many lines as it needs, broken between words; as it is if it fits on one.
+    pub(super) fn wrap(&mut self, indent: usize, style: Style, text: &str) {
+        if self.width.is_none_or(|width| indent + text::width(text) <= width) {
+            self.line(indent, style, text);
+        } else {
+            self.flow(indent, &words(text, style));
+        }
+    }
+
+    /// A text that is to be copied, so that it stays whole however narrow the page is: behind its title, or below it.
+    pub(super) fn whole(&mut self, indent: usize, style: Style, title: &str, text: &str) {
+        let fits = self.width.is_none_or(|width| indent + text::width(title) + 1 + text::width(text) <= width);
+        let between = if fits { " ".to_owned() } else { format!("\n{}", " ".repeat(indent + DEEPER)) };
+        self.text.push_str(&" ".repeat(indent));
+        self.paint(style, &format!("{title}{between}{text}"));
+        self.gap();
+    }
+
     pub(super) fn finish(self) -> String {
         self.text
     }
@@ -161,6 +179,16 @@ mod tests {
         let mut page = page(18, false);
         page.flow(0, &[Piece::new("switches: 12 voluntary, 3 involuntary;", Style::Plain), Piece::new("cpu", Style::Plain)]);
         assert_eq!(page.finish(), "switches: 12 vo…\n  3 involuntary;\n  cpu\n");
+    }
+
+    #[test]
+    fn sentences_wrap_and_commands_stay_whole() {
+        let mut page = page(16, false);
+        page.wrap(2, Style::Plain, "a  b");
+        page.wrap(0, Style::Plain, "fails: write.calls == 0");
+        page.whole(2, Style::Plain, "see:", "ls -l");
+        page.whole(2, Style::Plain, "see:", "cp 'a file' there");
+        assert_eq!(page.finish(), "  a  b\nfails:\n  write.calls ==\n  0\n  see: ls -l\n  see:\n    cp 'a file' there\n");
     }
 
     #[test]

@@ -39,11 +39,13 @@ pub(super) fn shorten(text: &str, limit: usize) -> Cow<'_, str> {
 fn is_unsafe(c: char) -> bool {
     let is_invisible = matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
-    c.is_control() || is_invisible
+    // No characters at all; XML has no place for them.
+    let is_none = matches!(c, '\u{fffe}' | '\u{ffff}');
+    c.is_control() || is_invisible || is_none
 }
 
 /// The text with what a terminal would act on written as an escape: `a\nb`, `\u{1b}`.
-pub(super) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let escaped = |c: char| match c {
         c if is_unsafe(c) => c.escape_default().to_string(),
         c => c.to_string(),
@@ -103,6 +105,7 @@ mod tests {
         assert_eq!(escape("a\u{1b}[31mb\n"), r"a\u{1b}[31mb\n");
         assert_eq!(escape("\u{202e}gpj.exe"), r"\u{202e}gpj.exe");
         assert_eq!(escape("naïve 漢"), "naïve 漢");
+        assert_eq!(escape("\u{fffe}\u{ffff}"), r"\u{fffe}\u{ffff}");
     }
 
     #[test]

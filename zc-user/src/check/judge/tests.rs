@@ -22,6 +22,19 @@ fn every_run_must_hold() {
 }
 
 #[test]
+fn relative_paths_begin_where_the_command_ran() {
+    let mut run = attempt(Ok(crate::check::sample::of_reads("in")));
+    let verdict = |run: &Attempt, text: &str| judge(&check(&[text]), std::slice::from_ref(run)).status;
+    for same in ["in", "./in", "/work/in", "../work/in", "/**/in"] {
+        assert_eq!(verdict(&run, &format!("read[file=\"{same}\"].calls == 0")), Status::Failed, "{same}");
+    }
+    assert_eq!(verdict(&run, "read[file=\"/etc/in\"].calls == 0"), Status::Passed);
+    run.directory = None;
+    assert_eq!(verdict(&run, "read[file=\"/etc/in\"].calls == 0"), Status::Inconclusive);
+    assert_eq!(verdict(&run, "read[file=\"/etc/out\"].calls == 0"), Status::Passed);
+}
+
+#[test]
 fn what_failed_comes_before_what_could_not_be_run() {
     let failed = judge(&check(&["write.calls == 1"]), &[attempt(Ok(of_writes(2))), attempt(Err("timeout"))]);
     assert_eq!((failed.status, failed.error.as_deref()), (Status::Failed, Some("timeout")));
@@ -51,13 +64,19 @@ fn a_baseline_is_kept_in_every_run() {
     let result = judge(&same, &runs);
     assert_eq!((result.status, result.differences.len()), (Status::Failed, 2));
     assert_eq!(judge(&same, &runs[..1]).status, Status::Passed);
-    assert_eq!(judge(&Check { baseline: baseline(None), ..same }, &runs).status, Status::Passed, "to be written");
+    let written = Check { baseline: baseline(None), ..same };
+    assert_eq!(judge(&written, &runs).status, Status::Passed, "to be written");
+    let mut bound = of_writes(1);
+    bound.exact = false;
+    assert_eq!(judge(&written, &[attempt(Ok(bound))]).status, Status::Inconclusive, "it would be a lower bound");
 }
 
 #[test]
 fn the_whole_report_can_be_shown() {
     assert_eq!(show(&check(&["write.calls == 1"])), "zctrace -- cp in 'out file'");
     assert_eq!(show(&check(&["fsync.calls == 1"])), "zctrace --syscalls=%data,fsync -- cp in 'out file'");
+    let chosen = Check { backend: Choice::Strace, ..check(&["write.calls == 1"]) };
+    assert_eq!(show(&chosen), "zctrace --backend=strace -- cp in 'out file'");
     let by_file = Check { shown_by: Shown::ByCheck("tests/zctrace.toml".into()), name: "a [copy]".into(), ..check(&[]) };
     assert_eq!(show(&by_file), "zctrace check tests/zctrace.toml 'a [[]copy[]]' --report");
 }

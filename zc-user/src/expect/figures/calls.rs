@@ -11,8 +11,10 @@ use crate::{
         field::Field,
         known::{Amount, Known},
     },
+    histogram::bucket_range,
     report::{Report, Syscall},
 };
+use zc_ebpf::bucket_of;
 
 /// What is known of a figure of calls. The error names those that were not counted.
 pub(super) fn measure(figure: &Figure, report: &Report) -> Result<Measured, Vec<String>> {
@@ -29,7 +31,7 @@ pub(super) fn measure(figure: &Figure, report: &Report) -> Result<Measured, Vec<
     let sum = Sum { rows: &chosen.rows, is_open: chosen.open.is_some() };
     let known = sum.figure(figure.field, figure.errno.as_deref());
     let is_limited = matches!(known, Known::Between(low, Some(high)) if low == high);
-    let reason = chosen.open.filter(|_| !is_limited).or_else(|| why_unknown(&known));
+    let reason = chosen.open.filter(|_| !is_limited).or_else(|| why_unknown(&known, figure.field));
     let facts = facts::of_calls(figure, &names_of(&chosen.rows), report);
     Ok(Measured { known, reason, facts })
 }
@@ -60,9 +62,7 @@ impl Sum<'_> {
             Field::Avg => self.mean(|row| row.total_ns, |row| row.calls, NO_TIME),
             Field::Min => self.least(),
             Field::Max => self.most(),
-            Field::P50 => self.percentile(|row| row.p50_ns),
-            Field::P90 => self.percentile(|row| row.p90_ns),
-            Field::P99 => self.percentile(|row| row.p99_ns),
+            field if field.is_percentile() => self.percentile(field),
             // The parser lets no other figure through.
             _ => self.count(|row| row.calls),
         }
@@ -123,12 +123,12 @@ impl Sum<'_> {
     }
 
     /// Of several rows together, a percentile lies between theirs.
-    fn percentile(&self, figure: impl Fn(&Syscall) -> Option<u64>) -> Known {
-        let all: Option<Vec<u64>> = self.returned().map(figure).collect();
+    fn percentile(&self, field: Field) -> Known {
+        let all: Option<Vec<(u64, u64)>> = self.returned().map(|row| percentile_range(row, field)).collect();
         match all {
             _ if self.is_open => self.no_time(),
-            Some(all) => match (all.iter().min(), all.iter().max()) {
-                (Some(&low), Some(&high)) => Known::Between(low.into(), Some(high.into())),
+            Some(all) => match (all.iter().map(|(low, _)| *low).min(), all.iter().map(|(_, high)| *high).max()) {
+                (Some(low), Some(high)) => Known::Between(low.into(), Some(high.into())),
                 _ => self.no_time(),
             },
             None => Known::Unknown,
@@ -141,9 +141,24 @@ impl Sum<'_> {
     }
 }
 
+/// Where a percentile of a row lies: the report has the middle of the bucket that it falls in.
+fn percentile_range(row: &Syscall, field: Field) -> Option<(u64, u64)> {
+    let middle = match field {
+        Field::P50 => row.p50_ns,
+        Field::P90 => row.p90_ns,
+        _ => row.p99_ns,
+    }?;
+    let (low, width) = bucket_range(bucket_of(middle));
+    let (low, high) = (low.max(row.min_ns.unwrap_or(0)), (low + (width - 1)).min(row.max_ns.unwrap_or(u64::MAX)));
+    Some((low.min(middle), high.max(middle)))
+}
+
 /// What the rows themselves do not tell.
-fn why_unknown(known: &Known) -> Option<String> {
+fn why_unknown(known: &Known, field: Field) -> Option<String> {
     match known {
+        Known::Between(low, Some(high)) if low != high && field.is_percentile() => {
+            Some("percentiles are known up to 6.25 %".to_owned())
+        }
         Known::Between(_, None) | Known::Unknown => Some("the calls do not tell, or the backend does not".to_owned()),
         Known::Between(low, Some(high)) if low != high => Some("of several calls together no more is known".to_owned()),
         _ => None,

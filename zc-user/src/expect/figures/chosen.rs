@@ -6,6 +6,7 @@ use super::{Processes, processes, why_inexact};
 use crate::{
     expect::{
         ast::{Figure, Subject},
+        by_file::{may_name_file_otherwise, names_descriptor},
         pattern::{EndPattern, Match},
     },
     report::{Counted, FileCalls, Process, Report, Syscall},
@@ -111,12 +112,23 @@ fn by_file<'a>(
                 let unsure = of_names.filter(|row| detail.has_files() || may_use_file(row, knows_files));
                 let calls: u64 = unsure.map(|row| row.calls).sum();
                 if calls > 0 {
-                    open.get_or_insert_with(|| format!("the files of {calls} calls are not known"));
+                    open.get_or_insert_with(|| why_unsure(&pattern, calls));
                 }
             }
         }
     }
     Chosen { rows, open }
+}
+
+/// Why it is not known whether calls used a file that is meant.
+fn why_unsure(pattern: &EndPattern, calls: u64) -> String {
+    match pattern.path.as_ref().filter(|glob| glob.lacks_directory()) {
+        Some(glob) => format!(
+            "the report does not say where its relative paths begin, so '{}' may be the file of {calls} calls",
+            glob.text()
+        ),
+        None => format!("the files of {calls} calls are not known"),
+    }
 }
 
 impl FileCalls {
@@ -127,8 +139,10 @@ impl FileCalls {
 
 /// Whether calls of which no file is known may have used one: not if their descriptor was bad, or if they need none.
 fn may_use_file(row: &Syscall, knows_files: bool) -> bool {
+    if !names_descriptor(&row.name) {
+        return may_name_file_otherwise(&row.name);
+    }
     match Spec::of(&row.name).fds {
-        Fds::None => false,
         _ if !knows_files => true,
         // Memory without a file behind it.
         Fds::On(_) if row.name.starts_with("mmap") => false,

@@ -6,7 +6,7 @@ use crate::{
         ast::Figure,
         facts,
         field::Field,
-        known::{Completeness, Known},
+        known::{Amount, Completeness, Known},
         pattern::{EndPattern, Match},
     },
     report::{Process, Report, Transfer},
@@ -95,14 +95,37 @@ fn apis(chosen: &[&Transfer], is_open: bool) -> Known {
 /// Of several transfers together, the mean lies between theirs.
 fn mean(chosen: &[&Transfer], is_open: bool) -> Known {
     let moving = || chosen.iter().filter(|transfer| transfer.bytes != Some(0));
-    let means: Option<Vec<u64>> = moving().map(|transfer| transfer.mean_bytes).collect();
+    let means: Option<Vec<(Amount, Amount)>> =
+        moving().map(|transfer| mean_range(transfer.bytes?, transfer.mean_bytes?)).collect();
     let Some(means) = means.filter(|_| !is_open) else { return Known::Unknown };
-    match (means.iter().min(), means.iter().max()) {
-        (Some(&low), Some(&high)) => Known::Between(low.into(), Some(high.into())),
+    match (means.iter().map(|(low, _)| *low).min(), means.iter().map(|(_, high)| *high).max()) {
+        (Some(low), Some(high)) => Known::Between(low, Some(high)),
         _ => Known::Missing("no call to average".to_owned()),
     }
 }
 
+/// Where a mean lies of which the report has the whole bytes: at that of as many calls as it can have been.
+fn mean_range(bytes: u64, whole: u64) -> Option<(Amount, Amount)> {
+    let fewest = bytes / whole.checked_add(1)? + 1;
+    let high = Amount::mean(bytes, fewest)?;
+    Some((bytes.checked_div(whole).map_or(Some(0.into()), |most| Amount::mean(bytes, most))?, high))
+}
+
 fn attempts(transfer: &Transfer, errno: Option<&str>) -> u64 {
     transfer.attempts.iter().filter(|attempt| errno.is_none_or(|errno| attempt.errno == errno)).map(|attempt| attempt.calls).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mean_is_no_whole_number() {
+        let range = |bytes, whole| mean_range(bytes, whole).expect("of some calls");
+        let mean = |bytes, calls| Amount::mean(bytes, calls).expect("of some calls");
+        assert_eq!(range(2001, 1000), (mean(2001, 2), mean(2001, 2)));
+        // Of 9 to 12 calls.
+        assert_eq!(range(25, 2), (mean(25, 12), mean(25, 9)));
+        assert_eq!(range(3, 0), (0.into(), mean(3, 4)));
+    }
 }

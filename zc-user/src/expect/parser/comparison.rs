@@ -57,6 +57,9 @@ impl Parser {
                 if matches!(self.peek(), Kind::Sign(".." | "..=")) {
                     return Err(Problem::at(at, "before a range stands 'in', not a sign"));
                 }
+                if let Some(most) = dimension.most().filter(|most| number.amount > *most) {
+                    return Err(Problem::at(at, format!("{} is at most {most}", dimension.name())));
+                }
                 Ok(Test::Number(op, number))
             }
         }
@@ -100,6 +103,9 @@ impl Parser {
             return Err(Problem::at(token.at, format!("{needs} is needed here, like {example}, not {}", token.kind.describe())));
         };
         let unit = match self.peek() {
+            Kind::Word(word) if KEYWORDS.contains(&word.to_lowercase().as_str()) && !KEYWORDS.contains(&word.as_str()) => {
+                return Err(self.problem(format!("'{word}' is written in small letters: '{}'", word.to_lowercase())));
+            }
             Kind::Word(word) if !KEYWORDS.contains(&word.as_str()) => Some((word.clone(), self.at())),
             _ => None,
         };

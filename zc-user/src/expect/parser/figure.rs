@@ -5,7 +5,9 @@ use crate::{
     errno,
     expect::{
         ast::{At, Figure, Selectors, Subject},
+        by_file,
         field::{AGGREGATES, Dimension, Field},
+        native,
         pattern::{EndPattern, Glob, KindPattern},
     },
     suggest, syscall,
@@ -47,7 +49,7 @@ impl Parser {
             Kind::Word(word) if word == "ioctl" && self.peek() == &Kind::Sign("(") => self.ioctl(token.at),
             Kind::Word(word) => match Subject::aggregate(&word) {
                 Some(subject) => Ok(subject),
-                None if syscall::known_names().any(|name| name == word) => Ok(Subject::Call(word)),
+                None if native::is_native(&word) => Ok(Subject::Call(word)),
                 None => Err(Problem::at(token.at, unknown_subject(&word))),
             },
             Kind::Class(class) if syscall::calls_of_class(&class).is_some() => Ok(Subject::Class(class)),
@@ -215,9 +217,8 @@ fn kind(word: &str, at: usize) -> Result<KindPattern, Problem> {
 /// Why a subject cannot be chosen from in this way.
 fn check(subject: &Subject, selectors: &Selectors, field: Field) -> Result<(), String> {
     let by_process = !matches!(subject, Subject::Exit) && field != Field::Wall;
-    let by_file = matches!(subject, Subject::Call(_) | Subject::Class(_) | Subject::AllCalls);
-    if selectors.are_by_file() && !by_file {
-        return Err(format!("{subject} cannot be chosen by file; only calls can"));
+    if let Some(why) = by_file::why_not(subject).filter(|_| selectors.are_by_file()) {
+        return Err(why);
     }
     if selectors.process.is_some() && !by_process {
         return Err(format!("{subject} of one process is not known: it is of the whole run"));
@@ -230,7 +231,15 @@ fn names(subject: &Subject) -> String {
 }
 
 fn unknown_subject(word: &str) -> String {
-    let near = suggest::nearest(word, syscall::known_names().chain(AGGREGATES).chain([TRANSFER]));
+    let native = native::meant_by(word);
+    if syscall::known_names().any(|name| name == word) {
+        let machine = syscall::Abi::NATIVE.name();
+        let here =
+            native.map_or_else(|| format!("{machine} has none of this name"), |name| format!("on {machine} it is '{name}'"));
+        return format!("'{word}' is a call of 32-bit programs: {here}");
+    }
+    let names = syscall::known_names().filter(|name| native::is_native(name));
+    let near = native.or_else(|| suggest::nearest(word, names.chain(AGGREGATES).chain([TRANSFER])));
     let all = || format!("; besides system calls there is {}, {TRANSFER}(FROM -> TO)", AGGREGATES.join(", "));
     format!("unknown system call '{word}'{}", near.map_or_else(all, |near| suggest::hint(Some(near))))
 }

@@ -8,7 +8,9 @@ use crate::{
     expect::{
         Expectation,
         ast::{At, Comparison, Equality, Expr, Figure, Number, Op, Range, Selectors, Subject, Test},
+        by_file,
         field::{AGGREGATES, Dimension, Field},
+        native,
         parser::NONE,
         pattern::{EndPattern, Glob, KindPattern},
     },
@@ -17,7 +19,8 @@ use crate::{
 };
 
 fn subject() -> impl Strategy<Value = Subject> {
-    let calls: Vec<&str> = syscall::known_names().filter(|name| *name != "ioctl" && !AGGREGATES.contains(name)).collect();
+    let is_plain = |name: &&str| *name != "ioctl" && !AGGREGATES.contains(name) && native::is_native(name);
+    let calls: Vec<&str> = syscall::known_names().filter(is_plain).collect();
     let classes: Vec<&str> = syscall::class_names().collect();
     prop_oneof![
         4 => select(calls).prop_map(|name| Subject::Call(name.to_owned())),
@@ -42,7 +45,7 @@ fn end() -> impl Strategy<Value = EndPattern> {
 
 fn selectors(subject: &Subject, field: Field) -> impl Strategy<Value = Selectors> + use<> {
     let by_process = !matches!(subject, Subject::Exit) && field != Field::Wall;
-    let by_file = matches!(subject, Subject::Call(_) | Subject::Class(_) | Subject::AllCalls);
+    let by_file = by_file::why_not(subject).is_none();
     let all = (proptest::option::of(glob()), proptest::option::of(glob()), proptest::option::of(kind()));
     all.prop_map(move |(process, file, kind)| Selectors {
         process: process.filter(|_| by_process),
@@ -70,7 +73,8 @@ fn figure() -> impl Strategy<Value = Figure> {
 fn number(dimension: Dimension) -> BoxedStrategy<Number> {
     let amount = match dimension {
         // No signal has the number 0.
-        Dimension::Signal => (1..100_u64).boxed(),
+        Dimension::Signal => (1..65_u64).boxed(),
+        Dimension::Status => (0..256_u64).boxed(),
         _ => prop_oneof![
             0..300_u64,
             any::<u64>(),

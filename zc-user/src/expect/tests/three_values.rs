@@ -5,7 +5,13 @@ use std::collections::BTreeMap;
 use super::{report_of, scene};
 use crate::{
     expect::{Expectation, Verdict},
-    report::{Counted, Detail, Options, Report, sample},
+    report::{
+        Counted, Detail, Options, Report,
+        sample::{
+            self,
+            files::{Scene, read},
+        },
+    },
     trace::Loss,
 };
 
@@ -66,6 +72,28 @@ fn a_lower_bound_can_be_enough() {
 }
 
 #[test]
+fn percentiles_are_known_as_well_as_their_histogram_knows_them() {
+    let mut scene = Scene::new();
+    let file = scene.regular("in");
+    let durations: Vec<u64> = (0..100).map(|n| 100_000 + n).collect();
+    scene.process("cat", vec![read("read", file, 0, 1000).took(&durations), read("pread64", file, 0, 10).took(&[100_050])]);
+    let report = report_of(&scene.trace);
+    let p50 = report.totals.syscalls.iter().find(|row| row.name == "read").and_then(|row| row.p50_ns).expect("was timed");
+    assert_verdicts(
+        &report,
+        &[
+            (&format!("read.p50 == {p50}ns"), Inconclusive),
+            ("read.p50 <= 100050ns", Inconclusive),
+            ("read.p50 >= 100000ns", Holds),
+            ("read.p99 <= 100099ns", Holds),
+            ("read.p99 > 200us", Fails),
+            // There is but one.
+            ("pread64.p99 == 100050ns", Holds),
+        ],
+    );
+}
+
+#[test]
 fn what_a_backend_cannot_know_is_inconclusive() {
     let mut trace = scene();
     for process in &mut trace.processes {
@@ -102,6 +130,29 @@ fn calls_whose_files_are_not_known_make_files_inconclusive() {
             ("read[process=\"copier\"].calls == 0", Inconclusive),
             ("transfer(* -> tcp).count == 0", Inconclusive),
             ("read[kind=pipe].calls == 0", Inconclusive),
+        ],
+    );
+}
+
+#[test]
+fn a_call_that_takes_a_path_may_be_about_any_file() {
+    let mut trace = scene();
+    trace.counted = Some("%data,%file,%memory".parse().expect("a selection"));
+    let rows = &mut trace.processes[0].threads[0].rows;
+    rows.push(sample::row("munmap").called(1));
+    let report = report_of(&trace);
+    assert_verdicts(&report, &[("syscalls[file=\"in\"].calls == 0", Holds), ("%memory[kind=pipe].calls == 0", Holds)]);
+    // One that failed named a file, too.
+    let rows = &mut trace.processes[0].threads[0].rows;
+    rows.push(sample::row("unlinkat").failed(libc::ENOENT, 1));
+    let report = report_of(&trace);
+    assert_verdicts(
+        &report,
+        &[
+            ("syscalls[file=\"in\"].calls == 0", Inconclusive),
+            ("syscalls[file=\"log\"].calls >= 17", Holds),
+            ("read[file=\"in\"].calls == 0", Holds),
+            ("syscalls[process=\"copier\", file=\"in\"].calls == 0", Holds),
         ],
     );
 }

@@ -5,7 +5,10 @@ use std::time::Duration;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use super::problems;
-use crate::check::{CheckResult, Results, Status};
+use crate::{
+    check::{CheckResult, Results, Status},
+    render::text::escape,
+};
 
 /// The whole document.
 pub(super) fn render(results: &Results) -> String {
@@ -33,7 +36,7 @@ fn case(check: &CheckResult) -> TestCase {
         // What is not known is no failure of the command.
         Status::CouldNotRun | Status::Inconclusive => not(NonSuccessKind::Error, check),
     };
-    let mut case = TestCase::new(check.name.clone(), status);
+    let mut case = TestCase::new(escape(&check.name), status);
     case.set_classname("zctrace").set_time(time(check));
     case
 }

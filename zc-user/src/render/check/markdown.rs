@@ -5,6 +5,7 @@ use crate::{
     check::{CheckResult, Results, Status},
     render::{
         gfm::{cell, line, plain},
+        text::escape,
         units,
     },
 };
@@ -34,11 +35,11 @@ const fn mark(status: Status) -> &'static str {
 fn row(check: &CheckResult) -> String {
     let result = format!("{} {}", mark(check.status), check.status.name());
     let cells = [result, check.expectations.len().to_string(), units::seconds(check.duration_ns)];
-    line(&cell(&plain(&check.name)), cells.into_iter())
+    line(&cell(&plain(&escape(&check.name))), cells.into_iter())
 }
 
 fn section(check: &CheckResult) -> String {
-    format!("\n**{}**\n\n{}", plain(&check.name), fenced(&problems::text(check)))
+    format!("\n**{}**\n\n{}", plain(&escape(&check.name)), fenced(&problems::text(check)))
 }
 
 /// Text as it is, between more backticks than it has in a row.

@@ -2,7 +2,7 @@
 
 use crate::{
     check::{CheckResult, Difference, DifferenceState, Status},
-    expect::Verdict,
+    expect::{Finding, Verdict},
     render::{ruled, text::escape, units::UNKNOWN},
 };
 
@@ -18,14 +18,19 @@ pub(super) struct Problem {
 pub(super) fn of(check: &CheckResult) -> Vec<Problem> {
     let error = check.error.iter().map(|error| Problem { title: format!("could not be run: {error}"), lines: Vec::new() });
     let unmet = check.expectations.iter().filter(|result| result.outcome.verdict != Verdict::Holds).map(|result| {
-        // Its first line says which expectation.
-        let text = result.outcome.to_string();
-        let mut lines = text.lines().map(|line| line.strip_prefix("  ").unwrap_or(line).to_owned());
-        let title = lines.next().unwrap_or_default();
+        let outcome = &result.outcome;
         let run = if check.runs > 1 { format!(" (in run {} of {})", result.run, check.runs) } else { String::new() };
-        Problem { title: format!("{title}{run}"), lines: lines.collect() }
+        let title = format!("{}: {}{run}", outcome.verdict.name(), outcome.expectation);
+        Problem { title, lines: outcome.decisive().flat_map(lines).collect() }
     });
     error.chain(unmet).chain(differences(check)).map(Problem::escaped).collect()
+}
+
+/// What was found, and below it the nearest facts.
+fn lines(finding: &Finding) -> Vec<String> {
+    let reason = finding.reason.iter().map(|reason| format!(" ({reason})"));
+    let found = finding.found.clone() + &reason.collect::<String>();
+    std::iter::once(found).chain(finding.facts.iter().map(|fact| format!("  {fact}"))).collect()
 }
 
 impl Problem {
@@ -65,7 +70,9 @@ const HEAD: [&str; 5] = ["figure", "baseline", "now", "tolerance", ""];
 
 /// A row of that table.
 fn cells(difference: &Difference) -> [String; 5] {
-    let shown = |figure: Option<u64>| figure.map_or_else(|| UNKNOWN.to_owned(), |figure| figure.to_string());
+    // A status, or a signal, that there was not is known.
+    let without = if difference.state == DifferenceState::Beyond { "none" } else { UNKNOWN };
+    let shown = |figure: Option<u64>| figure.map_or_else(|| without.to_owned(), |figure| figure.to_string());
     let unit = if difference.metric.starts_with("time.") { " (ns)" } else { "" };
     let state = match difference.state {
         DifferenceState::Beyond => "differs",

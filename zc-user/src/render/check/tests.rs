@@ -78,6 +78,34 @@ fn a_reader_of_csv_finds_every_expectation() {
 }
 
 #[test]
+fn what_a_command_says_is_no_order_to_the_runner() {
+    let mut results = sample::results();
+    results.checks[1].stderr = vec!["::stop-commands::tok".to_owned(), "a ##[group]x :: y".to_owned()];
+    let text = defused(&check(&results, CheckFormat::Text, &Options::default()));
+    assert!(text.contains("\n    : :stop-commands::tok\n    a ## [group]x :: y\n"), "{text}");
+    let harmless = check(&sample::results(), CheckFormat::Text, &Options::default());
+    assert_eq!(defused(&harmless), harmless);
+}
+
+#[test]
+fn names_can_be_anything() {
+    let mut results = sample::results();
+    results.checks[1].name = "a\nb\u{1b}\u{ffff}".to_owned();
+    results.checks[1].stderr = vec!["\u{fffe}".to_owned()];
+    results.checks[1].expectations[0].outcome.findings[0].facts = vec!["write, a\nb (regular): 1 call".to_owned()];
+    for format in CheckFormat::value_variants() {
+        let text = check(&results, *format, &Options::default());
+        assert!(!text.contains(['\u{1b}', '\u{fffe}', '\u{ffff}']) || matches!(format, CheckFormat::Json | CheckFormat::Csv));
+    }
+    let text = check(&results, CheckFormat::Text, &Options::default());
+    assert!(text.contains("\n      write, a\\nb (regular): 1 call\n"), "{text}");
+    let junit = check(&results, CheckFormat::Junit, &Options::default());
+    roxmltree::Document::parse(&junit).unwrap_or_else(|error| panic!("{error}: {junit}"));
+    let markdown = check(&results, CheckFormat::Markdown, &Options::default());
+    assert!(markdown.contains(r"| a\\nb\\u{1b}\\u{ffff} |"), "{markdown}");
+}
+
+#[test]
 fn an_annotation_is_one_line_whatever_is_in_it() {
     let text = rendered(CheckFormat::Github);
     let lines: Vec<&str> = text.lines().collect();

@@ -42,10 +42,10 @@ fn write_check(page: &mut Page, check: &CheckResult) {
     let pieces = [(mark.to_owned(), style), (escape(&check.name), Style::Plain), (time, Style::Faint)];
     page.flow(0, &pieces.map(|(text, style)| Piece::new(text, style)));
     for problem in problems::of(check) {
-        page.flow(2, &[Piece::new(problem.title, style)]);
+        page.wrap(2, style, &problem.title);
         for line in problem.lines {
             let indent = 4 + line.len() - line.trim_start().len();
-            page.flow(indent, &[Piece::new(line.trim_start(), Style::Plain)]);
+            page.wrap(indent, Style::Plain, line.trim_start());
         }
     }
     write_tolerated(page, check);
@@ -55,9 +55,9 @@ fn write_check(page: &mut Page, check: &CheckResult) {
     if check.status != Status::Passed {
         if !check.stderr.is_empty() {
             page.flow(2, &words("last lines of stderr:", Style::Faint));
-            problems::stderr(check).for_each(|line| page.flow(4, &[Piece::new(line, Style::Faint)]));
+            problems::stderr(check).for_each(|line| page.wrap(4, Style::Faint, &line));
         }
-        page.flow(2, &[Piece::new(format!("the whole report: {}", check.show), Style::Faint)]);
+        page.whole(2, Style::Faint, "the whole report:", &check.show);
     }
 }
 
@@ -79,7 +79,13 @@ fn write_figures(page: &mut Page, figures: &Steady) {
         None => format!("{name} {min}..{max}"),
     };
     let varying: Vec<String> = figures.varying.iter().map(|figure| range(&figure.name, figure.min, figure.max)).collect();
-    page.flow(2, &words(&format!("the same in all {} runs: {} figures", figures.runs, figures.same.len()), Style::Faint));
+    let one = |name: &str, figure: u64| match name.strip_prefix("time.") {
+        Some(_) => format!("{name} {}", units::seconds(figure)),
+        None => format!("{name} {figure}"),
+    };
+    let same: Vec<String> = figures.same.iter().map(|(name, &figure)| one(name, figure)).collect();
+    let bound = if figures.exact { "" } else { " (others are lower bounds)" };
+    page.flow(2, &words(&format!("the same in all {} runs{bound}: {}", figures.runs, same.join(", ")), Style::Faint));
     if !varying.is_empty() {
         page.flow(2, &words(&format!("varying: {}", varying.join(", ")), Style::Faint));
     }

@@ -130,7 +130,7 @@ fn markdown_has_the_tables() {
         }
         assert!(rest.contains(&header::command(&report)) && rest.contains(&format!("backend {}", report.backend)), "{rest}");
         for transfer in report.transfers() {
-            assert!(rest.contains(&text::escape(transfer.from.path.as_deref().unwrap_or_default())), "{rest}");
+            assert!(rest.contains(&escape(transfer.from.path.as_deref().unwrap_or_default())), "{rest}");
         }
     }
 }

@@ -1,0 +1,74 @@
+//! What is wrong with a command line.
+
+use std::error::Error as _;
+
+use clap::{
+    CommandFactory as _,
+    error::{ContextKind, ErrorKind},
+};
+
+use super::Cli;
+
+/// What is wrong with the command line and what to do about it, in one line.
+pub fn one_line(error: &clap::Error) -> String {
+    let word = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
+    let rendered = error.render().to_string();
+    let said = rendered.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    match error.kind() {
+        ErrorKind::MissingRequiredArgument if word(ContextKind::Usage).contains("zctrace compare") => {
+            "no command to compare; write each of them as one word, as in: zctrace compare 'cp a b' 'cat a > b'".into()
+        }
+        ErrorKind::MissingRequiredArgument if word(ContextKind::Usage).contains("zctrace check") => {
+            "no command to check; write it after `--`, as in: zctrace check --expect 'write.calls == 0' -- cp a b".into()
+        }
+        ErrorKind::MissingRequiredArgument => "no command to trace; write it after `--`, as in: zctrace -- cp a b".into(),
+        ErrorKind::UnknownArgument if !word(ContextKind::InvalidArg).starts_with('-') => {
+            let command = word(ContextKind::InvalidArg);
+            if Cli::command().find_subcommand(&command).is_some() {
+                return format!("'{command}' comes first, its options behind it: zctrace {command} ...");
+            }
+            format!("'{command}' is no subcommand; a command to trace goes after `--`: zctrace -- {command} ...")
+        }
+        ErrorKind::UnknownArgument => {
+            // What is hidden is for nobody.
+            let is_shown = |near: &String| {
+                !Cli::command().get_arguments().any(|arg| arg.is_hide_set() && arg.get_long() == near.strip_prefix("--"))
+            };
+            let near = error.get(ContextKind::SuggestedArg).map(ToString::to_string).filter(is_shown);
+            let near = near.map(|near| format!("; did you mean '{near}'?"));
+            format!("unknown option '{}'{} (see zctrace --help)", word(ContextKind::InvalidArg), near.unwrap_or_default())
+        }
+        ErrorKind::ValueValidation => {
+            let option = word(ContextKind::InvalidArg);
+            let reason = error.source().map_or_else(|| said.to_owned(), ToString::to_string);
+            format!("{}: {reason}", option.split(' ').next().unwrap_or_default())
+        }
+        ErrorKind::InvalidValue if !word(ContextKind::ValidValue).is_empty() => {
+            format!("{said}: it is one of {}", word(ContextKind::ValidValue))
+        }
+        _ => format!("{said} (see zctrace --help)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[test]
+    fn mistakes_are_told_in_one_line() {
+        let said = |words: &[&str]| {
+            let error = Cli::try_parse_from([&["zctrace"], words].concat()).expect_err("a mistake");
+            one_line(&error)
+        };
+        assert!(said(&["--backend", "ebpf", "check"]).starts_with("'check' comes first"));
+        assert!(said(&["--backend", "ebpf", "cp"]).starts_with("'cp' is no subcommand"));
+        let without = said(&["check", "--expect", "exit.code == 0"]);
+        assert!(without.starts_with("no command to check; "), "{without}");
+        assert_eq!(said(&["--bogus"]), "unknown option '--bogus' (see zctrace --help)");
+        assert_eq!(said(&["--backen"]), "unknown option '--backen'; did you mean '--backend'? (see zctrace --help)");
+        let empty = said(&["check", "-o", ""]);
+        assert!(!empty.contains("it is one of") && empty.contains("--output"), "{empty}");
+    }
+}

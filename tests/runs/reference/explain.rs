@@ -42,11 +42,15 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Names of all interfaces of the copier, each once; `none` if no transfer was seen.
+    /// Names of all interfaces of the copier, each once, the one that moved most first; `none` if no transfer was seen.
     pub fn apis(&self) -> String {
-        let mut names: Vec<&str> = self.transfers.iter().map(|transfer| transfer.api.name()).collect();
-        names.sort_unstable();
-        names.dedup();
+        let mut names: Vec<&str> = Vec::new();
+        // A report has the largest transfers first.
+        for name in self.transfers.iter().map(|transfer| transfer.api.name()) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     }
 
@@ -230,6 +234,14 @@ mod tests {
         report.processes[0].syscalls = vec![call(&report, "sendfile", 2, 10), call(&report, "read", 3, 20)];
         report.processes[0].transfers = vec![transfer(Api::Sendfile, &[("sendfile", 2)])];
         assert_eq!((Facts::of(&report).calls, Facts::of(&report).longest), (2, None));
+    }
+
+    #[test]
+    fn interfaces_stand_in_the_order_of_their_transfers() {
+        let mut report = empty();
+        let apis = [Api::ReadWrite, Api::CopyFileRange, Api::ReadWrite];
+        report.processes[0].transfers = apis.map(|api| transfer(api, &[])).to_vec();
+        assert_eq!(Facts::of(&report).apis(), "read+write, copy_file_range");
     }
 
     #[test]

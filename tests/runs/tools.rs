@@ -2,16 +2,24 @@
 
 use std::{
     fs,
+    os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
 use anyhow::{Context as _, Result, bail};
+use rustix::process::{Signal, set_parent_process_death_signal};
 use zctrace::report::Report;
 
 /// Where the programs are.
 pub struct Tools {
     programs: PathBuf,
+}
+
+/// The command, asked to end should this process be killed: what it measures is nobody's then, and its files are about to be deleted.
+pub fn ending_with_us(command: &mut Command) -> &mut Command {
+    // SAFETY: between fork and exec only one system call is made, and nothing is allocated.
+    unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::TERM))?)) }
 }
 
 /// What becomes of a traced command's stdout.
@@ -52,7 +60,7 @@ impl Tools {
         trace.args(["--format", "json", "-o"]).arg(&file).args(options).arg("--").args(command);
         trace.stdin(Stdio::null()).stderr(Stdio::piped());
         trace.stdout(if stdout == Stdout::Pipe { Stdio::piped() } else { Stdio::null() });
-        let output = trace.spawn().and_then(Child::wait_with_output).context("cannot start zctrace")?;
+        let output = ending_with_us(&mut trace).spawn().and_then(Child::wait_with_output).context("cannot start zctrace")?;
         if !output.status.success() {
             bail!("{} failed: {}", command.join(" "), String::from_utf8_lossy(&output.stderr).trim());
         }

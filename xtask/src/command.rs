@@ -1,10 +1,11 @@
 //! Starting other programs.
 
 use std::{
-    env,
-    os::unix::process::ExitStatusExt as _,
+    env, io, mem,
+    os::unix::process::{CommandExt as _, ExitStatusExt as _},
     path::PathBuf,
-    process::{Command, ExitCode, ExitStatus},
+    process::{Child, Command, ExitCode, ExitStatus},
+    sync::atomic::{AtomicI32, Ordering},
 };
 
 use anyhow::{Context as _, Result, bail};
@@ -40,6 +41,59 @@ pub(crate) fn check(command: &mut Command) -> Result<()> {
         bail!("`{}` failed ({status})", show(command));
     }
     Ok(())
+}
+
+/// The program of [`run_to_end`]; 0 if there is none.
+static RUNNING: AtomicI32 = AtomicI32::new(0);
+
+/// The last signal that was to be passed on; 0 if none came.
+static ASKED: AtomicI32 = AtomicI32::new(0);
+
+/// A handler that sends a signal on to the program of [`run_to_end`], and to those that come after it.
+pub(crate) extern "C" fn pass_on(signal: libc::c_int) {
+    ASKED.store(signal, Ordering::SeqCst);
+    send_on();
+}
+
+fn send_on() {
+    let (program, signal) = (RUNNING.load(Ordering::SeqCst), ASKED.load(Ordering::SeqCst));
+    if program > 0 && signal > 0 {
+        // SAFETY: plain numbers; the program is our child, and not reaped as long as it stands there.
+        unsafe { libc::kill(program, signal) };
+    }
+}
+
+/// Runs a program to its end. It gets the signals that are passed on, and is asked to end should xtask be killed.
+pub(crate) fn run_to_end(command: &mut Command) -> io::Result<ExitStatus> {
+    let ask_to_end_with_us = || {
+        // SAFETY: plain numbers.
+        let refused = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) } != 0;
+        if refused { Err(io::Error::last_os_error()) } else { Ok(()) }
+    };
+    // SAFETY: between fork and exec only one system call is made.
+    unsafe { command.pre_exec(ask_to_end_with_us) };
+    let mut program = command.spawn()?;
+    RUNNING.store(i32::try_from(program.id()).unwrap_or(0), Ordering::SeqCst);
+    // A signal may have come before the program had a name.
+    send_on();
+    // Not reaped yet: its id must not be another's while a signal may still be sent there.
+    let ended = wait_unreaped(&program);
+    RUNNING.store(0, Ordering::SeqCst);
+    ended.and_then(|()| program.wait())
+}
+
+fn wait_unreaped(program: &Child) -> io::Result<()> {
+    // SAFETY: plain numbers, for which zero is valid.
+    let mut about: libc::siginfo_t = unsafe { mem::zeroed() };
+    loop {
+        // SAFETY: `about` is ours, and as the call wants it.
+        let waited = unsafe { libc::waitid(libc::P_PID, program.id(), &raw mut about, libc::WEXITED | libc::WNOWAIT) };
+        match io::Error::last_os_error() {
+            _ if waited == 0 => return Ok(()),
+            error if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => {}
+        }
+    }
 }
 
 /// A command as a person would type it.

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use crate::{
-    command::{exit_code, release_dir},
+    command::{exit_code, release_dir, run_to_end},
     run,
     scratch::Scratch,
 };
@@ -43,7 +43,7 @@ fn trace(copier: &Path, input: &Path, output: OsString) -> Result<ExitStatus> {
     eprintln!("\n== std::io::copy of {FILE_MIB} MiB, {} to {}\n", input.display(), output.display());
     let mut zctrace = run::zctrace()?;
     zctrace.arg(copier).args(["std-io-copy", "--from"]).arg(input).arg("--to").arg(output);
-    zctrace.status().context("cannot start zctrace")
+    run_to_end(&mut zctrace).context("cannot start zctrace")
 }
 
 /// The copier's notation for a socket.

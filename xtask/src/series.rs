@@ -5,7 +5,7 @@ use std::{ffi::OsString, process::ExitCode};
 use anyhow::{Context as _, Result};
 
 use crate::{
-    command::{as_root, exit_code, release_dir, root},
+    command::{as_root, exit_code, release_dir, root, run_to_end},
     run,
     scratch::Scratch,
     setup::{self, Need},
@@ -29,5 +29,5 @@ fn run(series: &str, own: &[OsString], args: &[OsString]) -> Result<ExitCode> {
     let programs = release_dir()?;
     let mut runs = as_root(programs.join("runs"))?;
     runs.arg("--programs").arg(&programs).arg("--scratch").arg(scratch.directory()).arg(series).args(own).args(args);
-    Ok(exit_code(runs.status().context("cannot start the runs")?))
+    Ok(exit_code(run_to_end(&mut runs).context("cannot start the runs")?))
 }

@@ -7,6 +7,7 @@
 mod api;
 mod comparison;
 mod footprint;
+mod half;
 mod hooks;
 mod measure;
 mod plan;

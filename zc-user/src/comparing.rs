@@ -30,10 +30,13 @@ pub fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
         ..render::Options::default()
     };
     // The files first: a reader of stdout that has gone away is no reason to lose them.
-    for (format, output) in exports {
-        output.write(&render::compare(&comparison, format, &render::Options::default()))?;
-    }
+    let export = |(format, output): (CompareFormat, Output)| {
+        output.write(&render::compare(&comparison, format, &render::Options::default()))
+    };
+    // What was measured for minutes is shown in all the other places, too, before one that failed is an error.
+    let exported: Vec<anyhow::Result<()>> = exports.into_iter().map(export).collect();
     stdout.write(&render::compare(&comparison, args.format, &look))?;
+    exported.into_iter().collect::<anyhow::Result<()>>()?;
     Ok(ExitCode::SUCCESS)
 }
 

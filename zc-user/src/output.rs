@@ -23,8 +23,8 @@ pub enum Output {
     Stdout,
     /// To a file, written beside it first and renamed then.
     File(PathBuf),
-    /// To something that is no regular file, like `/dev/null` or a FIFO.
-    Special(fs::File),
+    /// To something that is no regular file, like `/dev/null` or a FIFO; open already.
+    Special(PathBuf, fs::File),
 }
 
 impl Output {
@@ -33,7 +33,7 @@ impl Output {
         match path {
             None => Ok(otherwise),
             Some(path) if path == Path::new("-") => Ok(Self::Stdout),
-            Some(path) => Self::open_file(path).with_context(|| format!("cannot write the report to '{}'", path.display())),
+            Some(path) => Self::open_file(path).with_context(|| cannot_write(path)),
         }
     }
 
@@ -43,7 +43,9 @@ impl Output {
             Ok(found) if is_same_file(&found, &io::stdout()) => return Ok(Self::Stdout),
             Ok(found) if is_same_file(&found, &io::stderr()) => return Ok(Self::Stderr),
             Ok(found) if found.is_dir() => return Err(io::Error::from_raw_os_error(libc::EISDIR)),
-            Ok(found) if !found.is_file() => return Ok(Self::Special(fs::OpenOptions::new().write(true).open(path)?)),
+            Ok(found) if !found.is_file() => {
+                return Ok(Self::Special(path.to_owned(), fs::OpenOptions::new().write(true).open(path)?));
+            }
             _ => {}
         }
         // A link stays a link: what it leads to is replaced.
@@ -58,7 +60,7 @@ impl Output {
         match self {
             Self::Stderr => io::stderr().is_terminal(),
             Self::Stdout => io::stdout().is_terminal(),
-            Self::File(_) | Self::Special(_) => false,
+            Self::File(_) | Self::Special(..) => false,
         }
     }
 
@@ -70,19 +72,23 @@ impl Output {
 
     /// Writes the report. A reader that has gone away is no error.
     pub fn write(self, report: &str) -> anyhow::Result<()> {
-        let written = match self {
-            Self::Stderr => io::stderr().lock().write_all(report.as_bytes()),
-            Self::Stdout => io::stdout().lock().write_all(report.as_bytes()).and_then(|()| io::stdout().flush()),
-            Self::Special(mut file) => file.write_all(report.as_bytes()),
-            Self::File(path) => {
-                return replace(&path, report).with_context(|| format!("cannot write the report to '{}'", path.display()));
-            }
+        let (written, path) = match self {
+            Self::Stderr => (io::stderr().lock().write_all(report.as_bytes()), None),
+            Self::Stdout => (io::stdout().lock().write_all(report.as_bytes()).and_then(|()| io::stdout().flush()), None),
+            Self::Special(path, mut file) => (file.write_all(report.as_bytes()), Some(path)),
+            Self::File(path) => (replace(&path, report), Some(path)),
         };
-        match written {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot write the report"),
-            _ => Ok(()),
+        match (written, path) {
+            (Ok(()), _) => Ok(()),
+            (Err(error), _) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            (Err(error), Some(path)) => Err(error).with_context(|| cannot_write(&path)),
+            (Err(error), None) => Err(error).context("cannot write the report"),
         }
     }
+}
+
+fn cannot_write(path: &Path) -> String {
+    format!("cannot write the report to '{}'", path.display())
 }
 
 /// Puts a file in the place of what is there: whole, or not at all.

@@ -2,7 +2,7 @@
 
 use zctrace::report::{Report, Syscall, Transfer};
 
-use super::measure::{Measured, Timing};
+use super::measure::{Measured, Time, Timing};
 
 /// So many transfers are told one by one.
 const FEW: usize = 2;
@@ -14,13 +14,13 @@ const BUSY_PERCENT: f64 = 80.0;
 /// What a traced run did, as far as sentences need it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts<'a> {
-    /// The transfers of the launched process.
+    /// The transfers of the launched process: all other figures are theirs, too.
     transfers: &'a [Transfer],
     /// The one that moved most.
     transfer: Option<&'a Transfer>,
-    /// All counted calls.
+    /// Their calls, with those that were tried before.
     calls: u64,
-    /// The call that took most time, with its share of the time in all calls.
+    /// Which of their calls took most time, with its share of the time in them; `None` if there is but one.
     longest: Option<(&'a str, f64)>,
     /// Bytes through user memory.
     user_memory_bytes: u64,
@@ -29,23 +29,28 @@ pub struct Facts<'a> {
 impl<'a> Facts<'a> {
     /// Those of a report.
     pub fn of(report: &'a Report) -> Self {
-        // Not those of the processes that a copier has at the other end of its pipes.
-        let transfers = report.processes.first().map_or(&[][..], |process| &process.transfers);
-        let syscalls = &report.totals.syscalls;
+        // Nothing of the processes that a copier has at the other end of its pipes, or of how it starts them.
+        let (transfers, syscalls) =
+            report.processes.first().map_or((&[][..], &[][..]), |process| (&process.transfers, &process.syscalls));
+        let attempts = |transfer: &Transfer| transfer.attempts.iter().map(|attempt| attempt.calls).sum::<u64>();
         Self {
             transfers,
             transfer: transfers.iter().max_by_key(|transfer| transfer.bytes),
-            calls: syscalls.iter().map(|call| call.calls).sum(),
-            longest: longest(syscalls),
+            calls: transfers.iter().map(|transfer| transfer.calls + attempts(transfer)).sum(),
+            longest: longest(transfers, syscalls),
             user_memory_bytes: transfers.iter().filter_map(|transfer| transfer.user_memory_bytes).sum(),
         }
     }
 
-    /// Names of all interfaces of the copier, each once; `none` if no transfer was seen.
+    /// Names of all interfaces of the copier, each once, the one that moved most first; `none` if no transfer was seen.
     pub fn apis(&self) -> String {
-        let mut names: Vec<&str> = self.transfers.iter().map(|transfer| transfer.api.name()).collect();
-        names.sort_unstable();
-        names.dedup();
+        let mut names: Vec<&str> = Vec::new();
+        // A report has the largest transfers first.
+        for name in self.transfers.iter().map(|transfer| transfer.api.name()) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     }
 
@@ -65,10 +70,12 @@ impl<'a> Facts<'a> {
     }
 }
 
-fn longest(syscalls: &[Syscall]) -> Option<(&str, f64)> {
-    let total: u64 = syscalls.iter().filter_map(|call| call.total_ns).sum();
-    let longest = syscalls.iter().max_by_key(|call| call.total_ns)?;
-    (total > 0).then(|| (longest.name.as_str(), ratio(longest.total_ns.unwrap_or(0), total)))
+fn longest<'a>(transfers: &[Transfer], syscalls: &'a [Syscall]) -> Option<(&'a str, f64)> {
+    let is_in_transfer = |call: &&Syscall| transfers.iter().any(|transfer| transfer.calls_by_syscall.contains_key(&call.name));
+    let calls: Vec<&Syscall> = syscalls.iter().filter(is_in_transfer).collect();
+    let total: u64 = calls.iter().filter_map(|call| call.total_ns).sum();
+    let longest = calls.iter().max_by_key(|call| call.total_ns)?;
+    (total > 0 && calls.len() > 1).then(|| (longest.name.as_str(), ratio(longest.total_ns.unwrap_or(0), total)))
 }
 
 /// Why this row takes what it takes, beside the first row.
@@ -78,8 +85,8 @@ pub fn explain(row: &Measured, reference: &Measured) -> String {
     let longest = facts.longest.filter(|(_, share)| *share >= 0.5);
     let parts = [
         Some(facts.what()),
-        (!is_reference).then(|| beside(&facts, &base)),
-        longest.map(|(call, share)| format!("{:.0} % of the time in calls is {call}", share * 100.0)),
+        (!is_reference && facts.calls > 0 && base.calls > 0).then(|| beside(&facts, &base)),
+        longest.map(|(call, share)| format!("{:.0} % of the time in these calls is {call}", share * 100.0)),
         row.timing.as_ref().and_then(waits),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
@@ -136,18 +143,23 @@ fn published(row: &Measured) -> Option<f64> {
     row.run.published.map(|published| published.wall_ms)
 }
 
-/// Whether `first`, published as the faster one, is slower here, by more than the measurement's own spread.
+/// Whether `first`, published as the faster one, is slower here, by more than the measurement's own spread. Of a single run that is
+/// unknown.
 fn is_turned(first: &Measured, second: &Measured) -> bool {
     let (Some(one), Some(other)) = (&first.timing, &second.timing) else { return false };
-    let spread = one.time_s.stddev.unwrap_or(0.0).hypot(other.time_s.stddev.unwrap_or(0.0));
-    published(first) < published(second) && one.time_s.mean - other.time_s.mean > spread
+    published(first) < published(second) && is_slower(one.time_s, other.time_s)
+}
+
+fn is_slower(one: Time, other: Time) -> bool {
+    let spread = one.stddev.zip(other.stddev).map(|(one, other)| one.hypot(other));
+    spread.is_some_and(|spread| one.mean - other.mean > spread)
 }
 
 /// What the trace of one has that the other's has not.
 fn difference(slower: &Facts<'_>, faster: &Facts<'_>) -> String {
     if slower.api() == faster.api() && same(slower.calls, faster.calls) {
         return format!(
-            "both make the same calls ({} and {} in all, by {}), so the difference that was published is none of the kernel interface",
+            "both make the same calls ({} and {}, by {}), so it is not the interface that differs here",
             slower.calls,
             faster.calls,
             slower.api(),
@@ -168,4 +180,86 @@ fn same(one: u64, other: u64) -> bool {
 #[expect(clippy::cast_precision_loss, reason = "a share for a sentence, shown with two digits")]
 fn ratio(one: u64, other: u64) -> f64 {
     one as f64 / other.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use zctrace::report::{Api, Process};
+
+    use super::*;
+
+    /// The report of a run that is kept for the tests of zctrace, with nothing in it.
+    fn empty() -> Report {
+        let text = include_str!("../../../zc-user/src/render/golden/copier-json.txt");
+        let mut report: Report = serde_json::from_str(text).expect("a report");
+        report.processes.truncate(1);
+        report.processes[0].transfers.clear();
+        report.processes[0].syscalls.clear();
+        report
+    }
+
+    fn call(report: &Report, name: &str, calls: u64, total_ns: u64) -> Syscall {
+        let any = report.totals.syscalls.first().expect("it has calls").clone();
+        Syscall { name: name.to_owned(), calls, total_ns: Some(total_ns), ..any }
+    }
+
+    fn transfer(api: Api, calls: &[(&str, u64)]) -> Transfer {
+        let calls_by_syscall: BTreeMap<String, u64> = calls.iter().map(|&(name, calls)| (name.to_owned(), calls)).collect();
+        let json = serde_json::json!({
+            "from": {}, "to": {}, "api": api, "bytes": 1 << 20, "calls": calls_by_syscall.values().sum::<u64>(),
+            "calls_by_syscall": calls_by_syscall, "attempts": [], "mean_bytes": null, "crossings": 0, "user_memory_bytes": 0,
+            "short_calls": 0, "zero_calls": 0, "retries": {}, "total_ns": null, "verdict": "", "reason": null, "hint": null,
+        });
+        serde_json::from_value(json).expect("a transfer")
+    }
+
+    #[test]
+    fn what_does_not_belong_to_the_copy_is_in_no_figure() {
+        let mut report = empty();
+        let syscalls =
+            [("recvfrom", 1, 900), ("read", 12, 80), ("write", 9, 20)].map(|(name, calls, ns)| call(&report, name, calls, ns));
+        let helper = Process { pid: 2, ..report.processes[0].clone() };
+        report.processes.push(Process { syscalls: vec![call(&report, "read", 5000, 70)], ..helper });
+        report.processes[0].syscalls = syscalls.to_vec();
+        report.processes[0].transfers = vec![transfer(Api::ReadWrite, &[("read", 10), ("write", 9)])];
+        let facts = Facts::of(&report);
+        assert_eq!((facts.calls, facts.longest), (19, Some(("read", 0.8))));
+    }
+
+    #[test]
+    fn of_a_single_call_there_is_no_share() {
+        let mut report = empty();
+        report.processes[0].syscalls = vec![call(&report, "sendfile", 2, 10), call(&report, "read", 3, 20)];
+        report.processes[0].transfers = vec![transfer(Api::Sendfile, &[("sendfile", 2)])];
+        assert_eq!((Facts::of(&report).calls, Facts::of(&report).longest), (2, None));
+    }
+
+    #[test]
+    fn interfaces_stand_in_the_order_of_their_transfers() {
+        let mut report = empty();
+        let apis = [Api::ReadWrite, Api::CopyFileRange, Api::ReadWrite];
+        report.processes[0].transfers = apis.map(|api| transfer(api, &[])).to_vec();
+        assert_eq!(Facts::of(&report).apis(), "read+write, copy_file_range");
+    }
+
+    #[test]
+    fn the_same_calls_say_nothing_of_what_was_published() {
+        let mut report = empty();
+        report.processes[0].transfers = vec![transfer(Api::Sendfile, &[("sendfile", 2)])];
+        let facts = Facts::of(&report);
+        assert_eq!(
+            difference(&facts, &facts),
+            "both make the same calls (2 and 2, by sendfile), so it is not the interface that differs here"
+        );
+    }
+
+    #[test]
+    fn a_single_run_has_no_spread_to_be_slower_by() {
+        let time = |mean, stddev| Time { mean, stddev, min: mean };
+        assert!(is_slower(time(2.0, Some(0.1)), time(1.0, Some(0.1))));
+        assert!(!is_slower(time(2.0, Some(0.9)), time(1.0, Some(0.9))));
+        assert!(!is_slower(time(2.0, None), time(1.0, None)) && !is_slower(time(2.0, Some(0.1)), time(1.0, None)));
+    }
 }

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     device::LoopDevice,
     places::{Places, write_input},
-    tools::{Stdout, Tools},
+    tools::{Stdout, Tools, ending_with_us},
 };
 
 /// How much is done.
@@ -183,7 +183,8 @@ fn compare(
         compare.args(["--name", &run.name]).arg(shell_words::join(command));
     }
     // Its own table is not what this program shows; its progress and its warnings are.
-    let status = compare.stdin(Stdio::null()).stdout(Stdio::null()).status().context("cannot start zctrace")?;
+    compare.stdin(Stdio::null()).stdout(Stdio::null());
+    let status = ending_with_us(&mut compare).status().context("cannot start zctrace")?;
     if !status.success() {
         bail!("zctrace compare failed ({status})");
     }

@@ -5,14 +5,16 @@ use std::fmt::Write as _;
 use super::{
     explain::{Facts, explain, order},
     measure::{Measured, Timing},
-    scenario::{Measure, Published, PublishedCall, Scenario},
+    scenario::{Measure, Place, Published, PublishedCall, Scenario},
 };
 
 /// A scenario's table and its sentences.
 pub fn render(scenario: &Scenario, scale: f64, rows: &[Measured]) -> String {
     let mut text = format!("## {}: {}\n\nPublished: {}.\n", scenario.name, scenario.title, scenario.published);
-    if scenario.input.as_ref().is_some_and(|input| !input.fixed) {
-        line(&mut text, format_args!("Here: {} bytes, {scale} of the published size.", scenario.bytes(scale)));
+    if let Some(input) = scenario.input.as_ref().filter(|input| !input.fixed) {
+        // Every input has been read once before, see `write_input`.
+        let from = if input.on == Place::Memory { "tmpfs" } else { "the page cache: nothing waits for a disk to read" };
+        line(&mut text, format_args!("Here: {} bytes, {scale} of the published size, from {from}.", scenario.bytes(scale)));
     }
     text.push('\n');
     match scenario.measure {
@@ -161,4 +163,24 @@ fn dash() -> String {
 fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
     // A string takes all.
     let _ = writeln!(text, "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_says_where_its_bytes_come_from() {
+        let head = |place: &str| {
+            let scenario = format!(
+                "title = 't'\npublished = 'p'\nmeasure = 'api'\n[input]\nbytes = 1000\non = '{place}'\n[output]\nto = 'nothing'\n\
+                 [[run]]\nname = 'n'\ncommand = []\n"
+            );
+            render(&toml::from_str(&scenario).expect("a scenario"), 0.5, &[])
+        };
+        for (place, words) in [("disk", "from the page cache: "), ("ext4", "from the page cache: "), ("memory", "from tmpfs.")] {
+            let head = head(place);
+            assert!(head.contains("Here: 500 bytes, 0.5 of the published size, ") && head.contains(words), "{head}");
+        }
+    }
 }

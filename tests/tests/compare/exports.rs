@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tempfile::tempdir;
 
 use super::{compare, line};
-use crate::harness::workload;
+use crate::harness::{full, workload};
 
 /// A name that every format has to quote.
 const NAME: &str = "it's \"a\", b | c\nd";
@@ -25,7 +25,7 @@ fn every_format_at_once_and_the_page_too() {
     let launch = compare(&options).dir(dir.path());
     let launch = files.iter().fold(launch, |zctrace, &word| zctrace.option(word));
     let finished = launch.launch_with(&[&write, "true"]).finish();
-    assert!(finished.successful().contains("syscalls"), "{}", finished.text());
+    assert!(finished.successful().contains("counted calls"), "{}", finished.text());
 
     let json: Value = serde_json::from_str(&text(&dir.path().join("a.json"))).expect("JSON");
     assert_eq!((&json["schema"], &json["commands"][0]["name"]), (&json!(1), &json!(NAME)));
@@ -40,7 +40,7 @@ fn every_format_at_once_and_the_page_too() {
     };
     assert_eq!(lines.len(), 2);
     assert_eq!((cell(0, "name"), cell(1, "name")), (NAME, "true"));
-    assert_eq!((cell(0, "syscalls"), cell(0, "bytes_per_call"), cell(0, "api")), ("30", "11.0", "write"));
+    assert_eq!((cell(0, "syscalls"), cell(0, "bytes_per_call"), cell(0, "api")), ("30", "11.0", ""));
     let mean: f64 = cell(0, "time_mean_s").parse().expect("a number");
     assert_eq!(json["commands"][0]["time_s"]["mean"], json!(mean), "the same in every format");
 
@@ -49,6 +49,18 @@ fn every_format_at_once_and_the_page_too() {
     assert_eq!(table.len(), 4, "{markdown}");
     let columns = |line: &str| line.replace(r"\|", "").matches('|').count();
     assert!(table.iter().all(|line| columns(line) == columns(table[0])), "{markdown}");
+}
+
+#[test]
+fn one_that_cannot_be_written_is_not_the_end_of_the_others() {
+    let dir = tempdir().expect("a directory");
+    full(dir.path());
+    let options = ["-N", "--runs=1", "--export", "json", "full", "--export", "csv", "b.csv"];
+    let finished = compare(&options).dir(dir.path()).launch_with(&["true"]).finish();
+    assert_eq!(finished.code, Some(125), "{}", finished.text());
+    assert_eq!(finished.stderr, "zctrace: cannot write the report to 'full': No space left on device (os error 28)\n");
+    assert!(finished.text().contains("counted calls"), "{}", finished.text());
+    assert!(text(&dir.path().join("b.csv")).starts_with("name,"));
 }
 
 #[test]

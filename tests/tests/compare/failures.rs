@@ -1,7 +1,7 @@
 //! What cannot work, told in one line; most of it before anything runs.
 
 use super::{compare, compared};
-use crate::harness::{Zctrace, full};
+use crate::harness::{Zctrace, fifo, full};
 
 /// zctrace compare, refused whatever the command is. The option keeps the harness from adding one that `compare` has not.
 fn refused(options: &[&str]) -> Zctrace {
@@ -75,6 +75,7 @@ fn options_that_do_not_fit_the_commands() {
     refused(&["--min-runs=5", "--max-runs=4"]).refuses_words(&[TRESPASS]).with_status(125).saying("--min-runs 5");
     refused(&["--runs=0"]).refuses_words(&[TRESPASS]).with_status(125).saying("--runs");
     refused(&["--runs=3", "--max-runs=3"]).refuses_words(&[TRESPASS]).with_status(125).saying("--runs");
+    refused(&["--no-such-option"]).refuses_words(&[TRESPASS]).with_status(125).saying("(see zctrace compare --help)");
 }
 
 #[test]
@@ -82,6 +83,17 @@ fn streams_that_cannot_be_opened() {
     refused(&["--input=no-such-file"]).refuses_words(&[TRESPASS]).with_status(125).saying("'no-such-file'");
     compare(&["--output=./missing/file"]).refuses_words(&[TRESPASS]).with_status(125).saying("'./missing/file'");
     compare(&["--output=nul"]).refuses_words(&[TRESPASS]).with_status(125).saying("'nul'").saying("./nul");
+}
+
+#[test]
+fn a_fifo_is_not_waited_for() {
+    let dir = tempfile::tempdir().expect("a directory");
+    fifo(dir.path());
+    for option in ["--input=./fifo", "--output=./fifo"] {
+        let finished = compare(&["-N", "--runs=1", option]).dir(dir.path()).launch_with(&["true"]).finish();
+        assert_eq!(finished.code, Some(125), "{}", finished.text());
+        assert!(finished.stderr.contains("'./fifo'") && finished.stderr.contains("a FIFO"), "{}", finished.stderr);
+    }
 }
 
 #[test]

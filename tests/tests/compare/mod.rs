@@ -4,6 +4,7 @@ mod exports;
 mod failures;
 mod figures;
 mod order;
+mod reference;
 mod signals;
 mod streams;
 mod terminal;

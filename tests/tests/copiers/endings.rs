@@ -101,7 +101,7 @@ fn the_copier_ends_with_the_processes_at_the_ends_of_pipes_and_names_them() {
 
 #[test]
 fn a_sink_to_which_nobody_connected_takes_its_socket_with_it() {
-    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT] {
         let scene = Scene::new(0);
         let sink = Side::sink(&scene.spec("unix:", "socket"));
         assert!(!scene.is_tidy());

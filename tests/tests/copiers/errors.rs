@@ -8,9 +8,20 @@ use crate::harness::{Finished, Program, full, untraced};
 /// Runs what must fail with one line that has these words.
 #[track_caller]
 fn assert_refused(program: &Program, words: &[&str]) -> Finished {
+    assert_refused_with(1, program, words)
+}
+
+/// The same, with the status of a command line that makes no sense.
+#[track_caller]
+fn assert_misused(program: &Program, words: &[&str]) -> Finished {
+    assert_refused_with(2, program, words)
+}
+
+#[track_caller]
+fn assert_refused_with(status: i32, program: &Program, words: &[&str]) -> Finished {
     let finished = untraced(program).finish();
     let stderr = &finished.stderr;
-    assert_eq!(finished.code, Some(1), "{program:?}: {stderr}");
+    assert_eq!(finished.code, Some(status), "{program:?}: {stderr}");
     assert!(
         stderr.lines().count() == 1 && words.iter().all(|word| stderr.contains(word)),
         "not {words:?}: {program:?}: {stderr}"
@@ -36,13 +47,22 @@ fn a_source_that_cannot_be_read_leaves_the_destination_as_it_was() {
 #[test]
 fn a_file_is_not_copied_onto_itself() {
     let scene = Scene::new(4096);
-    let from = scene.spec("", "in");
     fs::hard_link(scene.path("in"), scene.path("other")).expect("ours");
     for copier in [in_rust(), in_c()] {
-        for options in [&[][..], &["--append"]] {
-            let onto_itself = copy(&copier, "read-write", &from, &scene.spec("", "other")).args(options);
+        for (case, _) in cases(&copier) {
+            for name in ["in", "other"] {
+                let onto_itself = copy(&copier, &case, &scene.spec("", "in"), &scene.spec("", name));
+                assert_refused(&onto_itself, &[name, "the source already"]);
+            }
+        }
+        for (from, to) in [("", "pipe:"), ("pipe:", ""), ("pipe:", "pipe:"), ("memfd:", "")] {
+            let onto_itself = copy(&copier, "read-write", &scene.spec(from, "in"), &scene.spec(to, "other"));
             assert_refused(&onto_itself, &["other", "the source already"]);
         }
+        let onto_itself = copy(&copier, "read-write", &scene.spec("", "in"), &scene.spec("", "other"));
+        assert_refused(&onto_itself.arg("--append"), &["other", "the source already"]);
+        let redirected = ["sh", "-c", "exec \"$@\" <\"$0\" >>\"$0\"", &scene.spec("", "in")];
+        assert_refused(&copy(&copier, "read-write", "-", "-").through(&redirected), &["the source already"]);
     }
     assert!(fs::read(scene.path("in")).expect("it is there") == scene.bytes);
 }
@@ -115,13 +135,33 @@ fn a_reader_of_stdout_that_goes_is_a_broken_pipe() {
 
 #[test]
 fn a_pipes_other_end_that_fails_is_named() {
+    // It fails after the copy, or in the middle of it: a pipe does not hold so much.
+    for size in [4096, 1 << 20] {
+        let scene = Scene::new(size);
+        let full = full(scene.dir());
+        let to = format!("pipe:{}", full.display());
+        for copier in [in_rust(), in_c()] {
+            let finished = untraced(&copy(&copier, "read-write", &scene.spec("", "in"), &to)).finish();
+            assert_eq!(finished.code, Some(1), "{}", finished.stderr);
+            assert!(finished.stderr.contains(&to) && finished.stderr.contains("ENOSPC"), "{}", finished.stderr);
+        }
+    }
+}
+
+#[test]
+fn a_buffer_that_cannot_be_had() {
     let scene = Scene::new(4096);
-    let full = full(scene.dir());
-    let to = format!("pipe:{}", full.display());
     for copier in [in_rust(), in_c()] {
-        let finished = untraced(&copy(&copier, "read-write", &scene.spec("", "in"), &to)).finish();
-        assert_eq!(finished.code, Some(1), "{}", finished.stderr);
-        assert!(finished.stderr.contains(&to) && finished.stderr.contains("ENOSPC"), "{}", finished.stderr);
+        for case in ["splice-pipe", "vmsplice"] {
+            // The lower 32 bits of it are 0.
+            let copying = copy(&copier, case, &scene.spec("", "in"), "/dev/null").args(&["--buffer", "4G"]);
+            assert_refused(&copying, &["fcntl(F_SETPIPE_SZ)", "EPERM"]);
+        }
+    }
+    // More than any machine has addresses for.
+    for (copier, case) in [(in_rust(), "read-write"), (in_rust(), "io-uring"), (in_c(), "read-write")] {
+        let copying = copy(&copier, case, &scene.spec("", "in"), "/dev/null").args(&["--buffer", "4000000000G"]);
+        assert_refused(&copying, &["malloc", "ENOMEM"]);
     }
 }
 
@@ -137,10 +177,19 @@ fn what_a_case_does_not_understand_is_refused() {
         ("read-write", "--wrap=take"),
     ] {
         let name = option.split('=').next().expect("a name");
-        assert_refused(&copy(&in_rust(), case, &from, &to).arg(option), &[case, name]);
+        assert_misused(&copy(&in_rust(), case, &from, &to).arg(option), &[case, name]);
     }
     assert_refused(&copy(&in_rust(), "std-io-copy", &from, &to).arg("--wrap=dyn,mut"), &["dyn stands alone"]);
-    assert_refused(&copy(&in_rust(), "no-such-case", &from, &to), &["no-such-case", "--list"]);
+    for copier in [in_rust(), in_c()] {
+        assert_misused(&copy(&copier, "no-such-case", &from, &to), &["no-such-case", "--list"]);
+        for option in ["--interrupt-every=0", "--buffer=0", "--buffer=4X", "--no-such-option"] {
+            let finished = untraced(&copy(&copier, "read-write", &from, &to).arg(option)).finish();
+            assert_eq!(finished.code, Some(2), "{option}: {}", finished.stderr);
+        }
+        assert!(untraced(&copier.clone().arg("--help")).finish().successful().contains("--interrupt-every"));
+        assert_refused(&copy(&copier, "read-write", "pipe:", &to), &[": pipe:", " a source needs a path"]);
+        assert_refused(&copy(&copier, "read-write", &from, "tcp:127.0.0.1:99999"), &["tcp:127.0.0.1:99999", "port"]);
+    }
     assert!(!scene.path("out").exists());
 }
 

@@ -50,12 +50,17 @@ size_t next_ask(const struct job *job, size_t chunk) {
     return job->left < chunk ? (size_t)job->left : chunk;
 }
 
-static _Noreturn void usage(const char *problem, const char *what) {
-    fprintf(stderr, "copier-c: %s%s\n", problem, what);
-    fprintf(stderr, "usage: copier-c CASE --from SPEC --to SPEC [--buffer SIZE] [--size N] [--append] [--checksum]\n"
-                    "                [--send-buffer SIZE] [--interrupt-every MICROSECONDS], or copier-c --list\n"
-                    "SPEC: PATH, unix:PATH, tcp:HOST:PORT, pipe:PATH, memfd:PATH (as destination memfd:), -\n");
+void usage(const char *problem, const char *what) {
+    fprintf(stderr, "copier-c: %s%s; see --help\n", problem, what);
     exit(2);
+}
+
+static _Noreturn void help(void) {
+    puts("copier-c CASE --from SPEC --to SPEC [--buffer SIZE] [--size N] [--append] [--checksum]\n"
+         "         [--send-buffer SIZE] [--interrupt-every MICROSECONDS], or copier-c --list\n"
+         "SPEC: PATH, unix:PATH, tcp:HOST:PORT, pipe:PATH, memfd:PATH (as destination memfd:), -\n"
+         "What each of them means: copier --help");
+    exit(fflush(stdout) == 0 ? 0 : 1);
 }
 
 static void list(void) {
@@ -88,7 +93,7 @@ static void parse(int argc, char **argv, struct job *job) {
         {"buffer", required_argument, NULL, 'b'}, {"size", required_argument, NULL, 's'},
         {"append", no_argument, NULL, 'a'}, {"checksum", no_argument, NULL, 'c'},
         {"send-buffer", required_argument, NULL, 'w'}, {"interrupt-every", required_argument, NULL, 'i'},
-        {"list", no_argument, NULL, 'l'}, {NULL, 0, NULL, 0},
+        {"list", no_argument, NULL, 'l'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0},
     };
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (option) {
@@ -101,6 +106,7 @@ static void parse(int argc, char **argv, struct job *job) {
         case 'w': job->send_buffer = (int)parse_within("--send-buffer", optarg, INT_MAX); break;
         case 'i': job->interrupt_every_us = (long)parse_within("--interrupt-every", optarg, LONG_MAX); break;
         case 'l': list(); break;
+        case 'h': help(); break;
         default: usage("unknown option, or one without its value", "");
         }
     }

@@ -21,8 +21,9 @@ struct job {
     long interrupt_every_us;
 };
 
-/* copier.c: ends the program, with the call, both ends and the errno. */
+/* copier.c: ends the program, with the call, both ends and the errno; or with what is wrong with the command line. */
 _Noreturn void fail(const struct job *job, const char *call);
+_Noreturn void usage(const char *problem, const char *what);
 
 /* spec.c: how ends and sizes are written. */
 _Noreturn void refuse(const char *spec, const char *why);

@@ -53,6 +53,11 @@ static int connect_tcp(const char *spec, const char *address) {
     if (colon == NULL || (size_t)(colon - address) >= sizeof host) {
         refuse(spec, "write tcp:HOST:PORT");
     }
+    char *end;
+    if (strtoul(colon + 1, &end, 10) > UINT16_MAX && *end == '\0') {
+        /* getaddrinfo would take its lower 16 bits. */
+        refuse(spec, "a port is at most 65535");
+    }
     int bracketed = address[0] == '[' && colon[-1] == ']';
     size_t length = (size_t)(colon - address) - (bracketed ? 2 : 0);
     memcpy(host, address + bracketed, length);
@@ -130,12 +135,19 @@ static int open_source(const struct job *job) {
     return file;
 }
 
-/* To copy a file onto itself would empty it, or never end. */
-static void refuse_same_file(const struct job *job, const char *path) {
+/* Whether an end's bytes lie in a regular file, or will; `standard` is what - stands for. */
+static int is_regular(const char *spec, int standard, struct stat *about) {
+    const char *path = origin_of(spec);
+    int found = path != NULL ? stat(path, about) : strcmp(spec, "-") == 0 ? fstat(standard, about) : -1;
+    return found == 0 && S_ISREG(about->st_mode);
+}
+
+/* To copy a file onto itself, also through a pipe or memory, would empty it, or never end. */
+static void refuse_same_file(const struct job *job) {
     struct stat from, to;
-    if (fstat(job->in, &from) == 0 && stat(path, &to) == 0 && S_ISREG(from.st_mode)
+    if (is_regular(job->from, STDIN_FILENO, &from) && is_regular(job->to, STDOUT_FILENO, &to)
         && from.st_dev == to.st_dev && from.st_ino == to.st_ino) {
-        refuse(path, "is the source already; name another destination");
+        refuse(job->to, "is the source already; name another destination");
     }
 }
 
@@ -153,13 +165,13 @@ static int open_sink(const struct job *job) {
         return create_memory(job);
     }
     const char *path = origin_of(job->to);
-    refuse_same_file(job, path);
     int file = create_file(path, job->append);
     return after(job->to, "pipe:") != NULL ? drained_pipe(job, file) : file;
 }
 
 /* The destination comes second: a source that is not there leaves it as it was. */
 void open_ends(struct job *job) {
+    refuse_same_file(job);
     job->in = open_source(job);
     job->out = open_sink(job);
 }

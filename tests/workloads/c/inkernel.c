@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -51,7 +52,12 @@ void open_pipe(const struct job *job, int ends[2]) {
     if (pipe2(ends, O_CLOEXEC) != 0) {
         fail(job, "pipe2");
     }
-    if (job->buffer > PIPE_SIZE && fcntl(ends[1], F_SETPIPE_SZ, job->buffer) < 0) {
+    if (job->buffer > INT_MAX) {
+        /* The kernel would take the lower 32 bits of it. */
+        errno = EPERM;
+        fail(job, "fcntl(F_SETPIPE_SZ)");
+    }
+    if (job->buffer > PIPE_SIZE && fcntl(ends[1], F_SETPIPE_SZ, (int)job->buffer) < 0) {
         fail(job, "fcntl(F_SETPIPE_SZ)");
     }
 }

@@ -65,5 +65,5 @@ uint64_t parse_size(const char *text) {
             return (uint64_t)number << units[i].shift;
         }
     }
-    refuse(text, "not a size; write 4096, 4KiB, 1M or 2GiB");
+    usage("not a size (write 4096, 4KiB, 1M or 2GiB): ", text);
 }

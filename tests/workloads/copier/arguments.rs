@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::num::ParseIntError;
+use std::num::{NonZeroU64, ParseIntError};
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
@@ -100,7 +100,7 @@ fn parse_buffer(text: &str) -> Result<usize, String> {
 }
 
 fn parse_microseconds(text: &str) -> Result<Duration, ParseIntError> {
-    text.parse().map(Duration::from_micros)
+    text.parse::<NonZeroU64>().map(|microseconds| Duration::from_micros(microseconds.get()))
 }
 
 #[cfg(test)]

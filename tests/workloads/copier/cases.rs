@@ -1,6 +1,9 @@
 //! The ways to copy.
 
-use anyhow::{Context, Result, bail};
+use std::error::Error;
+use std::fmt;
+
+use anyhow::Result;
 
 use crate::arguments::CopyArguments;
 use crate::job::Job;
@@ -112,6 +115,18 @@ const CASES: &[Case] = &[
     },
 ];
 
+/// A command line that makes no sense.
+#[derive(Debug)]
+pub(crate) struct Misuse(String);
+
+impl fmt::Display for Misuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Misuse {}
+
 /// The cases, a line each.
 pub(crate) fn list() -> String {
     let line = |case: &Case| format!("{:<17} {:<15} {}", case.name, case.twin.unwrap_or("-"), case.about);
@@ -119,17 +134,17 @@ pub(crate) fn list() -> String {
 }
 
 /// The case that is asked for, if it understands what it is asked for.
-pub(crate) fn find(asked: &CopyArguments) -> Result<&'static Case> {
+pub(crate) fn find(asked: &CopyArguments) -> Result<&'static Case, Misuse> {
     let case = CASES.iter().find(|case| case.name == asked.case);
-    let case = case.with_context(|| format!("there is no case {:?}; see --list", asked.case))?;
+    let case = case.ok_or_else(|| Misuse(format!("there is no case {:?}; see --list", asked.case)))?;
     let ignored = [
         ("--buffer", asked.buffer.is_some() && case.options != Options::Buffer),
         ("--size", asked.size.is_some() && case.options == Options::None),
         ("--append", asked.append && case.options == Options::None),
         ("--wrap", !asked.wrap.is_empty() && case.options != Options::Wrap),
     ];
-    if let Some((option, _)) = ignored.iter().find(|(_, is_ignored)| *is_ignored) {
-        bail!("{} has no {option}", case.name);
+    match ignored.iter().find(|(_, is_ignored)| *is_ignored) {
+        Some((option, _)) => Err(Misuse(format!("{} has no {option}", case.name))),
+        None => Ok(case),
     }
-    Ok(case)
 }

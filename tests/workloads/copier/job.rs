@@ -1,11 +1,11 @@
 //! What is to be copied, from the opening of its ends to the line about it.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::MetadataExt;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
+use nix::errno::Errno;
 use zc_tests::named;
 
 use crate::again::Again;
@@ -34,6 +34,7 @@ impl Job {
     pub(crate) fn new(asked: CopyArguments) -> Result<Self> {
         asked.from.check_source()?;
         asked.to.check_destination(asked.append)?;
+        refuse_same_file(&asked)?;
         let mut job = Self { asked, source_again: None, sink_again: None, feeder: None, drainer: None, memory: None };
         if job.asked.checksum {
             job.source_again = Again::of_source(&job.asked.from)?;
@@ -61,7 +62,6 @@ impl Job {
         let asked = &self.asked;
         let source;
         (source, self.feeder) = open_source(&asked.from)?;
-        refuse_same_file(&source, &asked.to)?;
         let options = SinkOptions { append: asked.append, send_buffer: asked.send_buffer, checksum: asked.checksum };
         let sink;
         (sink, self.drainer) = open_sink(&asked.to, options)?;
@@ -84,7 +84,7 @@ impl Job {
 
     /// Makes the error of one call name the call and both ends: `sendfile in -> unix:x: EINVAL: Invalid argument`.
     /// The words are put together only when they are needed: this stands in the loops that are measured.
-    pub(crate) fn failed(&self, call: &str) -> impl Fn(io::Error) -> anyhow::Error {
+    pub(crate) fn failed(&self, call: &str) -> impl Fn(io::Error) -> Error {
         let Self { asked: CopyArguments { from, to, .. }, .. } = self;
         move |err| named(err).context(format!("{call} {from} -> {to}"))
     }
@@ -117,6 +117,15 @@ impl Job {
             sink.write_all(&buffer[..count]).map_err(self.failed("write"))?;
             remaining.moved(count);
             total += count as u64;
+        }
+    }
+
+    /// The error of a copy, with what the process behind a pipe says: if it failed, this side saw no more than a pipe without a reader.
+    pub(crate) fn explained(mut self, err: Error) -> Error {
+        let drainer = self.drainer.take().filter(|_| err.root_cause().downcast_ref() == Some(&Errno::EPIPE));
+        match drainer.map(Helper::finish) {
+            Some(Err(why)) => anyhow!("{err:#}; {why:#}"),
+            _ => err,
         }
     }
 
@@ -156,12 +165,11 @@ impl Job {
     }
 }
 
-/// Refuses to copy a file onto itself, which would empty it, or never end.
-fn refuse_same_file(source: &Source, to: &Spec) -> Result<()> {
-    let (Source::File(file), Spec::Path(path)) = (source, to) else { return Ok(()) };
-    let (from, Ok(to)) = (file.metadata().map_err(named)?, fs::metadata(path)) else { return Ok(()) };
-    if from.is_file() && (from.dev(), from.ino()) == (to.dev(), to.ino()) {
-        bail!("{} is the source already; name another destination", path.display());
+/// Refuses to copy a file onto itself, which would empty it, or never end: before anything is opened, also through a pipe or memory.
+fn refuse_same_file(asked: &CopyArguments) -> Result<()> {
+    let (from, to) = (asked.from.regular_file(io::stdin()), asked.to.regular_file(io::stdout()));
+    if from.is_some() && from == to {
+        bail!("{} is the source already; name another destination", asked.to);
     }
     Ok(())
 }

@@ -138,7 +138,7 @@ impl Listener {
 
 /// Keeps the signals that ask for the end from ending this process as long as there is a socket file to remove.
 fn block_ending_signals() -> Result<SigSet> {
-    let ending = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
+    let ending = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT]);
     ending.thread_block()?;
     Ok(ending)
 }

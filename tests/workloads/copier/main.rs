@@ -28,6 +28,7 @@ use clap::Parser;
 use zc_tests::{named, print_line};
 
 use crate::arguments::{Arguments, CopyArguments, Role};
+use crate::cases::Misuse;
 use crate::ends::Spec;
 use crate::job::Job;
 
@@ -36,7 +37,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(err) => {
             eprintln!("copier: {err:#}");
-            ExitCode::FAILURE
+            // The status with which clap refuses what it can tell by itself.
+            if err.is::<Misuse>() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }
@@ -57,8 +59,10 @@ fn copy(asked: CopyArguments) -> Result<()> {
     let case = cases::find(&asked)?;
     let is_stdout_taken = asked.to == Spec::Standard;
     let mut job = Job::new(asked)?;
-    let count = (case.run)(&mut job)?;
-    let line = job.finish(count)?;
+    let line = match (case.run)(&mut job) {
+        Ok(count) => job.finish(count)?,
+        Err(err) => return Err(job.explained(err)),
+    };
     if is_stdout_taken {
         eprintln!("{line}");
         return Ok(());

@@ -9,6 +9,7 @@ use io_uring::squeue::Entry;
 use io_uring::{IoUring, opcode, types::Fd};
 
 use crate::job::Job;
+use crate::user_memory::zeroed;
 
 /// What one read asks for.
 const BUFFER: usize = 64 * 1024;
@@ -20,7 +21,7 @@ pub(crate) fn io_uring(job: &mut Job) -> Result<u64> {
     let (source, sink) = job.open()?;
     let ring = RefCell::new(IoUring::new(1).map_err(job.failed("io_uring_setup"))?);
     let (from, to) = (End { ring: &ring, fd: source.as_fd().as_raw_fd() }, End { ring: &ring, fd: sink.as_fd().as_raw_fd() });
-    job.relay(from, to, &mut vec![0; job.buffer().unwrap_or(BUFFER)])
+    job.relay(from, to, &mut zeroed(job, BUFFER)?)
 }
 
 /// An open descriptor that is read or written through the ring.

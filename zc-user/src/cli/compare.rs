@@ -17,12 +17,15 @@ pub const EXAMPLES: &str = "\
 Examples:
   zctrace compare 'cp in out' 'cat in > out'
   zctrace compare -N --warmup 3 -n 4k -n 64k 'dd bs=4k if=in of=out' 'dd bs=64k if=in of=out'
-  zctrace compare --prepare 'sync; echo 3 > /proc/sys/vm/drop_caches' --export markdown table.md 'cp in out'
+  zctrace compare --prepare 'echo 3 > /proc/sys/vm/drop_caches' --export csv t.csv 'cp in out'
 
-The commands run in turn (a, b, a, b, ...), so that what slows the machine for a while slows all of them; hyperfine
-runs one after the other, as --sequential does. Times, switches, faults and memory are those of untraced runs;
-± is the standard deviation of the runs. Then each command is traced once, and that run counts its system calls:
-those of all its processes, the shell included.";
+The commands run in turn (a, b, a, b, ...), so that what slows the machine for a while slows all of them; \
+hyperfine runs one after the other, as --sequential does. Times, switches, faults and memory are those of untraced runs; \
+± is the standard deviation of the runs. Then each command is traced once, and that run counts its system calls: \
+those of all its processes, the shell included.
+
+Of hyperfine's options there is no --parameter-scan (-P), --parameter-list (-L), --time-unit (-u), --style, \
+--export-asciidoc and --export-orgmode.";
 
 /// Options of `compare`.
 #[derive(Debug, Args)]

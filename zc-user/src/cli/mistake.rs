@@ -36,7 +36,8 @@ pub fn one_line(error: &clap::Error) -> String {
             };
             let near = error.get(ContextKind::SuggestedArg).map(ToString::to_string).filter(is_shown);
             let near = near.map(|near| format!("; did you mean '{near}'?"));
-            format!("unknown option '{}'{} (see zctrace --help)", word(ContextKind::InvalidArg), near.unwrap_or_default())
+            let help = help_with(&word(ContextKind::Usage));
+            format!("unknown option '{}'{} (see {help})", word(ContextKind::InvalidArg), near.unwrap_or_default())
         }
         ErrorKind::ValueValidation => {
             let option = word(ContextKind::InvalidArg);
@@ -46,7 +47,16 @@ pub fn one_line(error: &clap::Error) -> String {
         ErrorKind::InvalidValue if !word(ContextKind::ValidValue).is_empty() => {
             format!("{said}: it is one of {}", word(ContextKind::ValidValue))
         }
-        _ => format!("{said} (see zctrace --help)"),
+        _ => format!("{said} (see {})", help_with(&word(ContextKind::Usage))),
+    }
+}
+
+/// The command that shows the options of what is used so: those of a subcommand are in its own help.
+fn help_with(usage: &str) -> String {
+    let subcommand = usage.split_whitespace().skip_while(|word| *word != "zctrace").nth(1);
+    match subcommand.filter(|word| word.bytes().all(|byte| byte.is_ascii_lowercase())) {
+        Some(subcommand) => format!("zctrace {subcommand} --help"),
+        None => "zctrace --help".to_owned(),
     }
 }
 

@@ -71,7 +71,7 @@ pub struct Compared {
     pub user_s: f64,
     /// Mean CPU time in the kernel.
     pub system_s: f64,
-    /// CPU time as a share of wall time; `None` of no time.
+    /// CPU time as a share of wall time; `None` of no time, and of one that is little beside the shell's, which was subtracted.
     pub cpu_percent: Option<f64>,
     /// Mean number of context switches because it waited.
     pub voluntary_switches: f64,
@@ -183,10 +183,12 @@ impl Compared {
         let statistics = Statistics::of(&times);
         let mean = |figure: fn(&Run) -> f64| mean(&runs.iter().map(figure).collect::<Vec<_>>());
         let (user_s, system_s) = (mean(|run| run.user_s), mean(|run| run.system_s));
+        let beside_shell = shell.and_then(|shell| Warning::of_shell(&times, shell.time_s));
+        let is_timed = statistics.mean > 0.0 && beside_shell.is_none();
         let care = Care { warmup: plan.warmup > 0, prepare: subject.hooks.prepare.is_some() };
         let failures = series.timings.iter().filter(|timing| how_it_failed(timing.exit).is_some()).count();
         let warnings = [
-            shell.and_then(|shell| Warning::of_shell(&times, shell.time_s)),
+            beside_shell,
             Warning::of_outliers(&times, statistics.median, care),
             (failures > 0).then_some(Warning::IgnoredFailures { failures, runs: runs.len() }),
         ];
@@ -198,7 +200,7 @@ impl Compared {
             relative: None,
             user_s,
             system_s,
-            cpu_percent: (statistics.mean > 0.0).then(|| (user_s + system_s) / statistics.mean * 100.0),
+            cpu_percent: is_timed.then(|| (user_s + system_s) / statistics.mean * 100.0),
             voluntary_switches: mean(|run| count(run.voluntary_switches)),
             involuntary_switches: mean(|run| count(run.involuntary_switches)),
             minor_faults: mean(|run| count(run.minor_faults)),
@@ -270,10 +272,12 @@ mod tests {
     }
 
     #[test]
-    fn cpu_is_a_share_of_the_time() {
+    fn cpu_is_a_share_of_a_time_that_is_known_well_enough() {
         // The sample spends a tenth of its time in user mode, and half of it in the kernel.
-        let comparison = sample::comparison(&[timed(&[40, 60])], None);
-        assert!(comparison.commands[0].cpu_percent.is_some_and(|cpu| (cpu - 60.0).abs() < 1e-9));
+        let is_60 = |comparison: Comparison| comparison.commands[0].cpu_percent.map(|cpu| (cpu - 60.0).abs() < 1e-9);
+        assert_eq!(is_60(sample::comparison(&[timed(&[40, 60])], None)), Some(true));
+        let in_shell = |runs: &[u64]| is_60(sample::comparison_with_shell(&[timed(runs)], &[2, 2]));
+        assert_eq!([in_shell(&[52, 52]), in_shell(&[3, 3, 3]), in_shell(&[2, 2, 3])], [Some(true), None, None]);
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::api::apis_of;
-use crate::report::{Exit, Report, Syscall, Totals};
+use super::api::Work;
+use crate::report::{Counted, Exit, Report, Totals};
 
 /// What the traced run of a command says.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -20,13 +20,18 @@ pub struct Traced {
     pub notes: Vec<String>,
     /// How it ended.
     pub exit: Exit,
-    /// How often the counted calls returned, of all processes.
+    /// Which calls were counted.
+    pub counted: Option<Counted>,
+    /// How often these returned, of all processes.
     pub syscalls: u64,
-    /// Mean of what a call moved that succeeded, of those that tell; `None` if there is none, or if calls moved bytes and did not tell
-    /// how many.
+    /// Mean of what a call moved that some API of `apis` made: of transfers, each call that moved some at the destination, to less than a
+    /// byte; of what was only read or written, also the calls that met its end. If not all calls that move data were counted, the
+    /// mean of the counted ones that succeeded. `None`: they do not tell, or moved nothing.
     pub bytes_per_call: Option<f64>,
-    /// The APIs that did the work, the one that moved most first.
-    pub apis: Vec<String>,
+    /// The APIs that did the work, the one that moved most first: those of the transfers, else what was only read or only written. Empty
+    /// if nothing was moved. `None`: unknown, since calls that move data were not counted, or so little was read (64 KiB) that the loader
+    /// may have done it.
+    pub apis: Option<Vec<String>>,
     /// All counts of the report.
     pub totals: Totals,
 }
@@ -34,10 +39,12 @@ pub struct Traced {
 impl Traced {
     /// What this report says.
     pub(super) fn of(report: Report) -> Self {
+        let Work { apis, bytes_per_call } = Work::of(&report);
         Self {
+            counted: report.counted,
             syscalls: report.totals.syscalls.iter().map(|call| call.calls).sum(),
-            bytes_per_call: bytes_per_call(&report.totals.syscalls),
-            apis: apis_of(&report),
+            bytes_per_call,
+            apis,
             backend: report.backend,
             exact: report.exact,
             losses: report.losses,
@@ -46,21 +53,6 @@ impl Traced {
             totals: report.totals,
         }
     }
-}
-
-/// Calls that move bytes and do not tell how many.
-const SILENT: &[&str] = &["sendmmsg", "recvmmsg", "recvmmsg_time64", "io_uring_enter"];
-
-#[expect(clippy::cast_precision_loss, reason = "a mean is no count: its error in the 16th digit does not matter")]
-fn bytes_per_call(calls: &[Syscall]) -> Option<f64> {
-    let succeeded = |call: &Syscall| call.calls.saturating_sub(call.errors);
-    if calls.iter().any(|call| SILENT.contains(&call.name.as_str()) && succeeded(call) > 0) {
-        return None;
-    }
-    let telling = || calls.iter().filter_map(|call| Some((call.bytes?, succeeded(call)))).filter(|(_, calls)| *calls > 0);
-    let bytes = telling().try_fold(0_u64, |sum, (bytes, _)| sum.checked_add(bytes))?;
-    let calls: u64 = telling().map(|(_, calls)| calls).sum();
-    (calls > 0).then(|| bytes as f64 / calls as f64)
 }
 
 #[cfg(test)]
@@ -76,7 +68,8 @@ mod tests {
     fn calls_are_all_bytes_per_call_are_of_those_that_moved_some() {
         let found = traced(vec![
             row("read").called(3).bytes(4096),
-            row("write").called(1).bytes(4096).failed(libc::EAGAIN, 5),
+            row("write").called(1).bytes(4096),
+            row("sendfile").failed(libc::EINVAL, 5),
             row("mmap").called(7).requested(1 << 20),
         ]);
         assert_eq!(found.syscalls, 16);
@@ -87,12 +80,5 @@ mod tests {
     fn without_bytes_there_is_no_mean() {
         assert_eq!(traced(vec![row("mmap").called(7)]).bytes_per_call, None);
         assert_eq!(traced(vec![row("read").bytes(0).failed(libc::EIO, 1)]).bytes_per_call, None);
-    }
-
-    #[test]
-    fn bytes_that_were_moved_in_silence_make_the_mean_unknown() {
-        assert_eq!(traced(vec![row("read").called(1).bytes(832), row("io_uring_enter").called(9)]).bytes_per_call, None);
-        let failed = traced(vec![row("read").called(1).bytes(832), row("io_uring_enter").failed(libc::EPERM, 1)]);
-        assert_eq!(failed.bytes_per_call, Some(832.0));
     }
 }

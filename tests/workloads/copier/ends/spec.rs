@@ -2,10 +2,12 @@
 
 use std::convert::Infallible;
 use std::fmt::{self, Display};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Result, bail};
+use rustix::fs::{FileType, fstat, stat};
 
 /// One end of a copy, as the command line names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,12 +63,26 @@ impl Spec {
         }
     }
 
+    /// Device and inode of the regular file where its bytes lie, or will; `standard` is what `-` stands for.
+    pub(crate) fn regular_file(&self, standard: impl AsFd) -> Option<(u64, u64)> {
+        let about = match (self, self.origin()) {
+            (_, Some(path)) => stat(path),
+            (Self::Standard, _) => fstat(standard),
+            _ => return None,
+        };
+        let about = about.ok().filter(|about| FileType::from_raw_mode(about.st_mode) == FileType::RegularFile)?;
+        Some((about.st_dev, about.st_ino))
+    }
+
     /// Refuses what cannot be read from.
     pub(crate) fn check_source(&self) -> Result<()> {
-        if self.origin().is_some_and(|path| path.as_os_str().is_empty()) {
-            bail!("{self:?} as a source needs a path: {self}PATH is filled from PATH");
+        match self {
+            Self::Path(path) if path.as_os_str().is_empty() => bail!("--from is empty: name a source"),
+            Self::Pipe(path) | Self::Memfd(path) if path.as_os_str().is_empty() => {
+                bail!("{self} as a source needs a path: {self}PATH is filled from PATH")
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Refuses what cannot be written to in this way.
@@ -114,7 +130,8 @@ mod tests {
     #[test]
     fn a_source_is_somewhere() {
         for text in ["", "pipe:", "memfd:"] {
-            assert!(parse(text).check_source().is_err(), "{text:?}");
+            let error = parse(text).check_source().expect_err("nowhere").to_string();
+            assert!(error.starts_with(if text.is_empty() { "--from is empty" } else { text }), "{text:?}: {error}");
         }
         for text in ["in", "pipe:in", "memfd:in", "unix:x", "tcp:x:1", "-"] {
             assert!(parse(text).check_source().is_ok(), "{text:?}");

@@ -27,7 +27,7 @@ struct Line<'a> {
     minor_faults: f64,
     major_faults: f64,
     peak_memory_bytes: Option<u64>,
-    api: String,
+    api: Option<String>,
     exact: bool,
 }
 
@@ -64,7 +64,7 @@ impl<'a> Line<'a> {
             minor_faults: command.minor_faults,
             major_faults: command.major_faults,
             peak_memory_bytes: command.peak_memory_bytes,
-            api: command.traced.apis.join(", "),
+            api: command.traced.apis.as_ref().map(|apis| apis.join(", ")),
             exact: command.traced.exact,
         }
     }

@@ -1,12 +1,19 @@
 //! The figures of a command as a person reads them: the rows of the page, the columns of the Markdown table.
 
+use std::collections::BTreeSet;
+
 use crate::{
     compare::{Compared, Comparison},
     render::{
         header, text,
         units::{self, UNKNOWN},
     },
+    report::Counted,
+    syscall::{Selection, TABLE},
 };
+
+/// So many calls are named one by one.
+const FEW_NAMES: usize = 6;
 
 /// One figure of each command.
 pub(super) struct Figure {
@@ -24,7 +31,7 @@ pub(super) const FIGURES: [Figure; 16] = [
     Figure { title: "user", cell: |command, look| look.unit.show(command.user_s) },
     Figure { title: "system", cell: |command, look| look.unit.show(command.system_s) },
     Figure { title: "CPU", cell: |command, _| known(command.cpu_percent, |percent| format!("{percent:.0} %")) },
-    Figure { title: "syscalls", cell: |command, _| format!("{}{}", at_least(command), command.traced.syscalls) },
+    Figure { title: "counted calls", cell: |command, _| format!("{}{}", at_least(command), command.traced.syscalls) },
     Figure { title: "bytes per call", cell: |command, _| bytes_per_call(command) },
     Figure { title: "voluntary switches", cell: |command, _| mean(command.voluntary_switches) },
     Figure { title: "involuntary switches", cell: |command, _| mean(command.involuntary_switches) },
@@ -39,6 +46,11 @@ impl Figure {
     pub(super) fn of(&self, command: &Compared, look: &Look) -> String {
         (self.cell)(command, look)
     }
+}
+
+/// What a command is called; one that is empty, and has no name, must not look like a mistake of the page's.
+pub(super) fn name(command: &Compared) -> String {
+    if command.name.is_empty() { "''".to_owned() } else { text::escape(&command.name) }
 }
 
 /// What the figures of all commands have in common.
@@ -123,8 +135,7 @@ fn bytes_per_call(command: &Compared) -> String {
 }
 
 fn api(command: &Compared) -> String {
-    let apis = &command.traced.apis;
-    if apis.is_empty() { "none".to_owned() } else { apis.join(", ") }
+    known(command.traced.apis.as_ref(), |apis| if apis.is_empty() { "none".to_owned() } else { apis.join(", ") })
 }
 
 /// What the figures do not say themselves: where they come from, and how far they can be trusted. A sentence each.
@@ -135,7 +146,11 @@ pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
     let exact = if comparison.commands.iter().all(|command| command.traced.exact) { "exact" } else { "not exact" };
     let mut remarks = vec![
         format!("times, CPU, switches, faults: means of untraced runs, {order}; peak memory: the largest process of any run"),
-        format!("syscalls, bytes per call, API: one traced run (backend {}, {exact})", text::escape(&backends.join(", "))),
+        format!(
+            "counted calls, bytes per call, API: one traced run (backend {}, {exact}) of {}",
+            text::escape(&backends.join(", ")),
+            counted(comparison)
+        ),
     ];
     if let Some(shell) = comparison.shell {
         remarks.push(format!(
@@ -150,12 +165,30 @@ pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
     remarks
 }
 
+/// Which calls were counted, in words.
+fn counted(comparison: &Comparison) -> String {
+    let counted = comparison.commands.first().and_then(|command| command.traced.counted.as_ref());
+    match counted {
+        None | Some(Counted::All) => "all calls".to_owned(),
+        Some(Counted::Names(names)) if is_default(names) => "the calls that move data (--syscalls all counts all)".to_owned(),
+        Some(Counted::Names(names)) if names.len() <= FEW_NAMES => {
+            format!("{} alone", names.iter().map(String::as_str).collect::<Vec<_>>().join(", "))
+        }
+        Some(Counted::Names(names)) => format!("{} chosen calls", names.len()),
+    }
+}
+
+fn is_default(names: &BTreeSet<String>) -> bool {
+    let default = Selection::default();
+    names.iter().all(|name| default.contains(name)) && TABLE.iter().all(|spec| names.contains(spec.name))
+}
+
 /// What makes figures doubtful, each with the command that it is about.
 pub(super) fn doubts(comparison: &Comparison) -> Vec<String> {
     let of_command = |command: &Compared| {
         let losses = command.traced.losses.iter().map(|(name, &count)| header::loss(name, count));
         let warnings = command.warnings.iter().map(ToString::to_string);
-        let name = text::escape(&command.name);
+        let name = name(command);
         losses.chain(warnings).map(|doubt| format!("{name}: {doubt}")).collect::<Vec<_>>()
     };
     comparison.commands.iter().flat_map(of_command).collect()

@@ -3,7 +3,7 @@
 use comfy_table::{ColumnConstraint, Width};
 
 use super::{
-    figures::{FIGURES, Look, doubts, remarks},
+    figures::{self, FIGURES, Look, doubts, remarks},
     wrap::wrap,
 };
 use crate::{
@@ -49,10 +49,10 @@ pub(super) fn render(comparison: &Comparison, options: &Options) -> String {
 
 /// What the person came for.
 fn write_summary(page: &mut Page, comparison: &Comparison, look: &Look) {
-    let name = |index: usize| comparison.commands.get(index).map(|command| text::escape(&command.name)).unwrap_or_default();
+    let name = |index: usize| comparison.commands.get(index).map(figures::name).unwrap_or_default();
     let Some(summary) = Summary::of(comparison) else {
         let line = match comparison.commands.as_slice() {
-            [only] => words(&format!("{}: {}", text::escape(&only.name), look.time_with_deviation(only)), Style::Heading),
+            [only] => words(&format!("{}: {}", figures::name(only), look.time_with_deviation(only)), Style::Heading),
             _ => words("no speeds to compare: a command took no time that could be measured", Style::Warning),
         };
         page.flow(0, &line);
@@ -80,7 +80,7 @@ impl Column {
     fn of(command: &Compared, look: &Look, name_width: usize) -> Self {
         let cells: Vec<String> = FIGURES.iter().map(|figure| figure.of(command, look)).collect();
         let widest = cells.iter().map(|cell| text::width(cell)).max().unwrap_or(0);
-        let title = wrap(&text::escape(&command.name), widest.max(name_width));
+        let title = wrap(&figures::name(command), widest.max(name_width));
         let width = title.iter().map(|line| text::width(line)).max().unwrap_or(0).max(widest);
         Self { title, cells, width }
     }

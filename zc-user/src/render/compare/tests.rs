@@ -55,7 +55,7 @@ fn no_width_breaks_the_page() {
 #[test]
 fn every_figure_of_every_command_is_on_a_narrow_page() {
     let (wide, narrow) = (page(&four(), None), page(&four(), Some(40)));
-    for row in ["\nAPI  ", "\npeak memory  ", "\nsyscalls  "] {
+    for row in ["\nAPI  ", "\npeak memory  ", "\ncounted calls  "] {
         assert_eq!(wide.matches(row).count(), 1, "{row}: {wide}");
         assert_eq!(narrow.matches(row).count(), 4, "{row}, one block for each command: {narrow}");
     }
@@ -71,6 +71,31 @@ fn one_command_is_compared_with_nothing() {
 fn no_time_gives_no_speeds() {
     let text = page(&comparison(&[timed(&[0, 0]), timed(&[5, 5])], None), None);
     assert!(text.starts_with("no speeds to compare"), "{text}");
+}
+
+#[test]
+fn a_command_without_a_word_is_named_all_the_same() {
+    let text = page(&named(comparison_with_shell(&[timed(&[1])], &[2]), &[""]), None);
+    assert!(text.starts_with("'': ") && text.contains("warning: '': 1 of 1 runs"), "{text}");
+}
+
+#[test]
+fn the_page_says_which_calls_are_counted_and_what_is_unknown() {
+    let of_selection = |selection: &str| {
+        let mut series = timed(&[40]);
+        series.trace.counted = Some(selection.parse().expect("a selection"));
+        page(&named(comparison(&[series], None), &["alone"]), None)
+    };
+    for (selection, words) in [
+        ("all", "exact) of all calls\n"),
+        ("%data", "exact) of the calls that move data (--syscalls all counts all)\n"),
+        ("mmap,read", "exact) of mmap, read alone\n"),
+        ("%network", " chosen calls\n"),
+    ] {
+        assert!(of_selection(selection).contains(words), "{selection}: {}", of_selection(selection));
+    }
+    let api = |text: &str| text.lines().find_map(|line| line.strip_prefix("API")).expect("a row").trim().to_owned();
+    assert_eq!((api(&of_selection("%data")), api(&of_selection("mmap"))), ("read+write".into(), "-".into()));
 }
 
 #[test]

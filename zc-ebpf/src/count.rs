@@ -6,8 +6,8 @@ use aya_ebpf::{
 };
 use aya_log_ebpf::warn;
 use zc_ebpf::{
-    ABSENT, COMPAT, CallId, CallSpec, Ends, FIRST_BEYOND, Interrupted, Loss, NO_CALL, Row, Task, bucket_of, fds, phase,
-    requested, selected, spec_slot,
+    ABSENT, COMPAT, CallId, CallSpec, FIRST_BEYOND, Interrupted, Loss, NO_CALL, Row, Task, bucket_of, fds, phase, requested,
+    selected, spec_slot,
 };
 
 use crate::{
@@ -78,48 +78,64 @@ pub fn exit(registers: *const pt_regs, result: i64) {
         return;
     }
     if call == NO_CALL {
-        task.ends = Ends::NONE;
         task.forget_descriptors();
-    }
-    // SAFETY: the helper has no preconditions.
-    let duration_ns = (call != NO_CALL).then(|| unsafe { bpf_ktime_get_ns() }.wrapping_sub(task.entered_ns));
-    if duration_ns.is_none() && expected != 0 {
+        if expected == 0 {
+            returned_unseen(task, registers, result);
+        }
         return;
     }
-    // SAFETY: `registers` is the tracepoint's argument.
-    let number = if duration_ns.is_none() { unsafe { regs::number(registers) } } else { i64::from(call & zc_ebpf::NUMBER_MASK) };
-    let Some((call, spec)) = with_spec(call, number) else { return };
+    // SAFETY: the helper has no preconditions.
+    let duration_ns = unsafe { bpf_ktime_get_ns() }.wrapping_sub(task.entered_ns);
+    let number = i64::from(call & zc_ebpf::NUMBER_MASK);
+    let Some(spec) = SPECS.get(spec_slot(number as u32, call & COMPAT != 0)).copied() else { return };
     let compat = call & COMPAT != 0;
     let Some((call, spec)) = request::variant(registers, spec, call) else { return };
-    let signals = signals();
-    // Every thread of a process that is killed, or that another thread ends, has this one: it will not see the result.
-    if signals & KILL != 0 {
-        task.call = call;
+    if is_killed(task, call, signals()) {
         return;
     }
     let request = request::of(registers, spec, compat);
-    match duration_ns {
-        Some(duration_ns) if RESTARTS.contains(&result) => {
-            task.interrupted = call;
-            task.interruption = hold(result, request, duration_ns);
-            return;
-        }
-        Some(_) => {}
-        None => {
-            // SAFETY: the helper has no preconditions.
-            task.entered_ns = unsafe { bpf_ktime_get_ns() };
-            task.ends = ends::of(registers, spec, compat, task);
-            // Trapped by seccomp: it was not made, and what looks like its result is its number.
-            if signals & SYS != 0 && result == number {
-                task.call = call;
-                return abandon(task);
-            }
-            lose(Loss::UntimedCall);
-        }
+    if RESTARTS.contains(&result) {
+        task.interrupted = call;
+        task.interruption = hold(result, request, duration_ns);
+        return;
     }
     let paired_bytes = buffers::moved(task, registers, spec, compat, result, request.bytes);
+    record(task, &Outcome { result, paired_bytes, duration_ns, call, returns_bytes: spec.returns_bytes.into(), request });
+}
+
+/// A call returns whose entry was not seen, as seccomp answered it: which it was, the registers still tell.
+#[inline(always)]
+fn returned_unseen(task: &mut Task, registers: *const pt_regs, result: i64) {
+    // SAFETY: `registers` is the tracepoint's argument.
+    let number = unsafe { regs::number(registers) };
+    let Some((call, spec)) = identify(number) else { return };
+    let Some((call, spec)) = request::variant(registers, spec, call) else { return };
+    let signals = signals();
+    if is_killed(task, call, signals) {
+        return;
+    }
+    // SAFETY: the helper has no preconditions.
+    task.entered_ns = unsafe { bpf_ktime_get_ns() };
+    task.ends = ends::of(registers, spec, call & COMPAT != 0, task);
+    // Trapped by seccomp: it was not made, and what looks like its result is its number.
+    if signals & SYS != 0 && result == number {
+        task.call = call;
+        return abandon(task);
+    }
+    lose(Loss::UntimedCall);
+    let request = request::of(registers, spec, call & COMPAT != 0);
     let returns_bytes = u32::from(spec.returns_bytes);
-    record(task, &Outcome { result, paired_bytes, duration_ns: duration_ns.unwrap_or(UNTIMED), call, returns_bytes, request });
+    record(task, &Outcome { result, paired_bytes: 0, duration_ns: UNTIMED, call, returns_bytes, request });
+}
+
+/// Whether the caller will not see the result: every thread of a process that is killed, or that another thread ends, has this signal.
+/// Then the call is under way until the task exits.
+#[inline(always)]
+fn is_killed(task: &mut Task, call: CallId, signals: u64) -> bool {
+    if signals & KILL != 0 {
+        task.call = call;
+    }
+    signals & KILL != 0
 }
 
 /// The current task exits: the call under way never returns, nor does one that was interrupted and not taken up again.
@@ -237,16 +253,6 @@ fn identify(number: i64) -> Option<(CallId, CallSpec)> {
         0
     };
     Some((number | flags, spec))
-}
-
-/// The spec of the call that was entered, or (if its entry was not seen) of the one that the registers name.
-#[inline(always)]
-fn with_spec(call: CallId, number: i64) -> Option<(CallId, CallSpec)> {
-    if call == NO_CALL {
-        return identify(number);
-    }
-    let spec = SPECS.get(spec_slot(number as u32, call & COMPAT != 0)).copied()?;
-    Some((call, spec))
 }
 
 /// The signals that await the current task alone.

@@ -107,7 +107,8 @@ impl Export {
         let is_summary = std::env::var_os("GITHUB_STEP_SUMMARY").is_some_and(|summary| path == Path::new(&summary));
         let output = if is_summary {
             let file = fs::OpenOptions::new().append(true).create(true).open(&path);
-            Output::Special(file.with_context(|| format!("cannot write the results to '{}'", path.display()))?)
+            let file = file.with_context(|| format!("cannot write the results to '{}'", path.display()))?;
+            Output::Special(path.clone(), file)
         } else {
             Output::open(Some(&path), Output::Stdout)?
         };
@@ -116,7 +117,7 @@ impl Export {
 
     fn write(self, results: &Results) -> anyhow::Result<()> {
         let text = render::check(results, self.format, &render::Options::default());
-        self.output.write(&text).with_context(|| format!("cannot export the results to '{}'", self.path.display()))
+        self.output.write(&text)
     }
 }
 

@@ -1,21 +1,19 @@
 //! The memory that a call reads into or writes from, and what is known of where its bytes came from.
 
-use aya_ebpf::bindings::pt_regs;
 use zc_ebpf::{CallSpec, FileNumber, HELD, MAPPED, NO_ROOM, Task, common_length, fds, requested};
 
-use crate::{fields::regs, request};
+use crate::{fields::regs::Arguments, request};
 
 /// So many elements of a vector are looked at: a header and what follows it, as servers write them.
 const ELEMENTS: u64 = 4;
 
 /// Where the first buffer of a call begins.
 #[inline(always)]
-pub fn first(registers: *const pt_regs, spec: CallSpec, compat: bool) -> Option<u64> {
-    // SAFETY: `registers` is the tracepoint's argument.
-    let argument = |index| unsafe { regs::argument(registers, index, compat) };
+pub fn first(arguments: &Arguments, spec: CallSpec) -> Option<u64> {
+    let argument = |index| arguments.get(index);
     match spec.requested {
-        requested::IOVEC => request::word(argument(spec.argument), compat),
-        requested::MSGHDR => request::word(request::vector_of(argument(spec.argument), compat)?.0, compat),
+        requested::IOVEC => request::word(argument(spec.argument), arguments.compat),
+        requested::MSGHDR => request::word(request::vector_of(argument(spec.argument), arguments.compat)?.0, arguments.compat),
         _ => Some(argument(1)),
     }
 }
@@ -23,7 +21,7 @@ pub fn first(registers: *const pt_regs, spec: CallSpec, compat: bool) -> Option<
 /// Takes note of what a call moved. Returns how many of the bytes that it wrote are known to come from the file of its input, which
 /// is found here if it is none that its buffer is a mapping of.
 #[inline(always)]
-pub fn moved(task: &mut Task, registers: *const pt_regs, spec: CallSpec, compat: bool, result: i64, requested_bytes: u64) -> u64 {
+pub fn moved(task: &mut Task, arguments: &Arguments, spec: CallSpec, result: i64, requested_bytes: u64) -> u64 {
     let direction = match spec.fds {
         fds::WRITES => WRITES,
         fds::READS => 0,
@@ -32,14 +30,13 @@ pub fn moved(task: &mut Task, registers: *const pt_regs, spec: CallSpec, compat:
     if spec.returns_bytes == 0 {
         return 0;
     }
-    // SAFETY: `registers` is the tracepoint's argument.
-    let argument = |index| unsafe { regs::argument(registers, index, compat) };
+    let argument = |index| arguments.get(index);
     let (address, shape) = match spec.requested {
         requested::IOVEC => (argument(spec.argument), VECTOR | argument(spec.count_argument) & LOWER_HALF),
         requested::MSGHDR => (argument(spec.argument), MESSAGE),
         _ => (argument(1), 0),
     };
-    let compat = if compat { COMPAT } else { 0 };
+    let compat = if arguments.compat { COMPAT } else { 0 };
     let bytes = if result > 0 { result as u64 } else { 0 };
     moved_from(task, address, shape | direction | compat, bytes, requested_bytes)
 }

@@ -12,7 +12,10 @@ use zc_ebpf::{
 
 use crate::{
     buffers, ends,
-    fields::{self, offset_of_field, regs},
+    fields::{
+        self, offset_of_field,
+        regs::{self, Arguments},
+    },
     follow,
     maps::{SPECS, is_over, lose},
     request::{self, Request},
@@ -46,16 +49,21 @@ pub fn enter(registers: *const pt_regs, number: i64) {
         record_interrupted(task);
     }
     task.exit_without_entry_expected = 0;
-    let known = identify(number).and_then(|(call, spec)| request::variant(registers, spec, call));
-    if !known.is_some_and(|(_, spec)| fds::only_used(spec.fds)) {
+    let known = identify(number).and_then(|(call, spec)| {
+        // SAFETY: `registers` is the tracepoint's argument.
+        let arguments = unsafe { Arguments::of(registers, call & COMPAT != 0) };
+        let (call, spec) = request::variant(&arguments, spec, call)?;
+        Some((call, spec, arguments))
+    });
+    if !known.as_ref().is_some_and(|(_, spec, _)| fds::only_used(spec.fds)) {
         task.forget_descriptors();
         task.has_ring |= u32::from(RING_CALLS.contains(&(number as u16)));
     }
     match known {
-        Some((call, spec)) => {
+        Some((call, spec, arguments)) => {
             task.call = call;
             if task.phase == phase::ACTIVE {
-                task.ends = ends::of(registers, spec, call & COMPAT != 0, task);
+                task.ends = ends::of(&arguments, spec, task);
             }
             // SAFETY: the helper has no preconditions.
             task.entered_ns = unsafe { bpf_ktime_get_ns() };
@@ -88,18 +96,19 @@ pub fn exit(registers: *const pt_regs, result: i64) {
     let duration_ns = unsafe { bpf_ktime_get_ns() }.wrapping_sub(task.entered_ns);
     let number = i64::from(call & zc_ebpf::NUMBER_MASK);
     let Some(spec) = SPECS.get(spec_slot(number as u32, call & COMPAT != 0)).copied() else { return };
-    let compat = call & COMPAT != 0;
-    let Some((call, spec)) = request::variant(registers, spec, call) else { return };
+    // SAFETY: `registers` is the tracepoint's argument.
+    let arguments = unsafe { Arguments::of(registers, call & COMPAT != 0) };
+    let Some((call, spec)) = request::variant(&arguments, spec, call) else { return };
     if is_killed(task, call, signals()) {
         return;
     }
-    let request = request::of(registers, spec, compat);
+    let request = request::of(&arguments, spec);
     if RESTARTS.contains(&result) {
         task.interrupted = call;
         task.interruption = hold(result, request, duration_ns);
         return;
     }
-    let paired_bytes = buffers::moved(task, registers, spec, compat, result, request.bytes);
+    let paired_bytes = buffers::moved(task, &arguments, spec, result, request.bytes);
     record(task, &Outcome { result, paired_bytes, duration_ns, call, returns_bytes: spec.returns_bytes.into(), request });
 }
 
@@ -109,21 +118,23 @@ fn returned_unseen(task: &mut Task, registers: *const pt_regs, result: i64) {
     // SAFETY: `registers` is the tracepoint's argument.
     let number = unsafe { regs::number(registers) };
     let Some((call, spec)) = identify(number) else { return };
-    let Some((call, spec)) = request::variant(registers, spec, call) else { return };
+    // SAFETY: as above.
+    let arguments = unsafe { Arguments::of(registers, call & COMPAT != 0) };
+    let Some((call, spec)) = request::variant(&arguments, spec, call) else { return };
     let signals = signals();
     if is_killed(task, call, signals) {
         return;
     }
     // SAFETY: the helper has no preconditions.
     task.entered_ns = unsafe { bpf_ktime_get_ns() };
-    task.ends = ends::of(registers, spec, call & COMPAT != 0, task);
+    task.ends = ends::of(&arguments, spec, task);
     // Trapped by seccomp: it was not made, and what looks like its result is its number.
     if signals & SYS != 0 && result == number {
         task.call = call;
         return abandon(task);
     }
     lose(Loss::UntimedCall);
-    let request = request::of(registers, spec, call & COMPAT != 0);
+    let request = request::of(&arguments, spec);
     let returns_bytes = u32::from(spec.returns_bytes);
     record(task, &Outcome { result, paired_bytes: 0, duration_ns: UNTIMED, call, returns_bytes, request });
 }

@@ -1,10 +1,10 @@
 //! The files of a call, found at its entry: by its exit, another thread may have closed a descriptor and opened it again.
 
-use aya_ebpf::{bindings::pt_regs, helpers::bpf_probe_read_user};
+use aya_ebpf::helpers::bpf_probe_read_user;
 use zc_ebpf::{ABSENT, CallSpec, Ends, FileNumber, Task, fds};
 
 use crate::{
-    fields::{offset_of_field, regs},
+    fields::{offset_of_field, regs::Arguments},
     identify::{self, FOR_WRITING, NO_FD},
     mapping,
     request::{FICLONE, FICLONERANGE},
@@ -12,12 +12,11 @@ use crate::{
 
 /// The files of the call that the current task enters.
 #[inline(always)]
-pub fn of(registers: *const pt_regs, spec: CallSpec, compat: bool, task: &mut Task) -> Ends {
+pub fn of(arguments: &Arguments, spec: CallSpec, task: &mut Task) -> Ends {
     if spec.fds == fds::NONE || offset_of_field!(task_files) == ABSENT {
         return Ends::NONE;
     }
-    // SAFETY: `registers` is the tracepoint's argument.
-    let argument = |index| unsafe { regs::argument(registers, index, compat) };
+    let argument = |index| arguments.get(index);
     let first = argument(spec.first);
     let (from, to) = match spec.fds {
         fds::WRITES => (NO_FD, first),
@@ -32,7 +31,7 @@ pub fn of(registers: *const pt_regs, spec: CallSpec, compat: bool, task: &mut Ta
     };
     let output = identify::number(task, to, identify::OUTPUT);
     let input = if spec.fds == fds::WRITES {
-        if spec.returns_bytes == 0 { 0 } else { mapping::source(registers, spec, compat, task) }
+        if spec.returns_bytes == 0 { 0 } else { mapping::source(arguments, spec, task) }
     } else {
         identify::number(task, from, identify::INPUT)
     };

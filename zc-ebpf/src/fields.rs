@@ -111,30 +111,58 @@ pub mod regs {
         unsafe { core::ptr::read_volatile(&raw const (*regs).orig_rax) as i64 }
     }
 
-    /// Argument `index` (from 0): di, si, dx, r10, r8, r9; through the 32-bit entry bx, cx, dx, si, di, bp.
+    /// The arguments of a call, by their index from 0: di, si, dx, r10, r8, r9; through the 32-bit entry bx, cx, dx, si, di, bp.
     ///
-    /// # Safety
-    ///
-    /// `regs` is the tracepoint's argument.
-    #[inline(always)]
-    pub unsafe fn argument(regs: *const pt_regs, index: u8, compat: bool) -> u64 {
-        // SAFETY: the caller's promise. Each arm is a load at a constant offset, which is what the verifier wants.
-        unsafe {
-            let register = |address: *const u64| core::ptr::read_volatile(address);
-            match (compat, index) {
-                (false, 0) => register(&raw const (*regs).rdi),
-                (false, 1) => register(&raw const (*regs).rsi),
-                (false, 2) => register(&raw const (*regs).rdx),
-                (false, 3) => register(&raw const (*regs).r10),
-                (false, 4) => register(&raw const (*regs).r8),
-                (false, _) => register(&raw const (*regs).r9),
-                (true, 0) => register(&raw const (*regs).rbx) & 0xffff_ffff,
-                (true, 1) => register(&raw const (*regs).rcx) & 0xffff_ffff,
-                (true, 2) => register(&raw const (*regs).rdx) & 0xffff_ffff,
-                (true, 3) => register(&raw const (*regs).rsi) & 0xffff_ffff,
-                (true, 4) => register(&raw const (*regs).rdi) & 0xffff_ffff,
-                (true, _) => register(&raw const (*regs).rbp) & 0xffff_ffff,
-            }
+    /// All are copied at once: a choice among twelve registers would make the verifier follow twelve ways from each place that makes it.
+    pub struct Arguments {
+        values: [u64; 8],
+        /// Whether the call came through the 32-bit entry, where words have 4 bytes.
+        pub compat: bool,
+    }
+
+    impl Arguments {
+        /// Those of the call under way.
+        ///
+        /// # Safety
+        ///
+        /// `regs` is the tracepoint's argument.
+        #[inline(always)]
+        pub unsafe fn of(regs: *const pt_regs, compat: bool) -> Self {
+            // SAFETY: the caller's promise. Each is a load at a constant offset, which is what the verifier wants.
+            let values = unsafe {
+                let native = |address: *const u64| core::ptr::read_volatile(address);
+                let narrow = |address: *const u64| core::ptr::read_volatile(address) & 0xffff_ffff;
+                if compat {
+                    [
+                        narrow(&raw const (*regs).rbx),
+                        narrow(&raw const (*regs).rcx),
+                        narrow(&raw const (*regs).rdx),
+                        narrow(&raw const (*regs).rsi),
+                        narrow(&raw const (*regs).rdi),
+                        narrow(&raw const (*regs).rbp),
+                        0,
+                        0,
+                    ]
+                } else {
+                    [
+                        native(&raw const (*regs).rdi),
+                        native(&raw const (*regs).rsi),
+                        native(&raw const (*regs).rdx),
+                        native(&raw const (*regs).r10),
+                        native(&raw const (*regs).r8),
+                        native(&raw const (*regs).r9),
+                        0,
+                        0,
+                    ]
+                }
+            };
+            Self { values, compat }
+        }
+
+        /// One of them.
+        #[inline(always)]
+        pub fn get(&self, index: u8) -> u64 {
+            self.values[usize::from(index & 7)]
         }
     }
 }

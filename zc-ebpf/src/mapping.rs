@@ -3,14 +3,14 @@
 use core::ffi::c_void;
 
 use aya_ebpf::{
-    bindings::{pt_regs, task_struct},
+    bindings::task_struct,
     helpers::generated::{bpf_find_vma, bpf_get_current_task, bpf_get_current_task_btf},
 };
 use zc_ebpf::{ABSENT, CallSpec, FileNumber, MAPPED, Mapping, NO_ROOM, Task};
 
 use crate::{
     buffers,
-    fields::{self, KernelPtr, offset_of_field},
+    fields::{self, KernelPtr, offset_of_field, regs::Arguments},
     follow, identify,
 };
 
@@ -26,11 +26,11 @@ const S_IFBLK: u16 = 0o6_0000;
 
 /// The file, marked as mapped, that the buffer lies in which a call writes from; 0: in none.
 #[inline(always)]
-pub fn source(registers: *const pt_regs, spec: CallSpec, compat: bool, task: &Task) -> FileNumber {
+pub fn source(arguments: &Arguments, spec: CallSpec, task: &Task) -> FileNumber {
     if offset_of_field!(vma_file) == ABSENT {
         return 0;
     }
-    buffers::first(registers, spec, compat).map_or(0, |address| mapped_file(task, address))
+    buffers::first(arguments, spec).map_or(0, |address| mapped_file(task, address))
 }
 
 /// Global, so that the verifier looks at it once, and not once for every way in which a call names its buffer.

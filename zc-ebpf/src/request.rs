@@ -2,16 +2,13 @@
 
 use core::ffi::c_void;
 
-use aya_ebpf::{
-    bindings::pt_regs,
-    helpers::{bpf_probe_read_user, generated::bpf_loop},
-};
+use aya_ebpf::helpers::{bpf_probe_read_user, generated::bpf_loop};
 use zc_ebpf::{
-    COMPAT, CallId, CallSpec, FICLONE_VARIANT, FICLONERANGE_VARIANT, SOCKET_CALLS, SOCKET_VARIANTS, VARIANT_SHIFT, requested,
-    selected, socket_slot,
+    CallId, CallSpec, FICLONE_VARIANT, FICLONERANGE_VARIANT, SOCKET_CALLS, SOCKET_VARIANTS, VARIANT_SHIFT, requested, selected,
+    socket_slot,
 };
 
-use crate::{fields::regs, maps::SPECS};
+use crate::{fields::regs::Arguments, maps::SPECS};
 
 /// Most elements an I/O vector may have: `UIO_MAXIOV` of the kernel's include/uapi/linux/uio.h.
 const MAX_VECTOR: u64 = 1024;
@@ -42,9 +39,8 @@ impl Request {
 
 /// The call with its variant, and what to do with that; `None` if this variant is not selected.
 #[inline(always)]
-pub fn variant(registers: *const pt_regs, spec: CallSpec, call: CallId) -> Option<(CallId, CallSpec)> {
-    // SAFETY: `registers` is the tracepoint's argument.
-    let argument = || unsafe { regs::argument(registers, spec.argument, call & COMPAT != 0) } as u32;
+pub fn variant(arguments: &Arguments, spec: CallSpec, call: CallId) -> Option<(CallId, CallSpec)> {
+    let argument = || arguments.get(spec.argument) as u32;
     match spec.requested {
         requested::IOCTL => {
             let variant = match argument() {
@@ -70,9 +66,9 @@ fn socket_variant(call: CallId, argument: u32) -> Option<(CallId, CallSpec)> {
 
 /// The size.
 #[inline(always)]
-pub fn of(registers: *const pt_regs, spec: CallSpec, compat: bool) -> Request {
-    // SAFETY: `registers` is the tracepoint's argument.
-    let argument = |index| unsafe { regs::argument(registers, index, compat) };
+pub fn of(arguments: &Arguments, spec: CallSpec) -> Request {
+    let compat = arguments.compat;
+    let argument = |index| arguments.get(index);
     match spec.requested {
         requested::SIZE => Request::of_bytes(argument(spec.argument)),
         requested::IOVEC => vector(argument(spec.argument), argument(spec.count_argument), compat),

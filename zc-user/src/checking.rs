@@ -97,7 +97,6 @@ fn show(args: &CheckArgs, results: &Results, output: Output) -> anyhow::Result<(
 /// Results that are to be written to a file, too.
 struct Export {
     format: CheckFormat,
-    path: PathBuf,
     output: Output,
 }
 
@@ -108,11 +107,11 @@ impl Export {
         let output = if is_summary {
             let file = fs::OpenOptions::new().append(true).create(true).open(&path);
             let file = file.with_context(|| format!("cannot write the results to '{}'", path.display()))?;
-            Output::Special(path.clone(), file)
+            Output::Special(path, file)
         } else {
             Output::open(Some(&path), Output::Stdout)?
         };
-        Ok(Self { format, path, output })
+        Ok(Self { format, output })
     }
 
     fn write(self, results: &Results) -> anyhow::Result<()> {

@@ -92,7 +92,7 @@ fn what_cannot_be_written_hides_no_failure() {
     let failed = run_in(folder.path(), &["--export", "json", full, "--export", "csv", "r.csv"]);
     assert_eq!(failed.code, Some(1));
     assert!(failed.text().ends_with("2 checks: 1 passed, 1 failed\n"), "{}", failed.text());
-    assert!(failed.stderr.starts_with(&format!("zctrace: cannot export the results to '{full}': ")), "{}", failed.stderr);
+    assert!(failed.stderr.starts_with(&format!("zctrace: cannot write the report to '{full}': ")), "{}", failed.stderr);
     assert!(folder.path().join("r.csv").exists());
     let passed = run_in(folder.path(), &["--export", "json", full, "holds*"]);
     assert_eq!(passed.code, Some(2), "{}", passed.text());

@@ -56,31 +56,33 @@ const WRITES: u64 = 8 << 32;
 extern "C" fn moved_from(task: *mut Task, address: u64, shape: u64, bytes: u64, requested_bytes: u64) -> u64 {
     // SAFETY: null or what the caller passes, the current task's entry of TASKS, which that alone writes.
     let Some(task) = (unsafe { task.as_mut() }) else { return 0 };
-    if shape & WRITES == 0 {
-        if bytes > 0 {
-            let file = if task.ends.input == NO_ROOM { 0 } else { task.ends.input };
-            task.sequence.read(file, bytes);
-            // A message may have been longer than the buffer that got its beginning.
-            let filled = if bytes < requested_bytes { bytes } else { requested_bytes };
-            exchange(task, address, shape, filled, FILL | u64::from(file));
+    let input = task.ends.input;
+    let (filled, intent) = if shape & WRITES == 0 {
+        let file = if input == NO_ROOM { 0 } else { input };
+        task.sequence.read(file, bytes);
+        // A message may have been longer than the buffer that got its beginning.
+        (if bytes < requested_bytes { bytes } else { requested_bytes }, FILL | u64::from(file))
+    } else if input & MAPPED != 0 {
+        (bytes, MEASURE)
+    } else if bytes > 0 {
+        (bytes, TAKE)
+    } else {
+        // Where it was to come from is told of a failed call, too.
+        (requested_bytes, FIND)
+    };
+    let answer = exchange(task, address, shape, filled, intent);
+    match intent {
+        MEASURE => answer,
+        TAKE | FIND => {
+            let by_order = task.sequence.source();
+            let covered_by_order = task.sequence.write(bytes);
+            let file = (answer >> 32) as u32;
+            task.ends.input = if file == 0 { by_order } else { file | HELD };
+            let covered = if file == 0 { covered_by_order } else { answer & LOWER_HALF };
+            if task.ends.input == 0 || bytes == 0 { 0 } else { covered }
         }
-        return 0;
+        _ => 0,
     }
-    if task.ends.input & MAPPED != 0 {
-        return exchange(task, address, shape, bytes, MEASURE);
-    }
-    let by_order = task.sequence.source();
-    let covered_by_order = task.sequence.write(bytes);
-    // Where it was to come from is told of a failed call, too.
-    let (wanted, intent) = if bytes > 0 { (bytes, TAKE) } else { (requested_bytes, FIND) };
-    let taken = exchange(task, address, shape, wanted, intent);
-    let file = (taken >> 32) as u32;
-    if file == 0 {
-        task.ends.input = by_order;
-        return if by_order == 0 { 0 } else { covered_by_order };
-    }
-    task.ends.input = file | HELD;
-    if bytes == 0 { 0 } else { taken & LOWER_HALF }
 }
 
 /// What is wanted with a piece of memory, in the upper half of a number.
@@ -96,12 +98,12 @@ const MEASURE: u64 = 4 << 32;
 
 const LOWER_HALF: u64 = 0xffff_ffff;
 
-/// Does what is wanted with the memory of a call, as far as so many bytes fill it, and gives the answer. Global, as above.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn exchange(task: *mut Task, address: u64, shape: u64, bytes: u64, intent: u64) -> u64 {
-    // SAFETY: as above.
-    let Some(task) = (unsafe { task.as_mut() }) else { return 0 };
+/// Does what is wanted with the memory of a call, as far as so many bytes fill it, and gives the answer.
+#[inline(always)]
+fn exchange(task: &mut Task, address: u64, shape: u64, bytes: u64, intent: u64) -> u64 {
+    if bytes == 0 {
+        return 0;
+    }
     let compat = shape & COMPAT != 0;
     if shape & VECTOR != 0 {
         return exchange_vector(task, address, shape, bytes, intent);

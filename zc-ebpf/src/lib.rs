@@ -161,7 +161,7 @@ const _: () = {
     assert!(size_of::<Interrupted>() == 2 * 4 + 2 * 8);
     assert!(size_of::<Ends>() == 8);
     assert!(size_of::<Sequence>() == 32);
-    assert!(size_of::<Held>() == 4 * 24 + 8);
+    assert!(size_of::<Held>() == 4 * 24 + 2 * 8 + 2 * 4);
     assert!(size_of::<Mapping>() == 2 * 8 + 2 * 4);
     assert!(
         size_of::<Task>()

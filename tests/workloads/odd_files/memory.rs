@@ -1,8 +1,8 @@
 //! Bytes that only their place in memory tells from others.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{IoSlice, IoSliceMut, Read as _, Write as _};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 
 use anyhow::{Result, ensure};
@@ -58,36 +58,23 @@ pub(crate) fn replaced() -> Result<()> {
 /// Copies `in` to `out` and `in2`, as long, to `out2` by two threads: each writes what the other has read.
 pub(crate) fn passed_on() -> Result<()> {
     fs::copy("in", "in2")?;
-    let copy = |from: &str, to: &str| -> Result<(File, File)> {
-        Ok((File::open(from)?, OpenOptions::new().create(true).append(true).open(to)?))
-    };
-    let (mut from, mut to2) = (copy("in", "out")?.0, copy("in2", "out2")?.1);
-    let (mut from2, mut to) = (copy("in2", "out2")?.0, copy("in", "out")?.1);
-    let (give, take) = mpsc::sync_channel::<Vec<u8>>(0);
-    let (give2, take2) = mpsc::sync_channel::<Vec<u8>>(0);
-    let other = thread::spawn(move || -> Result<()> {
-        loop {
-            let mut piece = vec![0; PIECE];
-            let read = from2.read(&mut piece)?;
-            piece.truncate(read);
-            give2.send(piece)?;
-            let taken = take.recv()?;
-            to.write_all(&taken)?;
-            if read == 0 {
-                return Ok(());
-            }
-        }
-    });
+    let [(there, here), (back, elsewhere)] = [mpsc::sync_channel(1), mpsc::sync_channel(1)];
+    let (from, to) = (File::open("in2")?, File::create("out")?);
+    let other = thread::spawn(move || pass_on(from, &back, &here, to));
+    pass_on(File::open("in")?, &there, &elsewhere, File::create("out2")?)?;
+    other.join().expect("the thread does not panic")
+}
+
+/// Gives what is read from one file to another thread, and writes what that has read to another file.
+fn pass_on(mut from: File, give: &SyncSender<Vec<u8>>, take: &Receiver<Vec<u8>>, mut to: File) -> Result<()> {
     loop {
         let mut piece = vec![0; PIECE];
         let read = from.read(&mut piece)?;
         piece.truncate(read);
-        let taken = take2.recv()?;
         give.send(piece)?;
-        to2.write_all(&taken)?;
+        to.write_all(&take.recv()?)?;
         if read == 0 {
-            break;
+            return Ok(());
         }
     }
-    other.join().expect("the thread does not panic")
 }

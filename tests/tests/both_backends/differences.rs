@@ -45,6 +45,13 @@ pub const WORKLOADS: &[(&[&str], Compared)] = &[
     // The other thread, or the parent, polls /proc until the call blocks.
     (&["unfinished"], OwnThread),
     (&["killed"], OwnProcess),
+    (&["killed-sending"], OwnProcess),
+    (&["trapped"], OwnThread),
+    // ENOSYS of copy_file_range.
+    (&["deny", "38", "326", "true"], All),
+    // strace cannot follow it, and says so.
+    (&["untraced-child"], Nothing),
+    (&["unknown-numbers"], All),
     (&["rusage"], OwnProcess),
     (&["exec-thread", "70", "30"], AllBut(ALIGNMENT)),
     (&["write", "50", "20"], All),

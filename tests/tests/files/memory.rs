@@ -13,7 +13,7 @@ fn ends(run: &Run) -> Vec<[Option<&str>; 2]> {
 }
 
 /// `in2` is made by the program itself, before.
-fn copied<'a>(run: &'a Run) -> Vec<[Option<&'a str>; 2]> {
+fn copied(run: &Run) -> Vec<[Option<&str>; 2]> {
     ends(run).into_iter().filter(|ends| ends != &[Some("in"), Some("in2")]).collect()
 }
 

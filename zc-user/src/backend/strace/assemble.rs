@@ -151,7 +151,9 @@ fn processes(tasks: Vec<Task>) -> Vec<Process> {
             processes.len() - 1
         });
         let process = &mut processes[index];
-        let comm = (!task.comm.is_empty()).then(|| String::from_utf8_lossy(&unescape(&task.comm)).into_owned());
+        // A log that names no task is none to make up names for.
+        let shown = || String::from_utf8_lossy(&unescape(&task.comm)).into_owned();
+        let comm = (!task.comm.is_empty()).then(|| task.executed_as.clone().unwrap_or_else(shown));
         if id == leader {
             let Program { exe, command } = task.program.unwrap_or_default();
             process.comm.clone_from(&comm);

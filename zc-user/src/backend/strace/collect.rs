@@ -212,6 +212,7 @@ impl<'a> Collector<'a> {
             let task = self.tasks.get(id);
             if task.comm != comm {
                 comm.clone_into(&mut task.comm);
+                task.executed_as = None;
             }
         }
         id

@@ -27,6 +27,8 @@ pub struct Task {
     pub own_tid: Option<u32>,
     /// Its name, escaped (`-Y`).
     pub comm: Vec<u8>,
+    /// Its name since an exec that strace has not taken note of: it goes on to show the one before.
+    pub executed_as: Option<String>,
     /// Who made it, and as what.
     pub creator: Option<(TaskId, Child)>,
     /// Number of its first line.
@@ -178,6 +180,7 @@ impl Tasks {
             tid,
             own_tid: None,
             comm: Vec::new(),
+            executed_as: None,
             creator,
             first_line: line,
             abi: model.map_or(Abi::NATIVE, |id| self.all[id].abi),

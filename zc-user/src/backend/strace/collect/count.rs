@@ -111,6 +111,7 @@ impl Collector<'_> {
             (Role::Exec, Ok(0)) => {
                 let (exe, command) = program(call.args);
                 let task = self.tasks.get(id);
+                task.executed_as = exe.as_deref().and_then(name_by_exec);
                 task.program = Some(Program { exe, command });
                 task.rows.forget_what_was_read();
                 if call.has_all_args {
@@ -141,4 +142,13 @@ impl Collector<'_> {
         let outcome = Outcome { result: CallResult::Never, duration_ns: None, descriptor: b"" };
         self.returned(id, &Call { name: entry.name, args: &args, has_all_args: false, entered: entry.line, outcome, at: None });
     }
+}
+
+/// The name that a task gets from the kernel by executing this: the last part of the path, as far as there is room (`TASK_COMM_LEN` of
+/// its include/linux/sched.h, with the zero).
+fn name_by_exec(path: &str) -> Option<String> {
+    const MOST_BYTES: usize = 15;
+    let name = path.rsplit('/').next().filter(|name| !name.is_empty())?;
+    let end = (0..=name.len().min(MOST_BYTES)).rev().find(|&end| name.is_char_boundary(end))?;
+    Some(name[..end].to_owned())
 }

@@ -44,6 +44,15 @@ fn an_exec_by_which_the_command_cannot_begin_is_not_counted() {
 }
 
 #[test]
+fn a_process_has_the_name_of_what_it_executed_last_though_strace_keeps_the_one_before() {
+    let name = |log: &str| process(&read_text(log), 10).comm.clone();
+    let exec = "10<strace> execve(\"/bin/sh\", [\"sh\"], 0x7f) = 0\n10<sh> execve(\"/opt/a-name-of-more-than-15\", [], 0) = 0\n";
+    assert_eq!(name(&format!("{exec}10<sh> getuid() = 0\n")).as_deref(), Some("a-name-of-more-"));
+    assert_eq!(name(&format!("{exec}10<sh> getuid() = 0\n10<itself> getuid() = 0\n")).as_deref(), Some("itself"));
+    assert_eq!(name("10 execve(\"/bin/sh\", [\"sh\"], 0x7f) = 0\n10 getuid() = 0\n"), None, "the log has no names");
+}
+
+#[test]
 fn the_exec_of_a_child_is_counted() {
     let trace = launched(
         "10 vfork() = 11\n11 execve(\"/bin/z\", [\"z\"], 0x7f) = 0\n11 +++ exited with 0 +++\n10 execve(\"/bin/q\", [], 0) = 0\n",

@@ -28,7 +28,7 @@
 //!
 //! Paths are as the report shows them: relative to the command's working directory where they lie below it. A pattern without `/` is
 //! for the last part of a path, or for the name of a process; `*` does not match `/`, `**` does. An absolute pattern, or one with `..`,
-//! may be for such a file, too: it is inconclusive where the working directory is not known ([`Expectation::evaluate_in`]).
+//! may be for such a file, too: it is inconclusive where the working directory is not known ([`Report::directory`]).
 
 mod ast;
 mod by_file;
@@ -46,7 +46,7 @@ mod pattern;
 mod show;
 mod value;
 
-use std::{collections::BTreeSet, fmt, path::Path, str::FromStr, time::Duration};
+use std::{collections::BTreeSet, fmt, str::FromStr, time::Duration};
 
 pub use error::SyntaxError;
 pub(crate) use error::pointer;
@@ -131,13 +131,7 @@ impl Expectation {
 
     /// Whether it holds of this report.
     pub fn evaluate(&self, report: &Report) -> Result<Outcome, NotCounted> {
-        evaluate::evaluate(self, report, None)
-    }
-
-    /// The same of the report on a command that was launched in this directory, which must be without symbolic links. Only so absolute
-    /// paths in it, and those with `..`, tell of files below that directory.
-    pub fn evaluate_in(&self, report: &Report, directory: &Path) -> Result<Outcome, NotCounted> {
-        evaluate::evaluate(self, report, directory.to_str())
+        evaluate::evaluate(self, report)
     }
 }
 

@@ -38,6 +38,9 @@ pub struct Report {
     pub tool: Tool,
     /// The command as it was launched.
     pub command: Vec<String>,
+    /// Where it was launched: relative paths in the report begin there. `None`: the record does not tell.
+    #[serde(default)]
+    pub directory: Option<String>,
     /// Name of the backend.
     pub backend: String,
     /// Kernel release.

@@ -74,11 +74,7 @@ fn status(error: Option<&String>, expectations: &[ExpectationResult], difference
 fn worst_outcome(expectation: &Expectation, attempts: &[Attempt]) -> Result<ExpectationResult, String> {
     let of_run = |attempt: &Attempt| {
         let report = attempt.outcome.as_ref().ok()?;
-        let outcome = match &attempt.directory {
-            Some(directory) => expectation.evaluate_in(report, directory),
-            None => expectation.evaluate(report),
-        };
-        Some(outcome.map_err(|error| error.message()))
+        Some(expectation.evaluate(report).map_err(|error| error.message()))
     };
     let outcomes: Vec<Outcome> = attempts.iter().filter_map(of_run).collect::<Result<_, _>>()?;
     let rank = |verdict| match verdict {

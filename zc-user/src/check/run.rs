@@ -39,8 +39,6 @@ pub struct Attempt {
     pub outcome: Result<Box<Report>, String>,
     /// How long it took, zctrace's own start and end included.
     pub duration: Duration,
-    /// Where it ran: relative paths of its report begin there.
-    pub directory: Option<PathBuf>,
     /// The last lines that it wrote to stderr.
     pub stderr: Vec<String>,
 }
@@ -122,7 +120,7 @@ impl Runner<'_> {
             match Started::start(&self.checks[index], self.settings, self.interrupts.before()) {
                 Ok(started) => self.running.push((index, started)),
                 Err(why) => {
-                    let attempt = Attempt { outcome: Err(why), duration: Duration::ZERO, directory: None, stderr: Vec::new() };
+                    let attempt = Attempt { outcome: Err(why), duration: Duration::ZERO, stderr: Vec::new() };
                     self.record(index, attempt);
                 }
             }

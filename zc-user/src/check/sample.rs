@@ -52,8 +52,7 @@ pub(crate) fn of_reads(name: &str) -> Report {
 /// A run.
 pub(crate) fn attempt(outcome: Result<Report, &str>) -> Attempt {
     let stderr = vec!["said <this> & 100 %, \"that\" | #1".to_owned()];
-    let directory = Some(PathBuf::from("/work"));
-    Attempt { outcome: outcome.map(Box::new).map_err(str::to_owned), duration: Duration::from_millis(5), directory, stderr }
+    Attempt { outcome: outcome.map(Box::new).map_err(str::to_owned), duration: Duration::from_millis(5), stderr }
 }
 
 /// One check of each status, with names that are hard for some format.

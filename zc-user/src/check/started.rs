@@ -41,7 +41,6 @@ pub(super) struct Started {
     stderr: Stderr,
     folder: TempDir,
     /// Where the command runs.
-    directory: Option<PathBuf>,
     began: Instant,
     timeout: Duration,
     is_over: bool,
@@ -66,8 +65,7 @@ impl Started {
         let child = command.spawn().map_err(|error| cannot("run zctrace", error))?;
         let pidfd = pidfd_open(rustix::process::Pid::from_child(&child), PidfdFlags::empty());
         let pidfd = pidfd.map_err(|error| cannot("wait for zctrace", error.into()))?;
-        let directory = directory.canonicalize().ok();
-        Ok(Self { child, pidfd, stderr, folder, directory, began, timeout: check.timeout, is_over: false })
+        Ok(Self { child, pidfd, stderr, folder, began, timeout: check.timeout, is_over: false })
     }
 
     /// When it has run for too long; `None`: never.
@@ -92,7 +90,7 @@ impl Started {
             .and_then(|text| serde_json::from_str::<Report>(&text).ok())
             .map(Box::new)
             .ok_or_else(|| why_no_report(&mut lines, ended.ok().and_then(|status| status.code())));
-        Attempt { outcome, duration, directory: self.directory.take(), stderr: stderr::last_of(lines) }
+        Attempt { outcome, duration, stderr: stderr::last_of(lines) }
     }
 
     /// Kills it and everything below it, and says so.
@@ -100,7 +98,7 @@ impl Started {
         let duration = self.began.elapsed();
         self.kill();
         self.stderr.take();
-        Attempt { outcome: Err(why), duration, directory: None, stderr: stderr::last_of(self.stderr.lines()) }
+        Attempt { outcome: Err(why), duration, stderr: stderr::last_of(self.stderr.lines()) }
     }
 
     /// What can be waited for besides its end: it has written something.

@@ -8,9 +8,9 @@ use super::{
 };
 use crate::report::Report;
 
-/// Whether an expectation holds of a report. `directory` is where its relative paths begin, if that is known.
-pub(super) fn evaluate(expectation: &Expectation, report: &Report, directory: Option<&str>) -> Result<Outcome, NotCounted> {
-    let mut evaluation = Evaluation { text: &expectation.text, report, directory, findings: Vec::new() };
+/// Whether an expectation holds of a report.
+pub(super) fn evaluate(expectation: &Expectation, report: &Report) -> Result<Outcome, NotCounted> {
+    let mut evaluation = Evaluation { text: &expectation.text, report, findings: Vec::new() };
     let verdict = evaluation.expr(&expectation.expr, false)?;
     Ok(Outcome { expectation: expectation.text.clone(), verdict, findings: evaluation.findings })
 }
@@ -18,7 +18,6 @@ pub(super) fn evaluate(expectation: &Expectation, report: &Report, directory: Op
 struct Evaluation<'a> {
     text: &'a str,
     report: &'a Report,
-    directory: Option<&'a str>,
     findings: Vec<Finding>,
 }
 
@@ -39,7 +38,7 @@ impl Evaluation<'_> {
 
     fn comparison(&mut self, comparison: &Comparison, is_negated: bool) -> Result<Verdict, NotCounted> {
         let figure = &comparison.figure;
-        let measured = match self.directory {
+        let measured = match self.report.directory.as_deref() {
             Some(directory) => figures::measure(&figure.below(directory), self.report),
             None => figures::measure(figure, self.report),
         };

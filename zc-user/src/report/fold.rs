@@ -84,6 +84,7 @@ impl Report {
             processes,
             transfers: analysis.across,
             calls_without_files: trace.calls_without_files,
+            directory: trace.directory.clone(),
             counted: trace.counted.as_ref().map(Counted::of),
             files: match options.files {
                 Files::Omitted => Vec::new(),

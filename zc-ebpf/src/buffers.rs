@@ -1,8 +1,11 @@
 //! The memory that a call reads into or writes from, and what is known of where its bytes came from.
 
-use zc_ebpf::{CallSpec, FileNumber, HELD, MAPPED, NO_ROOM, Task, common_length, fds, requested};
+use zc_ebpf::{ABSENT, CallSpec, FileNumber, HELD, MAPPED, NO_ROOM, Task, common_length, fds, requested};
 
-use crate::{fields::regs::Arguments, request};
+use crate::{
+    fields::{offset_of_field, regs::Arguments},
+    request,
+};
 
 /// So many elements of a vector are looked at: a header and what follows it, as servers write them.
 const ELEMENTS: u64 = 4;
@@ -27,7 +30,7 @@ pub fn moved(task: &mut Task, arguments: &Arguments, spec: CallSpec, result: i64
         fds::READS => 0,
         _ => return 0,
     };
-    if spec.returns_bytes == 0 {
+    if spec.returns_bytes == 0 || offset_of_field!(task_files) == ABSENT {
         return 0;
     }
     let argument = |index| arguments.get(index);

@@ -34,8 +34,7 @@ const LEAST_MAPPED_BYTES: u64 = 4096;
 /// Adds the flows of loops, and those out of mappings.
 pub(super) fn add<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
     let mut pairs: BTreeMap<(FileId, FileId), Flow<'a>> = BTreeMap::new();
-    let held = Balance { activity, paired: &activity.held, evidence: Evidence::Memory, most_by_others: 0 };
-    for flow in held.all() {
+    for flow in Balance::by_memory(activity).all() {
         merge(&mut pairs, flow);
     }
     // What is all explained has no bytes for anything else.
@@ -43,9 +42,7 @@ pub(super) fn add<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
         pairs.values().filter(|flow| is_whole(flow)).flat_map(|flow| [flow.read_from(), flow.written_to()]).collect();
     let is_free = |flow: &Flow<'_>| !whole.contains(&flow.read_from()) && !whole.contains(&flow.written_to());
     for paired in &activity.after {
-        let most_by_others = most_read_by_others(activity, paired);
-        let after = Balance { activity, paired, evidence: Evidence::Order, most_by_others };
-        for flow in after.all().filter(is_free) {
+        for flow in Balance::by_order(activity, paired).all().filter(is_free) {
             merge(&mut pairs, flow);
         }
     }
@@ -59,11 +56,14 @@ fn is_whole(flow: &Flow<'_>) -> bool {
 }
 
 /// Weighs what was read against what was written.
-#[derive(Clone, Copy)]
 struct Balance<'b, 'a> {
     activity: &'b Activity<'a>,
     paired: &'b Paired<'a>,
     evidence: Evidence,
+    /// All that was written, by destination. Summed once: thousands of sources may have the same one.
+    written: BTreeMap<FileId, Loop<'b, 'a>>,
+    /// Of what was read, what is known by better evidence to have gone elsewhere, by source.
+    explained: BTreeMap<FileId, u64>,
     /// What other threads read of one file at most.
     most_by_others: u64,
 }
@@ -79,14 +79,33 @@ fn most_read_by_others(activity: &Activity<'_>, thread: &Paired<'_>) -> u64 {
 }
 
 impl<'b, 'a> Balance<'b, 'a> {
+    /// What was written from where it had been read to.
+    fn by_memory(activity: &'b Activity<'a>) -> Self {
+        let paired = &activity.held;
+        let written = written(paired);
+        Self { activity, paired, evidence: Evidence::Memory, written, explained: BTreeMap::new(), most_by_others: 0 }
+    }
+
+    /// What a thread wrote after it had read.
+    fn by_order(activity: &'b Activity<'a>, paired: &'b Paired<'a>) -> Self {
+        let mut explained = BTreeMap::new();
+        for row in paired.written.values().flatten() {
+            if let Some(Input::Held(from)) = row.ends.input {
+                *explained.entry(from).or_default() += row.paired_bytes;
+            }
+        }
+        let most_by_others = most_read_by_others(activity, paired);
+        Self { activity, paired, evidence: Evidence::Order, written: written(paired), explained, most_by_others }
+    }
+
     /// The flows from all sources.
-    fn all(self) -> impl Iterator<Item = Flow<'a>> {
-        let sources = self.paired.writes.keys().filter(move |&&from| self.activity.carries_bytes(from));
-        sources.flat_map(move |&from| self.flows(from))
+    fn all(&self) -> impl Iterator<Item = Flow<'a>> {
+        let sources = self.paired.writes.keys().filter(|&&from| self.activity.carries_bytes(from));
+        sources.flat_map(|&from| self.flows(from))
     }
 
     /// The flows from one source, if its bytes balance.
-    fn flows(self, from: FileId) -> Vec<Flow<'a>> {
+    fn flows(&self, from: FileId) -> Vec<Flow<'a>> {
         let reading = self.paired.reads.get(&from).map(Vec::as_slice).unwrap_or_default();
         let Some(read) = self.read(from, reading) else { return Vec::new() };
         let Some(by_destination) = self.paired.writes.get(&from) else { return Vec::new() };
@@ -123,59 +142,51 @@ impl<'b, 'a> Balance<'b, 'a> {
     }
 
     /// What was read from a file and is not known, by better evidence, to have gone elsewhere.
-    fn read(self, from: FileId, reading: &[&Row]) -> Option<u64> {
+    fn read(&self, from: FileId, reading: &[&Row]) -> Option<u64> {
         let read = sum_bytes(reading)?;
-        if self.sees_memory() {
-            return Some(read);
-        }
-        if covers(self.most_by_others, read) {
+        if !self.sees_memory() && covers(self.most_by_others, read) {
             return None;
         }
-        let is_held = |row: &&&Row| row.ends.input == Some(Input::Held(from));
-        let held: u64 = self.paired.written.values().flatten().filter(is_held).map(|row| row.paired_bytes).sum();
-        Some(read.saturating_sub(held))
+        Some(read.saturating_sub(self.explained.get(&from).copied().unwrap_or(0)))
     }
 
     /// Whether most of what was written there had been read somewhere.
-    fn is_covered(self, to: FileId) -> bool {
-        let Some(rows) = self.paired.written.get(&to) else { return false };
-        let paired = rows.iter().map(|row| row.paired_bytes).sum();
-        sum_bytes(rows).is_some_and(|written| covers(paired, written))
+    fn is_covered(&self, to: FileId) -> bool {
+        self.written.get(&to).is_some_and(|all| all.covered())
     }
 
     /// The one destination that got as many bytes as were read, from nowhere else. What was written to others in between (of the
     /// progress, say) came from the program itself, if only the order of calls says otherwise.
-    fn whole<'r>(self, from: FileId, read: u64, by_destination: &BTreeMap<FileId, Vec<&'a Row>>) -> Option<(FileId, Loop<'r, 'a>)>
-    where
-        'b: 'r,
-    {
+    fn whole(&self, from: FileId, read: u64, by_destination: &BTreeMap<FileId, Vec<&'a Row>>) -> Option<(FileId, Loop<'b, 'a>)> {
         if self.sees_memory() && by_destination.len() > 1 {
             return None;
         }
-        let is_likely = |to: FileId| self.sees_memory() || self.is_covered(to);
         let is_from_here = |row: &&Row| match row.ends.input {
             Some(Input::Held(file)) => self.sees_memory() && file == from,
             Some(Input::LastRead(file)) => self.sees_memory() || file == from,
             Some(Input::Named(_) | Input::Mapped(_)) => false,
             None => true,
         };
-        let mut found = by_destination
-            .keys()
-            .filter(|&&to| from != to && self.activity.carries_bytes(to) && is_likely(to))
-            .filter_map(|&to| {
-                let all = self.paired.written.get(&to)?;
-                let is_whole = sum_bytes(all) == Some(read) && all.iter().all(is_from_here);
-                is_whole.then_some((to, Loop { rows: all, paired: read, written: Some(read) }))
-            });
+        let is_whole = |to: FileId, all: &Loop<'_, '_>| {
+            let is_likely = from != to && self.activity.carries_bytes(to) && (self.sees_memory() || all.covered());
+            is_likely && all.written == Some(read) && all.rows.iter().all(is_from_here)
+        };
+        let ends = by_destination.keys().filter_map(|&to| Some((to, *self.written.get(&to)?)));
+        let mut found = ends.filter(|(to, all)| is_whole(*to, all)).map(|(to, all)| (to, Loop { paired: read, ..all }));
         found.next().filter(|_| found.next().is_none())
     }
 
-    fn sees_memory(self) -> bool {
+    fn sees_memory(&self) -> bool {
         self.evidence == Evidence::Memory
     }
 }
 
-/// What was written to one destination after it had been read from one source.
+/// All that was written, by destination.
+fn written<'b, 'a>(paired: &'b Paired<'a>) -> BTreeMap<FileId, Loop<'b, 'a>> {
+    paired.written.iter().map(|(&to, rows)| (to, Loop::of(rows))).collect()
+}
+
+/// What was written to one destination: from one source, or all of it.
 #[derive(Clone, Copy)]
 struct Loop<'r, 'a> {
     rows: &'r [&'a Row],

@@ -94,10 +94,10 @@ pub fn exit(registers: *const pt_regs, result: i64) {
     }
     // SAFETY: the helper has no preconditions.
     let duration_ns = unsafe { bpf_ktime_get_ns() }.wrapping_sub(task.entered_ns);
-    let number = i64::from(call & zc_ebpf::NUMBER_MASK);
-    let Some(spec) = SPECS.get(spec_slot(number as u32, call & COMPAT != 0)).copied() else { return };
+    let compat = call & COMPAT != 0;
+    let Some(spec) = SPECS.get(spec_slot(call & zc_ebpf::NUMBER_MASK, compat)).copied() else { return };
     // SAFETY: `registers` is the tracepoint's argument.
-    let arguments = unsafe { Arguments::of(registers, call & COMPAT != 0) };
+    let arguments = unsafe { Arguments::of(registers, compat) };
     let Some((call, spec)) = request::variant(&arguments, spec, call) else { return };
     if is_killed(task, call, signals()) {
         return;

@@ -17,13 +17,13 @@ mod task;
 pub use call::*;
 pub use events::{ARGS_BYTES, COMM_BYTES, Counters, EXE_BYTES, Ended, EventHeader, Exec, event_kind};
 pub use file::{
-    Ends, FILESYSTEM_BYTES, FileKey, FileNumber, FileSeen, HELD, KnownFile, MAPPED, NAME_BYTES, NAMES_BYTES, NO_ROOM, path_end,
-    told,
+    CHANGED, Ends, FILESYSTEM_BYTES, FileKey, FileNumber, FileSeen, HELD, KnownFile, MAPPED, NAME_BYTES, NAMES_BYTES, NO_ROOM,
+    path_end, told,
 };
 pub use held::{Held, Taken, common_length};
 pub use histogram::{BUCKETS, bucket_of};
 pub use kernel_fields::{ABSENT, KernelFields};
-pub use row::{ErrnoKey, Row, RowKey};
+pub use row::{ErrnoKey, Part, Row, RowKey};
 pub use sequence::Sequence;
 pub use task::{Descriptor, Interrupted, Mapping, Task, phase};
 
@@ -72,6 +72,8 @@ pub mod maps {
     pub const ROWS: &str = "ROWS";
     /// Hash, [`RowKey`](crate::RowKey) with files -> [`Row`](crate::Row).
     pub const FILE_ROWS: &str = "FILE_ROWS";
+    /// Hash, [`RowKey`](crate::RowKey) -> [`Part`](crate::Part): what calls wrote from other files than that of their row.
+    pub const PARTS: &str = "PARTS";
     /// Hash, [`ErrnoKey`](crate::ErrnoKey) without files -> number of calls that failed so; the errnos of [`ROWS`].
     pub const ERRNOS: &str = "ERRNOS";
     /// Hash, [`ErrnoKey`](crate::ErrnoKey) with files -> number of calls that failed so; the errnos of [`FILE_ROWS`].
@@ -153,7 +155,7 @@ mod pod {
             )+
         };
     }
-    pod!(CallSpec, Task, RowKey, Row, ErrnoKey, FileKey, KnownFile, Control, KernelFields);
+    pod!(CallSpec, Task, RowKey, Row, Part, ErrnoKey, FileKey, KnownFile, Control, KernelFields);
 }
 
 const _: () = {
@@ -175,7 +177,8 @@ const _: () = {
                 + 2 * size_of::<Descriptor>()
     );
     assert!(size_of::<RowKey>() == 16);
-    assert!(size_of::<Row>() == 15 * 8 + 4 * BUCKETS);
+    assert!(size_of::<Row>() == 16 * 8 + 4 * BUCKETS);
+    assert!(size_of::<Part>() == 3 * 8);
     assert!(size_of::<ErrnoKey>() == 20);
     assert!(size_of::<FileKey>() == 24);
     assert!(size_of::<KnownFile>() == 8);

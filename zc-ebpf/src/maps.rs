@@ -6,7 +6,7 @@ use aya_ebpf::{
     maps::{Array, HashMap, PerCpuArray, RingBuf},
 };
 use zc_ebpf::{
-    CallSpec, Control, ErrnoKey, FileKey, FileSeen, KnownFile, LOSSES as LOSS_COUNT, Loss, Row, RowKey, SPEC_SLOTS, Task,
+    CallSpec, Control, ErrnoKey, FileKey, FileSeen, KnownFile, LOSSES as LOSS_COUNT, Loss, Part, Row, RowKey, SPEC_SLOTS, Task,
 };
 
 use crate::{
@@ -25,6 +25,10 @@ pub static ROWS: HashMap<RowKey, Row> = HashMap::with_max_entries(1, BPF_F_NO_PR
 /// The counts by file. A map of its own: however many files there are, they take no room from the calls.
 #[map]
 pub static FILE_ROWS: HashMap<RowKey, Row> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
+
+/// What calls wrote from other files than that of their row.
+#[map]
+pub static PARTS: HashMap<RowKey, Part> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
 /// Errors by errno.
 #[map]

@@ -164,7 +164,7 @@ impl<'b, 'a> Balance<'b, 'a> {
         let is_from_here = |row: &&Row| match row.ends.input {
             Some(Input::Held(file)) => self.sees_memory() && file == from,
             Some(Input::LastRead(file)) => self.sees_memory() || file == from,
-            Some(Input::Named(_) | Input::Mapped(_)) => false,
+            Some(Input::Named(_) | Input::Changed(_) | Input::Mapped(_)) => false,
             None => true,
         };
         let is_whole = |to: FileId, all: &Loop<'_, '_>| {

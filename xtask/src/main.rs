@@ -63,6 +63,8 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
         args: Vec<OsString>,
     },
+    /// Show how much stack each eBPF program takes, and the calls that take it; fails above the limit
+    Stack,
     /// Show which kernel interface `std::io::copy` uses between which ends (see `matrix --help`)
     #[command(disable_help_flag = true)]
     Matrix {
@@ -91,6 +93,7 @@ fn main() -> ExitCode {
         Task::Dist => dist::run(),
         Task::Bench(options) => bench::run(&options),
         Task::Reference { args } => series::reference(&args),
+        Task::Stack => series::stack(),
         Task::Matrix { args } => series::matrix(&args),
     };
     done.unwrap_or_else(|error| {

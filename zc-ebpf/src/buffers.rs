@@ -2,10 +2,7 @@
 
 use zc_ebpf::{ABSENT, CallSpec, FileNumber, HELD, MAPPED, NO_ROOM, Task, common_length, fds, requested};
 
-use crate::{
-    fields::{offset_of_field, regs::Arguments},
-    request,
-};
+use crate::{fields::offset_of_field, registers::Arguments, request};
 
 /// So many elements of a vector are looked at: a header and what follows it, as servers write them.
 const ELEMENTS: u64 = 4;

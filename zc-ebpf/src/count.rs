@@ -1,34 +1,25 @@
 //! Counting calls: what happens at every entry and exit of a followed task.
 
-use aya_ebpf::{
-    bindings::pt_regs,
-    helpers::{bpf_ktime_get_ns, generated::bpf_get_current_task_btf},
-};
+use aya_ebpf::helpers::{bpf_ktime_get_ns, generated::bpf_get_current_task_btf};
 use aya_log_ebpf::warn;
 use zc_ebpf::{
-    ABSENT, COMPAT, CallId, CallSpec, FIRST_BEYOND, Interrupted, Loss, NO_CALL, Row, Task, bucket_of, fds, phase, requested,
-    selected, spec_slot,
+    ABSENT, COMPAT, CallId, CallSpec, Interrupted, Loss, NO_CALL, Row, Task, bucket_of, fds, phase, requested, selected,
+    spec_slot,
 };
 
 use crate::{
     buffers, ends,
-    fields::{
-        self, offset_of_field,
-        regs::{self, Arguments},
-    },
+    fields::{self, offset_of_field},
     follow,
     maps::{SPECS, is_over, lose},
+    registers::{self, Arguments, Numbered, Registers},
     request::{self, Request},
     rows,
 };
 
-/// `TS_COMPAT` of the kernel, in `asm/thread_info.h` of x86: this call came through the 32-bit entry.
-const TS_COMPAT: u32 = 2;
 /// `SIGKILL` and `SIGSYS`, as bits of the kernel's `sigset_t`.
 const KILL: u64 = 1 << (9 - 1);
 const SYS: u64 = 1 << (31 - 1);
-/// `__X32_SYSCALL_BIT` of the kernel's arch/x86/include/uapi/asm/unistd.h.
-const X32_BIT: i64 = 0x4000_0000;
 /// The highest errno a call can return (`MAX_ERRNO` of the kernel's include/linux/err.h).
 const MAX_ERRNO: i64 = 4095;
 
@@ -41,7 +32,7 @@ const RING_CALLS: core::ops::RangeInclusive<u16> = 425..=427;
 
 /// A task enters the kernel for a call.
 #[inline(always)]
-pub fn enter(registers: *const pt_regs, number: i64) {
+pub fn enter(registers: *const Registers, number: i64) {
     let Some(task) = follow::current().filter(|_| !is_over()) else { return };
     // SAFETY: an entry of TASKS is written by its own task only, which is the current one.
     let task = unsafe { &mut *task };
@@ -49,9 +40,10 @@ pub fn enter(registers: *const pt_regs, number: i64) {
         record_interrupted(task);
     }
     task.exit_without_entry_expected = 0;
-    let known = identify(number).and_then(|(call, spec)| {
-        // SAFETY: `registers` is the tracepoint's argument.
-        let arguments = unsafe { Arguments::of(registers, call & COMPAT != 0) };
+    // SAFETY: `registers` is the tracepoint's argument.
+    let known = unsafe { identify(registers, number) }.and_then(|(call, spec)| {
+        // SAFETY: as above.
+        let arguments = unsafe { Arguments::at_entry(registers, call & COMPAT != 0) };
         let (call, spec) = request::variant(&arguments, spec, call)?;
         Some((call, spec, arguments))
     });
@@ -74,7 +66,7 @@ pub fn enter(registers: *const pt_regs, number: i64) {
 
 /// A call returns to its task. If the trace is over by then, it stays the call that the task is in.
 #[inline(always)]
-pub fn exit(registers: *const pt_regs, result: i64) {
+pub fn exit(registers: *const Registers, result: i64) {
     let Some(task) = follow::current().filter(|_| !is_over()) else { return };
     // SAFETY: an entry of TASKS is written by its own task only, which is the current one.
     let task = unsafe { &mut *task };
@@ -97,7 +89,7 @@ pub fn exit(registers: *const pt_regs, result: i64) {
     let compat = call & COMPAT != 0;
     let Some(spec) = SPECS.get(spec_slot(call & zc_ebpf::NUMBER_MASK, compat)).copied() else { return };
     // SAFETY: `registers` is the tracepoint's argument.
-    let arguments = unsafe { Arguments::of(registers, compat) };
+    let arguments = unsafe { Arguments::at_exit(registers, compat) };
     let Some((call, spec)) = request::variant(&arguments, spec, call) else { return };
     if is_killed(task, call, signals()) {
         return;
@@ -114,12 +106,11 @@ pub fn exit(registers: *const pt_regs, result: i64) {
 
 /// A call returns whose entry was not seen, as seccomp answered it: which it was, the registers still tell.
 #[inline(always)]
-fn returned_unseen(task: &mut Task, registers: *const pt_regs, result: i64) {
+fn returned_unseen(task: &mut Task, registers: *const Registers, result: i64) {
     // SAFETY: `registers` is the tracepoint's argument.
-    let number = unsafe { regs::number(registers) };
-    let Some((call, spec)) = identify(number) else { return };
+    let Some((call, spec)) = (unsafe { identify(registers, registers::number(registers)) }) else { return };
     // SAFETY: as above.
-    let arguments = unsafe { Arguments::of(registers, call & COMPAT != 0) };
+    let arguments = unsafe { Arguments::at_exit(registers, call & COMPAT != 0) };
     let Some((call, spec)) = request::variant(&arguments, spec, call) else { return };
     let signals = signals();
     if is_killed(task, call, signals) {
@@ -128,8 +119,9 @@ fn returned_unseen(task: &mut Task, registers: *const pt_regs, result: i64) {
     // SAFETY: the helper has no preconditions.
     task.entered_ns = unsafe { bpf_ktime_get_ns() };
     task.ends = ends::of(&arguments, spec, task);
-    // Trapped by seccomp: it was not made, and what looks like its result is its number.
-    if signals & SYS != 0 && result == number {
+    // Trapped by seccomp: it was not made, and what looks like its result is none.
+    // SAFETY: `registers` is the tracepoint's argument.
+    if signals & SYS != 0 && unsafe { registers::is_rolled_back(registers) } {
         task.call = call;
         return abandon(task);
     }
@@ -246,24 +238,16 @@ pub fn is_error(result: i64) -> bool {
 }
 
 /// Which call this is and what to do with it; `None` if it is not selected.
+///
+/// # Safety
+///
+/// `registers` is the tracepoint's argument.
 #[inline(always)]
-fn identify(number: i64) -> Option<(CallId, CallSpec)> {
-    let x32 = number >= 0 && number & X32_BIT != 0;
-    let number = if number < 0 { FIRST_BEYOND } else { (number & !X32_BIT) as u32 };
-    let compat = is_compat();
-    let spec = SPECS.get(spec_slot(number, compat)).copied()?;
-    if spec.selected == selected::NEVER {
-        return None;
-    }
-    let number = if number < FIRST_BEYOND { number } else { FIRST_BEYOND };
-    let flags = if compat {
-        COMPAT
-    } else if x32 {
-        zc_ebpf::X32
-    } else {
-        0
-    };
-    Some((number | flags, spec))
+unsafe fn identify(registers: *const Registers, number: i64) -> Option<(CallId, CallSpec)> {
+    // SAFETY: the caller's promise.
+    let Numbered { number, table } = unsafe { registers::table(registers, number) };
+    let spec = SPECS.get(spec_slot(number, table & COMPAT != 0)).copied()?;
+    (spec.selected != selected::NEVER).then_some((number | table, spec))
 }
 
 /// The signals that await the current task alone.
@@ -275,18 +259,6 @@ fn signals() -> u64 {
     }
     // SAFETY: the current task is a typed pointer to the verifier.
     unsafe { fields::load(bpf_get_current_task_btf().cast(), offset) }
-}
-
-/// Whether the call under way came through the 32-bit entry.
-#[inline(always)]
-fn is_compat() -> bool {
-    let offset = offset_of_field!(task_compat_status);
-    if offset == ABSENT {
-        return false;
-    }
-    // SAFETY: the current task is a typed pointer to the verifier.
-    let status: u32 = unsafe { fields::load(bpf_get_current_task_btf().cast(), offset) };
-    status & TS_COMPAT != 0
 }
 
 #[inline(always)]

@@ -4,9 +4,10 @@ use aya_ebpf::helpers::bpf_probe_read_user;
 use zc_ebpf::{ABSENT, CallSpec, Ends, FileNumber, Task, fds};
 
 use crate::{
-    fields::{offset_of_field, regs::Arguments},
+    fields::offset_of_field,
     identify::{self, FOR_WRITING, NO_FD},
     mapping,
+    registers::Arguments,
     request::{FICLONE, FICLONERANGE},
 };
 

@@ -10,8 +10,9 @@ use zc_ebpf::{ABSENT, CallSpec, FileNumber, MAPPED, Mapping, NO_ROOM, Task};
 
 use crate::{
     buffers,
-    fields::{self, KernelPtr, offset_of_field, regs::Arguments},
+    fields::{self, KernelPtr, offset_of_field},
     follow, identify,
+    registers::Arguments,
 };
 
 /// `VM_WRITE` and `VM_SHARED` of the kernel's include/linux/mm.h.

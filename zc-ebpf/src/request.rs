@@ -8,7 +8,7 @@ use zc_ebpf::{
     socket_slot,
 };
 
-use crate::{fields::regs::Arguments, maps::SPECS};
+use crate::{maps::SPECS, registers::Arguments};
 
 /// Most elements an I/O vector may have: `UIO_MAXIOV` of the kernel's include/uapi/linux/uio.h.
 const MAX_VECTOR: u64 = 1024;

@@ -79,7 +79,7 @@ impl Account {
         if !self.failed_tests.is_empty() {
             let named = self.failed_tests.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
             let more = if self.failed_tests.len() > NAMED { ", ..." } else { "" };
-            sentence += &format!(" ({named}{more})");
+            sentence = format!("{sentence} ({named}{more})");
         }
         if figures.ignored > 0 {
             return Err(format!("{sentence}, {} skipped", figures.ignored));
@@ -132,7 +132,9 @@ mod tests {
 
     fn judged(lines: &[&str], promise: Promise) -> Result<String, String> {
         let mut account = Account::default();
-        lines.iter().for_each(|line| account.hear(line));
+        for line in lines {
+            account.hear(line);
+        }
         account.judge(End::Off, promise)
     }
 
@@ -177,7 +179,9 @@ mod tests {
         let failed = judged(&guest(&[PASSED], OK, "zctrace-vm: checks ended with 1"), Promise::Works);
         assert!(failed.expect_err("a check failed").contains("ended with 1"));
         let mut late = Account::default();
-        guest(&[PASSED], OK, CHECKED).into_iter().for_each(|line| late.hear(line));
+        for line in guest(&[PASSED], OK, CHECKED) {
+            late.hear(line);
+        }
         assert!(late.judge(End::OutOfTime, Promise::Works).is_err());
     }
 

@@ -25,7 +25,7 @@ const MIRROR_VARIABLE: &str = "ZCTRACE_DEBIAN_MIRROR";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// How long lists of packages are good for.
-const LISTS_ARE_FRESH: Duration = Duration::from_secs(24 * 60 * 60);
+const LISTS_ARE_FRESH: Duration = Duration::from_hours(24);
 
 /// Where packages come from.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,8 +10,9 @@ mod qemu;
 mod selection;
 
 use std::{
-    env, fmt, fs,
-    path::PathBuf,
+    env, fmt,
+    fs::{self, File},
+    path::{Path, PathBuf},
     process::ExitCode,
     time::{Duration, Instant},
 };
@@ -95,7 +96,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     }
     let closings = boot_all(&guests, &selection, Duration::from_secs(options.limit * 60))?;
     println!();
-    closings.iter().for_each(|closing| println!("{closing}"));
+    for closing in &closings {
+        println!("{closing}");
+    }
     Ok(if closings.iter().any(Closing::failed) {
         ExitCode::FAILURE
     } else if closings.iter().any(|closing| matches!(closing.state, State::NotRun)) {
@@ -212,19 +215,25 @@ struct Ground {
     tree: Tree,
     cache: PathBuf,
     work: PathBuf,
+    /// Keeps others away from what is made here and fetched.
+    _lock: File,
 }
 
 impl Ground {
     /// Installs, fetches and builds what it takes.
     fn prepare(arch: Arch) -> Result<Self, Refusal> {
+        if arch == Arch::X86_64 && !arch.is_host() {
+            return Err(Refusal::Missing("guests of x86_64 run on machines of x86_64 alone".to_owned()));
+        }
         let need = if arch.is_host() { Need::Booting } else { Need::BootingForeign };
         setup::install(need).map_err(|error| Refusal::missing(&error))?;
         let cache = cache(arch).map_err(|error| Refusal::broken(&error))?;
         let work = work(arch).map_err(|error| Refusal::broken(&error))?;
+        let lock = lock(&cache).map_err(|error| Refusal::broken(&error))?;
         let tree = Tree::unpack(&cache, &work, arch).map_err(|error| Refusal::missing(&error))?;
         let programs = Programs::build(arch).map_err(|error| Refusal::broken(&error))?;
         tree.add_programs(&programs).map_err(|error| Refusal::broken(&error))?;
-        Ok(Self { arch, programs, tree, cache, work })
+        Ok(Self { arch, programs, tree, cache, work, _lock: lock })
     }
 
     /// Boots one kernel, and judges what it says.
@@ -283,6 +292,17 @@ fn cache(arch: Arch) -> Result<PathBuf> {
     let chosen = env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
     let cache = chosen.or_else(|| Some(env::home_dir()?.join(".cache"))).context("there is no home directory")?;
     Ok(cache.join("zctrace/vm").join(arch.debian()))
+}
+
+/// Waits until nobody else works with the cache.
+fn lock(cache: &Path) -> Result<File> {
+    fs::create_dir_all(cache).with_context(|| format!("cannot create {}", cache.display()))?;
+    let lock = File::create(cache.join("lock"))?;
+    if lock.try_lock().is_err() {
+        eprintln!("vm: waits for another `cargo xtask vm`");
+        lock.lock()?;
+    }
+    Ok(lock)
 }
 
 /// Where guests are made of them.

@@ -31,9 +31,8 @@ impl Selection {
 
     /// The files of the plan that a guest reads it from: a name a line.
     pub(super) fn plan(&self) -> [(&'static str, String); 2] {
-        let lines = |names: Vec<&str>| names.into_iter().map(|name| format!("{name}\n")).collect();
-        let without = LEFT_OUT.into_iter().map(|(name, _)| name).collect();
-        [("only", lines(self.only.iter().map(String::as_str).collect())), ("without", lines(without))]
+        let without = LEFT_OUT.map(|(name, _)| name.to_owned());
+        [("only", lines(&self.only)), ("without", lines(&without))]
     }
 
     /// What is run, in words.
@@ -42,4 +41,9 @@ impl Selection {
         let without: Vec<String> = LEFT_OUT.into_iter().map(|(name, reason)| format!("\n  without {name}: {reason}")).collect();
         only + &without.concat()
     }
+}
+
+/// A name a line.
+fn lines(names: &[String]) -> String {
+    names.iter().flat_map(|name| [name.as_str(), "\n"]).collect()
 }

@@ -351,7 +351,7 @@ extern "C" fn take_range(memory: *mut Memory, index: u32, written: u64, written_
     if start >= end {
         return 0;
     }
-    let file = match range.judge(start, written, compare(range, start, end)) {
+    let file = match range.judge(start, compare(range, start, end)) {
         Verdict::Same => range.file,
         Verdict::Changed => range.file | CHANGED,
         Verdict::Reused => {

@@ -3,14 +3,14 @@
 //! There is one file per architecture, and all of them have the same functions. The build of the programs names the architecture
 //! in `bpf_target_arch`; on the host, where clippy reads this code, it is that of the host.
 
-#[cfg(any(bpf_target_arch = "aarch64", target_arch = "aarch64"))]
+#[cfg(any(bpf_target_arch = "aarch64", all(target_arch = "aarch64", not(bpf_target_arch = "x86_64"))))]
 mod aarch64;
-#[cfg(any(bpf_target_arch = "x86_64", target_arch = "x86_64"))]
+#[cfg(any(bpf_target_arch = "x86_64", all(target_arch = "x86_64", not(bpf_target_arch = "aarch64"))))]
 mod x86_64;
 
-#[cfg(any(bpf_target_arch = "aarch64", target_arch = "aarch64"))]
+#[cfg(any(bpf_target_arch = "aarch64", all(target_arch = "aarch64", not(bpf_target_arch = "x86_64"))))]
 use aarch64 as arch;
-#[cfg(any(bpf_target_arch = "x86_64", target_arch = "x86_64"))]
+#[cfg(any(bpf_target_arch = "x86_64", all(target_arch = "x86_64", not(bpf_target_arch = "aarch64"))))]
 use x86_64 as arch;
 use zc_ebpf::{CallId, FIRST_BEYOND};
 

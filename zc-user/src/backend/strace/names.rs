@@ -21,7 +21,8 @@ pub struct Known {
     pub is_selected: bool,
     /// What it does to tasks.
     pub role: Role,
-    /// The only table that has it, if only one has.
+    /// The machine's own table or its 32-bit one, if a call of this name must be from there. A log may have been recorded on a machine
+    /// of another architecture, so the tables of all of them count.
     pub only_in: Option<Abi>,
 }
 
@@ -64,6 +65,11 @@ impl Names {
         for number in 0..TABLE_SLOTS {
             names.add_from_table(Call::from_id(COMPAT | number));
         }
+        for (table, abi) in
+            [(Abi::X86_64, Abi::NATIVE), (Abi::Aarch64, Abi::NATIVE), (Abi::I386, Abi::COMPAT), (Abi::Arm, Abi::COMPAT)]
+        {
+            (0..TABLE_SLOTS).filter_map(|number| table.call_name(number)).for_each(|name| names.stands_in(name, abi));
+        }
         for variant in [FICLONE, FICLONERANGE, BEYOND] {
             names.add(variant.into(), None);
         }
@@ -75,14 +81,16 @@ impl Names {
         if is_nameless(call.name.as_bytes()) {
             return;
         }
-        match self.by_name.get(call.name.as_bytes()) {
-            None => {
-                self.add(call.name, Some(call.abi));
-            }
-            Some(&id) => {
-                let known = &mut self.known[usize::from(id)];
-                known.only_in = known.only_in.filter(|abi| *abi == call.abi);
-            }
+        if !self.has(call.name.as_bytes()) {
+            self.add(call.name, Some(call.abi));
+        }
+    }
+
+    /// A table that takes the place of this one on some machine has a call of this name.
+    fn stands_in(&mut self, name: &str, abi: Abi) {
+        if let Some(&id) = self.by_name.get(name.as_bytes()) {
+            let only_in = &mut self.known[usize::from(id)].only_in;
+            *only_in = only_in.filter(|only| *only == abi);
         }
     }
 
@@ -163,12 +171,19 @@ mod tests {
         assert_eq!((names.get(read).name.as_ref(), names.get(read).only_in, names.get(read).is_selected), ("read", None, true));
         let close = names.find(b"close").expect("is a call");
         assert!(!names.get(close).is_selected);
-        #[cfg(target_arch = "x86_64")]
-        {
-            let mmap2 = names.find(b"mmap2").expect("is a call");
-            assert_eq!(names.get(mmap2).only_in, Some(Abi::COMPAT));
-            let newfstatat = names.find(b"newfstatat").expect("is a call");
-            assert_eq!(names.get(newfstatat).only_in, Some(Abi::NATIVE));
+        let mmap2 = names.find(b"mmap2").expect("is a call");
+        assert_eq!(names.get(mmap2).only_in, Some(Abi::COMPAT));
+        let newfstatat = names.find(b"newfstatat").expect("is a call");
+        assert_eq!(names.get(newfstatat).only_in, Some(Abi::NATIVE));
+    }
+
+    /// On arm64 only 32-bit programs have `open`, on `x86_64` others have it, too: a log from there must not look like one of theirs.
+    #[test]
+    fn a_call_of_another_machines_64_bit_programs_is_no_32_bit_one() {
+        let mut names = Names::new(&Selection::default());
+        for name in ["open", "access", "pipe", "poll"] {
+            let id = names.find(name.as_bytes()).expect("is a call");
+            assert_eq!(names.get(id).only_in, None, "{name}");
         }
     }
 

@@ -2,7 +2,11 @@
 
 use zc_ebpf::{ABSENT, CallSpec, FileNumber, HELD, MAPPED, NO_ROOM, Task, common_length, fds, requested};
 
-use crate::{fields::offset_of_field, registers::Arguments, request};
+use crate::{
+    fields::offset_of_field,
+    registers::{Arguments, untagged},
+    request,
+};
 
 /// So many elements of a vector are looked at: a header and what follows it, as servers write them.
 const ELEMENTS: u64 = 4;
@@ -121,6 +125,7 @@ fn exchange(task: &mut Task, address: u64, shape: u64, bytes: u64, intent: u64) 
 extern "C" fn exchange_piece(task: *mut Task, start: u64, length: u64, intent: u64) -> u64 {
     // SAFETY: as above.
     let Some(task) = (unsafe { task.as_mut() }) else { return 0 };
+    let start = untagged(start);
     match intent & !LOWER_HALF {
         FILL => {
             task.held.read(intent as FileNumber, start, length);

@@ -74,6 +74,17 @@ impl Numbered {
     }
 }
 
+/// An address of user space without the tag that it may have in its upper bits: addresses that differ in that alone are of the same
+/// memory.
+///
+/// On arm64 a tag has bits 56 to 63 (the kernel's Documentation/arch/arm64/tagged-address-abi.rst), on x86 with linear address masking
+/// bits 57 to 62 (its arch/x86/include/asm/uaccess_64.h), and addresses of user space are below both. Where tags are not allowed, the
+/// kernel refuses such an address.
+#[inline(always)]
+pub const fn untagged(address: u64) -> u64 {
+    address & ((1 << 56) - 1)
+}
+
 /// The lower half of a register, which is all that a 32-bit call has.
 #[inline(always)]
 const fn lower_half(register: u64) -> u64 {

@@ -1,12 +1,12 @@
 //! What a call is called on this machine, if somebody has another name for it: that of the 32-bit table, or of the C library.
 
-use crate::{Sysno, syscall};
+use crate::syscall::{self, Abi};
 
 /// Whether the machine's own table has a call of this name. The other names that are known are of 32-bit programs alone: of those that
 /// people check, such a call is never made, and its 0 would say nothing.
 pub(super) fn is_native(name: &str) -> bool {
     let call = name.split('(').next().unwrap_or_default();
-    call.parse::<Sysno>().is_ok()
+    Abi::is_native(call)
 }
 
 /// The call of this machine that is meant by another name.

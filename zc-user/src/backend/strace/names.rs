@@ -56,7 +56,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// The calls of the machine's tables.
+    /// The calls of all tables.
     pub fn new(selection: &Selection) -> Self {
         let mut names = Self { by_name: HashMap::default(), known: Vec::new(), native: 0, selection: selection.clone() };
         for number in 0..TABLE_SLOTS {
@@ -65,10 +65,13 @@ impl Names {
         for number in 0..TABLE_SLOTS {
             names.add_from_table(Call::from_id(COMPAT | number));
         }
-        for (table, abi) in
-            [(Abi::X86_64, Abi::NATIVE), (Abi::Aarch64, Abi::NATIVE), (Abi::I386, Abi::COMPAT), (Abi::Arm, Abi::COMPAT)]
-        {
-            (0..TABLE_SLOTS).filter_map(|number| table.call_name(number)).for_each(|name| names.stands_in(name, abi));
+        // A log may be from another machine.
+        for table in [Abi::X86_64, Abi::I386, Abi::Aarch64, Abi::Arm] {
+            let is_64_bit = matches!(table, Abi::X86_64 | Abi::Aarch64);
+            let abi = if is_64_bit { Abi::NATIVE } else { Abi::COMPAT };
+            for name in (0..TABLE_SLOTS).filter_map(|number| table.call_name(number)) {
+                names.add_from_table(Call { name: name.into(), abi });
+            }
         }
         for variant in [FICLONE, FICLONERANGE, BEYOND] {
             names.add(variant.into(), None);
@@ -81,16 +84,14 @@ impl Names {
         if is_nameless(call.name.as_bytes()) {
             return;
         }
-        if !self.has(call.name.as_bytes()) {
-            self.add(call.name, Some(call.abi));
-        }
-    }
-
-    /// A table that takes the place of this one on some machine has a call of this name.
-    fn stands_in(&mut self, name: &str, abi: Abi) {
-        if let Some(&id) = self.by_name.get(name.as_bytes()) {
-            let only_in = &mut self.known[usize::from(id)].only_in;
-            *only_in = only_in.filter(|only| *only == abi);
+        match self.by_name.get(call.name.as_bytes()) {
+            None => {
+                self.add(call.name, Some(call.abi));
+            }
+            Some(&id) => {
+                let known = &mut self.known[usize::from(id)];
+                known.only_in = known.only_in.filter(|abi| *abi == call.abi);
+            }
         }
     }
 
@@ -124,7 +125,7 @@ impl Names {
         (has_room && is_plausible && name.len() <= 64).then(|| self.add(String::from_utf8_lossy(name).into_owned().into(), None))
     }
 
-    /// Whether this is the name of a call in a table of this machine.
+    /// Whether this is the name of a call in a table.
     pub fn has(&self, name: &[u8]) -> bool {
         self.by_name.contains_key(name)
     }

@@ -14,47 +14,7 @@ use aarch64 as arch;
 use x86_64 as arch;
 use zc_ebpf::{CallId, FIRST_BEYOND};
 
-pub use arch::{Registers, is_rolled_back, number, table};
-
-/// The arguments of a call, by their index from 0.
-///
-/// All of them are copied, each from a constant offset: a choice between registers would make the verifier follow every possible
-/// choice separately.
-pub struct Arguments {
-    values: [u64; 8],
-    /// Whether the call came through the 32-bit entry, where words have 4 bytes.
-    pub compat: bool,
-}
-
-impl Arguments {
-    /// The arguments of the call that is being entered.
-    ///
-    /// # Safety
-    ///
-    /// `registers` is the argument of the tracepoint `sys_enter`.
-    #[inline(always)]
-    pub unsafe fn at_entry(registers: *const Registers, compat: bool) -> Self {
-        // SAFETY: the caller's promise.
-        Self { values: unsafe { arch::arguments_at_entry(registers, compat) }, compat }
-    }
-
-    /// The arguments of the call that is returning.
-    ///
-    /// # Safety
-    ///
-    /// `registers` is the argument of the tracepoint `sys_exit`.
-    #[inline(always)]
-    pub unsafe fn at_exit(registers: *const Registers, compat: bool) -> Self {
-        // SAFETY: the caller's promise.
-        Self { values: unsafe { arch::arguments_at_exit(registers, compat) }, compat }
-    }
-
-    /// The argument with this index.
-    #[inline(always)]
-    pub fn get(&self, index: u8) -> u64 {
-        self.values[usize::from(index & 7)]
-    }
-}
+pub use arch::{Registers, arguments_at_entry, arguments_at_exit, is_rolled_back, number, table};
 
 /// A call's number, and the table that it is from.
 #[derive(Clone, Copy)]

@@ -57,7 +57,8 @@ fn follow_root(ctx: &BtfTracePointContext, control: *mut Control, parent: Kernel
         (*control).pidns_level = level;
     }
     // SAFETY: as above.
-    let tracer = Creator { pid: unsafe { (*control).tracer_pid }, process: 0, phase: phase::ARMED, space: 0, shares_memory: false };
+    let tracer =
+        Creator { pid: unsafe { (*control).tracer_pid }, process: 0, phase: phase::ARMED, space: 0, shares_memory: false };
     follow_child(ctx, control, tracer, child);
 }
 

@@ -6,7 +6,8 @@ use aya_ebpf::{
     maps::{Array, HashMap, PerCpuArray, RingBuf},
 };
 use zc_ebpf::{
-    CallSpec, Control, ErrnoKey, FileKey, FileSeen, KnownFile, LOSSES as LOSS_COUNT, Loss, Memory, Part, Row, RowKey, SPEC_SLOTS, Task,
+    CallSpec, Control, ErrnoKey, FileKey, FileSeen, KnownFile, LOSSES as LOSS_COUNT, Loss, Memory, Part, Row, RowKey, SPEC_SLOTS,
+    Task,
 };
 
 use crate::{

@@ -48,9 +48,7 @@ pub fn measure(task: &mut Task) {
     let spec = task.spec;
     let (bytes, is_known) = match spec.requested {
         requested::SIZE => (task.arguments.get(spec.argument), true),
-        requested::IOVEC => {
-            vector(task.arguments.get(spec.argument), task.arguments.get(spec.count_argument), task.compat)
-        }
+        requested::IOVEC => vector(task.arguments.get(spec.argument), task.arguments.get(spec.count_argument), task.compat),
         requested::MSGHDR => match vector_of(task.arguments.get(spec.argument), task.compat != 0) {
             Some((base, count)) => vector(base, count, task.compat),
             None => (0, false),

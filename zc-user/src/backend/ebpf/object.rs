@@ -3,26 +3,25 @@
 mod scope;
 
 use std::{
-    fs, io,
+    fs,
     os::fd::{AsFd as _, AsRawFd as _},
     path::PathBuf,
     thread,
 };
 
 use aya::{
-    Btf, Ebpf, EbpfLoader,
+    Btf, Ebpf, EbpfLoader, VerifierLogLevel,
     maps::{Array, Map, MapData, MapError, RingBuf},
-    programs::{BtfTracePoint, Program, ProgramError},
+    programs::{BtfTracePoint, Program},
 };
 use nix::unistd::gettid;
-use thiserror::Error;
 use zc_ebpf::{ABSENT, CallSpec, Control, KernelFields, maps, programs};
 
 use super::{
-    btf::BtfError,
     drain::Maps,
-    fields::{self, MissingField},
+    fields,
     kernel::{self, Kernel},
+    unavailable::{self, EbpfUnavailable, TooOld, object_refused, program_refused, refused},
 };
 use crate::{backend::Limits, syscall::Selection};
 
@@ -36,39 +35,6 @@ pub(crate) const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
 /// The file that the kernel's type information is read from.
 pub(crate) fn btf_path() -> PathBuf {
     std::env::var_os(BTF_PATH_VARIABLE).map_or_else(|| PathBuf::from(BTF_PATH), PathBuf::from)
-}
-
-/// Why the eBPF backend cannot run here. Each message says what to do.
-#[derive(Debug, Error)]
-pub enum EbpfUnavailable {
-    /// Built without the kernel side.
-    #[error("this zctrace was built without eBPF: run `cargo xtask setup`, then build it again")]
-    NotBuilt,
-    /// The kernel shows no BTF.
-    #[error("cannot read the kernel's type information {}: {cause}; it needs a kernel built with CONFIG_DEBUG_INFO_BTF", path.display())]
-    NoBtf {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        cause: io::Error,
-    },
-    /// The kernel's BTF makes no sense.
-    #[error("cannot use the kernel's type information {}: {cause}", path.display())]
-    BadBtf {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        cause: BtfError,
-    },
-    /// The kernel lacks a field.
-    #[error("{0}: use another kernel, or --backend strace")]
-    MissingField(#[from] MissingField),
-    /// Not allowed to load programs.
-    #[error("not allowed to load eBPF programs: run it with sudo, or give it CAP_BPF and CAP_PERFMON")]
-    NotPermitted,
-    /// Anything else that the kernel refuses.
-    #[error("the kernel refuses the eBPF programs: {0}")]
-    Refused(String),
 }
 
 /// What the object is loaded with.
@@ -104,6 +70,7 @@ impl Loaded {
         if OBJECT.is_empty() {
             return Err(EbpfUnavailable::NotBuilt);
         }
+        TooOld::check(&unavailable::release())?;
         let path = btf_path();
         // To make a loader is to parse the whole of the kernel's BTF (~25 ms); there is no way around that, but beside it.
         let (loader, kernel) = thread::scope(|scope| {
@@ -114,7 +81,7 @@ impl Loaded {
             (loader.map(joined), kernel)
         });
         let kernel = kernel?;
-        let mut loader = loader.map_err(refused)??;
+        let mut loader = loader.map_err(|error| refused(&error))??;
         let mut ebpf = thread::scope(|scope| {
             let mut ebpf = load(&mut loader, &kernel.fields, settings)?;
             // Hundreds of thousands of types take 5 ms to free; without another thread, here.
@@ -124,7 +91,7 @@ impl Loaded {
         })?;
         let mut specs: Array<_, CallSpec> = take(&mut ebpf, maps::SPECS)?;
         for (slot, spec) in settings.selection.kernel_specs() {
-            specs.set(slot, spec, 0).map_err(refused)?;
+            specs.set(slot, spec, 0).map_err(|error| refused(&error))?;
         }
         let events = take(&mut ebpf, maps::EVENTS)?;
         let this = Self {
@@ -149,7 +116,7 @@ impl Loaded {
     /// Makes the next process that this thread forks the root of the trace.
     pub fn arm(&mut self) -> Result<(), EbpfUnavailable> {
         use std::os::unix::fs::MetadataExt as _;
-        let namespace = fs::metadata("/proc/self/ns/pid").map_err(refused)?;
+        let namespace = fs::metadata("/proc/self/ns/pid").map_err(|error| refused(&error))?;
         let control = Control {
             pidns_device: namespace.dev(),
             pidns_inode: namespace.ino(),
@@ -160,7 +127,7 @@ impl Loaded {
             max_files: self.max_files,
             ..Control::default()
         };
-        self.control.set(0, control, 0).map_err(refused)
+        self.control.set(0, control, 0).map_err(|error| refused(&error))
     }
 
     /// Ends the trace for all programs at once, then takes off those that count, and those that follow new tasks: that takes some
@@ -206,8 +173,10 @@ fn load<'a>(loader: &mut EbpfLoader<'a>, fields: &'a KernelFields, settings: &Se
         .map_max_entries(maps::FILE_ERRNOS, limits.max_rows)
         .map_max_entries(maps::FILES, files_entries(limits.max_files))
         .map_max_entries(maps::EVENTS, events_bytes(limits.max_tasks))
+        // In the log of a refusal: the reason, without all that led the verifier there, which is megabytes.
+        .verifier_log_level(VerifierLogLevel::STATS)
         .load(OBJECT)
-        .map_err(|error| if is_denied(&error) { EbpfUnavailable::NotPermitted } else { refused(error) })
+        .map_err(|error| object_refused(&error))
 }
 
 /// `aya_log::Level::Debug`, and the level below all.
@@ -230,28 +199,31 @@ fn attach(ebpf: &mut Ebpf, kernel: &Kernel, selection: &Selection) -> Result<(),
     let rings = if selection.contains_rings() { kernel.rings.as_slice() } else { &[] };
     let wanted = || programs::ALL.iter().chain(rings);
     thread::scope(|scope| {
-        let loads = ebpf.programs_mut().map(|(name, program)| {
-            let (_, tracepoint) = *wanted().find(|(known, _)| *known == name)?;
-            Some(thread::Builder::new().spawn_scoped(scope, move || verify(program, tracepoint, &kernel.types)))
+        let loads = ebpf.programs_mut().filter_map(|(name, program)| {
+            let (place, (_, tracepoint)) = wanted().enumerate().find(|(_, (known, _))| *known == name)?;
+            Some((place, thread::Builder::new().spawn_scoped(scope, move || verify(name, program, tracepoint, &kernel.types))))
         });
-        let loads: Vec<_> = loads.flatten().collect();
-        loads.into_iter().try_for_each(|load| joined(load.map_err(refused)?)?)
+        let mut loads: Vec<_> = loads.collect();
+        // If several are refused, it is always the same one that the message names.
+        loads.sort_by_key(|(place, _)| *place);
+        loads.into_iter().try_for_each(|(_, load)| joined(load.map_err(|error| refused(&error))?)?)
     })?;
     for (name, _) in wanted() {
-        program(ebpf, name)?.attach().map_err(program_refused)?;
+        program(ebpf, name)?.attach().map_err(|error| program_refused(name, &error))?;
     }
     Ok(())
 }
 
 /// Has the kernel verify a program.
-fn verify(program: &mut Program, tracepoint: &str, types: &Btf) -> Result<(), EbpfUnavailable> {
+fn verify(name: &str, program: &mut Program, tracepoint: &str, types: &Btf) -> Result<(), EbpfUnavailable> {
+    let refused = |error| program_refused(name, &error);
     let program: &mut BtfTracePoint = program.try_into().map_err(refused)?;
-    program.load(tracepoint, types).map_err(program_refused)
+    program.load(tracepoint, types).map_err(refused)
 }
 
 fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoint, EbpfUnavailable> {
     let program = ebpf.program_mut(name).ok_or_else(|| EbpfUnavailable::Refused(format!("the object has no program {name}")))?;
-    program.try_into().map_err(refused)
+    program.try_into().map_err(|error| program_refused(name, &error))
 }
 
 /// What a thread came to.
@@ -261,29 +233,7 @@ fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> Result<T, EbpfUnavailab
 
 fn take<T: TryFrom<Map, Error = MapError>>(ebpf: &mut Ebpf, name: &str) -> Result<T, EbpfUnavailable> {
     let map = ebpf.take_map(name).ok_or_else(|| EbpfUnavailable::Refused(format!("the object has no map {name}")))?;
-    T::try_from(map).map_err(refused)
-}
-
-fn refused(error: impl std::error::Error + 'static) -> EbpfUnavailable {
-    EbpfUnavailable::Refused(one_line(&error))
-}
-
-fn program_refused(error: ProgramError) -> EbpfUnavailable {
-    if is_denied(&error) { EbpfUnavailable::NotPermitted } else { refused(error) }
-}
-
-/// The error with its causes, without the verifier's log.
-fn one_line(error: &(dyn std::error::Error + 'static)) -> String {
-    let chain = std::iter::successors(Some(error), |error| error.source());
-    let parts: Vec<String> = chain.filter_map(|error| error.to_string().lines().next().map(str::to_owned)).collect();
-    parts.join(": ")
-}
-
-/// Whether the cause at the bottom is that this is not allowed.
-fn is_denied(error: &(dyn std::error::Error + 'static)) -> bool {
-    std::iter::successors(Some(error), |error| error.source())
-        .filter_map(|error| error.downcast_ref::<io::Error>())
-        .any(|error| error.kind() == io::ErrorKind::PermissionDenied)
+    T::try_from(map).map_err(|error| refused(&error))
 }
 
 /// From the kernel's own figures of a program (`/proc/self/fdinfo`).

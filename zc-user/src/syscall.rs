@@ -3,6 +3,7 @@
 //! Numbers and names come from the `syscalls` crate. Everything that differs from "a call with a name" is a line in [`TABLE`].
 
 mod classes;
+mod fills;
 mod on_file;
 mod ring;
 mod selection;
@@ -250,7 +251,18 @@ impl Spec {
             fds,
             first,
             second,
+            message_flags: message_flags(self.name).map_or(0, |argument| argument + 1),
+            ..CallSpec::default()
         }
+    }
+}
+
+/// Index of the argument with the `MSG_...` flags. Source: the manual page of each call.
+fn message_flags(name: &str) -> Option<u8> {
+    match name {
+        "recv" | "recvfrom" => Some(3),
+        "recvmsg" => Some(2),
+        _ => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Loops of reads and writes, and writes out of a mapping.
 //!
-//! Backends tell of a write where its bytes had been read to, if they see that ([`zc_ebpf::Held`]), or else what its thread had read
+//! Backends tell of a write where its bytes had been read to, if they see that ([`zc_ebpf::Memory`]), or else what its thread had read
 //! before ([`zc_ebpf::Sequence`]). That a thread reads one file and then writes another does not make it a copy: the dynamic loader reads
 //! 832 bytes of libc before the first message is written. A source is taken for one only if the bytes balance:
 //!

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use zc_ebpf::{Held, Sequence};
+use zc_ebpf::{Memory, Sequence, pairing::memory::common_length};
 
 use super::of_threads;
 use crate::{
@@ -152,7 +152,7 @@ impl Scene {
 pub(crate) struct Loop {
     sequence: Sequence,
     /// What its memory holds, if that is seen.
-    held: Option<Held>,
+    memory: Option<Box<Memory>>,
     rows: BTreeMap<(&'static str, Ends), Row>,
 }
 
@@ -162,7 +162,7 @@ impl Loop {
 
     /// Of a backend that sees memory.
     pub(crate) fn seen() -> Self {
-        Self { held: Some(Held::NOTHING), ..Self::default() }
+        Self { memory: Some(Box::new(Memory::NOTHING)), ..Self::default() }
     }
 
     pub(crate) fn read(&mut self, from: FileId, bytes: u64) {
@@ -175,8 +175,8 @@ impl Loop {
         let row = self.rows.entry(("read", ends)).or_insert_with(|| read("read", from, 0, 0).at(order));
         count(row, bytes);
         self.sequence.read(from.0 + 1, bytes);
-        if let Some(held) = &mut self.held {
-            held.read(from.0 + 1, start, bytes);
+        if let Some(memory) = &mut self.memory {
+            memory.fill(0, from.0 + 1, start, start + bytes);
         }
     }
 
@@ -188,12 +188,21 @@ impl Loop {
         let order = self.order();
         let by_order = self.sequence.source().checked_sub(1).map(|file| Input::LastRead(FileId(file)));
         let covered = self.sequence.write(bytes);
-        let taken = self.held.as_mut().map(|held| held.take(start, bytes)).filter(|taken| taken.file != 0);
-        let (input, paired) = taken.map_or((by_order, covered), |taken| (Some(Input::Held(FileId(taken.file - 1))), taken.bytes));
+        let (input, paired) = self
+            .lying_there(start, bytes)
+            .map_or((by_order, covered), |(file, bytes)| (Some(Input::Held(FileId(file - 1))), bytes));
         let ends = Ends { input, output: Some(to) };
         let row = self.rows.entry(("write", ends)).or_insert_with(|| write("write", to, 0, 0).ends(ends).at(order));
         count(row, bytes);
         row.paired_bytes += paired;
+        row.checked_calls += u64::from(matches!(input, Some(Input::Held(_))));
+    }
+
+    /// The file that most of these bytes of its memory were read from, and how many.
+    fn lying_there(&self, start: u64, bytes: u64) -> Option<(u32, u64)> {
+        let ranges = self.memory.iter().flat_map(|memory| &memory.ranges);
+        let found = ranges.map(|range| (range.file, common_length(start, start + bytes, range.start, range.end)));
+        found.filter(|&(_, bytes)| bytes > 0).max_by_key(|&(_, bytes)| bytes)
     }
 
     fn order(&self) -> u64 {

@@ -6,8 +6,8 @@ use aya_ebpf::{
 };
 use aya_log_ebpf::warn;
 use zc_ebpf::{
-    ABSENT, COMPAT, FIRST_BEYOND, Interrupted, Loss, NO_CALL, Outcome, Row, Task, bucket_of, fds, fills, phase, requested, selected,
-    spec_slot,
+    ABSENT, COMPAT, FIRST_BEYOND, Interrupted, Loss, NO_CALL, Outcome, Row, Task, bucket_of, fds, fills, hook, phase, requested,
+    selected, spec_slot,
 };
 
 use crate::{
@@ -55,6 +55,8 @@ pub fn enter(registers: *const pt_regs, number: i64) {
     }
     if task.phase == phase::ACTIVE {
         buffers::overwrite(task);
+    } else {
+        task.hooks |= hook::SYS_ENTER;
     }
     if !is_counted {
         task.call = NO_CALL;
@@ -76,6 +78,7 @@ pub fn exit(registers: *const pt_regs, result: i64) {
     let expected = task.exit_without_entry_expected;
     task.exit_without_entry_expected = 0;
     if task.phase != phase::ACTIVE {
+        task.hooks |= hook::SYS_EXIT;
         task.call = NO_CALL;
         return;
     }

@@ -11,6 +11,7 @@ mod files;
 mod kernel;
 mod living;
 pub(crate) mod object;
+mod rehearsal;
 mod run;
 pub(crate) mod unavailable;
 

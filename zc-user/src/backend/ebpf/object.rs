@@ -3,7 +3,7 @@
 mod scope;
 
 use std::{
-    fs,
+    fs, io,
     os::fd::{AsFd as _, AsRawFd as _},
     path::PathBuf,
     thread,
@@ -21,9 +21,13 @@ use super::{
     drain::Maps,
     fields,
     kernel::{self, Kernel},
+    rehearsal::{self, Unproven},
     unavailable::{self, EbpfUnavailable, TooOld, object_refused, program_refused, refused},
 };
-use crate::{backend::Limits, syscall::Selection};
+use crate::{
+    backend::{Limits, RunError},
+    syscall::Selection,
+};
 
 /// The compiled kernel side; empty if this zctrace was built without a BPF toolchain.
 pub(crate) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/zctrace-bpf"));
@@ -62,10 +66,14 @@ pub struct Loaded {
     pub sees_memory: bool,
     /// What this kernel lacks, each a sentence.
     pub notes: Vec<String>,
+    /// What of it could not be shown to run.
+    pub unproven: Unproven,
+    /// Runs that the kernel skipped of programs that were taken off.
+    missed: u64,
 }
 
 impl Loaded {
-    /// Loads the programs and attaches them. Gives back the kernel side's events, too.
+    /// Loads the programs, attaches them, and has the kernel run each once. Gives back the kernel side's events, too.
     pub fn new(settings: &Settings<'_>) -> Result<(Self, RingBuf<MapData>), EbpfUnavailable> {
         if OBJECT.is_empty() {
             return Err(EbpfUnavailable::NotBuilt);
@@ -82,19 +90,20 @@ impl Loaded {
         });
         let kernel = kernel?;
         let mut loader = loader.map_err(|error| refused(&error))??;
+        let rings = if settings.selection.contains_rings() { kernel.rings.as_slice() } else { &[] };
         let mut ebpf = thread::scope(|scope| {
             let mut ebpf = load(&mut loader, &kernel.fields, settings)?;
             // Hundreds of thousands of types take 5 ms to free; without another thread, here.
             let _ = thread::Builder::new().spawn_scoped(scope, move || drop(loader));
-            attach(&mut ebpf, &kernel, settings.selection)?;
+            attach(&mut ebpf, &kernel, rings)?;
             Ok::<_, EbpfUnavailable>(ebpf)
         })?;
         let mut specs: Array<_, CallSpec> = take(&mut ebpf, maps::SPECS)?;
         for (slot, spec) in settings.selection.kernel_specs() {
             specs.set(slot, spec, 0).map_err(|error| refused(&error))?;
         }
-        let events = take(&mut ebpf, maps::EVENTS)?;
-        let this = Self {
+        let mut events = take(&mut ebpf, maps::EVENTS)?;
+        let mut this = Self {
             maps: Maps {
                 tasks: take(&mut ebpf, maps::TASKS)?,
                 rows: [take(&mut ebpf, maps::ROWS)?, take(&mut ebpf, maps::FILE_ROWS)?],
@@ -108,13 +117,16 @@ impl Loaded {
             counters_known: fields::has_counters(&kernel.fields),
             sees_memory: kernel.fields.vma_file != ABSENT,
             notes: kernel.notes,
+            unproven: Unproven::default(),
+            missed: 0,
             ebpf,
         };
+        this.unproven = rehearsal::rehearse(&mut this, &mut events, !rings.is_empty())?;
         Ok((this, events))
     }
 
-    /// Makes the next process that this thread forks the root of the trace.
-    pub fn arm(&mut self) -> Result<(), EbpfUnavailable> {
+    /// Makes the next task that this thread creates what one of [`armed`](zc_ebpf::armed)'s constants says: the root of the trace, for one.
+    pub fn arm(&mut self, armed: u32) -> Result<(), EbpfUnavailable> {
         use std::os::unix::fs::MetadataExt as _;
         let namespace = fs::metadata("/proc/self/ns/pid").map_err(|error| refused(&error))?;
         let control = Control {
@@ -123,19 +135,29 @@ impl Loaded {
             tracer_pid: std::process::id(),
             // A thread's id is positive.
             tracer_tid: gettid().as_raw().unsigned_abs(),
-            armed: 1,
+            armed,
             max_files: self.max_files,
             ..Control::default()
         };
         self.control.set(0, control, 0).map_err(|error| refused(&error))
     }
 
+    /// Whether a task that [`arm`](Self::arm) waits for was not created so far.
+    pub fn is_armed(&self) -> Result<bool, EbpfUnavailable> {
+        Ok(self.control.get(&0, 0).map_err(|error| refused(&error))?.armed != zc_ebpf::armed::OFF)
+    }
+
     /// Ends the trace for all programs at once, then takes off those that count, and those that follow new tasks: that takes some
     /// milliseconds for each. What watches the end of tasks stays on.
-    pub fn stop_counting(&mut self) -> Result<(), MapError> {
+    pub fn stop_counting(&mut self) -> Result<(), RunError> {
         self.is_over.set(0, 1, 0)?;
         let rings = programs::RING.map(|(name, _)| name);
-        for name in ["sys_enter", "sys_exit", "sched_process_fork", "sched_process_exec"].into_iter().chain(rings) {
+        let counting = || ["sys_enter", "sys_exit", "sched_process_fork", "sched_process_exec"].into_iter().chain(rings);
+        // The kernel forgets this figure with the program. First all figures: to take a program off takes milliseconds.
+        for name in counting() {
+            self.missed += self.ebpf.program(name).map_or(Ok(0), misses)?;
+        }
+        for name in counting() {
             self.unload(name);
         }
         Ok(())
@@ -148,9 +170,10 @@ impl Loaded {
         }
     }
 
-    /// How often the kernel skipped a program of ours because another run of it was under way on that CPU.
-    pub fn missed(&self) -> u64 {
-        self.ebpf.programs().filter_map(|(_, program)| program.fd().ok().map(|fd| recursion_misses(fd.as_fd().as_raw_fd()))).sum()
+    /// How often the kernel skipped a program of ours because another run of it was under way on that CPU: all programs, those that were
+    /// taken off up to then.
+    pub fn missed(&self) -> io::Result<u64> {
+        self.ebpf.programs().try_fold(self.missed, |sum, (_, program)| Ok(sum + misses(program)?))
     }
 
     /// The object itself, for the programs' own diagnostics.
@@ -196,8 +219,7 @@ const fn files_entries(max_files: u32) -> u32 {
 }
 
 /// Loads the programs, side by side since most of the time of a start is the verifier's, and attaches them in their order.
-fn attach(ebpf: &mut Ebpf, kernel: &Kernel, selection: &Selection) -> Result<(), EbpfUnavailable> {
-    let rings = if selection.contains_rings() { kernel.rings.as_slice() } else { &[] };
+fn attach(ebpf: &mut Ebpf, kernel: &Kernel, rings: &[(&'static str, &'static str)]) -> Result<(), EbpfUnavailable> {
     let wanted = || programs::ALL.iter().chain(rings);
     thread::scope(|scope| {
         let loads = ebpf.programs_mut().filter_map(|(name, program)| {
@@ -237,8 +259,35 @@ fn take<T: TryFrom<Map, Error = MapError>>(ebpf: &mut Ebpf, name: &str) -> Resul
     T::try_from(map).map_err(|error| refused(&error))
 }
 
-/// From the kernel's own figures of a program (`/proc/self/fdinfo`).
-fn recursion_misses(fd: i32) -> u64 {
-    let info = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).unwrap_or_default();
-    info.lines().find_map(|line| line.strip_prefix("recursion_misses:")?.trim().parse().ok()).unwrap_or(0)
+/// How often the kernel skipped this program; 0 if it is not loaded.
+fn misses(program: &Program) -> io::Result<u64> {
+    let Ok(fd) = program.fd() else { return Ok(0) };
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd()))?;
+    recursion_misses(&info).ok_or_else(|| io::Error::other("the kernel does not tell how often it skipped a program"))
+}
+
+/// The figure in what `/proc/self/fdinfo` says of a program (`bpf_prog_show_fdinfo` of the kernel's kernel/bpf/syscall.c, since 5.12).
+fn recursion_misses(info: &str) -> Option<u64> {
+    info.lines().find_map(|line| line.strip_prefix("recursion_misses:")?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_that_the_kernel_skipped() {
+        // Linux 6.18.
+        let info = "pos:\t0\nflags:\t02000000\nmnt_id:\t16\nino:\t1057\nprog_type:\t26\nprog_jited:\t1\nprog_tag:\tf1bdde7c6a5ac3e8\n\
+                    memlock:\t20480\nprog_id:\t1290\nrun_time_ns:\t0\nrun_cnt:\t0\nrecursion_misses:\t17\nverified_insns:\t7071\n";
+        assert_eq!(recursion_misses(info), Some(17));
+        assert_eq!(recursion_misses(&info.replace("17", "0")), Some(0));
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_tell_is_not_taken_for_one_that_skipped_nothing() {
+        for info in ["", "pos:\t0\nrun_cnt:\t0\n", "recursion_misses:\tmany\n", "recursion_misses:\t-1\n"] {
+            assert_eq!(recursion_misses(info), None, "{info:?}");
+        }
+    }
 }

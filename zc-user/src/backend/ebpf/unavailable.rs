@@ -55,6 +55,17 @@ pub enum EbpfUnavailable {
         /// The kernel's release.
         release: String,
     },
+    /// The kernel loads and attaches programs, and does not run them.
+    #[error(
+        "Linux {release} does not run the eBPF program {programs}, though it is attached; \
+         use another kernel from Linux {}.{} on or --backend strace, and please report this", OLDEST_KERNEL.0, OLDEST_KERNEL.1
+    )]
+    Silent {
+        /// The programs.
+        programs: String,
+        /// The kernel's release.
+        release: String,
+    },
     /// Anything else that the kernel refuses.
     #[error("the kernel refuses the eBPF programs: {0}")]
     Refused(String),

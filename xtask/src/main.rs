@@ -12,6 +12,7 @@ mod setup;
 mod test;
 #[path = "../../zc-user/build/toolchain.rs"]
 mod toolchain;
+mod vm;
 
 use std::{env, ffi::OsString, process::ExitCode};
 
@@ -49,6 +50,8 @@ enum Task {
     },
     /// Everything that must hold before a change goes in
     Ci,
+    /// Run the tests in guests with the kernels that people run, each booted in QEMU
+    Vm(vm::Options),
     /// Make a release in target/dist: a tarball and a Debian package of a program that needs no library
     Dist,
     /// Measure what tracing costs, and print it
@@ -80,12 +83,13 @@ fn main() -> ExitCode {
             setup::print();
             Ok(ExitCode::SUCCESS)
         }
-        Task::Setup { print: false } => setup::install(setup::Need::Checking).map(|()| ExitCode::SUCCESS),
+        Task::Setup { print: false } => setup::install(setup::Need::BootingForeign).map(|()| ExitCode::SUCCESS),
         Task::Run { command } if command.is_empty() => demo::run(),
         Task::Run { command } => run::run(&command),
         // Taken as they were typed: clap would drop a `--` in front, which is cargo's.
         Task::Test { .. } => test::run(&env::args_os().skip(2).collect::<Vec<_>>()),
         Task::Ci => ci::run(),
+        Task::Vm(options) => vm::run(&options),
         Task::Dist => dist::run(),
         Task::Bench(options) => bench::run(&options),
         Task::Reference { args } => series::reference(&args),

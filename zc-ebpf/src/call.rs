@@ -26,6 +26,11 @@ pub const SOCKET_CALLS: u32 = 32;
 pub const NUMBER_MASK: CallId = 0xffff;
 /// The number in a [`CallId`] that stands for this and all beyond, which no table has; as an unsigned number also for what is below 0.
 pub const FIRST_BEYOND: u32 = 0xffff;
+/// In a [`CallId`] of 32-bit ARM: this and what follows stand for that architecture's private calls (`__ARM_NR_BASE` in the kernel's
+/// arch/arm/include/uapi/asm/unistd.h, `0x0f0000`), whose own numbers have no room in a table.
+pub const ARM_PRIVATE: u32 = 0x3f0;
+/// Numbers of private calls of 32-bit ARM that are told apart.
+pub const ARM_PRIVATE_CALLS: u32 = 8;
 /// No call is under way.
 pub const NO_CALL: CallId = u32::MAX;
 

@@ -1,30 +1,24 @@
 //! Counting calls: what happens at every entry and exit of a followed task.
 
-use aya_ebpf::{
-    bindings::pt_regs,
-    helpers::{bpf_ktime_get_ns, generated::bpf_get_current_task_btf},
-};
+use aya_ebpf::helpers::{bpf_ktime_get_ns, generated::bpf_get_current_task_btf};
 use aya_log_ebpf::warn;
 use zc_ebpf::{
-    ABSENT, COMPAT, FIRST_BEYOND, Interrupted, Loss, NO_CALL, Outcome, Row, Task, bucket_of, fds, fills, hook, phase, requested,
-    selected, spec_slot,
+    ABSENT, Arguments, COMPAT, Interrupted, Loss, NO_CALL, Outcome, Row, Task, bucket_of, fds, fills, hook, phase, requested, selected,
+    spec_slot,
 };
 
 use crate::{
     buffers, ends,
-    fields::{self, offset_of_field, regs},
+    fields::{self, offset_of_field},
     follow,
     maps::{SPECS, is_over, lose},
+    registers::{self, Numbered, Registers},
     request, rows,
 };
 
-/// `TS_COMPAT` of the kernel, in `asm/thread_info.h` of x86: this call came through the 32-bit entry.
-const TS_COMPAT: u32 = 2;
 /// `SIGKILL` and `SIGSYS`, as bits of the kernel's `sigset_t`.
 const KILL: u64 = 1 << (9 - 1);
 const SYS: u64 = 1 << (31 - 1);
-/// `__X32_SYSCALL_BIT` of the kernel's arch/x86/include/uapi/asm/unistd.h.
-const X32_BIT: i64 = 0x4000_0000;
 /// The highest errno a call can return (`MAX_ERRNO` of the kernel's include/linux/err.h).
 const MAX_ERRNO: i64 = 4095;
 
@@ -40,7 +34,7 @@ const MSG_PEEK: u64 = 2;
 
 /// A task enters the kernel for a call.
 #[inline(always)]
-pub fn enter(registers: *const pt_regs, number: i64) {
+pub fn enter(registers: *const Registers, number: i64) {
     let Some(task) = follow::current().filter(|_| !is_over()) else { return };
     // SAFETY: an entry of TASKS is written by its own task only, which is the current one.
     let task = unsafe { &mut *task };
@@ -48,7 +42,8 @@ pub fn enter(registers: *const pt_regs, number: i64) {
         record_interrupted(task);
     }
     task.exit_without_entry_expected = 0;
-    let is_counted = identify(task, registers, number);
+    // SAFETY: `registers` is the argument of the tracepoint `sys_enter`.
+    let is_counted = identify(task, registers, number, |compat| unsafe { registers::arguments_at_entry(registers, compat) });
     if !is_counted || !fds::only_used(task.spec.fds) {
         task.forget_descriptors();
         task.has_ring |= u32::from(RING_CALLS.contains(&(number as u16)));
@@ -71,7 +66,7 @@ pub fn enter(registers: *const pt_regs, number: i64) {
 
 /// A call returns to its task. If the trace is over by then, it stays the call that the task is in.
 #[inline(always)]
-pub fn exit(registers: *const pt_regs, result: i64) {
+pub fn exit(registers: *const Registers, result: i64) {
     let Some(task) = follow::current().filter(|_| !is_over()) else { return };
     // SAFETY: an entry of TASKS is written by its own task only, which is the current one.
     let task = unsafe { &mut *task };
@@ -118,15 +113,16 @@ pub fn exit(registers: *const pt_regs, result: i64) {
 
 /// A call returns whose entry was not seen, as seccomp answered it: which it was, the registers still tell.
 #[inline(always)]
-fn returned_unseen(task: &mut Task, registers: *const pt_regs) {
+fn returned_unseen(task: &mut Task, registers: *const Registers) {
     let result = task.outcome.result;
     if task.interrupted != NO_CALL {
         record_interrupted(task);
         task.outcome.result = result;
     }
-    // SAFETY: `registers` is the tracepoint's argument.
-    let number = unsafe { regs::number(registers) };
-    if !identify(task, registers, number) {
+    // SAFETY: `registers` is the argument of the tracepoint `sys_exit`.
+    let number = unsafe { registers::number(registers) };
+    // SAFETY: as above.
+    if !identify(task, registers, number, |compat| unsafe { registers::arguments_at_exit(registers, compat) }) {
         task.call = NO_CALL;
         return;
     }
@@ -137,8 +133,9 @@ fn returned_unseen(task: &mut Task, registers: *const pt_regs) {
     // SAFETY: the helper has no preconditions.
     task.entered_ns = unsafe { bpf_ktime_get_ns() };
     task.ends = ends::of(task);
-    // Trapped by seccomp: it was not made, and what looks like its result is its number.
-    if signals & SYS != 0 && result == number {
+    // Trapped by seccomp: it was not made, and what looks like its result is none.
+    // SAFETY: as above.
+    if signals & SYS != 0 && unsafe { registers::is_rolled_back(registers) } {
         return abandon(task);
     }
     lose(Loss::UntimedCall);
@@ -240,28 +237,20 @@ pub fn is_error(result: i64) -> bool {
 }
 
 /// Finds which call this is, and puts that, what to do with it and its arguments into the task. Returns whether it is counted.
+/// `arguments` reads them, given whether the call came through the 32-bit entry.
 #[inline(always)]
-fn identify(task: &mut Task, registers: *const pt_regs, number: i64) -> bool {
-    let x32 = number >= 0 && number & X32_BIT != 0;
-    let number = if number < 0 { FIRST_BEYOND } else { (number & !X32_BIT) as u32 };
-    let compat = is_compat();
+fn identify(task: &mut Task, registers: *const Registers, number: i64, arguments: impl Fn(bool) -> [u64; 8]) -> bool {
+    // SAFETY: `registers` is the tracepoint's argument.
+    let Numbered { number, table } = unsafe { registers::table(registers, number) };
+    let compat = table & COMPAT != 0;
     let Some(spec) = SPECS.get(spec_slot(number, compat)) else { return false };
     task.spec = *spec;
     if spec.selected == selected::NEVER && spec.fills == fills::NONE {
         return false;
     }
-    // SAFETY: `registers` is the tracepoint's argument.
-    task.arguments = unsafe { regs::arguments(registers, compat) };
+    task.arguments = Arguments { values: arguments(compat) };
     task.compat = compat.into();
-    let number = if number < FIRST_BEYOND { number } else { FIRST_BEYOND };
-    let flags = if compat {
-        COMPAT
-    } else if x32 {
-        zc_ebpf::X32
-    } else {
-        0
-    };
-    task.call = number | flags;
+    task.call = number | table;
     spec.selected != selected::NEVER && request::choose_variant(task)
 }
 
@@ -274,18 +263,6 @@ fn signals() -> u64 {
     }
     // SAFETY: the current task is a typed pointer to the verifier.
     unsafe { fields::load(bpf_get_current_task_btf().cast(), offset) }
-}
-
-/// Whether the call under way came through the 32-bit entry.
-#[inline(always)]
-fn is_compat() -> bool {
-    let offset = offset_of_field!(task_compat_status);
-    if offset == ABSENT {
-        return false;
-    }
-    // SAFETY: the current task is a typed pointer to the verifier.
-    let status: u32 = unsafe { fields::load(bpf_get_current_task_btf().cast(), offset) };
-    status & TS_COMPAT != 0
 }
 
 #[inline(always)]

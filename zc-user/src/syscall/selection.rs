@@ -201,17 +201,18 @@ mod tests {
     fn every_name_in_a_class_is_a_call() {
         for (class, names) in CLASSES {
             for name in *names {
-                let known = Abi::ALL.iter().any(|abi| (0..TABLE_SLOTS).any(|number| abi.call_name(number) == Some(name)));
-                assert!(known, "%{class} has {name}");
+                assert!(crate::syscall::is_in_some_table(name), "%{class} has {name}");
             }
         }
     }
 
+    /// ARM's table has neither.
     #[test]
+    #[cfg(target_arch = "x86_64")]
     fn the_old_mmap_and_socketcalls_ask_for_what_stands_in_memory() {
         let specs = |text: &str| parse(text).expect("parses").kernel_specs();
         let slot = |text: &str, slot: u32| specs(text).into_iter().find(|(other, _)| *other == slot).map(|(_, spec)| spec);
-        let mmap = |compat: u32| slot("mmap", compat).expect("is selected").requested;
+        let mmap = |slot_number: u32| slot("mmap", slot_number).expect("is selected").requested;
         assert_eq!((mmap(spec_slot(9, false)), mmap(spec_slot(90, true))), (requested::SIZE, requested::UNKNOWN));
         let socketcall = spec_slot(102, true);
         assert_eq!(slot("send", socketcall).map(|spec| spec.requested), Some(requested::SOCKETCALL));

@@ -95,7 +95,7 @@ impl Apt {
         fs::write(apt.path("status"), "")?;
         fs::write(apt.path("apt.conf"), apt.configuration(arch))?;
         let signed = if Path::new(KEYRING).exists() { format!("signed-by={KEYRING}") } else { String::new() };
-        let sources = Mirrors::of_this_machine()?.sources(suites, &format!("targets=Packages arch={} {signed}", arch.debian()));
+        let sources = Mirrors::of_this_machine()?.sources(suites, &format!("target=Packages arch={} {signed}", arch.debian()));
         apt.refresh(&sources)?;
         Ok(apt)
     }

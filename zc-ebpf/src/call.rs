@@ -81,6 +81,44 @@ pub struct CallSpec {
     pub first: u8,
     /// Index of the second one.
     pub second: u8,
+    /// Which memory of the caller the kernel writes, beyond what a call reads from a file: 0 none, [`fills::ALL`] unknown, else the
+    /// index of the pointer, from 1.
+    pub fills: u8,
+    /// Index, from 1, of the argument that counts the elements there; 0: there is one.
+    pub fills_count: u8,
+    /// Bytes of an element there.
+    pub fills_bytes: u16,
+    /// Index, from 1, of the argument with the `MSG_...` flags; 0: there are none.
+    pub message_flags: u8,
+    /// Unused; keeps the layout free of padding.
+    pub reserved: [u8; 3],
+}
+
+impl CallSpec {
+    /// A call that is not looked at.
+    pub const NONE: Self = Self {
+        selected: selected::NEVER,
+        requested: requested::NONE,
+        argument: 0,
+        returns_bytes: 0,
+        count_argument: 0,
+        fds: fds::NONE,
+        first: 0,
+        second: 0,
+        fills: fills::NONE,
+        fills_count: 0,
+        fills_bytes: 0,
+        message_flags: 0,
+        reserved: [0; 3],
+    };
+}
+
+/// Which memory of its caller the kernel writes in a call.
+pub mod fills {
+    /// None that any read could have filled.
+    pub const NONE: u8 = 0;
+    /// It is not known which.
+    pub const ALL: u8 = u8::MAX;
 }
 
 /// Whether a call is counted.

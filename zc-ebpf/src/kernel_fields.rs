@@ -201,4 +201,8 @@ kernel_fields! {
     splice_input,
     /// `io_splice.flags`, likewise.
     splice_flags,
+    /// `io_rw.addr`, likewise: where the buffer of a read or write is.
+    rw_address,
+    /// `io_rw.len`, likewise.
+    rw_length,
 }

@@ -3,58 +3,18 @@
 //! There is one file per architecture, and all of them have the same functions. The build of the programs names the architecture
 //! in `bpf_target_arch`; on the host, where clippy reads this code, it is that of the host.
 
-#[cfg(any(bpf_target_arch = "aarch64", target_arch = "aarch64"))]
+#[cfg(any(bpf_target_arch = "aarch64", all(target_arch = "aarch64", not(bpf_target_arch = "x86_64"))))]
 mod aarch64;
-#[cfg(any(bpf_target_arch = "x86_64", target_arch = "x86_64"))]
+#[cfg(any(bpf_target_arch = "x86_64", all(target_arch = "x86_64", not(bpf_target_arch = "aarch64"))))]
 mod x86_64;
 
-#[cfg(any(bpf_target_arch = "aarch64", target_arch = "aarch64"))]
+#[cfg(any(bpf_target_arch = "aarch64", all(target_arch = "aarch64", not(bpf_target_arch = "x86_64"))))]
 use aarch64 as arch;
-#[cfg(any(bpf_target_arch = "x86_64", target_arch = "x86_64"))]
+#[cfg(any(bpf_target_arch = "x86_64", all(target_arch = "x86_64", not(bpf_target_arch = "aarch64"))))]
 use x86_64 as arch;
 use zc_ebpf::{CallId, FIRST_BEYOND};
 
-pub use arch::{Registers, is_rolled_back, number, table};
-
-/// The arguments of a call, by their index from 0.
-///
-/// All of them are copied, each from a constant offset: a choice between registers would make the verifier follow every possible
-/// choice separately.
-pub struct Arguments {
-    values: [u64; 8],
-    /// Whether the call came through the 32-bit entry, where words have 4 bytes.
-    pub compat: bool,
-}
-
-impl Arguments {
-    /// The arguments of the call that is being entered.
-    ///
-    /// # Safety
-    ///
-    /// `registers` is the argument of the tracepoint `sys_enter`.
-    #[inline(always)]
-    pub unsafe fn at_entry(registers: *const Registers, compat: bool) -> Self {
-        // SAFETY: the caller's promise.
-        Self { values: unsafe { arch::arguments_at_entry(registers, compat) }, compat }
-    }
-
-    /// The arguments of the call that is returning.
-    ///
-    /// # Safety
-    ///
-    /// `registers` is the argument of the tracepoint `sys_exit`.
-    #[inline(always)]
-    pub unsafe fn at_exit(registers: *const Registers, compat: bool) -> Self {
-        // SAFETY: the caller's promise.
-        Self { values: unsafe { arch::arguments_at_exit(registers, compat) }, compat }
-    }
-
-    /// The argument with this index.
-    #[inline(always)]
-    pub fn get(&self, index: u8) -> u64 {
-        self.values[usize::from(index & 7)]
-    }
-}
+pub use arch::{Registers, arguments_at_entry, arguments_at_exit, is_rolled_back, number, table};
 
 /// A call's number, and the table that it is from.
 #[derive(Clone, Copy)]
@@ -72,6 +32,17 @@ impl Numbered {
         let is_in_range = (0..i64::from(FIRST_BEYOND)).contains(&number);
         Self { number: if is_in_range { number as u32 } else { FIRST_BEYOND }, table }
     }
+}
+
+/// An address of user space without the tag that it may have in its upper bits: addresses that differ in that alone are of the same
+/// memory.
+///
+/// On arm64 a tag has bits 56 to 63 (the kernel's Documentation/arch/arm64/tagged-address-abi.rst), on x86 with linear address masking
+/// bits 57 to 62 (its arch/x86/include/asm/uaccess_64.h), and addresses of user space are below both. Where tags are not allowed, the
+/// kernel refuses such an address.
+#[inline(always)]
+pub const fn untagged(address: u64) -> u64 {
+    address & ((1 << 56) - 1)
 }
 
 /// The lower half of a register, which is all that a 32-bit call has.

@@ -218,6 +218,16 @@ fn kernels_that_lack_something() {
 }
 
 #[test]
+fn calls_that_arm_does_not_have() {
+    let mut facts = root();
+    facts.system.arch = Reading::Known("aarch64".into());
+    for backend in diagnose(&facts).backends {
+        assert!(backend.cannot.iter().any(|line| line.contains("openat")), "{backend:?}");
+    }
+    assert!(!diagnose(&root()).backends.iter().any(|backend| backend.cannot.iter().any(|line| line.contains("openat"))));
+}
+
+#[test]
 fn refusals_that_privileges_do_not_explain() {
     let mut facts = root();
     facts.ebpf.trial = Some(Trial::Denied);

@@ -7,7 +7,7 @@ use zc_ebpf::{CallSpec, TABLE_SLOTS, operation_slot, requested, selected, spec_s
 
 use crate::suggest;
 
-use super::{Abi, CLASSES, FICLONE, FICLONERANGE, Spec, TABLE, classes::DATA, ring, socketcall};
+use super::{Abi, CLASSES, FICLONE, FICLONERANGE, Spec, TABLE, classes::DATA, fills, ring, socketcall};
 
 /// A set of calls to count.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,7 +80,9 @@ impl Selection {
                 // The last slot stands for all numbers beyond the table.
                 let name = abi.call_name(number);
                 let spec = self.kernel_spec(name).map(|spec| if compat { in_memory(name, spec) } else { spec });
-                if let Some(spec) = spec {
+                // A call that is not counted can end what is known of its caller's memory, too.
+                let spec = fills::with(name.unwrap_or_default(), spec.unwrap_or_default());
+                if spec != CallSpec::default() {
                     specs.push((spec_slot(number, compat), spec));
                 }
             }

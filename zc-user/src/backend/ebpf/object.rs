@@ -202,6 +202,7 @@ fn load<'a>(loader: &mut EbpfLoader<'a>, fields: &'a KernelFields, settings: &Se
         .map_max_entries(maps::ROWS, limits.max_rows)
         .map_max_entries(maps::FILE_ROWS, limits.max_rows)
         .map_max_entries(maps::PARTS, limits.max_rows)
+        .map_max_entries(maps::MEMORIES, limits.max_tasks)
         .map_max_entries(maps::ERRNOS, limits.max_rows)
         .map_max_entries(maps::FILE_ERRNOS, limits.max_rows)
         .map_max_entries(maps::FILES, files_entries(limits.max_files))

@@ -29,17 +29,17 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Builds them; for this machine's own architecture that is nothing more than what `cargo xtask test` builds.
+    /// Builds them. For this machine's own architecture that is what `cargo xtask test` builds and nothing more.
     pub(super) fn build(arch: Arch) -> Result<Self> {
-        let (zctrace, tests) = if arch.is_host() {
+        let (zctrace, test) = if arch.is_host() {
             run::build(&["zctrace", "zc-tests"])?;
-            (release_dir()?.join("zctrace"), cargo())
+            (release_dir()?.join("zctrace"), test_binary(cargo().arg("test"))?)
         } else {
-            check(cross(arch).args(["build", "--release", "--package", "zctrace"]).args(["--target", &arch.target()]))?;
+            // One profile and one set of packages: every dependency is built once.
+            check(cross(arch, "build").args(["--workspace", "--bins"]))?;
             let target = release_dir()?.with_file_name(arch.target());
-            (target.join("release/zctrace"), cross(arch))
+            (target.join("release/zctrace"), test_binary(&mut cross(arch, "test"))?)
         };
-        let test = test_binary(tests, arch)?;
         let workloads = test.ancestors().nth(2).context("the test binary is not in a target directory")?.to_owned();
         Ok(Self { test, zctrace, workloads, package: root().canonicalize()?.join("tests") })
     }
@@ -52,25 +52,25 @@ impl Programs {
     }
 }
 
-/// cargo, for another architecture.
-fn cross(arch: Arch) -> Command {
+/// A command of cargo's that builds a release for another architecture. What is saved by building quickly is worth more here than
+/// what link-time optimization brings.
+fn cross(arch: Arch, command: &str) -> Command {
     let mut cargo = cargo();
     let compiler = format!("{}-linux-gnu-gcc", arch.name());
     let target = arch.target().replace('-', "_");
-    cargo.env(format!("CARGO_TARGET_{}_LINKER", target.to_uppercase()), &compiler);
-    cargo.env(format!("CC_{target}"), &compiler);
+    cargo.env(format!("CARGO_TARGET_{}_LINKER", target.to_uppercase()), &compiler).env(format!("CC_{target}"), &compiler);
+    cargo.args([command, "--release", "--target", &arch.target()]);
+    // Not through variables: the cargo that builds the eBPF side would inherit them, and build another object.
+    cargo.args(["--config", r#"profile.release.lto="off""#, "--config", "profile.release.codegen-units=16"]);
     cargo
 }
 
 /// Builds the tests as a whole, and returns the binary. The workspace is named as it is for `cargo xtask test`: with other packages the
 /// dependencies would have other features, and be built again.
-fn test_binary(mut cargo: Command, arch: Arch) -> Result<PathBuf> {
-    cargo.args(["test", "--workspace", "--test", "all", "--no-run", "--message-format=json-render-diagnostics"]);
-    if !arch.is_host() {
-        cargo.args(["--target", &arch.target()]);
-    }
-    let built = cargo.stderr(Stdio::inherit()).output().with_context(|| format!("cannot run {}", show(&cargo)))?;
-    ensure!(built.status.success(), "`{}` failed ({})", show(&cargo), built.status);
+fn test_binary(cargo: &mut Command) -> Result<PathBuf> {
+    cargo.args(["--workspace", "--test", "all", "--no-run", "--message-format=json-render-diagnostics"]);
+    let built = cargo.stderr(Stdio::inherit()).output().with_context(|| format!("cannot run {}", show(cargo)))?;
+    ensure!(built.status.success(), "`{}` failed ({})", show(cargo), built.status);
     let messages = String::from_utf8_lossy(&built.stdout).into_owned();
     let Some(test) = messages.lines().find_map(test_executable) else { bail!("cargo does not name the test binary") };
     Ok(Path::new(test).to_owned())

@@ -14,6 +14,7 @@ use super::{
     Guest, State, Verdict,
     account::Account,
     arch::Arch,
+    cross::Cross,
     image::Tree,
     kernels::{Kernel, Promise, Series},
     programs::Programs,
@@ -85,8 +86,9 @@ impl Base {
         let tree = Tree::unpack(&cache, &work, arch).map_err(not_run)?;
         let kernel = |series: &&'static Series| (series.name, series.fetch(&cache, arch).map_err(|error| format!("{error:#}")));
         let kernels: BTreeMap<_, _> = series.iter().map(kernel).collect();
+        let cross = if arch.is_host() { None } else { Some(Cross::find(arch, &cache).map_err(not_run)?) };
         drop(fetching);
-        let programs = Programs::build(arch).map_err(failed)?;
+        let programs = Programs::build(arch, cross.as_ref()).map_err(failed)?;
         let base = Self { programs, tree, disk: work.join("disk"), work, kernels, _lock: own };
         base.make_disk().map_err(failed)?;
         Ok(base)

@@ -3,6 +3,7 @@
 mod account;
 mod apt;
 mod arch;
+mod cross;
 mod ground;
 mod image;
 mod kernels;

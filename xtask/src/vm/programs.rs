@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use super::arch::Arch;
+use super::{arch::Arch, cross::Cross};
 use crate::{
     command::{cargo, check, release_dir, root, show},
     run,
@@ -29,16 +29,19 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Builds them. For this machine's own architecture that is what `cargo xtask test` builds and nothing more.
-    pub(super) fn build(arch: Arch) -> Result<Self> {
-        let (zctrace, test) = if arch.is_host() {
-            run::build(&["zctrace", "zc-tests"])?;
-            (release_dir()?.join("zctrace"), test_binary(cargo().arg("test"))?)
-        } else {
-            // One profile and one set of packages: every dependency is built once.
-            check(cross(arch, "build").args(["--workspace", "--bins"]))?;
-            let target = release_dir()?.with_file_name(arch.target());
-            (target.join("release/zctrace"), test_binary(&mut cross(arch, "test"))?)
+    /// Builds them; without a compiler for another architecture, as `cargo xtask test` does, and nothing more.
+    pub(super) fn build(arch: Arch, cross: Option<&Cross>) -> Result<Self> {
+        let (zctrace, test) = match cross {
+            None => {
+                run::build(&["zctrace", "zc-tests"])?;
+                (release_dir()?.join("zctrace"), test_binary(cargo().arg("test"))?)
+            }
+            Some(cross) => {
+                // One profile and one set of packages: every dependency is built once.
+                check(cross.cargo("build").args(["--workspace", "--bins"]))?;
+                let target = release_dir()?.with_file_name(arch.target());
+                (target.join("release/zctrace"), test_binary(&mut cross.cargo("test"))?)
+            }
         };
         let workloads = test.ancestors().nth(2).context("the test binary is not in a target directory")?.to_owned();
         Ok(Self { test, zctrace, workloads, package: root().canonicalize()?.join("tests") })
@@ -50,19 +53,6 @@ impl Programs {
         let of_the_package = ["golden", "scenarios", "zctrace.toml"].map(|name| self.package.join(name));
         [self.test.clone(), self.zctrace.clone()].into_iter().chain(workloads).chain(of_the_package).collect()
     }
-}
-
-/// A command of cargo's that builds a release for another architecture. What is saved by building quickly is worth more here than
-/// what link-time optimization brings.
-fn cross(arch: Arch, command: &str) -> Command {
-    let mut cargo = cargo();
-    let compiler = format!("{}-linux-gnu-gcc", arch.name());
-    let target = arch.target().replace('-', "_");
-    cargo.env(format!("CARGO_TARGET_{}_LINKER", target.to_uppercase()), &compiler).env(format!("CC_{target}"), &compiler);
-    cargo.args([command, "--release", "--target", &arch.target()]);
-    // Not through variables: the cargo that builds the eBPF side would inherit them, and build another object.
-    cargo.args(["--config", r#"profile.release.lto="off""#, "--config", "profile.release.codegen-units=16"]);
-    cargo
 }
 
 /// Builds the tests as a whole, and returns the binary. The workspace is named as it is for `cargo xtask test`: with other packages the

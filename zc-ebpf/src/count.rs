@@ -19,7 +19,7 @@ use crate::{
     follow,
     maps::{SPECS, is_over, lose},
     request::{self, Request},
-    rows,
+    rows, scope,
 };
 
 /// `TS_COMPAT` of the kernel, in `asm/thread_info.h` of x86: this call came through the 32-bit entry.
@@ -42,7 +42,10 @@ const RING_CALLS: core::ops::RangeInclusive<u16> = 425..=427;
 /// A task enters the kernel for a call.
 #[inline(always)]
 pub fn enter(registers: *const pt_regs, number: i64) {
-    let Some(task) = follow::current().filter(|_| !is_over()) else { return };
+    let Some(task) = follow::current() else { return scope::call_of_bystander(number) };
+    if is_over() {
+        return;
+    }
     // SAFETY: an entry of TASKS is written by its own task only, which is the current one.
     let task = unsafe { &mut *task };
     if task.interrupted != NO_CALL {
@@ -247,7 +250,7 @@ pub fn is_error(result: i64) -> bool {
 
 /// Which call this is and what to do with it; `None` if it is not selected.
 #[inline(always)]
-fn identify(number: i64) -> Option<(CallId, CallSpec)> {
+pub fn identify(number: i64) -> Option<(CallId, CallSpec)> {
     let x32 = number >= 0 && number & X32_BIT != 0;
     let number = if number < 0 { FIRST_BEYOND } else { (number & !X32_BIT) as u32 };
     let compat = is_compat();

@@ -137,10 +137,15 @@ pub enum Loss {
     SilentOperation = 5,
     /// A completion of an operation of `io_uring` for which the queue had no room: the kernel does not tell of which.
     OverflowedOperation = 6,
+    /// A selected call of a thread that is not in scope, in the process of one that came into scope by itself.
+    OtherThread = 7,
 }
 
 /// Number of [`Loss`] variants.
-pub const LOSSES: u32 = 7;
+pub const LOSSES: u32 = 8;
+
+/// Name of the tracer's own thread beside one that is in scope by itself: what it does is not counted as another thread's work.
+pub const WATCHER_COMM: [u8; COMM_BYTES] = *b"zctrace-watches\0";
 
 /// Plain old data, for aya's maps.
 #[cfg(feature = "user")]

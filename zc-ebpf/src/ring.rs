@@ -5,8 +5,8 @@
 
 use aya_ebpf::helpers::{bpf_ktime_get_ns, generated::bpf_get_current_task};
 use zc_ebpf::{
-    ABSENT, CallId, CallSpec, Ends, FileKey, FileNumber, Loss, NO_ROOM, RING, Row, Task, UNKNOWN_OPERATION, fds, operation_slot,
-    phase,
+    ABSENT, CallId, CallSpec, Ends, FileKey, FileNumber, INVALID_OPERATION, Loss, NO_ROOM, RING, Row, Task, UNKNOWN_OPERATION,
+    fds, operation_slot, phase,
 };
 
 use crate::{
@@ -25,6 +25,11 @@ const SKIP_SUCCESS: u32 = 1 << 6;
 const NOTIFICATION: u32 = 1 << 3;
 /// `SPLICE_F_FD_IN_FIXED`, likewise: the input is a registered file, not a descriptor.
 const INPUT_IS_REGISTERED: u32 = 1 << 31;
+
+/// `IORING_OP_NOP`, likewise.
+const NOP: u32 = 0;
+/// `EINVAL` of the kernel's include/uapi/asm-generic/errno-base.h.
+const EINVAL: i32 = 22;
 
 /// The task that made a ring.
 #[repr(C)]
@@ -103,9 +108,10 @@ pub fn completed(ring: KernelPtr, request: KernelPtr) {
     let Some((call, spec)) = operation(request) else { return };
     let Some(result) = fields::probe::<i32>(request, offset_of_field!(request_result)) else { return };
     let ends = ends(request, spec);
+    let is_invalid = call == RING | NOP && result == -EINVAL;
     record_operation(
         serial,
-        call,
+        if is_invalid { RING | INVALID_OPERATION } else { call },
         u64::from(ends.input) << 32 | u64::from(ends.output),
         result.into(),
         spec.returns_bytes.into(),

@@ -8,7 +8,7 @@ mod events;
 pub(crate) mod fields;
 mod file_seen;
 mod files;
-mod kernel;
+pub(crate) mod kernel;
 mod living;
 pub(crate) mod object;
 mod run;
@@ -17,7 +17,8 @@ use crate::trace::Trace;
 
 use super::{Backend, RunError, RunOptions};
 
-pub use object::{BTF_PATH_VARIABLE, EbpfUnavailable};
+pub use kernel::BTF_PATH_VARIABLE;
+pub use object::EbpfUnavailable;
 
 /// The size in bytes of the kernel side that is embedded in this program; 0: it was built without.
 pub fn embedded_bytes() -> usize {

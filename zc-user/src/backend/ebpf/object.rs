@@ -22,21 +22,12 @@ use super::{
     btf::BtfError,
     drain::Maps,
     fields::{self, MissingField},
-    kernel::{self, Kernel},
+    kernel::{self, Kernel, TypesFile},
 };
 use crate::{backend::Limits, syscall::Selection};
 
 /// The compiled kernel side; empty if this zctrace was built without a BPF toolchain.
 pub(crate) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/zctrace-bpf"));
-
-/// Where the kernel shows its type information, unless this environment variable names another file.
-pub const BTF_PATH_VARIABLE: &str = "ZCTRACE_BTF";
-pub(crate) const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
-
-/// The file that the kernel's type information is read from.
-pub(crate) fn btf_path() -> PathBuf {
-    std::env::var_os(BTF_PATH_VARIABLE).map_or_else(|| PathBuf::from(BTF_PATH), PathBuf::from)
-}
 
 /// Why the eBPF backend cannot run here. Each message says what to do.
 #[derive(Debug, Error)]
@@ -45,7 +36,7 @@ pub enum EbpfUnavailable {
     #[error("this zctrace was built without eBPF: run `cargo xtask setup`, then build it again")]
     NotBuilt,
     /// The kernel shows no BTF.
-    #[error("cannot read the kernel's type information {}: {cause}; it needs a kernel built with CONFIG_DEBUG_INFO_BTF", path.display())]
+    #[error("cannot read the kernel's type information {}: {cause}{}", path.display(), if_missing(cause))]
     NoBtf {
         /// The file.
         path: PathBuf,
@@ -69,6 +60,11 @@ pub enum EbpfUnavailable {
     /// Anything else that the kernel refuses.
     #[error("the kernel refuses the eBPF programs: {0}")]
     Refused(String),
+}
+
+/// What to do where the kernel shows no types.
+fn if_missing(cause: &io::Error) -> &'static str {
+    if cause.kind() == io::ErrorKind::NotFound { "; it needs a kernel built with CONFIG_DEBUG_INFO_BTF" } else { "" }
 }
 
 /// What the object is loaded with.
@@ -99,16 +95,15 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Loads the programs and attaches them. Gives back the kernel side's events, too.
-    pub fn new(settings: &Settings<'_>) -> Result<(Self, RingBuf<MapData>), EbpfUnavailable> {
+    /// Loads the programs for a kernel of these types and attaches them. Gives back the kernel side's events, too.
+    pub fn new(settings: &Settings<'_>, types: TypesFile) -> Result<(Self, RingBuf<MapData>), EbpfUnavailable> {
         if OBJECT.is_empty() {
             return Err(EbpfUnavailable::NotBuilt);
         }
-        let path = btf_path();
         // To make a loader is to parse the whole of the kernel's BTF (~25 ms); there is no way around that, but beside it.
         let (loader, kernel) = thread::scope(|scope| {
             let loader = thread::Builder::new().spawn_scoped(scope, EbpfLoader::new);
-            let kernel = kernel::read(&path);
+            let kernel = kernel::read(types);
             // aya tries out what the kernel can do as soon as somebody asks.
             let _ = aya::features();
             (loader.map(joined), kernel)

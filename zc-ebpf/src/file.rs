@@ -9,8 +9,11 @@ pub const MAPPED: FileNumber = 1 << 31;
 /// Likewise: its buffer lies where bytes of this file had been read to (see [`Held`](crate::Held)).
 pub const HELD: FileNumber = 1 << 30;
 
+/// Beside [`HELD`]: the sampled bytes are not those that were read, so the program changed them on the way.
+pub const CHANGED: FileNumber = 1 << 29;
+
 /// In [`Ends`] of a call under way: there is a file, but no room to give it a number.
-pub const NO_ROOM: FileNumber = HELD - 1;
+pub const NO_ROOM: FileNumber = CHANGED - 1;
 
 /// The files at the ends of a call.
 #[repr(C)]

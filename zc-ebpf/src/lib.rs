@@ -7,25 +7,23 @@
 mod call;
 mod events;
 mod file;
-mod held;
 pub mod histogram;
 mod kernel_fields;
+pub mod pairing;
 mod row;
-mod sequence;
 mod task;
 
 pub use call::*;
 pub use events::{ARGS_BYTES, COMM_BYTES, Counters, EXE_BYTES, Ended, EventHeader, Exec, event_kind};
 pub use file::{
-    Ends, FILESYSTEM_BYTES, FileKey, FileNumber, FileSeen, HELD, KnownFile, MAPPED, NAME_BYTES, NAMES_BYTES, NO_ROOM, path_end,
-    told,
+    CHANGED, Ends, FILESYSTEM_BYTES, FileKey, FileNumber, FileSeen, HELD, KnownFile, MAPPED, NAME_BYTES, NAMES_BYTES, NO_ROOM,
+    path_end, told,
 };
-pub use held::{Held, Taken, common_length};
 pub use histogram::{BUCKETS, bucket_of};
 pub use kernel_fields::{ABSENT, KernelFields};
-pub use row::{ErrnoKey, Row, RowKey};
-pub use sequence::Sequence;
-pub use task::{Descriptor, Interrupted, Mapping, Task, phase};
+pub use pairing::{memory::Memory, order::Sequence};
+pub use row::{ErrnoKey, Part, Row, RowKey};
+pub use task::{Arguments, Descriptor, Interrupted, Mapping, Outcome, Task, phase};
 
 /// Names of the programs, as user space finds them in the object file, with the tracepoint that each is attached to.
 pub mod programs {
@@ -72,6 +70,8 @@ pub mod maps {
     pub const ROWS: &str = "ROWS";
     /// Hash, [`RowKey`](crate::RowKey) with files -> [`Row`](crate::Row).
     pub const FILE_ROWS: &str = "FILE_ROWS";
+    /// Hash, [`RowKey`](crate::RowKey) -> [`Part`](crate::Part): what calls wrote from other files than that of their row.
+    pub const PARTS: &str = "PARTS";
     /// Hash, [`ErrnoKey`](crate::ErrnoKey) without files -> number of calls that failed so; the errnos of [`ROWS`].
     pub const ERRNOS: &str = "ERRNOS";
     /// Hash, [`ErrnoKey`](crate::ErrnoKey) with files -> number of calls that failed so; the errnos of [`FILE_ROWS`].
@@ -81,6 +81,8 @@ pub mod maps {
     /// Ring buffer of events, each of which begins with an [`EventHeader`](crate::EventHeader) or is a
     /// [`FileSeen`](crate::FileSeen).
     pub const EVENTS: &str = "EVENTS";
+    /// Hash, [`Task::space`](crate::Task::space) -> [`Memory`](crate::Memory): the address spaces that reads have filled.
+    pub const MEMORIES: &str = "MEMORIES";
     /// Array, call slot -> [`CallSpec`](crate::CallSpec).
     pub const SPECS: &str = "SPECS";
     /// Array of one [`Control`](crate::Control).
@@ -117,6 +119,8 @@ pub struct Control {
     pub last_serial: u64,
     /// The last [`FileNumber`] given out.
     pub last_file: u64,
+    /// The last [`Task::space`] given out.
+    pub last_space: u64,
 }
 
 /// Ways in which the programs lose or merge a number. The discriminant is the index in [`maps::LOSSES`].
@@ -137,12 +141,14 @@ pub enum Loss {
     SilentOperation = 5,
     /// A completion of an operation of `io_uring` for which the queue had no room: the kernel does not tell of which.
     OverflowedOperation = 6,
+    /// What a call wrote from a further file was not counted: the map of parts was full. The call itself is counted.
+    UncountedPart = 7,
     /// A selected call of a thread that is not in scope, in the process of one that came into scope by itself.
-    OtherThread = 7,
+    OtherThread = 8,
 }
 
 /// Number of [`Loss`] variants.
-pub const LOSSES: u32 = 8;
+pub const LOSSES: u32 = 9;
 
 /// Name of the tracer's own thread beside one that is in scope by itself: what it does is not counted as another thread's work.
 pub const WATCHER_COMM: [u8; COMM_BYTES] = *b"zctrace-watches\0";
@@ -158,34 +164,41 @@ mod pod {
             )+
         };
     }
-    pod!(CallSpec, Task, RowKey, Row, ErrnoKey, FileKey, KnownFile, Control, KernelFields);
+    pod!(CallSpec, Task, RowKey, Row, Part, ErrnoKey, FileKey, KnownFile, Control, KernelFields);
 }
 
 const _: () = {
-    assert!(size_of::<CallSpec>() == 8);
+    use pairing::memory::{RANGES, Range, SAMPLES, SOURCES};
+    assert!(size_of::<CallSpec>() == 16);
     assert!(size_of::<Interrupted>() == 2 * 4 + 2 * 8);
     assert!(size_of::<Ends>() == 8);
     assert!(size_of::<Sequence>() == 32);
-    assert!(size_of::<Held>() == 4 * 24 + 2 * 8 + 2 * 4);
+    assert!(size_of::<Range>() == 7 * 8 + 4 * 4 + 8 * SAMPLES);
+    assert!(size_of::<Memory>() == 2 * 8 + 4 * 4 + SOURCES * 16 + RANGES * size_of::<Range>());
+    // With its key and the kernel's own head, an element of a hash should stay within a page.
+    assert!(size_of::<Memory>() <= 4096 - 64);
     assert!(size_of::<Mapping>() == 2 * 8 + 2 * 4);
     assert!(
         size_of::<Task>()
-            == 10 * 4
+            == 14 * 4
                 + 2 * 8
                 + size_of::<Interrupted>()
                 + size_of::<Ends>()
+                + size_of::<Arguments>()
+                + size_of::<Outcome>()
+                + size_of::<CallSpec>()
                 + size_of::<Sequence>()
-                + size_of::<Held>()
                 + size_of::<Mapping>()
                 + 2 * size_of::<Descriptor>()
     );
     assert!(size_of::<RowKey>() == 16);
-    assert!(size_of::<Row>() == 15 * 8 + 4 * BUCKETS);
+    assert!(size_of::<Row>() == 16 * 8 + 4 * BUCKETS);
+    assert!(size_of::<Part>() == 3 * 8);
     assert!(size_of::<ErrnoKey>() == 20);
     assert!(size_of::<FileKey>() == 24);
     assert!(size_of::<KnownFile>() == 8);
     assert!(size_of::<FileSeen>() == 2 * 4 + 2 * 8 + 5 * 4 + 6 * 2 + 8 + 2 * 16 + 2 * FILESYSTEM_BYTES + NAMES_BYTES);
-    assert!(size_of::<Control>() == 2 * 8 + 6 * 4 + 2 * 8);
+    assert!(size_of::<Control>() == 2 * 8 + 6 * 4 + 3 * 8);
     assert!(size_of::<EventHeader>() == 6 * 4 + 8 + COMM_BYTES);
     assert!(size_of::<Counters>() == 7 * 8);
     assert!(size_of::<Exec>() == size_of::<EventHeader>() + 8 + size_of::<Counters>() + EXE_BYTES + ARGS_BYTES);

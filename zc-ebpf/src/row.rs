@@ -40,6 +40,8 @@ pub struct Row {
     pub moved_ns: u64,
     /// Of [`bytes`](Self::bytes), those that the task had read before from the file of [`Ends::input`].
     pub paired_bytes: u64,
+    /// Calls whose bytes were sampled when they were read and when they were written.
+    pub checked_calls: u64,
     /// Calls that returned 0 where the result is a number of bytes.
     pub zero_calls: u64,
     /// Calls that moved something, but less than they asked for.
@@ -67,6 +69,7 @@ impl Row {
         first_ns: 0,
         moved_ns: 0,
         paired_bytes: 0,
+        checked_calls: 0,
         zero_calls: 0,
         short_calls: 0,
         without_files: 0,
@@ -74,6 +77,18 @@ impl Row {
         max_ns: 0,
         histogram: [0; BUCKETS],
     };
+}
+
+/// Bytes that calls wrote from a file other than the input of their row, because their buffers hold bytes of several files.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    /// How many bytes. They are part of [`Row::bytes`] of the calls' rows, and not of [`Row::paired_bytes`].
+    pub bytes: u64,
+    /// Calls that wrote some of them.
+    pub calls: u64,
+    /// Of these, the calls whose bytes were sampled when they were read and when they were written.
+    pub checked_calls: u64,
 }
 
 /// Failed calls of a thread, by errno.

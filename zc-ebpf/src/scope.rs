@@ -9,8 +9,9 @@ use zc_ebpf::{Control, Ended, Loss, Task, WATCHER_COMM, event_kind, phase, scope
 use crate::{
     count,
     fields::{self, KernelPtr},
-    follow,
+    follow::{self, Identity},
     maps::{CONTROL, TASKS, fetch_add, is_over, lose},
+    registers::Registers,
 };
 
 /// The process (tgid) of the thread that is in scope by itself; 0: there is none. A global, so that the calls of bystanders cost one load.
@@ -22,14 +23,14 @@ static mut SCOPED_PROCESS: u32 = 0;
 /// A task that is not followed enters this call. Counts it as a loss if it may be work that the thread in scope handed to another thread
 /// of its process: nothing tells whether it is.
 #[inline(always)]
-pub fn call_of_bystander(number: i64) {
+pub fn call_of_bystander(registers: *const Registers, number: i64) {
     // SAFETY: no reference to it exists; volatile because it changes while programs run.
     let process = unsafe { core::ptr::read_volatile(&raw const SCOPED_PROCESS) };
     if process == 0 || process != tgid() || is_over() {
         return;
     }
     // Of a call of which just variants are counted, any may be one: that is not looked at.
-    if count::identify(number).is_some() && bpf_get_current_comm().ok() != Some(WATCHER_COMM) {
+    if count::is_selected(registers, number) && bpf_get_current_comm().ok() != Some(WATCHER_COMM) {
         lose(Loss::OtherThread);
     }
 }
@@ -72,10 +73,11 @@ fn enter() -> Option<()> {
         (*control).pidns_level = level;
         fetch_add(&raw mut (*control).last_serial, 1) as u32 + 1
     };
-    let task = Task { serial, process: serial, tid, pid, phase: phase::ACTIVE, ..follow::NOBODY };
-    TASKS.insert(current, task, 0).ok()?;
+    let task = follow::insert(current, &Identity { serial, process: serial, tid, pid, phase: phase::ACTIVE })?;
+    // Threads that were there before share it, and are not followed.
+    task.space = follow::new_space(control);
     set_scoped_process(tgid());
-    tell(event_kind::ENTERED, &task, current);
+    tell(event_kind::ENTERED, task, current);
     Some(())
 }
 

@@ -24,7 +24,7 @@ pub use fold::{Detail, Files, Options};
 pub use query::{Calls, Processes, QueryError, SyscallName};
 pub use schema::schema;
 pub use sort::SortKey;
-pub use transfer::{Api, Attempt, End, Evidence, FileTotals, Inode, Reason, Share, Transfer, Unattributed};
+pub use transfer::{Api, Attempt, Certainty, End, Evidence, FileTotals, Inode, Reason, Share, Transfer, Unattributed};
 
 /// The schema that the JSON carries. Field names never change their meaning within a number.
 pub const SCHEMA: u32 = 1;
@@ -53,8 +53,12 @@ pub struct Report {
     pub wall_ns: Option<u64>,
     /// How the command ended.
     pub exit: Exit,
-    /// Whether every number is exact; if not they are lower bounds, and `losses` says why.
+    /// Whether every count is exact; if not they are lower bounds, and `losses` says why. Of transfers `transfers_exact` speaks.
     pub exact: bool,
+    /// Whether every byte that counted calls wrote is in an exact transfer, or known to come from the program's own memory, and no loss
+    /// touches transfers. A report of an older version did not know.
+    #[serde(default)]
+    pub transfers_exact: bool,
     /// Ways in which numbers were lost, with how often; those that did not happen are left out.
     pub losses: BTreeMap<String, u64>,
     /// What the report lacks without being wrong, each a sentence.

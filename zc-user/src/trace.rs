@@ -234,6 +234,28 @@ pub struct Thread {
     /// What io_uring did for it, whoever in the kernel did it: a row for each operation and the file involved. These are no
     /// system calls, and have no times; an operation is named as in [`Call::ring_operation`].
     pub ring_rows: Vec<Row>,
+    /// What calls wrote from other files than [`Row::ends`] names, for calls whose buffers hold bytes of several files.
+    pub parts: Vec<Part>,
+}
+
+/// Bytes that a thread's calls wrote from one file to another, in calls that wrote from several files at once.
+///
+/// The calls and all their bytes are counted in the [`Row`] whose input is the file that most of the bytes came from; these bytes are
+/// part of [`Row::bytes`] there, and not of its [`Row::paired_bytes`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// The call.
+    pub call: Call,
+    /// Where these bytes came from: [`Input::Held`] or [`Input::Changed`].
+    pub from: Input,
+    /// Where they went.
+    pub to: FileId,
+    /// How many.
+    pub bytes: u64,
+    /// Calls that wrote some of them.
+    pub calls: u64,
+    /// Of these, the calls whose bytes of this file were sampled and compared.
+    pub checked_calls: u64,
 }
 
 /// The kernel's own counters of a task or process.
@@ -277,8 +299,10 @@ pub struct Row {
     pub bytes: Option<u64>,
     /// Sum of what it asked for.
     pub requested_bytes: Option<u64>,
-    /// Of [`bytes`](Self::bytes), those that are known to come from the file of [`Input::LastRead`], [`Input::Held`] or [`Input::Mapped`].
+    /// Of [`bytes`](Self::bytes), those that [`Input::LastRead`], [`Input::Held`], [`Input::Changed`] or [`Input::Mapped`] covers.
     pub paired_bytes: u64,
+    /// Calls whose bytes were sampled and compared with what had been read: see [`Input::Held`].
+    pub checked_calls: u64,
     /// How often it returned 0 where the result is a number of bytes: at the end of a file, most of the time.
     pub zero_calls: u64,
     /// How often it moved something, but less than it asked for.
@@ -303,6 +327,7 @@ impl Row {
             bytes: (spec.returned == Returned::Bytes).then_some(0),
             requested_bytes: (spec.requested != Requested::Nowhere).then_some(0),
             paired_bytes: 0,
+            checked_calls: 0,
             zero_calls: 0,
             short_calls: 0,
             times: None,

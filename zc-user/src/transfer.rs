@@ -12,6 +12,7 @@
 
 mod activity;
 mod attempts;
+mod balance;
 mod crossing;
 mod describe;
 mod direct;
@@ -20,7 +21,9 @@ mod errors;
 mod facts;
 mod flow;
 mod hint;
+mod left;
 mod loops;
+mod memory;
 mod pipes;
 mod rules;
 mod shared;
@@ -46,6 +49,8 @@ pub(crate) struct Analysis {
     pub processes: Vec<InProcess>,
     /// Transfers that cross processes.
     pub across: Vec<Transfer>,
+    /// Whether all that was written is in exact transfers, or known to come from memory: [`Report::transfers_exact`](crate::Report).
+    pub is_exact: bool,
 }
 
 /// What it found in one process.
@@ -68,12 +73,13 @@ pub(crate) fn analyse(trace: &Trace) -> Analysis {
     });
     let processes = processes.collect();
     let across = crossing::chains(&activities, &joined, &trace.files);
-    Analysis { processes, across: describe::chains(&across, &ends) }
+    Analysis { processes, across: describe::chains(&across, &ends), is_exact: false }
 }
 
 /// The flows within one process.
 fn in_process<'a>(activity: &Activity<'a>) -> Joined<'a> {
     let mut flows = direct::flows(activity);
+    flows.extend(memory::flows(activity));
     loops::add(&mut flows, activity);
     totals::add(&mut flows, activity);
     let mut joined = pipes::join(flows, activity);

@@ -5,13 +5,29 @@ pub(crate) const UNKNOWN: &str = "-";
 
 /// Bytes in the largest unit that they fill, with one decimal: `512 B`, `8.0 KiB`, `1.0 GiB`.
 pub(crate) fn bytes(bytes: u64) -> String {
+    with_unit(bytes, Rounding::Nearest)
+}
+
+/// The same, rounded down: what is said to be at least so much is at least so much.
+pub(crate) fn least_bytes(bytes: u64) -> String {
+    with_unit(bytes, Rounding::Down)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rounding {
+    Nearest,
+    Down,
+}
+
+fn with_unit(bytes: u64, rounding: Rounding) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
         return format!("{bytes} B");
     }
     let mut unit = 1024_u128;
     for name in UNITS {
-        let tenths = (u128::from(bytes) * 10 + unit / 2) / unit;
+        let half = if rounding == Rounding::Nearest { unit / 2 } else { 0 };
+        let tenths = (u128::from(bytes) * 10 + half) / unit;
         // What would round to 1024.0 belongs to the next unit.
         if tenths < 10240 || name == "EiB" {
             return format!("{}.{} {name}", tenths / 10, tenths % 10);
@@ -93,6 +109,15 @@ mod tests {
         ];
         for (number, text) in expected {
             assert_eq!(bytes(number), text, "{number}");
+        }
+    }
+
+    #[test]
+    fn a_lower_bound_is_never_rounded_up() {
+        let expected =
+            [(1023, "1023 B"), (8191, "7.9 KiB"), (8192, "8.0 KiB"), (1_048_575, "1023.9 KiB"), (2_999_754, "2.8 MiB")];
+        for (number, text) in expected {
+            assert_eq!(least_bytes(number), text, "{number}");
         }
     }
 

@@ -20,6 +20,10 @@ pub(crate) enum Need {
     Testing,
     /// Checking a change.
     Checking,
+    /// Booting guests of this machine's own architecture.
+    Booting,
+    /// Booting guests of another architecture.
+    BootingForeign,
 }
 
 /// One thing that has to be on the machine.

@@ -10,7 +10,7 @@ use super::{
     pattern::{EndPattern, Match},
 };
 use crate::{
-    report::{End, FileCalls, Process, Report, Syscall, Transfer},
+    report::{Certainty, End, FileCalls, Process, Report, Syscall, Transfer},
     units,
 };
 
@@ -133,7 +133,10 @@ pub(super) fn of_transfers(transfers: &[&Transfer], are_meant: bool) -> Vec<Stri
 
 /// `in (regular, ext4) -> out (pipe): 1 MiB, read + write, 16 calls of 64 KiB ..., after copy_file_range EXDEV (1)`.
 fn transfer(transfer: &Transfer) -> String {
-    let bytes = transfer.bytes.map_or_else(|| "unknown bytes".to_owned(), units::short_bytes);
+    let bytes = match (transfer.bytes, transfer.certainty) {
+        (Some(bytes), Certainty::Exact) => units::short_bytes(bytes),
+        _ => transfer.amount().unwrap_or_else(|| "unknown bytes".to_owned()),
+    };
     let attempts: Vec<String> =
         transfer.attempts.iter().map(|attempt| format!("{} {} ({})", attempt.syscall, attempt.errno, attempt.calls)).collect();
     let after = if attempts.is_empty() { String::new() } else { format!("; attempts: {}", attempts.join(", ")) };

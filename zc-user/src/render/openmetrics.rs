@@ -85,16 +85,17 @@ fn write_syscalls(text: &mut Text, report: &Report) {
     });
 }
 
-/// Transfers by their interface and the kinds of their ends: paths would make a series of each file.
+/// Transfers by their interface, the kinds of their ends, and how sure they are: paths would make a series of each file.
 fn write_transfers(text: &mut Text, report: &Report) {
-    let mut groups: BTreeMap<[&str; 3], Vec<&Transfer>> = BTreeMap::new();
+    let mut groups: BTreeMap<[&str; 4], Vec<&Transfer>> = BTreeMap::new();
     for transfer in report.transfers() {
-        groups.entry([transfer.api.name(), end::kind(&transfer.from), end::kind(&transfer.to)]).or_default().push(transfer);
+        let group = [transfer.api.name(), end::kind(&transfer.from), end::kind(&transfer.to), transfer.certainty.name()];
+        groups.entry(group).or_default().push(transfer);
     }
     let mut metric = |name, help, value: fn(&[&Transfer]) -> Option<u64>| {
         text.family(name, help, |family| {
-            for ([api, from, to], transfers) in &groups {
-                family.sample(&[("api", api), ("from", from), ("to", to)], value(transfers));
+            for ([api, from, to, certainty], transfers) in &groups {
+                family.sample(&[("api", api), ("from", from), ("to", to), ("certainty", certainty)], value(transfers));
             }
         });
     };
@@ -104,7 +105,7 @@ fn write_transfers(text: &mut Text, report: &Report) {
     metric("transfer_calls", "System calls of transfers", |transfers| {
         Some(transfers.iter().map(|transfer| transfer.calls).sum())
     });
-    metric("transfer_bytes", "Bytes that transfers moved", |transfers| {
+    metric("transfer_bytes", "Bytes that transfers moved; of inferred ones, at least so many", |transfers| {
         transfers.iter().try_fold(0_u64, |sum, transfer| sum.checked_add(transfer.bytes?))
     });
 }

@@ -11,7 +11,7 @@ use super::{
     section::{INDENT, plural, process_name},
     text, units,
 };
-use crate::report::{Api, End, Process, Report, Share, Transfer};
+use crate::report::{Api, Certainty, End, Process, Report, Share, Transfer};
 
 /// How many transfers are shown without `--all-transfers`.
 const MOST_TRANSFERS: usize = 10;
@@ -126,17 +126,25 @@ impl<'a> Told<'a> {
 
 fn item<'a>(line: &Line<'a>, of_many: bool, told: &mut Told<'a>) -> Vec<Vec<Piece>> {
     let transfer = line.transfer;
-    let bytes = transfer.bytes.map_or_else(|| units::UNKNOWN.to_owned(), units::bytes);
+    let bytes = transfer.amount().unwrap_or_else(|| units::UNKNOWN.to_owned());
     let mut pieces = end_of(&transfer.from, "");
     pieces.push(Piece::new("->", Style::Plain));
     pieces.extend(end_of(&transfer.to, ":"));
-    pieces.push(Piece::new(bytes, Style::Plain));
+    pieces.extend(words(&bytes, Style::Plain));
     if let Some(process) = line.process.filter(|_| of_many) {
         pieces.push(Piece::new(format!("by {}", process_name(process)), Style::Plain));
     }
     let verdict = words(&text::escape(told.verdict(transfer)), Style::Plain);
     let hint = told.hint(transfer).map(|hint| words(&format!("hint: {}", text::escape(hint)), Style::Good));
     [pieces, verdict, list(&cost(transfer), Style::Faint)].into_iter().chain(hint).collect()
+}
+
+/// A sum of bytes: `4.7 MiB`; if some of it is inferred, `at least 4.7 MiB`.
+fn amount(bytes: u64, certainty: Certainty) -> String {
+    match certainty {
+        Certainty::Exact => units::bytes(bytes),
+        Certainty::Inferred => format!("at least {}", units::least_bytes(bytes)),
+    }
 }
 
 /// `in (regular, ext4)`.
@@ -185,7 +193,9 @@ fn rest(others: &[Line<'_>]) -> Vec<Piece> {
     if more {
         shown.push("others".to_owned());
     }
-    let what = format!("and {} more with {}: ", others.len(), units::bytes(sum_bytes(others)));
+    // Sums with an inferred part are inferred.
+    let certainty = others.iter().map(|line| line.transfer.certainty).max().unwrap_or_default();
+    let what = format!("and {} more with {}: ", others.len(), amount(sum_bytes(others), certainty));
     words(&format!("{what}{}; --all-transfers shows them", shown.join(", ")), Style::Plain)
 }
 

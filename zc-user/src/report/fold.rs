@@ -79,6 +79,7 @@ impl Report {
             wall_ns: trace.wall_ns,
             exit: exit(trace.exit),
             exact: losses.is_empty(),
+            transfers_exact: analysis.is_exact,
             losses,
             notes: notes(trace),
             processes,

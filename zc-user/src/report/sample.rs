@@ -83,7 +83,7 @@ pub(crate) fn of_threads(threads: Vec<Vec<Row>>) -> Trace {
         comm: Some("copier".into()),
         counters: Some(counters(tid % 7)),
         rows,
-        ring_rows: Vec::new(),
+        ..Thread::default()
     });
     let process = Process {
         pid: 1234,
@@ -166,7 +166,7 @@ fn built(index: u32) -> Process {
             comm: Some(comm.into()),
             counters: Some(counters(index % 7)),
             rows,
-            ring_rows: Vec::new(),
+            ..Thread::default()
         }],
     }
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::units;
+
 /// Bytes that went from one end to another by one kernel interface.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Transfer {
@@ -14,14 +16,21 @@ pub struct Transfer {
     pub to: End,
     /// The kernel interface that did it.
     pub api: Api,
-    /// How it is known that these bytes went from the one end to the other. `None`: a report of an older version.
+    /// How it is known that these bytes went from the one end to the other: the weakest evidence that [`bytes`](Self::bytes) rests on.
+    /// `None`: a report of an older version.
     #[serde(default)]
     pub evidence: Option<Evidence>,
-    /// Bytes that arrived.
+    /// How sure that is. A report of an older version, which did not tell, proved nothing.
+    #[serde(default)]
+    pub certainty: Certainty,
+    /// Bytes that arrived: to the byte if the transfer is exact, at least so many if it is inferred. `None`: the calls do not tell.
     pub bytes: Option<u64>,
+    /// Those of them that calls, memory or a mapping prove: all of an exact transfer. `None`: the calls do not tell.
+    #[serde(default)]
+    pub proven_bytes: Option<u64>,
     /// Calls that took part, failed ones and those that met the end of the source included; those of `attempts` are not. Calls that
     /// served several transfers, such as the reads of a source with several destinations, are shared among these by their bytes and
-    /// rounded down; so are the other figures.
+    /// rounded down; so are the other figures. A call that wrote bytes of several files at once counts in each of their transfers.
     pub calls: u64,
     /// The same, call by call. An operation of io_uring is named `io_uring:read`.
     pub calls_by_syscall: BTreeMap<String, u64>,
@@ -54,6 +63,28 @@ pub struct Transfer {
     /// The processes that took part, if they are several: one for each hop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pids: Vec<u32>,
+}
+
+impl Transfer {
+    /// Its bytes for a person: `5.0 MiB`, or `at least 4.7 MiB, 3.6 MiB of it proven, the rest inferred from the order of calls`.
+    /// `None`: the calls do not tell.
+    pub fn amount(&self) -> Option<String> {
+        let bytes = self.bytes?;
+        if self.certainty == Certainty::Exact {
+            return Some(units::bytes(bytes));
+        }
+        let inferred = match self.evidence {
+            Some(Evidence::Order) => "inferred from the order of calls",
+            Some(Evidence::Totals) => "inferred from equal numbers of bytes",
+            Some(Evidence::Memory | Evidence::Mapping) => "inferred from the memory that the calls used",
+            Some(Evidence::Call) | None => "inferred",
+        };
+        let least = units::least_bytes(bytes);
+        Some(match self.proven_bytes {
+            Some(proven @ 1..) => format!("at least {least}, {} of it proven, the rest {inferred}", units::least_bytes(proven)),
+            _ => format!("at least {least}, {inferred}"),
+        })
+    }
 }
 
 /// One end of a transfer. `None` (`null`): the backend cannot know.
@@ -97,14 +128,51 @@ pub struct Inode {
 #[serde(rename_all = "lowercase")]
 pub enum Evidence {
     /// Calls name both ends.
-    Calls,
-    /// What was written lay in memory where it had been read to, or that the source was mapped to.
+    #[serde(alias = "calls")]
+    Call,
+    /// What was written lay in memory where it had been read to, and nothing was seen to fill that memory in between.
     Memory,
-    /// A thread read and then wrote as much, in turn. The backend does not see memory, or the program copied the bytes within it (or
-    /// changed them).
+    /// What was written lay in memory that the source is mapped to.
+    Mapping,
+    /// A thread read and then wrote, in turn. The backend does not see memory, or the program copied the bytes within it (or changed
+    /// them).
     Order,
     /// As many bytes were read as written.
     Totals,
+}
+
+impl Evidence {
+    /// The name in reports, the same as in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Call => "call",
+            Self::Memory => "memory",
+            Self::Mapping => "mapping",
+            Self::Order => "order",
+            Self::Totals => "totals",
+        }
+    }
+}
+
+/// How sure it is that bytes went from one end to another.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Certainty {
+    /// The bytes went there, as many as the figure says.
+    Exact,
+    /// Something speaks for it, and the figure is a lower bound.
+    #[default]
+    Inferred,
+}
+
+impl Certainty {
+    /// The name in reports, the same as in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Inferred => "inferred",
+        }
+    }
 }
 
 /// A kernel interface that moves bytes.

@@ -131,9 +131,12 @@ pub enum Input {
     /// The call names only the output; its thread had last read from this file, and had not yet written all that it read
     /// (see [`zc_ebpf::Sequence`]). How many of the row's bytes that covers is [`Row::paired_bytes`](super::Row::paired_bytes).
     LastRead(FileId),
-    /// The call names only the output; its buffer lies where the thread had read bytes of this file to, and had not yet written them
-    /// (see [`zc_ebpf::Held`]). How many of the row's bytes that covers is [`Row::paired_bytes`](super::Row::paired_bytes).
+    /// The call names only the output; its buffer holds bytes that the address space read from this file, and the bytes that were
+    /// sampled are the same as when they were read. [`Row::paired_bytes`](super::Row::paired_bytes) of the row's bytes lie there, and
+    /// [`Row::checked_calls`](super::Row::checked_calls) of its calls were sampled.
     Held(FileId),
+    /// As [`Held`](Self::Held), but the sampled bytes differ: the program changed them on the way.
+    Changed(FileId),
     /// The call names only the output; its buffer lies in a mapping of this file, with so many bytes as
     /// [`Row::paired_bytes`](super::Row::paired_bytes) says.
     Mapped(FileId),
@@ -143,7 +146,7 @@ impl Input {
     /// The file.
     pub const fn file(self) -> FileId {
         match self {
-            Self::Named(file) | Self::LastRead(file) | Self::Held(file) | Self::Mapped(file) => file,
+            Self::Named(file) | Self::LastRead(file) | Self::Held(file) | Self::Changed(file) | Self::Mapped(file) => file,
         }
     }
 }

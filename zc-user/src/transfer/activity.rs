@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     syscall::Fds,
-    trace::{File, FileId, FileKind, Input, Process, Row, Trace},
+    trace::{File, FileId, FileKind, Input, Part, Process, Row, Trace},
 };
 
 /// What a process did, file by file.
@@ -20,27 +20,40 @@ pub(super) struct Activity<'a> {
     pub(super) writes: BTreeMap<Option<FileId>, Vec<&'a Row>>,
     /// Of these, those whose buffer lies in a mapping, by the file mapped and the file written.
     pub(super) mapped: BTreeMap<(FileId, FileId), Vec<&'a Row>>,
+    /// Of these, those whose buffer holds bytes that had been read, by the file read and the file written, whichever threads did so.
+    pub(super) held: BTreeMap<(FileId, FileId), Held<'a>>,
     /// Calls that lend memory to a pipe (`vmsplice`), by the pipe.
     pub(super) lent: BTreeMap<FileId, Vec<&'a Row>>,
     /// Calls that map a file.
     pub(super) mappings: BTreeMap<FileId, Vec<&'a Row>>,
-    /// What was written from where it had been read to, whichever thread did so.
-    pub(super) held: Paired<'a>,
     /// What each thread read, and wrote after it.
-    pub(super) after: Vec<Paired<'a>>,
+    pub(super) threads: Vec<Paired<'a>>,
     /// Whether `held` and `mapped` would have it all.
     pub(super) sees_memory: bool,
 }
 
-/// What was read, and written, and which of it belongs together.
+/// What was written to one file from memory that holds bytes of another.
+#[derive(Debug, Default)]
+pub(super) struct Held<'a> {
+    /// Calls whose sampled bytes were as they had been read.
+    pub(super) same: Vec<&'a Row>,
+    /// Calls whose sampled bytes differed.
+    pub(super) changed: Vec<&'a Row>,
+    /// Bytes in calls that wrote from several files.
+    pub(super) parts: Vec<&'a Part>,
+}
+
+/// What a thread read and wrote, and which of it belongs together by the order of its calls.
 #[derive(Debug, Default)]
 pub(super) struct Paired<'a> {
     /// What was read, by file.
     pub(super) reads: BTreeMap<FileId, Vec<&'a Row>>,
     /// All that was written, by file.
     pub(super) written: BTreeMap<FileId, Vec<&'a Row>>,
-    /// Of this, what is known to come from a file, by source and destination.
+    /// Of this, what had been read before, by source and destination, where memory does not tell.
     pub(super) writes: BTreeMap<FileId, BTreeMap<FileId, Vec<&'a Row>>>,
+    /// How many bytes of each file memory explains.
+    pub(super) explained: BTreeMap<FileId, u64>,
 }
 
 impl<'a> Paired<'a> {
@@ -48,11 +61,18 @@ impl<'a> Paired<'a> {
         self.reads.entry(from).or_default().push(row);
     }
 
-    fn written(&mut self, from: Option<FileId>, to: FileId, row: &'a Row) {
+    fn written(&mut self, source: Option<Input>, to: FileId, row: &'a Row) {
         self.written.entry(to).or_default().push(row);
-        if let Some(from) = from {
-            self.writes.entry(from).or_default().entry(to).or_default().push(row);
+        match source {
+            Some(Input::LastRead(from)) => self.writes.entry(from).or_default().entry(to).or_default().push(row),
+            Some(Input::Held(from) | Input::Changed(from)) => self.explain(from, row.paired_bytes),
+            Some(Input::Named(_) | Input::Mapped(_)) | None => {}
         }
+    }
+
+    fn explain(&mut self, from: FileId, bytes: u64) {
+        let sum = self.explained.entry(from).or_default();
+        *sum = sum.saturating_add(bytes);
     }
 }
 
@@ -68,45 +88,44 @@ impl<'a> Activity<'a> {
             mapped: BTreeMap::new(),
             lent: BTreeMap::new(),
             mappings: BTreeMap::new(),
-            held: Paired::default(),
-            after: Vec::new(),
+            held: BTreeMap::new(),
+            threads: Vec::new(),
             sees_memory: trace.sees_memory,
         };
         for thread in &process.threads {
-            let mut after = Paired::default();
+            let mut paired = Paired::default();
             for row in thread.rows.iter().chain(&thread.ring_rows).filter(|row| row.calls > 0) {
-                activity.sort(row, &mut after);
+                activity.sort(row, &mut paired);
             }
-            if !after.writes.is_empty() {
-                activity.after.push(after);
+            for part in &thread.parts {
+                let from = part.from.file();
+                paired.explain(from, part.bytes);
+                activity.held.entry((from, part.to)).or_default().parts.push(part);
             }
+            activity.threads.push(paired);
         }
         activity
     }
 
-    fn sort(&mut self, row: &'a Row, after: &mut Paired<'a>) {
+    fn sort(&mut self, row: &'a Row, thread: &mut Paired<'a>) {
         match Role::of(row) {
             Role::Copies(from, to) => self.copies.entry((from, to)).or_default().push(row),
             Role::Reads(file) => {
                 self.reads.entry(file).or_default().push(row);
                 if let Some(file) = file {
-                    self.held.read(file, row);
-                    after.read(file, row);
+                    thread.read(file, row);
                 }
             }
             Role::Lends(pipe) => self.lent.entry(pipe).or_default().push(row),
             Role::Writes(source, to) => {
                 self.writes.entry(to).or_default().push(row);
                 let Some(to) = to else { return };
-                let (held, last_read) = match source {
-                    Some(Input::Held(from)) => (Some(from), None),
-                    Some(Input::LastRead(from)) => (None, Some(from)),
-                    _ => (None, None),
-                };
-                self.held.written(held, to, row);
-                after.written(last_read, to, row);
-                if let Some(Input::Mapped(from)) = source {
-                    self.mapped.entry((from, to)).or_default().push(row);
+                thread.written(source, to, row);
+                match source {
+                    Some(Input::Mapped(from)) => self.mapped.entry((from, to)).or_default().push(row),
+                    Some(Input::Held(from)) => self.held.entry((from, to)).or_default().same.push(row),
+                    Some(Input::Changed(from)) => self.held.entry((from, to)).or_default().changed.push(row),
+                    Some(Input::Named(_) | Input::LastRead(_)) | None => {}
                 }
             }
             Role::Maps(file) => self.mappings.entry(file).or_default().push(row),

@@ -13,7 +13,7 @@ use super::{
     shared::Shared,
     verdict,
 };
-use crate::report::{Api, End, Evidence, Transfer};
+use crate::report::{Api, Certainty, End, Evidence, Transfer};
 
 /// A verdict names the work of so many processes.
 const MOST_HOPS: usize = 8;
@@ -29,8 +29,15 @@ pub(super) fn transfers(flows: &[Flow<'_>], activity: &Activity<'_>, ends: &Ends
 fn transfer(flow: &Flow<'_>, shared: &Shared, activity: &Activity<'_>, ends: &Ends<'_>) -> Transfer {
     let facts = Facts::of(flow, shared);
     let (from, to) = (source(flow.from, ends), ends.end(flow.to));
-    let way = Way::of(flow.evidence, activity.sees_memory);
-    let case = Case { process: activity.process, way, api: flow.api, from: &from, to: &to, bytes: flow.bytes, facts: &facts };
+    let case = Case {
+        process: activity.process,
+        way: Way::of(flow, activity.sees_memory),
+        api: flow.api,
+        from: &from,
+        to: &to,
+        bytes: flow.bytes,
+        facts: &facts,
+    };
     let reason = rules::reason(&case);
     let verdict = verdict::sentence(&case, reason.as_ref());
     let hint = hint::hint(&case);
@@ -58,12 +65,19 @@ fn across(chain: &Chain<'_, '_>, shared: &Shared, ends: &Ends<'_>) -> Option<Tra
     }
     let user_memory = chain.hops.iter().map(|hop| user_memory_bytes(hop.flow)).reduce(|a, b| a?.checked_add(b?)).flatten();
     // A pipe, or a connection, joins two flows by their totals.
-    let evidence = Some(Evidence::Totals);
+    let (evidence, certainty, proven_bytes) = (Some(Evidence::Totals), Certainty::Inferred, Some(0));
     let costliest = chain.hops.iter().map(|hop| hop.flow).max_by_key(|flow| cost(flow.api))?;
     let facts = each.into_iter().reduce(Facts::then)?;
     let (from, to) = (source(first.flow.from, ends), ends.end(last.flow.to));
     let pids = chain.hops.iter().map(|hop| hop.process.pid).collect();
-    Some(Transfer { api: costliest.api, evidence, pids, ..described(last.flow, from, to, facts, verdict, user_memory) })
+    Some(Transfer {
+        api: costliest.api,
+        evidence,
+        certainty,
+        proven_bytes,
+        pids,
+        ..described(last.flow, from, to, facts, verdict, user_memory)
+    })
 }
 
 /// How dear an interface is, by what becomes of a byte: copied twice, copied once, or left in the kernel.
@@ -89,7 +103,9 @@ fn described(flow: &Flow<'_>, from: End, to: End, facts: Facts, verdict: String,
         to,
         api: flow.api,
         evidence: Some(flow.evidence),
+        certainty: flow.certainty(),
         bytes: flow.bytes,
+        proven_bytes: flow.proven_bytes,
         calls: facts.calls(),
         mean_bytes: flow.bytes.and_then(|bytes| bytes.checked_div(facts.moving_calls)),
         crossings: facts.crossings(),

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     errno,
     report::{Api, Attempt},
-    trace::Row,
+    trace::{self, Row},
 };
 
 /// The figures of a flow, or of several together.
@@ -19,10 +19,10 @@ pub(super) struct Facts {
     pub(super) by_syscall: BTreeMap<String, Called>,
     /// Those of them at the source, or that name both ends.
     at_source: BTreeMap<String, Called>,
+    /// Whether calls at the destination wrote other bytes, too: a header, say.
+    pub(super) has_other_bytes: bool,
     /// Calls that moved something at the destination.
     pub(super) moving_calls: u64,
-    /// Bytes that these calls moved beside those of the flow: headers, or what the program made itself.
-    pub(super) other_bytes: u64,
     pub(super) short_calls: u64,
     pub(super) zero_calls: u64,
     pub(super) retries: BTreeMap<String, u64>,
@@ -64,7 +64,7 @@ impl Facts {
     pub(super) fn of(flow: &Flow<'_>, shared: &Shared) -> Self {
         let written = sum_bytes(&flow.writing).filter(|_| !flow.writing.iter().any(|row| shared.part(row, flow).is_less()));
         let mut facts = Self {
-            other_bytes: written.zip(flow.bytes).map_or(0, |(all, bytes)| all.saturating_sub(bytes)),
+            has_other_bytes: !flow.parts.is_empty() || written.zip(flow.bytes).is_some_and(|(all, bytes)| all > bytes),
             attempts: flow.attempts.iter().flat_map(|row| attempts(row)).collect(),
             attempt_calls: flow.attempts.iter().map(|row| row.calls).sum(),
             total_ns: Some(0),
@@ -74,6 +74,9 @@ impl Facts {
             facts.add(row, shared.part(row, flow));
         }
         facts.moving_calls = flow.writing.iter().map(|row| shared.part(row, flow).of(moving_calls(&[row]))).sum();
+        for part in &flow.parts {
+            facts.add_part(part);
+        }
         let at_source = if flow.reading.is_empty() { &flow.writing } else { &flow.reading };
         for row in at_source {
             Called::add(&mut facts.at_source, row, Part::ALL);
@@ -99,6 +102,17 @@ impl Facts {
         self.total_ns = self.total_ns.zip(ns).and_then(|(a, b)| a.checked_add(b));
     }
 
+    /// Calls that wrote bytes of other sources as well: their time is part of those flows.
+    fn add_part(&mut self, part: &trace::Part) {
+        let none = Called { calls: 0, requested_bytes: None };
+        self.by_syscall.entry(part.call.name.clone().into_owned()).or_insert(none).calls += part.calls;
+        self.moving_calls += part.calls;
+        self.total_ns = None;
+        if part.call.as_ring_operation().is_some() {
+            self.ring_calls += part.calls;
+        }
+    }
+
     /// Takes up the figures of the next hop of a chain: what arrives in the end, the last hop tells.
     pub(super) fn then(mut self, next: Self) -> Self {
         for (name, called) in next.by_syscall {
@@ -111,8 +125,8 @@ impl Facts {
         }
         self.attempts.extend(next.attempts);
         Self {
+            has_other_bytes: self.has_other_bytes || next.has_other_bytes,
             moving_calls: next.moving_calls,
-            other_bytes: self.other_bytes + next.other_bytes,
             short_calls: self.short_calls + next.short_calls,
             zero_calls: self.zero_calls + next.zero_calls,
             attempt_calls: self.attempt_calls + next.attempt_calls,

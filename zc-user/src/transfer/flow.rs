@@ -1,8 +1,10 @@
 //! [`Flow`]: bytes that went from one end to another, as the rows that say so.
 
+use std::{collections::HashSet, ptr};
+
 use crate::{
-    report::{Api, Evidence},
-    trace::{FileId, Row},
+    report::{Api, Certainty, Evidence},
+    trace::{FileId, Part, Row},
 };
 
 /// Where bytes came from.
@@ -29,30 +31,63 @@ pub(super) struct Flow<'a> {
     pub(super) from: Source,
     pub(super) to: FileId,
     pub(super) api: Api,
-    /// How it is known that these bytes are the same at both ends.
+    /// The weakest evidence that its bytes rest on.
     pub(super) evidence: Evidence,
     /// Bytes that arrived; `None`: the calls do not tell.
     pub(super) bytes: Option<u64>,
+    /// Those of them that are proven. The flow is exact if that is all of them.
+    pub(super) proven_bytes: Option<u64>,
+    /// What became of the bytes in the program's memory.
+    pub(super) condition: Condition,
     /// Calls at the source, of a flow whose calls name one end each.
     pub(super) reading: Vec<&'a Row>,
     /// Calls at the destination; calls that name both ends are here.
     pub(super) writing: Vec<&'a Row>,
+    /// What calls wrote beside the bytes of other sources. These calls are in the rows of other flows.
+    pub(super) parts: Vec<&'a Part>,
     /// Calls that failed, or moved nothing, before these were tried; in their order.
     pub(super) attempts: Vec<&'a Row>,
+}
+
+/// What is known of bytes while they were in the program's memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Condition {
+    /// No sample of them differs.
+    #[default]
+    AsRead,
+    /// A sample of them was something else when they were written.
+    Changed,
 }
 
 impl<'a> Flow<'a> {
     /// A flow by calls that name both ends.
     pub(super) fn direct(from: Source, to: FileId, api: Api, writing: Vec<&'a Row>) -> Self {
         let bytes = sum_bytes(&writing);
-        Self { from, to, api, evidence: Evidence::Calls, bytes, reading: Vec::new(), writing, attempts: Vec::new() }
+        let (reading, parts, attempts) = (Vec::new(), Vec::new(), Vec::new());
+        let condition = Condition::AsRead;
+        Self { from, to, api, evidence: Evidence::Call, bytes, proven_bytes: bytes, condition, reading, writing, parts, attempts }
     }
 
-    /// More of the same bytes.
-    pub(super) fn extend(&mut self, bytes: u64, reading: &[&'a Row], writing: &[&'a Row]) {
+    /// Adds bytes that are not proven.
+    pub(super) fn infer(&mut self, bytes: u64, evidence: Evidence, reading: &[&'a Row], writing: &[&'a Row]) {
         self.bytes = self.bytes.and_then(|known| known.checked_add(bytes));
-        self.reading.extend(reading);
-        self.writing.extend(writing);
+        self.evidence = self.evidence.max(evidence);
+        for (rows, more) in [(&mut self.reading, reading), (&mut self.writing, writing)] {
+            rows.extend(more.iter().filter(|row| !only_failed(row)));
+            // The same reads may have been taken for what is proven.
+            let mut seen = HashSet::new();
+            rows.retain(|row| seen.insert(ptr::from_ref::<Row>(row)));
+        }
+    }
+
+    /// How sure it is. Calls that do not tell their bytes prove what they do all the same.
+    pub(super) fn certainty(&self) -> Certainty {
+        let is_weak = matches!(self.evidence, Evidence::Order | Evidence::Totals);
+        if is_weak || self.condition == Condition::Changed || self.bytes != self.proven_bytes {
+            Certainty::Inferred
+        } else {
+            Certainty::Exact
+        }
     }
 
     /// All its calls but the attempts.
@@ -98,6 +133,11 @@ pub(super) fn first_order(rows: &[&Row]) -> Option<u64> {
 /// Calls of these rows that moved something.
 pub(super) fn moving_calls(rows: &[&Row]) -> u64 {
     rows.iter().map(|row| moving(row)).sum()
+}
+
+/// Whether the row is of operations of `io_uring` that moved something.
+pub(super) fn is_by_ring(row: &Row) -> bool {
+    row.call.as_ring_operation().is_some() && moving(row) > 0
 }
 
 fn moving(row: &Row) -> u64 {

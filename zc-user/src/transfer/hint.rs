@@ -118,7 +118,7 @@ fn instead_of_a_loop(case: &Case<'_>) -> Option<String> {
     let (from, to) = (case.from, case.to);
     let is_loop = matches!(case.api, Api::ReadWrite | Api::MmapWrite);
     // What adds bytes of its own needs user memory, and so does what moves the bytes of one file within it.
-    let may_only_copy = case.facts.other_bytes == 0 && (from.inode.is_none() || from.inode != to.inode);
+    let may_only_copy = !case.facts.has_other_bytes && (from.inode.is_none() || from.inode != to.inode);
     if !is_loop || !may_only_copy || makes_up_its_bytes(from) || (is(STORED, to) && seems_to_append(case)) {
         return None;
     }

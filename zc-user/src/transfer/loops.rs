@@ -1,126 +1,214 @@
-//! Loops of reads and writes, and writes out of a mapping.
+//! Loops of reads and writes that only the order of a thread's calls tells of: always inferred, never proven.
 //!
-//! Backends tell of a write where its bytes had been read to, if they see that ([`zc_ebpf::Held`]), or else what its thread had read
-//! before ([`zc_ebpf::Sequence`]). That a thread reads one file and then writes another does not make it a copy: the dynamic loader reads
-//! 832 bytes of libc before the first message is written. A source is taken for one only if the bytes balance:
+//! Backends tell of a write what its thread had read before ([`zc_ebpf::Sequence`]), where memory does not tell more. That a thread reads
+//! one file and then writes another does not make it a copy: the dynamic loader reads 832 bytes of libc before the first message is
+//! written. A loop is worth showing only if the bytes balance:
 //!
-//! - at least 3/4 of what was read from it was written on, and at least 3/4 of all that was written there had been read somewhere;
-//! - exactly all of both, if there were fewer than [`MANY`] reads or writes: a single read and a single write agree in size by chance
-//!   much more easily than a loop does;
-//! - exactly all of both, and from the same memory, if source and destination are one file (a socket that echoes);
-//! - only in one thread, if nothing but the order of calls speaks for it: where other threads read as much, work may be passed on among
-//!   them, and what one of them writes next may be what another has read.
+//! - at least 3/4 of what was read from the source was written on, and at least 3/4 of all that was written there had been read somewhere;
+//! - exactly all of both, if there were fewer than [`MANY`] reads or writes;
+//! - never, if source and destination are one file: an answer may be as long as the question;
+//! - never, if other threads read as much of other files: work may be passed on among threads, and what one of them writes next may be
+//!   what another has read.
 //!
-//! Where some bytes of a source are known by their memory to have gone to one destination, none to another, and as many were read as
-//! written there, that is all of them: threads that work is passed on among leave no more to be seen.
+//! The figure is a lower bound: what memory explains of the source has gone elsewhere, and what other threads read and did not write
+//! themselves may be among the bytes that this one wrote.
 
 use std::collections::{BTreeMap, HashSet};
 
 use super::{
     activity::{Activity, Paired},
-    flow::{Flow, Source, moving_calls, only_failed, sum_bytes},
+    balance::{MANY, are_worth_adding, covers},
+    flow::{Condition, Flow, Source, moving_calls, sum_bytes},
+    left::Left,
 };
 use crate::{
     report::{Api, Evidence},
     trace::{FileId, Input, Row},
 };
 
-/// From so many reads and writes on, the bytes need not agree exactly.
-pub(super) const MANY: u64 = 8;
-
-/// A write from a mapping of fewer bytes, and not of the whole file, is one of constants of the program.
-const LEAST_MAPPED_BYTES: u64 = 4096;
-
-/// Adds the flows of loops, and those out of mappings.
+/// Adds the loops to what is proven.
 pub(super) fn add<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
-    let mut pairs: BTreeMap<(FileId, FileId), Flow<'a>> = BTreeMap::new();
-    for flow in Balance::by_memory(activity).all() {
-        merge(&mut pairs, flow);
-    }
-    // What is all explained has no bytes for anything else.
-    let whole: HashSet<Option<FileId>> =
-        pairs.values().filter(|flow| is_whole(flow)).flat_map(|flow| [flow.read_from(), flow.written_to()]).collect();
-    let is_free = |flow: &Flow<'_>| !whole.contains(&flow.read_from()) && !whole.contains(&flow.written_to());
-    for paired in &activity.after {
-        for flow in Balance::by_order(activity, paired).all().filter(is_free) {
-            merge(&mut pairs, flow);
+    let settled = Settled::of(flows);
+    let mut left = Left::of(flows, activity);
+    let mut found: BTreeMap<(FileId, FileId), Found<'a>> = BTreeMap::new();
+    let threads = Threads::of(activity);
+    for (index, thread) in activity.threads.iter().enumerate().filter(|(_, thread)| !thread.writes.is_empty()) {
+        for found_here in Balance::of(activity, thread, &threads, index).all() {
+            let ends = (found_here.from, found_here.to);
+            let bytes = left.take(ends.0, ends.1, found_here.bytes);
+            if bytes > 0 && settled.leaves_room_for(ends) {
+                let sum = found.entry(ends).or_default();
+                sum.bytes += bytes;
+                sum.reading.extend(found_here.reading);
+                sum.writing.extend(found_here.writing);
+            }
         }
     }
-    flows.extend(pairs.into_values());
-    flows.extend(mapped(activity));
+    for ((from, to), found) in found {
+        let known = flows.iter_mut().find(|flow| flow.is_loop() && flow.from == Source::File(from) && flow.to == to);
+        match known {
+            Some(flow) if are_worth_adding(found.bytes, flow.bytes.unwrap_or(0)) => {
+                flow.infer(found.bytes, Evidence::Order, &found.reading, &found.writing);
+            }
+            Some(_) => {}
+            None => flows.push(found.flow(from, to)),
+        }
+    }
 }
 
-/// Whether all that was written by its calls belongs to a flow.
-fn is_whole(flow: &Flow<'_>) -> bool {
-    sum_bytes(&flow.writing) == flow.bytes
+/// What all threads together seem to have moved from one file to another.
+#[derive(Default)]
+struct Found<'a> {
+    bytes: u64,
+    reading: Vec<&'a Row>,
+    writing: Vec<&'a Row>,
 }
 
-/// Weighs what was read against what was written.
+impl<'a> Found<'a> {
+    fn flow(self, from: FileId, to: FileId) -> Flow<'a> {
+        let mut flow = Flow {
+            from: Source::File(from),
+            to,
+            api: Api::ReadWrite,
+            evidence: Evidence::Order,
+            bytes: Some(0),
+            proven_bytes: Some(0),
+            condition: Condition::AsRead,
+            reading: Vec::new(),
+            writing: Vec::new(),
+            parts: Vec::new(),
+            attempts: Vec::new(),
+        };
+        flow.infer(self.bytes, Evidence::Order, &self.reading, &self.writing);
+        flow
+    }
+}
+
+/// The ends of flows from memory whose calls wrote nothing else: a loop with one of them and another end is rather a message of the
+/// program, as of its progress.
+struct Settled {
+    ends: HashSet<FileId>,
+    pairs: HashSet<(FileId, FileId)>,
+}
+
+impl Settled {
+    fn of(flows: &[Flow<'_>]) -> Self {
+        let pairs = || flows.iter().filter_map(|flow| Some((flow.read_from()?, flow.to)));
+        let is_whole = |flow: &&Flow<'_>| {
+            let paired = flow.writing.iter().map(|row| row.paired_bytes).fold(0, u64::saturating_add);
+            sum_bytes(&flow.writing) == Some(paired)
+        };
+        let ends = flows.iter().filter(is_whole).filter_map(|flow| Some([flow.read_from()?, flow.to]));
+        Self { ends: ends.flatten().collect(), pairs: pairs().collect() }
+    }
+
+    fn leaves_room_for(&self, (from, to): (FileId, FileId)) -> bool {
+        self.pairs.contains(&(from, to)) || !(self.ends.contains(&from) || self.ends.contains(&to))
+    }
+}
+
+/// What the threads of a process read, and did not write on themselves.
+struct Threads {
+    /// By thread: what it read beyond what it wrote of it.
+    kept: Vec<u64>,
+    /// By thread: the two files of which the others read most that memory does not explain, and how much.
+    by_others: Vec<[(u64, Option<FileId>); 2]>,
+}
+
+impl Threads {
+    fn of(activity: &Activity<'_>) -> Self {
+        let mut explained: BTreeMap<FileId, u64> = BTreeMap::new();
+        for (&file, &bytes) in activity.threads.iter().flat_map(|thread| &thread.explained) {
+            let sum = explained.entry(file).or_default();
+            *sum = sum.saturating_add(bytes);
+        }
+        let by_others = |thread: &Paired<'_>| {
+            let mut most = [(0, None); 2];
+            for (file, rows) in &activity.reads {
+                let Some(file) = file.filter(|&file| activity.carries_bytes(file)) else { continue };
+                let own = thread.reads.get(&file).map_or(Some(0), |rows| sum_bytes(rows));
+                let others = sum_bytes(rows).zip(own).map_or(u64::MAX, |(all, own)| all.saturating_sub(own));
+                let others = others.saturating_sub(explained.get(&file).copied().unwrap_or(0));
+                if others > most[0].0 {
+                    most = [(others, Some(file)), most[0]];
+                } else if others > most[1].0 {
+                    most[1] = (others, Some(file));
+                }
+            }
+            most
+        };
+        Self {
+            kept: activity.threads.iter().map(|thread| kept(thread, activity)).collect(),
+            by_others: activity.threads.iter().map(by_others).collect(),
+        }
+    }
+
+    /// What other threads read of another file at most.
+    fn most_of_another(&self, thread: usize, file: FileId) -> u64 {
+        self.by_others[thread].iter().find(|(_, other)| *other != Some(file)).map_or(0, |(bytes, _)| *bytes)
+    }
+
+    /// What other threads read and may have given to this one.
+    fn kept_by_others(&self, thread: usize) -> u64 {
+        let others = self.kept.iter().enumerate().filter(|(index, _)| *index != thread);
+        others.map(|(_, &bytes)| bytes).fold(0, u64::saturating_add)
+    }
+}
+
+fn kept(thread: &Paired<'_>, activity: &Activity<'_>) -> u64 {
+    let read = thread.reads.iter().filter(|(file, _)| activity.carries_bytes(**file));
+    let read = read.map(|(_, rows)| sum_bytes(rows).unwrap_or(u64::MAX)).fold(0, u64::saturating_add);
+    let written = thread.writes.values().flatten().flat_map(|(_, rows)| rows).map(|row| row.paired_bytes);
+    let written = written.chain(thread.explained.values().copied()).fold(0, u64::saturating_add);
+    read.saturating_sub(written)
+}
+
+/// Weighs what a thread read against what it wrote.
 struct Balance<'b, 'a> {
     activity: &'b Activity<'a>,
-    paired: &'b Paired<'a>,
-    evidence: Evidence,
+    thread: &'b Paired<'a>,
+    threads: &'b Threads,
+    index: usize,
     /// All that was written, by destination. Summed once: thousands of sources may have the same one.
     written: BTreeMap<FileId, Loop<'b, 'a>>,
-    /// Of what was read, what is known by better evidence to have gone elsewhere, by source.
-    explained: BTreeMap<FileId, u64>,
-    /// What other threads read of one file at most.
-    most_by_others: u64,
 }
 
-/// What the other threads of a process read of one file at most.
-fn most_read_by_others(activity: &Activity<'_>, thread: &Paired<'_>) -> u64 {
-    let by_others = |(file, rows): (&Option<FileId>, &Vec<&Row>)| {
-        let file = file.filter(|&file| activity.carries_bytes(file))?;
-        let own = thread.reads.get(&file).map_or(Some(0), |rows| sum_bytes(rows));
-        Some(sum_bytes(rows).zip(own).map_or(u64::MAX, |(all, own)| all.saturating_sub(own)))
-    };
-    activity.reads.iter().filter_map(by_others).max().unwrap_or(0)
+/// What one thread seems to have moved.
+struct FoundHere<'b, 'a> {
+    from: FileId,
+    to: FileId,
+    bytes: u64,
+    reading: &'b [&'a Row],
+    writing: &'b [&'a Row],
 }
 
 impl<'b, 'a> Balance<'b, 'a> {
-    /// What was written from where it had been read to.
-    fn by_memory(activity: &'b Activity<'a>) -> Self {
-        let paired = &activity.held;
-        let written = written(paired);
-        Self { activity, paired, evidence: Evidence::Memory, written, explained: BTreeMap::new(), most_by_others: 0 }
+    fn of(activity: &'b Activity<'a>, thread: &'b Paired<'a>, threads: &'b Threads, index: usize) -> Self {
+        let written = thread.written.iter().map(|(&to, rows)| (to, Loop::of(rows))).collect();
+        Self { activity, thread, threads, index, written }
     }
 
-    /// What a thread wrote after it had read.
-    fn by_order(activity: &'b Activity<'a>, paired: &'b Paired<'a>) -> Self {
-        let mut explained = BTreeMap::new();
-        for row in paired.written.values().flatten() {
-            if let Some(Input::Held(from)) = row.ends.input {
-                *explained.entry(from).or_default() += row.paired_bytes;
-            }
-        }
-        let most_by_others = most_read_by_others(activity, paired);
-        Self { activity, paired, evidence: Evidence::Order, written: written(paired), explained, most_by_others }
+    /// The loops from all sources.
+    fn all(&self) -> impl Iterator<Item = FoundHere<'b, 'a>> {
+        let sources = self.thread.writes.keys().filter(|&&from| self.activity.carries_bytes(from));
+        sources.flat_map(|&from| self.found(from))
     }
 
-    /// The flows from all sources.
-    fn all(&self) -> impl Iterator<Item = Flow<'a>> {
-        let sources = self.paired.writes.keys().filter(|&&from| self.activity.carries_bytes(from));
-        sources.flat_map(|&from| self.flows(from))
-    }
-
-    /// The flows from one source, if its bytes balance.
-    fn flows(&self, from: FileId) -> Vec<Flow<'a>> {
-        let reading = self.paired.reads.get(&from).map(Vec::as_slice).unwrap_or_default();
+    /// The loops from one source, if its bytes balance.
+    fn found(&self, from: FileId) -> Vec<FoundHere<'b, 'a>> {
+        let reading = self.thread.reads.get(&from).map(Vec::as_slice).unwrap_or_default();
         let Some(read) = self.read(from, reading) else { return Vec::new() };
-        let Some(by_destination) = self.paired.writes.get(&from) else { return Vec::new() };
+        let Some(by_destination) = self.thread.writes.get(&from) else { return Vec::new() };
         let mut candidates: Vec<(FileId, Loop)> = by_destination
             .iter()
-            .filter(|(to, _)| self.activity.carries_bytes(**to))
+            .filter(|(to, _)| from != **to && self.activity.carries_bytes(**to))
             .map(|(&to, rows)| (to, Loop::of(rows)))
-            .filter(
-                |(to, one)| if from == *to { self.sees_memory() && one.exact() } else { one.covered() && self.is_covered(*to) },
-            )
+            .filter(|(to, one)| one.covered() && self.is_covered(*to))
             .collect();
         if let Some(whole) = self.whole(from, read, by_destination) {
             candidates = vec![whole];
         }
-        let written_on: u64 = candidates.iter().map(|(_, one)| one.paired).sum();
+        let written_on: u64 = candidates.iter().map(|(_, one)| one.paired).fold(0, u64::saturating_add);
         let exact = written_on == read && candidates.iter().all(|(_, one)| one.exact());
         let is_many =
             moving_calls(reading) >= MANY && candidates.iter().map(|(_, one)| moving_calls(one.rows)).sum::<u64>() >= MANY;
@@ -128,26 +216,22 @@ impl<'b, 'a> Balance<'b, 'a> {
         if read == 0 || !(exact || near) {
             return Vec::new();
         }
-        let flow = |(to, one): (FileId, Loop<'_, 'a>)| Flow {
-            from: Source::File(from),
-            to,
-            api: Api::ReadWrite,
-            evidence: self.evidence,
-            bytes: Some(one.paired),
-            reading: reading.iter().copied().filter(|row| !only_failed(row)).collect(),
-            writing: one.rows.iter().copied().filter(|row| !only_failed(row)).collect(),
-            attempts: Vec::new(),
+        let doubtful = self.threads.kept_by_others(self.index);
+        let found = |(to, one): (FileId, Loop<'b, 'a>)| {
+            let bytes = one.paired.saturating_sub(doubtful);
+            FoundHere { from, to, bytes, reading, writing: one.rows }
         };
-        candidates.into_iter().map(flow).collect()
+        candidates.into_iter().map(found).collect()
     }
 
-    /// What was read from a file and is not known, by better evidence, to have gone elsewhere.
+    /// What was read from a file and did not go, by better evidence, elsewhere.
     fn read(&self, from: FileId, reading: &[&Row]) -> Option<u64> {
         let read = sum_bytes(reading)?;
-        if !self.sees_memory() && covers(self.most_by_others, read) {
+        let of_another = self.threads.most_of_another(self.index, from);
+        if of_another > 0 && covers(of_another, read) {
             return None;
         }
-        Some(read.saturating_sub(self.explained.get(&from).copied().unwrap_or(0)))
+        Some(read.saturating_sub(self.thread.explained.get(&from).copied().unwrap_or(0)))
     }
 
     /// Whether most of what was written there had been read somewhere.
@@ -156,34 +240,21 @@ impl<'b, 'a> Balance<'b, 'a> {
     }
 
     /// The one destination that got as many bytes as were read, from nowhere else. What was written to others in between (of the
-    /// progress, say) came from the program itself, if only the order of calls says otherwise.
+    /// progress, say) came from the program itself.
     fn whole(&self, from: FileId, read: u64, by_destination: &BTreeMap<FileId, Vec<&'a Row>>) -> Option<(FileId, Loop<'b, 'a>)> {
-        if self.sees_memory() && by_destination.len() > 1 {
-            return None;
-        }
         let is_from_here = |row: &&Row| match row.ends.input {
-            Some(Input::Held(file)) => self.sees_memory() && file == from,
-            Some(Input::LastRead(file)) => self.sees_memory() || file == from,
-            Some(Input::Named(_) | Input::Mapped(_)) => false,
+            Some(Input::LastRead(file)) => file == from,
+            Some(Input::Named(_) | Input::Held(_) | Input::Changed(_) | Input::Mapped(_)) => false,
             None => true,
         };
         let is_whole = |to: FileId, all: &Loop<'_, '_>| {
-            let is_likely = from != to && self.activity.carries_bytes(to) && (self.sees_memory() || all.covered());
+            let is_likely = from != to && self.activity.carries_bytes(to) && all.covered();
             is_likely && all.written == Some(read) && all.rows.iter().all(is_from_here)
         };
         let ends = by_destination.keys().filter_map(|&to| Some((to, *self.written.get(&to)?)));
         let mut found = ends.filter(|(to, all)| is_whole(*to, all)).map(|(to, all)| (to, Loop { paired: read, ..all }));
         found.next().filter(|_| found.next().is_none())
     }
-
-    fn sees_memory(&self) -> bool {
-        self.evidence == Evidence::Memory
-    }
-}
-
-/// All that was written, by destination.
-fn written<'b, 'a>(paired: &'b Paired<'a>) -> BTreeMap<FileId, Loop<'b, 'a>> {
-    paired.written.iter().map(|(&to, rows)| (to, Loop::of(rows))).collect()
 }
 
 /// What was written to one destination: from one source, or all of it.
@@ -196,7 +267,7 @@ struct Loop<'r, 'a> {
 
 impl<'r, 'a> Loop<'r, 'a> {
     fn of(rows: &'r [&'a Row]) -> Self {
-        Self { rows, paired: rows.iter().map(|row| row.paired_bytes).sum(), written: sum_bytes(rows) }
+        Self { rows, paired: rows.iter().map(|row| row.paired_bytes).fold(0, u64::saturating_add), written: sum_bytes(rows) }
     }
 
     fn exact(self) -> bool {
@@ -206,39 +277,4 @@ impl<'r, 'a> Loop<'r, 'a> {
     fn covered(self) -> bool {
         self.paired > 0 && self.written.is_some_and(|written| covers(self.paired, written))
     }
-}
-
-/// Whether a part is at least 3/4 of the whole.
-fn covers(part: u64, whole: u64) -> bool {
-    u128::from(part) * 4 >= u128::from(whole) * 3
-}
-
-fn merge<'a>(pairs: &mut BTreeMap<(FileId, FileId), Flow<'a>>, flow: Flow<'a>) {
-    let Some(from) = flow.from.file() else { return };
-    match pairs.entry((from, flow.to)) {
-        std::collections::btree_map::Entry::Vacant(entry) => {
-            entry.insert(flow);
-        }
-        std::collections::btree_map::Entry::Occupied(mut entry) => {
-            let sum = entry.get_mut();
-            sum.bytes = sum.bytes.zip(flow.bytes).and_then(|(a, b)| a.checked_add(b));
-            sum.evidence = sum.evidence.max(flow.evidence);
-            sum.reading.extend(flow.reading);
-            sum.writing.extend(flow.writing);
-        }
-    }
-}
-
-/// Writes whose buffer lies in a mapping: where the bytes came from is certain. Constants of the program itself are no transfer.
-fn mapped<'a>(activity: &Activity<'a>) -> impl Iterator<Item = Flow<'a>> {
-    let flow = |(&(from, to), rows): (&(FileId, FileId), &Vec<&'a Row>)| {
-        let bytes = rows.iter().map(|row| row.paired_bytes).sum();
-        let size = activity.file(from)?.size_bytes;
-        let is_whole = size.is_some_and(|size| covers(bytes, size));
-        let is_transfer = bytes > 0 && (bytes >= LEAST_MAPPED_BYTES || is_whole) && !activity.is_program(from);
-        let reading = activity.mappings.get(&from).cloned().unwrap_or_default();
-        let direct = || Flow::direct(Source::File(from), to, Api::MmapWrite, rows.clone());
-        is_transfer.then(|| Flow { reading, bytes: Some(bytes), evidence: Evidence::Memory, ..direct() })
-    };
-    activity.mapped.iter().filter_map(flow)
 }

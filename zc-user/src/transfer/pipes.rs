@@ -8,7 +8,7 @@ use super::{
     totals,
 };
 use crate::{
-    report::Api,
+    report::{Api, Certainty, Evidence},
     trace::{FileId, FileKind, Input, Row},
 };
 
@@ -66,9 +66,12 @@ fn lent<'a>(activity: &Activity<'a>) -> Vec<Flow<'a>> {
     let flow = |((from, to), rows)| {
         let flow = Flow::direct(from, to, Api::Vmsplice, rows);
         let by_total = || flow.bytes.and_then(|bytes| totals::mapped_source(activity, bytes));
-        let from = from.file().or_else(by_total).map_or(Source::Memory, Source::File);
+        let (from, evidence, proven_bytes) = match from.file() {
+            Some(_) => (from, Evidence::Mapping, flow.bytes),
+            None => by_total().map_or((from, Evidence::Call, flow.bytes), |file| (Source::File(file), Evidence::Totals, Some(0))),
+        };
         let reading = from.file().and_then(|from| activity.mappings.get(&from)).cloned().unwrap_or_default();
-        Flow { from, reading, ..flow }
+        Flow { from, evidence, proven_bytes, reading, ..flow }
     };
     by_ends.into_iter().map(flow).collect()
 }
@@ -121,14 +124,18 @@ impl<'a> Pipe<'a> {
 
 /// The flow from the source of one to the destination of the other.
 fn through<'a>(into: &Flow<'a>, out: &Flow<'a>, bytes: u64) -> Flow<'a> {
+    let are_exact = [into, out].iter().all(|flow| flow.certainty() == Certainty::Exact);
     Flow {
         from: into.from,
         to: out.to,
         api: into.api,
         evidence: into.evidence.max(out.evidence),
         bytes: Some(bytes),
+        proven_bytes: Some(if are_exact { bytes } else { 0 }),
+        condition: out.condition,
         reading: into.rows().collect(),
         writing: out.writing.clone(),
+        parts: Vec::new(),
         attempts: Vec::new(),
     }
 }

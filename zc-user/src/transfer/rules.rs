@@ -6,7 +6,11 @@
 
 mod table;
 
-use super::{errors, facts::Facts};
+use super::{
+    errors,
+    facts::Facts,
+    flow::{Condition, Flow},
+};
 use crate::{
     report::{Api, Attempt, End, Evidence, Reason},
     trace::{FileKind, Language, Process},
@@ -32,16 +36,19 @@ pub(super) enum Way {
     Straight,
     /// They were written from other memory than they had been read to: the program copied them, or made others of them.
     Handled,
+    /// They were other bytes when they were written than when they were read.
+    Changed,
     /// Only their number says that they are the same.
     Unseen,
 }
 
 impl Way {
     /// By how it is known that bytes went from one end to the other.
-    pub(super) fn of(evidence: Evidence, sees_memory: bool) -> Self {
-        match evidence {
+    pub(super) fn of(flow: &Flow<'_>, sees_memory: bool) -> Self {
+        match flow.evidence {
+            _ if flow.condition == Condition::Changed => Self::Changed,
             Evidence::Order if sees_memory => Self::Handled,
-            Evidence::Calls | Evidence::Memory | Evidence::Order => Self::Straight,
+            Evidence::Call | Evidence::Memory | Evidence::Mapping | Evidence::Order => Self::Straight,
             Evidence::Totals => Self::Unseen,
         }
     }
@@ -101,7 +108,9 @@ enum Asked {
 /// Why this interface, if a rule knows; and what the last failed attempt means, if that is known.
 pub(super) fn reason(case: &Case<'_>) -> Option<Reason> {
     let did_something = case.facts.moving_calls + case.facts.zero_calls > 0;
-    let rule = RULES.iter().find(|rule| did_something && rule.applies(case));
+    // Who changes the bytes does not just copy them, and a copy is what the rules are about.
+    let is_copy = did_something && case.way != Way::Changed;
+    let rule = RULES.iter().find(|rule| is_copy && rule.applies(case));
     let refused = case.facts.attempts.last().and_then(|attempt| errors::meaning_of(&attempt.syscall, &attempt.errno));
     let failed = || refusal(case.facts);
     let clauses = rule.map(|rule| (rule.clause(), rule.source));

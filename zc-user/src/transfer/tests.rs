@@ -1,6 +1,7 @@
 //! The analysis as a whole, on made-up traces.
 
 mod across;
+mod certainty;
 mod direct;
 mod loops;
 mod pipes;

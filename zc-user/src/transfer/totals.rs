@@ -14,9 +14,9 @@ use std::ptr;
 
 use super::{
     activity::Activity,
-    flow::{Flow, Source, first_order, moving_calls, sum_bytes},
-    loops::MANY,
-    unattributed::taken,
+    balance::{MANY, are_worth_adding},
+    flow::{Condition, Flow, Source, first_order, is_by_ring, moving_calls, sum_bytes},
+    left::taken,
 };
 use crate::{
     report::{Api, Evidence},
@@ -60,11 +60,12 @@ fn complete<'a>(flows: &mut [Flow<'a>], activity: &Activity<'a>) {
     let by_file = |rests: Vec<Rest<'a>>| rests.into_iter().map(|rest| (rest.file, rest)).collect::<HashMap<_, _>>();
     let (sources, destinations) = (by_file(sources), by_file(destinations));
     let known = Known::of(flows);
-    for flow in flows.iter_mut().filter(|flow| flow.api == Api::ReadWrite) {
+    for flow in flows.iter_mut().filter(|flow| flow.is_loop()) {
         let (Some(from), Some(to)) = (flow.read_from(), flow.written_to()) else { continue };
         let (Some(source), Some(destination)) = (sources.get(&from), destinations.get(&to)) else { continue };
-        if source.bytes == destination.bytes && known.no_other(from, to) {
-            flow.extend(source.bytes, &source.rows, &destination.rows);
+        let is_worth = are_worth_adding(source.bytes, flow.bytes.unwrap_or(0));
+        if from != to && source.bytes == destination.bytes && is_worth && known.no_other(from, to) {
+            flow.infer(source.bytes, Evidence::Totals, &source.rows, &destination.rows);
         }
     }
 }
@@ -190,7 +191,7 @@ fn rests<'a>(
     let used: HashSet<*const Row> = flows.iter().flat_map(Flow::rows).map(ptr::from_ref).collect();
     let rest = |(&file, rows): (&Option<FileId>, &Vec<&'a Row>)| {
         let file = file.filter(|&file| activity.carries_bytes(file))?;
-        let bytes = sum_bytes(rows)?.checked_sub(taken.get(&file).copied().unwrap_or(0))?;
+        let bytes = sum_bytes(rows)?.saturating_sub(taken.get(&file).copied().unwrap_or(0));
         let order = order(rows);
         let rows = rows.iter().copied().filter(|row| !used.contains(&ptr::from_ref(*row))).collect();
         Some(Rest { file, bytes, rows, order, is_mapping: false })
@@ -222,27 +223,33 @@ pub(super) fn mapped_source(activity: &Activity<'_>, bytes: u64) -> Option<FileI
 /// One flow more; if the same loop is known in part already, what is known becomes all of it.
 fn connect<'a>(flows: &mut Vec<Flow<'a>>, source: &Rest<'a>, destination: &Rest<'a>, bytes: u64) {
     let from = Source::File(source.file);
-    let known = flows.iter_mut().find(|flow| flow.api == Api::ReadWrite && flow.from == from && flow.to == destination.file);
+    let known = flows.iter_mut().find(|flow| flow.is_loop() && flow.from == from && flow.to == destination.file);
     match known {
-        Some(flow) if !source.is_mapping => flow.extend(bytes, &source.rows, &destination.rows),
+        Some(flow) if !source.is_mapping => {
+            if are_worth_adding(bytes, flow.bytes.unwrap_or(0)) {
+                flow.infer(bytes, Evidence::Totals, &source.rows, &destination.rows);
+            }
+        }
         _ => flows.push(Flow {
             from,
             to: destination.file,
             api: api(source, destination),
             evidence: Evidence::Totals,
             bytes: Some(bytes),
+            proven_bytes: Some(0),
+            condition: Condition::AsRead,
             reading: source.rows.clone(),
             writing: destination.rows.clone(),
+            parts: Vec::new(),
             attempts: Vec::new(),
         }),
     }
 }
 
 fn api(source: &Rest<'_>, destination: &Rest<'_>) -> Api {
-    let by_ring = |row: &&Row| row.call.as_ring_operation().is_some() && moving_calls(&[row]) > 0;
     if source.is_mapping {
         Api::MmapWrite
-    } else if source.rows.iter().chain(&destination.rows).any(by_ring) {
+    } else if source.rows.iter().chain(&destination.rows).any(|row| is_by_ring(row)) {
         Api::IoUring
     } else {
         Api::ReadWrite

@@ -2,7 +2,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashSet},
     ptr,
 };
 
@@ -10,6 +10,7 @@ use super::{
     Ends,
     activity::Activity,
     flow::{Flow, sum_bytes},
+    left::taken,
     pipes::Joined,
 };
 use crate::{
@@ -38,13 +39,4 @@ pub(super) fn shares<'a>(activity: &Activity<'a>, joined: &Joined<'a>, ends: &En
         read: side(&activity.reads, Flow::read_from, &joined.left_in),
         written: side(&activity.writes, Flow::written_to, &joined.came_out),
     }
-}
-
-/// What the flows took of each file's plain reads (or writes).
-pub(super) fn taken<'a>(flows: &[Flow<'a>], end: fn(&Flow<'a>) -> Option<FileId>) -> HashMap<FileId, u64> {
-    let mut taken: HashMap<FileId, u64> = HashMap::new();
-    for (file, flow) in flows.iter().filter_map(|flow| Some((end(flow)?, flow))) {
-        *taken.entry(file).or_default() += flow.bytes.unwrap_or(0);
-    }
-    taken
 }

@@ -18,9 +18,9 @@ const MUCH: u64 = 20;
 pub(super) fn sentence(case: &Case<'_>, reason: Option<&Reason>) -> String {
     let mut sentence = clause(case.api, case.bytes, case.facts);
     sentence.push_str(match case.way {
-        Way::Straight => "",
+        Way::Straight | Way::Unseen => "",
         Way::Handled => ", copied or changed in memory in between",
-        Way::Unseen => ", known by the number of bytes alone",
+        Way::Changed => ", changed on the way",
     });
     sentence.push_str(&after(&case.facts.attempts));
     if let Some(reason) = reason {
@@ -56,24 +56,20 @@ fn work(api: Api, bytes: Option<u64>, facts: &Facts) -> String {
 }
 
 /// `733 calls of 4 KiB`, also if the last one was shorter; `3 calls of up to 2.0 GiB`, if that is much of the whole;
-/// `294 calls of 10.0 KiB on average, with 10.3 KiB of other bytes`.
+/// `294 calls of 10.0 KiB on average`.
 fn moved(bytes: u64, facts: &Facts) -> String {
     let count = facts.moving_calls;
     let Some(mean) = bytes.checked_div(count) else { return short_bytes(bytes) };
     let in_pieces = facts
         .asked_at_source()
         .filter(|&asked| count > 1 && bytes.checked_div(asked).is_some() && bytes.div_ceil(asked) == count);
-    let moved = match in_pieces {
+    match in_pieces {
         Some(asked) if asked * count - bytes > bytes / MUCH => {
             format!("{} of up to {}", calls(count), short_bytes(asked))
         }
         Some(asked) => format!("{} of {}", calls(count), short_bytes(asked)),
         None if bytes.is_multiple_of(count) => format!("{} of {}", calls(count), short_bytes(mean)),
         None => format!("{} of {} on average", calls(count), average(bytes, count)),
-    };
-    match facts.other_bytes {
-        0 => moved,
-        other => format!("{moved}, with {} of other bytes", short_bytes(other)),
     }
 }
 

@@ -4,10 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::{
     backend::Until,
-    trace::{Counters, Process, Row, State, Thread},
+    trace::{Counters, Process, State, Thread},
 };
 
-use super::events::{Event, Kind};
+use super::{
+    drain::Counted,
+    events::{Event, Kind},
+};
 
 /// Serial number of the root's first task: the first that the kernel side gives out.
 const ROOT: u32 = 1;
@@ -98,12 +101,12 @@ impl Census {
     /// `alive` has the counters of the tasks that live (`None` within: they could not be read).
     pub fn into_processes(
         mut self,
-        mut rows: HashMap<u32, Vec<Row>>,
+        mut counted: HashMap<u32, Counted>,
         alive: &HashMap<u32, Option<RawCounters>>,
         counters_known: bool,
     ) -> (Vec<Process>, u64) {
         // Rows of a task whose birth was lost still count: it becomes a task without a name.
-        for serial in rows.keys() {
+        for serial in counted.keys() {
             self.tasks.entry(*serial).or_default();
         }
         let mut unseen_ends = 0;
@@ -129,7 +132,7 @@ impl Census {
                 process.comm = (!task.comm.is_empty()).then(|| task.comm.clone());
                 process.ppid = process.ppid.or(task.ppid);
             }
-            let rows = rows.remove(&serial).unwrap_or_default();
+            let Counted { rows, parts } = counted.remove(&serial).unwrap_or_default();
             let (ring_rows, rows) = rows.into_iter().partition(|row| row.call.as_ring_operation().is_some());
             process.threads.push(Thread {
                 tid: task.tid,
@@ -137,6 +140,7 @@ impl Census {
                 counters: raw.map(|raw| adjusted(&raw)),
                 rows,
                 ring_rows,
+                parts,
             });
         }
         let processes = processes.into_iter().map(|(serial, (mut process, sum))| {

@@ -9,7 +9,7 @@ use super::files::Files;
 use crate::{
     histogram::Histogram,
     syscall::Call,
-    trace::{Ends, File, Loss, Row, Times},
+    trace::{Ends, File, Loss, Part, Row, Times},
 };
 
 /// The maps that are read when a trace ends.
@@ -17,6 +17,8 @@ pub struct Maps {
     pub tasks: KernelHashMap<MapData, u64, Task>,
     /// The calls without files, and those with.
     pub rows: [KernelHashMap<MapData, RowKey, zc_ebpf::Row>; 2],
+    /// What calls wrote from further files.
+    pub parts: KernelHashMap<MapData, RowKey, zc_ebpf::Part>,
     /// Their errnos, likewise.
     pub errnos: [KernelHashMap<MapData, ErrnoKey, u64>; 2],
     pub losses: PerCpuArray<MapData, u64>,
@@ -31,7 +33,8 @@ impl Maps {
 
     /// All rows by the serial number of their task. Calls that `living` tasks are in are unfinished ones.
     pub fn rows(&self, living: &[Task], files: Files) -> Result<Rows, MapError> {
-        let mut sums = Sums { rows: HashMap::new(), files, calls_without_files: 0 };
+        let calls_without_files = self.lost(zc_ebpf::Loss::UncountedPart)?;
+        let mut sums = Sums { rows: HashMap::new(), parts: HashMap::new(), files, calls_without_files };
         let rows: Result<Vec<_>, _> = self.rows.iter().flat_map(KernelHashMap::iter).collect();
         let mut rows = rows?;
         // Files get their places in the order in which they were used.
@@ -40,6 +43,10 @@ impl Maps {
         for (key, row) in rows.iter().filter(|(_, row)| row.calls > 0 || row.unfinished > 0) {
             sums.calls_without_files += row.without_files;
             add(sums.row(key.task, key.call, key.ends), row);
+        }
+        for entry in self.parts.iter() {
+            let (key, part) = entry?;
+            sums.part(key, &part);
         }
         for entry in self.errnos.iter().flat_map(KernelHashMap::iter) {
             let (key, count) = entry?;
@@ -90,10 +97,17 @@ impl Maps {
     }
 }
 
+/// What was counted of a task.
+#[derive(Debug, Default)]
+pub struct Counted {
+    pub rows: Vec<Row>,
+    pub parts: Vec<Part>,
+}
+
 /// All that was counted.
 pub struct Rows {
     /// By the serial number of the task.
-    pub by_task: HashMap<u32, Vec<Row>>,
+    pub by_task: HashMap<u32, Counted>,
     /// The files that the rows name.
     pub files: Vec<File>,
     /// Calls that are in rows without their files.
@@ -113,6 +127,7 @@ impl Rows {
 /// Rows that add up.
 struct Sums {
     rows: HashMap<(u32, CallId, Ends), Row>,
+    parts: HashMap<(u32, CallId, Ends), Part>,
     files: Files,
     calls_without_files: u64,
 }
@@ -124,10 +139,25 @@ impl Sums {
         self.rows.entry((task, id, ends)).or_insert_with(|| Row::new(call, ends))
     }
 
+    /// Adds a part. Two numbers may be one file, so parts add up like rows.
+    fn part(&mut self, key: RowKey, part: &zc_ebpf::Part) {
+        let call = Call::from_id(key.call);
+        let ends = self.files.ends(&call, key.ends);
+        let Ends { input: Some(from), output: Some(to) } = ends else { return };
+        let empty = || Part { call, from, to, bytes: 0, calls: 0, checked_calls: 0 };
+        let sum = self.parts.entry((key.task, key.call, ends)).or_insert_with(empty);
+        sum.bytes += part.bytes;
+        sum.calls += part.calls;
+        sum.checked_calls += part.checked_calls;
+    }
+
     fn finish(self) -> Rows {
-        let mut by_task: HashMap<u32, Vec<Row>> = HashMap::new();
+        let mut by_task: HashMap<u32, Counted> = HashMap::new();
         for ((task, ..), row) in self.rows {
-            by_task.entry(task).or_default().push(row);
+            by_task.entry(task).or_default().rows.push(row);
+        }
+        for ((task, ..), part) in self.parts {
+            by_task.entry(task).or_default().parts.push(part);
         }
         let (files, unknown_files) = self.files.into_placed();
         Rows { by_task, files, calls_without_files: self.calls_without_files, unknown_files }
@@ -139,6 +169,7 @@ fn add(sum: &mut Row, row: &zc_ebpf::Row) {
     sum.errors += row.errors;
     sum.unfinished += row.unfinished;
     sum.paired_bytes += row.paired_bytes;
+    sum.checked_calls += row.checked_calls;
     sum.zero_calls += row.zero_calls;
     sum.short_calls += row.short_calls;
     sum.order = earlier(sum.order, row.first_ns);

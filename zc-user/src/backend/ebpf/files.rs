@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use zc_ebpf::{Ends as NumberedEnds, FileNumber, HELD, MAPPED};
+use zc_ebpf::{CHANGED, Ends as NumberedEnds, FileNumber, HELD, MAPPED};
 
 use crate::{
     syscall::{Call, Fds},
@@ -28,9 +28,11 @@ impl Files {
 
     /// The files at the ends of a call, which from now on have their place.
     pub fn ends(&mut self, call: &Call, ends: NumberedEnds) -> Ends {
-        let input = self.id(ends.input & !(MAPPED | HELD)).map(|file| {
+        let input = self.id(ends.input & !(MAPPED | HELD | CHANGED)).map(|file| {
             if ends.input & MAPPED != 0 {
                 Input::Mapped(file)
+            } else if ends.input & CHANGED != 0 {
+                Input::Changed(file)
             } else if ends.input & HELD != 0 {
                 Input::Held(file)
             } else if matches!(call.spec().fds, Fds::Writes(_)) {
@@ -108,6 +110,8 @@ mod tests {
         assert_eq!(write, Ends { input: Some(Input::LastRead(a)), output: Some(b) });
         let held = files.ends(&Call::native("write"), ends(1 | HELD, 2));
         assert_eq!(held, Ends { input: Some(Input::Held(a)), output: Some(b) });
+        let changed = files.ends(&Call::native("write"), ends(1 | HELD | CHANGED, 2));
+        assert_eq!(changed, Ends { input: Some(Input::Changed(a)), output: Some(b) });
         let mapped = files.ends(&Call::native("write"), ends(1 | MAPPED, 2));
         assert_eq!(mapped, Ends { input: Some(Input::Mapped(a)), output: Some(b) });
         assert_eq!(files.ends(&Call::native("write"), ends(0, 0)), Ends::default());

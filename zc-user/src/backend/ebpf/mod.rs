@@ -20,9 +20,9 @@ use super::{Backend, RunError, RunOptions};
 pub use kernel::BTF_PATH_VARIABLE;
 pub use object::EbpfUnavailable;
 
-/// The size in bytes of the kernel side that is embedded in this program; 0: it was built without.
-pub fn embedded_bytes() -> usize {
-    object::OBJECT.len()
+/// The kernel side that is embedded in this program, an ELF object; empty: it was built without.
+pub fn embedded_object() -> &'static [u8] {
+    object::OBJECT
 }
 
 /// The backend that counts in the kernel.

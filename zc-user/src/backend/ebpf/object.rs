@@ -126,6 +126,7 @@ impl Loaded {
             maps: Maps {
                 tasks: take(&mut ebpf, maps::TASKS)?,
                 rows: [take(&mut ebpf, maps::ROWS)?, take(&mut ebpf, maps::FILE_ROWS)?],
+                parts: take(&mut ebpf, maps::PARTS)?,
                 errnos: [take(&mut ebpf, maps::ERRNOS)?, take(&mut ebpf, maps::FILE_ERRNOS)?],
                 losses: take(&mut ebpf, maps::LOSSES)?,
             },
@@ -195,6 +196,8 @@ fn load<'a>(loader: &mut EbpfLoader<'a>, fields: &'a KernelFields, settings: &Se
         .map_max_entries(maps::TASKS, limits.max_tasks)
         .map_max_entries(maps::ROWS, limits.max_rows)
         .map_max_entries(maps::FILE_ROWS, limits.max_rows)
+        .map_max_entries(maps::PARTS, limits.max_rows)
+        .map_max_entries(maps::MEMORIES, limits.max_tasks)
         .map_max_entries(maps::ERRNOS, limits.max_rows)
         .map_max_entries(maps::FILE_ERRNOS, limits.max_rows)
         .map_max_entries(maps::FILES, files_entries(limits.max_files))

@@ -177,7 +177,7 @@ fn processes(tasks: Vec<Task>) -> Vec<Process> {
             process.command = command;
             process.state = if task.life == Life::Alive { State::Running } else { State::Exited };
         }
-        process.threads.push(Thread { tid: pids[id], comm, counters: None, rows: task.rows.into_rows(), ring_rows: Vec::new() });
+        process.threads.push(Thread { tid: pids[id], comm, rows: task.rows.into_rows(), ..Thread::default() });
     }
     processes
 }

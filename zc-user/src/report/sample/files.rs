@@ -1,13 +1,13 @@
 //! Made-up traces that know which files their calls used.
 
-use std::collections::BTreeMap;
+use std::{cell::RefCell, cmp::Reverse, collections::BTreeMap, rc::Rc};
 
-use zc_ebpf::{Held, Sequence};
+use zc_ebpf::Sequence;
 
 use super::of_threads;
 use crate::{
     syscall::{Call, Fds},
-    trace::{Ends, File, FileId, FileIdentity, FileKind, Input, Process, Row, Trace},
+    trace::{Ends, File, FileId, FileIdentity, FileKind, Input, Part, Process, Row, Thread, Trace},
 };
 
 impl Row {
@@ -61,6 +61,18 @@ pub(crate) fn write(name: &'static str, to: FileId, calls: u64, bytes: u64) -> R
 pub(crate) fn written_after(name: &'static str, from: FileId, to: FileId, calls: u64, bytes: u64, paired: u64) -> Row {
     let row = call(name, calls, bytes).ends(Ends { input: Some(Input::LastRead(from)), output: Some(to) });
     Row { paired_bytes: paired, ..row }
+}
+
+/// Calls that write to a file from where the process had read it to, `held` bytes of it, each of them sampled.
+pub(crate) fn written_held(name: &'static str, from: FileId, to: FileId, calls: u64, bytes: u64, held: u64) -> Row {
+    let row = call(name, calls, bytes).ends(Ends { input: Some(Input::Held(from)), output: Some(to) });
+    Row { paired_bytes: held, checked_calls: calls, ..row }
+}
+
+/// The same, but the sampled bytes differed.
+pub(crate) fn written_changed(name: &'static str, from: FileId, to: FileId, calls: u64, bytes: u64, held: u64) -> Row {
+    let row = written_held(name, from, to, calls, bytes, held);
+    row.ends(Ends { input: Some(Input::Changed(from)), output: Some(to) })
 }
 
 /// Calls that write to a file out of a mapping.
@@ -137,6 +149,14 @@ impl Scene {
         self.threads(name, vec![rows])
     }
 
+    /// A process of one thread that did this.
+    pub(crate) fn looping(&mut self, name: &str, thread: Loop) -> &mut Process {
+        let thread = thread.thread();
+        let process = self.process(name, Vec::new());
+        (process.threads[0].rows, process.threads[0].parts) = (thread.rows, thread.parts);
+        process
+    }
+
     /// A process of several threads.
     pub(crate) fn threads(&mut self, name: &str, rows: Vec<Vec<Row>>) -> &mut Process {
         let mut process = of_threads(rows).processes.remove(0);
@@ -147,13 +167,45 @@ impl Scene {
     }
 }
 
+/// What an address space holds of what was read.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    /// Ranges that do not overlap: beginning, end, file.
+    ranges: Vec<(u64, u64, FileId)>,
+}
+
+impl Memory {
+    /// Bytes of a file (`None`: of anything else) come to lie here.
+    pub(crate) fn fill(&mut self, from: Option<FileId>, start: u64, bytes: u64) {
+        let end = start + bytes;
+        let around = |(from, to, file): (u64, u64, FileId)| [(from, to.min(start), file), (from.max(end), to, file)];
+        let kept = self.ranges.drain(..).flat_map(around).filter(|(from, to, _)| from < to);
+        self.ranges = kept.chain(from.filter(|_| bytes > 0).map(|file| (start, end, file))).collect();
+    }
+
+    /// How many bytes of which files lie here, most first.
+    pub(crate) fn find(&self, start: u64, bytes: u64) -> Vec<(FileId, u64)> {
+        let mut found: BTreeMap<FileId, u64> = BTreeMap::new();
+        for &(from, to, file) in &self.ranges {
+            let common = to.min(start + bytes).saturating_sub(from.max(start));
+            if common > 0 {
+                *found.entry(file).or_default() += common;
+            }
+        }
+        let mut found: Vec<_> = found.into_iter().collect();
+        found.sort_by_key(|&(file, bytes)| (Reverse(bytes), file));
+        found
+    }
+}
+
 /// What a thread does: reads and writes in turn, counted as the backends do.
 #[derive(Debug, Default)]
 pub(crate) struct Loop {
     sequence: Sequence,
     /// What its memory holds, if that is seen.
-    held: Option<Held>,
+    memory: Option<Rc<RefCell<Memory>>>,
     rows: BTreeMap<(&'static str, Ends), Row>,
+    parts: BTreeMap<(FileId, FileId), Part>,
 }
 
 impl Loop {
@@ -162,7 +214,12 @@ impl Loop {
 
     /// Of a backend that sees memory.
     pub(crate) fn seen() -> Self {
-        Self { held: Some(Held::NOTHING), ..Self::default() }
+        Self::sharing(&Rc::default())
+    }
+
+    /// A thread of an address space, of a backend that sees memory.
+    pub(crate) fn sharing(memory: &Rc<RefCell<Memory>>) -> Self {
+        Self { memory: Some(Rc::clone(memory)), ..Self::default() }
     }
 
     pub(crate) fn read(&mut self, from: FileId, bytes: u64) {
@@ -175,8 +232,8 @@ impl Loop {
         let row = self.rows.entry(("read", ends)).or_insert_with(|| read("read", from, 0, 0).at(order));
         count(row, bytes);
         self.sequence.read(from.0 + 1, bytes);
-        if let Some(held) = &mut self.held {
-            held.read(from.0 + 1, start, bytes);
+        if let Some(memory) = &self.memory {
+            memory.borrow_mut().fill(Some(from), start, bytes);
         }
     }
 
@@ -188,12 +245,20 @@ impl Loop {
         let order = self.order();
         let by_order = self.sequence.source().checked_sub(1).map(|file| Input::LastRead(FileId(file)));
         let covered = self.sequence.write(bytes);
-        let taken = self.held.as_mut().map(|held| held.take(start, bytes)).filter(|taken| taken.file != 0);
-        let (input, paired) = taken.map_or((by_order, covered), |taken| (Some(Input::Held(FileId(taken.file - 1))), taken.bytes));
+        let found = self.memory.as_ref().map(|memory| memory.borrow().find(start, bytes)).unwrap_or_default();
+        let (input, paired) = found.first().map_or((by_order, covered), |&(file, held)| (Some(Input::Held(file)), held));
         let ends = Ends { input, output: Some(to) };
         let row = self.rows.entry(("write", ends)).or_insert_with(|| write("write", to, 0, 0).ends(ends).at(order));
         count(row, bytes);
         row.paired_bytes += paired;
+        row.checked_calls += u64::from(!found.is_empty());
+        for &(from, bytes) in found.iter().skip(1) {
+            let none = Part { call: Call::native("write"), from: Input::Held(from), to, bytes: 0, calls: 0, checked_calls: 0 };
+            let part = self.parts.entry((from, to)).or_insert(none);
+            part.bytes += bytes;
+            part.calls += 1;
+            part.checked_calls += 1;
+        }
     }
 
     fn order(&self) -> u64 {
@@ -202,6 +267,10 @@ impl Loop {
 
     pub(crate) fn rows(self) -> Vec<Row> {
         self.rows.into_values().collect()
+    }
+
+    pub(crate) fn thread(self) -> Thread {
+        Thread { rows: self.rows.into_values().collect(), parts: self.parts.into_values().collect(), ..Thread::default() }
     }
 }
 

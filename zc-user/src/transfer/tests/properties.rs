@@ -82,7 +82,7 @@ fn inode(end: &End) -> u64 {
 
 proptest! {
     #[test]
-    fn no_file_gives_or_takes_more_than_was_read_or_written(threads in vec(steps(), 1..4), sees_memory in any::<bool>()) {
+    fn no_file_takes_more_than_was_written(threads in vec(steps(), 1..4), sees_memory in any::<bool>()) {
         let (scene, totals) = run(&threads, sees_memory);
         let analysis = analyse(&scene.trace);
         let process = &analysis.processes[0];
@@ -100,11 +100,13 @@ proptest! {
         }
         for (file, found) in &found {
             let all = totals[file];
-            prop_assert!(found[0] <= all[0] && found[1] <= all[1], "{file}: {found:?} of {all:?}");
+            prop_assert!(found[1] <= all[1], "{file}: {found:?} of {all:?}");
         }
-        // A regular file's bytes are all somewhere; a pipe's may be inside of a transfer.
+        // A regular file's bytes are all somewhere, those of a source more than once if they were written more than once; a pipe's may be
+        // inside of a transfer.
         for (file, all) in totals.iter().filter(|(file, _)| *file % 2 == 0) {
-            prop_assert_eq!(found.get(file).copied().unwrap_or_default(), *all, "{}", file);
+            let found = found.get(file).copied().unwrap_or_default();
+            prop_assert!(found[0] >= all[0] && found[1] == all[1], "{file}: {found:?} of {all:?}");
         }
     }
 

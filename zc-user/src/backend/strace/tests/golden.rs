@@ -89,7 +89,7 @@ fn describe_ends(ends: Ends, files: &[File]) -> String {
         None => String::new(),
         Some(Input::Named(file)) => format!(" from {}", name(file, files)),
         Some(Input::LastRead(file)) => format!(" after {}", name(file, files)),
-        Some(Input::Held(_) | Input::Mapped(_)) => panic!("a log does not tell"),
+        Some(Input::Held(_) | Input::Changed(_) | Input::Mapped(_)) => panic!("a log does not tell"),
     };
     input + &ends.output.map_or_else(String::new, |file| format!(" to {}", name(file, files)))
 }

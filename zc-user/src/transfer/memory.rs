@@ -1,0 +1,104 @@
+//! Writes from memory that holds bytes of a file: read to it before, or mapped to it.
+//!
+//! Where the bytes came from is proven if calls were sampled and no sample differs. Bytes that were changed on the way, or never
+//! sampled, are inferred to be those of the file, and stand as a transfer if they [balance](super::balance).
+
+use super::{
+    activity::{Activity, Held},
+    balance::{MANY, covers},
+    flow::{Condition, Flow, Source, is_by_ring, moving_calls, only_failed, sum_bytes},
+};
+use crate::{
+    report::{Api, Evidence},
+    trace::{FileId, Input, Row},
+};
+
+/// The flows from memory.
+pub(super) fn flows<'a>(activity: &Activity<'a>) -> Vec<Flow<'a>> {
+    let carries = |from: &FileId, to: &FileId| activity.carries_bytes(*from) && activity.carries_bytes(*to);
+    let held = activity.held.iter().filter(|((from, to), _)| carries(from, to));
+    held.filter_map(|(&ends, held)| from_held(ends, held, activity)).chain(mapped(activity)).collect()
+}
+
+/// The flow from memory that bytes of a file had been read to.
+fn from_held<'a>((from, to): (FileId, FileId), held: &Held<'a>, activity: &Activity<'a>) -> Option<Flow<'a>> {
+    let sums = Sums::of(held);
+    let bytes = sums.same.checked_add(sums.changed).filter(|&bytes| bytes > 0)?;
+    let is_proven = sums.changed == 0 && sums.checked_calls > 0;
+    let reading = activity.reads.get(&Some(from)).cloned().unwrap_or_default();
+    let writing: Vec<&Row> = held.same.iter().chain(&held.changed).copied().collect();
+    if !is_proven && (from == to || !balances(bytes, &reading, &writing, to, activity)) {
+        return None;
+    }
+    let is_ring = reading.iter().chain(&writing).any(|row| is_by_ring(row));
+    let used = |rows: Vec<&'a Row>| rows.into_iter().filter(|row| !only_failed(row)).collect();
+    Some(Flow {
+        from: Source::File(from),
+        to,
+        api: if is_ring { Api::IoUring } else { Api::ReadWrite },
+        evidence: Evidence::Memory,
+        bytes: Some(bytes),
+        proven_bytes: Some(if is_proven { bytes } else { 0 }),
+        condition: if sums.changed > 0 { Condition::Changed } else { Condition::AsRead },
+        reading: used(reading),
+        writing: used(writing),
+        parts: held.parts.clone(),
+        attempts: Vec::new(),
+    })
+}
+
+/// What was written of one file to another.
+#[derive(Default)]
+struct Sums {
+    /// Bytes in calls of which no sample differs.
+    same: u64,
+    /// Bytes in calls of which a sample differs.
+    changed: u64,
+    /// Calls that were sampled, and of which no sample differs.
+    checked_calls: u64,
+}
+
+impl Sums {
+    fn of(held: &Held<'_>) -> Self {
+        let mut sums = Self::default();
+        let rows = |rows: &[&Row]| rows.iter().map(|row| row.paired_bytes).fold(0, u64::saturating_add);
+        sums.same = rows(&held.same);
+        sums.changed = rows(&held.changed);
+        sums.checked_calls = held.same.iter().map(|row| row.checked_calls).sum();
+        for part in &held.parts {
+            if matches!(part.from, Input::Held(_)) {
+                sums.same = sums.same.saturating_add(part.bytes);
+                sums.checked_calls += part.checked_calls;
+            } else {
+                sums.changed = sums.changed.saturating_add(part.bytes);
+            }
+        }
+        sums
+    }
+}
+
+/// Whether bytes that are not proven are worth a transfer.
+fn balances(bytes: u64, reading: &[&Row], writing: &[&Row], to: FileId, activity: &Activity<'_>) -> bool {
+    let written = activity.writes.get(&Some(to)).map_or(Some(0), |rows| sum_bytes(rows));
+    let Some((read, written)) = sum_bytes(reading).zip(written) else { return false };
+    let is_many = moving_calls(reading) >= MANY && moving_calls(writing) >= MANY;
+    let is_near = is_many && bytes <= read && covers(bytes, read) && covers(bytes, written);
+    is_near || (bytes == read && bytes == written)
+}
+
+/// Writes whose buffer lies in a mapping of a file. Constants of the program itself are no transfer.
+fn mapped<'a>(activity: &Activity<'a>) -> impl Iterator<Item = Flow<'a>> {
+    let flow = |(&(from, to), rows): (&(FileId, FileId), &Vec<&'a Row>)| {
+        let bytes = rows.iter().map(|row| row.paired_bytes).fold(0, u64::saturating_add);
+        let reading = activity.mappings.get(&from).cloned().unwrap_or_default();
+        let is_transfer = bytes > 0 && !activity.is_program(from) && activity.carries_bytes(to);
+        is_transfer.then(|| Flow {
+            reading,
+            evidence: Evidence::Mapping,
+            bytes: Some(bytes),
+            proven_bytes: Some(bytes),
+            ..Flow::direct(Source::File(from), to, Api::MmapWrite, rows.clone())
+        })
+    };
+    activity.mapped.iter().filter_map(flow)
+}

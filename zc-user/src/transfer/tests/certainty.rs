@@ -1,0 +1,203 @@
+//! What is proven, what is inferred, and that neither is ever more than the truth.
+
+use super::*;
+use crate::{
+    report::{
+        Certainty,
+        sample::files::{written_changed, written_held},
+    },
+    syscall::Call,
+    trace::{Input, Language, Part, Row, Toolchain},
+};
+
+/// The only transfer of the only process.
+fn only(scene: &Scene) -> Transfer {
+    let mut transfers = analyse(&scene.trace).processes.swap_remove(0).transfers;
+    assert_eq!(transfers.len(), 1, "{transfers:?}");
+    transfers.swap_remove(0)
+}
+
+/// How sure it is, the bytes, and those of them that are proven.
+fn figures(transfer: &Transfer) -> (Certainty, Option<u64>, Option<u64>) {
+    (transfer.certainty, transfer.bytes, transfer.proven_bytes)
+}
+
+fn exact(bytes: u64) -> (Certainty, Option<u64>, Option<u64>) {
+    (Certainty::Exact, Some(bytes), Some(bytes))
+}
+
+fn inferred(bytes: u64, proven: u64) -> (Certainty, Option<u64>, Option<u64>) {
+    (Certainty::Inferred, Some(bytes), Some(proven))
+}
+
+/// A scene of a backend that sees memory, with two files.
+fn seen() -> (Scene, FileId, FileId) {
+    let mut scene = Scene::new();
+    scene.trace.sees_memory = true;
+    let [from, to] = ["in", "out"].map(|name| scene.regular(name));
+    (scene, from, to)
+}
+
+#[test]
+fn each_evidence_has_its_certainty() {
+    let (mut scene, from, to) = seen();
+    let cases: [(Vec<Row>, Evidence, Certainty); 4] = [
+        (vec![copy("sendfile", from, to, 1, MIB)], Evidence::Call, Certainty::Exact),
+        (vec![read("read", from, 8, MIB), written_held("write", from, to, 8, MIB, MIB)], Evidence::Memory, Certainty::Exact),
+        (vec![map(from, MIB), written_from("write", from, to, 8, MIB)], Evidence::Mapping, Certainty::Exact),
+        (vec![read("read", from, 8, MIB), written_after("write", from, to, 8, MIB, MIB)], Evidence::Order, Certainty::Inferred),
+    ];
+    for (rows, evidence, certainty) in cases {
+        scene.trace.processes.clear();
+        scene.process("copier", rows);
+        let transfer = only(&scene);
+        assert_eq!((transfer.evidence, transfer.certainty, transfer.bytes), (Some(evidence), certainty, Some(MIB)));
+    }
+    scene.trace.processes.clear();
+    scene.threads("copier", vec![vec![read("read", from, 16, MIB).at(1)], vec![write("write", to, 16, MIB).at(2)]]);
+    assert_eq!((only(&scene).evidence, only(&scene).certainty), (Some(Evidence::Totals), Certainty::Inferred));
+}
+
+/// Stdio writes part from its own buffer and part from the caller's.
+#[test]
+fn what_is_proven_in_part_says_how_much() {
+    let (mut scene, from, to) = seen();
+    let (all, direct) = (2_999_754, 878_026);
+    let rows = vec![
+        read("read", from, 215, 3_000_000).zero(1).each(14_000),
+        written_held("write", from, to, 72, direct, direct),
+        written_after("write", from, to, 215, all - direct, all - direct),
+    ];
+    scene.process("fw3", rows);
+    let transfer = only(&scene);
+    assert_eq!(figures(&transfer), inferred(all, direct));
+    assert_eq!(transfer.verdict, "read + write, 287 calls of 10.2 KiB on average, copied or changed in memory in between");
+    assert_eq!(
+        transfer.amount().as_deref(),
+        Some("at least 2.8 MiB, 857.4 KiB of it proven, the rest inferred from the order of calls")
+    );
+    assert_eq!(transfer.hint, None);
+}
+
+#[test]
+fn a_little_more_by_order_makes_no_exact_transfer_inferred() {
+    let (mut scene, from, to) = seen();
+    let rows = vec![
+        read("read", from, 1010, 1_010_000),
+        written_held("write", from, to, 1000, 1_000_000, 1_000_000),
+        written_after("write", from, to, 9, 9_900, 9_900),
+    ];
+    scene.process("copier", rows);
+    assert_eq!(figures(&only(&scene)), exact(1_000_000));
+    let unattributed = &analyse(&scene.trace).processes[0].unattributed;
+    assert_eq!((unattributed.written[0].bytes, unattributed.written[0].calls), (Some(9_900), 9));
+}
+
+#[test]
+fn no_ratio_decides_what_memory_proves() {
+    let (mut scene, from, to) = seen();
+    scene.process("tar", vec![read("read", from, 1, 100), written_held("write", from, to, 1, 10_240, 100)]);
+    assert_eq!(figures(&only(&scene)), exact(100));
+    let unattributed = &analyse(&scene.trace).processes[0].unattributed;
+    assert_eq!(unattributed.written[0].bytes, Some(10_140));
+}
+
+#[test]
+fn a_thread_writes_what_another_has_read() {
+    let (mut scene, from, to) = seen();
+    let zero = scene.regular("zero");
+    // The writer itself reads zeros as often.
+    let writer = vec![read("read", zero, 45, 2_949_120), written_held("write", from, to, 45, 2_949_120, 2_949_120)];
+    scene.threads("copier", vec![writer, vec![read("read", from, 45, 2_949_120)]]);
+    assert_eq!(transfers(&scene), one("in", "out", Api::ReadWrite, 2_949_120));
+    assert_eq!(figures(&only(&scene)), exact(2_949_120));
+}
+
+#[test]
+fn a_source_may_feed_several_destinations() {
+    let (mut scene, from, to) = seen();
+    let other = scene.regular("other");
+    let mut thread = Loop::seen();
+    for _ in 0..100 {
+        thread.read(from, 8192);
+        thread.write(to, 8192);
+        thread.write(other, 8192);
+    }
+    scene.looping("tee", thread);
+    let analysis = analyse(&scene.trace);
+    let found: Vec<_> = analysis.processes[0].transfers.iter().map(figures).collect();
+    assert_eq!(found, [exact(819_200), exact(819_200)]);
+    assert_eq!(analysis.processes[0].unattributed.written, []);
+}
+
+#[test]
+fn what_was_changed_on_the_way_is_no_copy() {
+    let (mut scene, from, to) = seen();
+    let rows = |same: u64| {
+        vec![
+            read("read", from, 128, MIB).zero(1).each(8192),
+            written_held("write", from, to, same / 8192, same, same),
+            written_changed("write", from, to, 128 - same / 8192, MIB - same, MIB - same),
+        ]
+    };
+    // One call that differs is enough: the others may differ where they were not sampled.
+    for same in [0, MIB - 8192] {
+        scene.trace.processes.clear();
+        scene.process("tr", rows(same)).toolchain = Some(Toolchain { language: Language::Rust, version: "1.95.0".into() });
+        let transfer = only(&scene);
+        assert_eq!(figures(&transfer), inferred(MIB, 0));
+        assert_eq!(transfer.verdict, "read + write, 128 calls of 8 KiB, changed on the way");
+        assert_eq!((transfer.reason, transfer.hint), (None, None));
+    }
+}
+
+#[test]
+fn a_buffer_that_is_used_again_for_a_message_is_no_transfer() {
+    let (mut scene, from, to) = seen();
+    let rows = vec![read("read", from, 1, 4000), written_changed("write", from, to, 1, 60, 60)];
+    scene.process("program", rows);
+    assert_eq!(transfers(&scene), []);
+}
+
+#[test]
+fn without_a_sample_nothing_is_proven() {
+    let (mut scene, from, to) = seen();
+    let rows = vec![read("read", from, 16, MIB), Row { checked_calls: 0, ..written_held("write", from, to, 16, MIB, MIB) }];
+    scene.process("copier", rows);
+    let transfer = only(&scene);
+    assert_eq!(figures(&transfer), inferred(MIB, 0));
+    assert_eq!(transfer.evidence, Some(Evidence::Memory));
+}
+
+/// The records of tar: one call writes the ends of one file, a header, and the beginning of the next.
+#[test]
+fn calls_that_write_from_several_files_count_for_each() {
+    let (mut scene, first, to) = seen();
+    let second = scene.regular("second");
+    let rows =
+        vec![read("read", first, 2, 15_000), read("read", second, 1, 3_000), written_held("write", first, to, 2, 20_480, 15_000)];
+    let part = Part { call: Call::native("write"), from: Input::Held(second), to, bytes: 3_000, calls: 1, checked_calls: 1 };
+    scene.process("tar", rows).threads[0].parts = vec![part];
+    let analysis = analyse(&scene.trace);
+    let [large, small] = analysis.processes[0].transfers.as_slice() else { panic!("{analysis:?}") };
+    assert_eq!((figures(large), figures(small)), (exact(15_000), exact(3_000)));
+    assert_eq!((&small.calls_by_syscall["write"], small.calls, small.total_ns), (&1, 2, None));
+    assert_eq!(analysis.processes[0].unattributed.written[0].bytes, Some(2_480));
+}
+
+#[test]
+fn what_other_threads_read_and_keep_may_be_among_what_is_written() {
+    let mut scene = Scene::new();
+    let [from, other, to] = ["in", "other", "out"].map(|name| scene.regular(name));
+    let copier = || vec![read("read", from, 100, MIB), written_after("write", from, to, 100, MIB, MIB)];
+    scene.threads("copier", vec![copier(), vec![read("read", other, 10, 1000)]]);
+    assert_eq!(figures(&only(&scene)), inferred(MIB - 1000, 0));
+    // As much as was copied: then nothing is known.
+    scene.trace.processes.clear();
+    scene.threads("copier", vec![copier(), vec![read("read", other, 100, MIB)]]);
+    assert_eq!(transfers(&scene), []);
+    // Of the same file it makes no difference.
+    scene.trace.processes.clear();
+    scene.threads("copier", vec![copier(), copier()]);
+    assert_eq!(figures(&only(&scene)), inferred(2 * MIB, 0));
+}

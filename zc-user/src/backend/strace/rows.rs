@@ -151,9 +151,10 @@ fn add(row: &mut Row, ended: Ended) {
             }
         }
         How::Value(value) => {
-            if let Some(bytes) = &mut row.bytes {
+            if let Some(bytes) = row.bytes {
                 let moved = u64::try_from(value).unwrap_or(0);
-                *bytes = bytes.saturating_add(moved);
+                // A sum that has no room is unknown from then on.
+                row.bytes = bytes.checked_add(moved);
                 row.moved_order = row.moved_order.or((moved > 0).then_some(ended.left));
                 row.zero_calls += u64::from(moved == 0);
                 row.short_calls += u64::from(moved > 0 && ended.requested_bytes.is_some_and(|requested| moved < requested));

@@ -59,8 +59,7 @@ fn why_open(report: &Report) -> Option<String> {
 
 fn known(figure: &Figure, chosen: &[&Transfer], is_open: bool) -> Known {
     let sum = |part: &dyn Fn(&Transfer) -> Option<u64>| {
-        let low = chosen.iter().filter_map(|transfer| part(transfer)).fold(0, u64::saturating_add);
-        let all_known = chosen.iter().all(|transfer| part(transfer).is_some());
+        let (low, all_known) = super::sum(chosen.iter().map(|transfer| part(transfer)));
         Known::Between(low.into(), (all_known && !is_open).then(|| low.into()))
     };
     match figure.field {

@@ -66,6 +66,7 @@ impl Collector<'_> {
             to: None,
         };
         self.parts.has_durations |= ended.duration_ns.is_some();
+        task.has_exited |= how == How::Never && matches!(known.name.as_ref(), "exit_group" | "exit");
         if matches!(task.first_call, FirstCall::Awaited) {
             task.first_call = FirstCall::Other;
             if role == Role::Exec {

@@ -83,11 +83,13 @@ pub enum Loss {
     OverflowedOperations,
     /// The tracer ended before the command did; what came after is missing.
     TracerEnded,
+    /// Calls that were counted without their files, for want of room: their bytes are in no transfer. The counts are exact all the same.
+    CallsWithoutFiles,
 }
 
 impl Loss {
     /// All of them, in the order in which reports show them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::UnfollowedTasks,
         Self::UncountedCalls,
         Self::UncountedErrnos,
@@ -99,6 +101,7 @@ impl Loss {
         Self::SilentOperations,
         Self::OverflowedOperations,
         Self::TracerEnded,
+        Self::CallsWithoutFiles,
     ];
 
     /// The name in reports.
@@ -115,7 +118,31 @@ impl Loss {
             Self::SilentOperations => "silent_operations",
             Self::OverflowedOperations => "overflowed_operations",
             Self::TracerEnded => "tracer_ended",
+            Self::CallsWithoutFiles => "calls_without_files",
         }
+    }
+
+    /// Whether bytes may have gone where no row tells of, or rows may lack their files: then transfers are not all known. What else is
+    /// lost are times, names of errors, and counters of tasks.
+    pub const fn touches_transfers(self) -> bool {
+        match self {
+            Self::UncountedErrnos | Self::UnseenEnds => false,
+            Self::UnfollowedTasks
+            | Self::UncountedCalls
+            | Self::LostEvents
+            | Self::ExitsWithoutEntry
+            | Self::MissedProbes
+            | Self::UnparsedLines
+            | Self::SilentOperations
+            | Self::OverflowedOperations
+            | Self::TracerEnded
+            | Self::CallsWithoutFiles => true,
+        }
+    }
+
+    /// Whether counts are lower bounds by it: all but that calls stand without their files.
+    pub const fn touches_counts(self) -> bool {
+        !matches!(self, Self::CallsWithoutFiles)
     }
 
     /// What there are so many of, and (in parentheses) what it means for the numbers and what helps: it follows "lower bound: ".
@@ -137,6 +164,9 @@ impl Loss {
                 "they are missing among their operations; give the ring a larger one",
             ),
             Self::TracerEnded => ("tracer ended before the command", "all that came after is missing; was strace killed?"),
+            Self::CallsWithoutFiles => {
+                ("calls without their files", "their bytes are in no transfer; raise --max-files and --max-rows")
+            }
         };
         format!("{what}: {count} ({remedy})")
     }

@@ -23,19 +23,21 @@ const COPIER: &[&str] = &[
 /// The C programs, each with its source files.
 const PROGRAMS: &[(&str, &[&str])] = &[("copier-c", COPIER), ("int80", &["int80.c"]), ("socketcall", &["socketcall.c"])];
 
+/// Those that use `int $0x80`.
+const X86_ONLY: &[&str] = &["int80", "socketcall"];
+
 fn main() {
     let source_dir = Path::new(&variable("CARGO_MANIFEST_DIR")).join("workloads/c");
     let out_dir = PathBuf::from(variable("OUT_DIR"));
     let profile_dir = out_dir.ancestors().nth(3).expect("OUT_DIR is <target>/<profile>/build/<package>/out");
     let arch = variable("CARGO_CFG_TARGET_ARCH");
     println!("cargo::rerun-if-changed={}", source_dir.display());
-    println!("cargo::rerun-if-env-changed=CC");
+    let compiler = Compiler::find();
     println!("cargo::rustc-env=ZC_C_DIR={}", profile_dir.display());
     println!("cargo::rustc-env=ZC_RUST_VERSION={}", rust_version());
-    // `int $0x80` exists on x86 alone.
-    for (name, sources) in PROGRAMS.iter().filter(|(name, _)| !["int80", "socketcall"].contains(name) || arch == "x86_64") {
+    for (name, sources) in PROGRAMS.iter().filter(|(name, _)| !X86_ONLY.contains(name) || arch == "x86_64") {
         let built = out_dir.join(name);
-        compile(&source_dir, sources, &built);
+        compiler.build(&source_dir, sources, &built);
         install(&built, &profile_dir.join(name));
     }
 }
@@ -52,16 +54,38 @@ fn rust_version() -> String {
     about.split(' ').nth(1).unwrap_or_else(|| panic!("rustc says {about:?} of itself")).to_owned()
 }
 
-/// Compiles and links one program with `$CC`, or `cc`.
-fn compile(source_dir: &Path, sources: &[&str], program: &Path) {
-    let compiler = env::var("CC").unwrap_or_else(|_| "cc".to_owned());
-    let status = Command::new(&compiler)
-        .args(["-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-o"])
-        .arg(program)
-        .args(sources.iter().map(|source| source_dir.join(source)))
-        .status()
-        .unwrap_or_else(|err| panic!("cannot run the C compiler {compiler:?}: {err}; install gcc, or set CC"));
-    assert!(status.success(), "{compiler} failed on {}: {status}", sources.join(" "));
+/// The C compiler for the target.
+struct Compiler {
+    program: String,
+    /// The variable that chooses another one.
+    variable: String,
+}
+
+impl Compiler {
+    /// What `$CC` names, or else `cc`. For another architecture it is `$CC_<target>`, as the crate `cc` has it, or else what Debian
+    /// calls the cross compiler: `aarch64-linux-gnu-gcc`.
+    fn find() -> Self {
+        let target = variable("TARGET");
+        let (variable, usual) = if target == variable("HOST") {
+            ("CC".to_owned(), "cc".to_owned())
+        } else {
+            (format!("CC_{}", target.replace('-', "_")), format!("{}-linux-gnu-gcc", variable("CARGO_CFG_TARGET_ARCH")))
+        };
+        println!("cargo::rerun-if-env-changed={variable}");
+        Self { program: env::var(&variable).unwrap_or(usual), variable }
+    }
+
+    /// Compiles and links one program.
+    fn build(&self, source_dir: &Path, sources: &[&str], program: &Path) {
+        let Self { program: compiler, variable } = self;
+        let status = Command::new(compiler)
+            .args(["-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-o"])
+            .arg(program)
+            .args(sources.iter().map(|source| source_dir.join(source)))
+            .status()
+            .unwrap_or_else(|err| panic!("cannot run the C compiler {compiler:?}: {err}; install it, or set {variable}"));
+        assert!(status.success(), "{compiler} failed on {}: {status}", sources.join(" "));
+    }
 }
 
 /// Replaces `to` in one step, so that a copy of it that is running at the moment does not matter.

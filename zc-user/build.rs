@@ -74,8 +74,8 @@ fn tools() -> Result<(Toolchain, Linker), String> {
 fn build(toolchain: &Toolchain, linker: &Linker, out_dir: &Path) -> Result<(), String> {
     let endian = if required("CARGO_CFG_TARGET_ENDIAN") == "big" { "bpfeb" } else { "bpfel" };
     let target = format!("{endian}-unknown-none");
-    let target_dir = shared_dir(out_dir);
     let arch = required("CARGO_CFG_TARGET_ARCH");
+    let target_dir = shared_dir(out_dir, &arch);
     let rustflags = [&format!("--cfg=bpf_target_arch=\"{arch}\""), "-Cdebuginfo=2", "-Clink-arg=--btf"].join(SEPARATOR);
 
     // `--quiet` leaves exactly the warnings and errors. A target directory of its own, because the outer cargo holds the
@@ -112,9 +112,13 @@ fn embed(out_dir: &Path, put: impl Fn(&str, &Path) -> std::io::Result<()>) -> Re
 }
 
 /// Where the eBPF build keeps its files: one place for debug and release, so that `core` is compiled once.
-fn shared_dir(out_dir: &Path) -> PathBuf {
+///
+/// Programs for another architecture are built elsewhere: both builds may run at the same time, and their objects have the same name.
+fn shared_dir(out_dir: &Path, arch: &str) -> PathBuf {
+    let is_native = required("TARGET") == required("HOST");
     // cargo marks its target directory so.
-    out_dir.ancestors().find(|dir| dir.join("CACHEDIR.TAG").is_file()).unwrap_or(out_dir).join("bpf")
+    let target_dir = out_dir.ancestors().find(|dir| dir.join("CACHEDIR.TAG").is_file()).unwrap_or(out_dir);
+    target_dir.join(if is_native { "bpf".to_owned() } else { format!("bpf-{arch}") })
 }
 
 /// A variable that cargo sets for every build script.

@@ -4,6 +4,7 @@ mod device;
 mod matrix;
 mod places;
 mod reference;
+mod stack;
 mod tools;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -38,6 +39,8 @@ enum Series {
     Reference(reference::Options),
     /// Copy between all kinds of ends with `std::io::copy`, and show which kernel interface did it
     Matrix(matrix::Options),
+    /// Show how much stack each eBPF program takes, and the calls that take it; fails above the limit
+    Stack,
 }
 
 fn main() -> ExitCode {
@@ -59,5 +62,6 @@ fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.series {
         Series::Reference(options) => reference::run(options, &tools, places),
         Series::Matrix(options) => matrix::run(options, &tools, &places()?),
+        Series::Stack => stack::run(),
     }
 }

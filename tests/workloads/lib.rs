@@ -12,6 +12,7 @@
 
 mod bare_thread;
 mod blocked;
+pub mod bpf;
 mod errors;
 mod size;
 mod tally;

@@ -12,6 +12,7 @@ mod setup;
 mod test;
 #[path = "../../zc-user/build/toolchain.rs"]
 mod toolchain;
+mod vm;
 
 use std::{env, ffi::OsString, process::ExitCode};
 
@@ -49,6 +50,8 @@ enum Task {
     },
     /// Everything that must hold before a change goes in
     Ci,
+    /// Run the tests in guests with the kernels that people run, each booted in QEMU
+    Vm(vm::Options),
     /// Make a release in target/dist: a tarball and a Debian package of a program that needs no library
     Dist,
     /// Measure what tracing costs, and print it
@@ -60,6 +63,8 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
         args: Vec<OsString>,
     },
+    /// Show how much stack each eBPF program takes, and the calls that take it; fails above the limit
+    Stack,
     /// Show which kernel interface `std::io::copy` uses between which ends (see `matrix --help`)
     #[command(disable_help_flag = true)]
     Matrix {
@@ -78,15 +83,17 @@ fn main() -> ExitCode {
             setup::print();
             Ok(ExitCode::SUCCESS)
         }
-        Task::Setup { print: false } => setup::install(setup::Need::Checking).map(|()| ExitCode::SUCCESS),
+        Task::Setup { print: false } => setup::install(setup::Need::BootingForeign).map(|()| ExitCode::SUCCESS),
         Task::Run { command } if command.is_empty() => demo::run(),
         Task::Run { command } => run::run(&command),
         // Taken as they were typed: clap would drop a `--` in front, which is cargo's.
         Task::Test { .. } => test::run(&env::args_os().skip(2).collect::<Vec<_>>()),
         Task::Ci => ci::run(),
+        Task::Vm(options) => vm::run(&options),
         Task::Dist => dist::run(),
         Task::Bench(options) => bench::run(&options),
         Task::Reference { args } => series::reference(&args),
+        Task::Stack => series::stack(),
         Task::Matrix { args } => series::matrix(&args),
     };
     done.unwrap_or_else(|error| {

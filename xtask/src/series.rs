@@ -1,6 +1,9 @@
 //! `cargo xtask reference` and `cargo xtask matrix`: whole series of traced runs, each with a table at its end.
 
-use std::{ffi::OsString, process::ExitCode};
+use std::{
+    ffi::OsString,
+    process::{Command, ExitCode},
+};
 
 use anyhow::{Context as _, Result};
 
@@ -19,6 +22,13 @@ pub(crate) fn reference(args: &[OsString]) -> Result<ExitCode> {
 /// Every pair of ends that `std::io::copy` can copy between.
 pub(crate) fn matrix(args: &[OsString]) -> Result<ExitCode> {
     run("matrix", &[], args)
+}
+
+/// What the eBPF programs take of the kernel's stack. It reads the object alone, so it needs no root.
+pub(crate) fn stack() -> Result<ExitCode> {
+    run::build(&["zctrace", "zc-tests"])?;
+    let mut runs = Command::new(release_dir()?.join("runs"));
+    Ok(exit_code(run_to_end(runs.arg("stack")).context("cannot start the runs")?))
 }
 
 /// Builds what is run, and hands over to the program that runs it.

@@ -1,183 +1,450 @@
-//! The memory that a call reads into or writes from, and what is known of where its bytes came from.
+//! The memory that calls read into or write from, and where its bytes came from.
 
-use zc_ebpf::{ABSENT, CallSpec, FileNumber, HELD, MAPPED, NO_ROOM, Task, common_length, fds, requested};
-
-use crate::{
-    fields::{offset_of_field, regs::Arguments},
-    request,
+use aya_ebpf::bindings::BPF_NOEXIST;
+use zc_ebpf::{
+    ABSENT, CHANGED, CallId, Ends, FileNumber, HELD, Loss, MAPPED, Memory, NO_ROOM, Part, RowKey, Sequence, Task, fds, fills,
+    pairing::memory::{self, Comparison, RANGES, Range, SAMPLES, Verdict, common_length},
+    requested,
 };
 
-/// So many elements of a vector are looked at: a header and what follows it, as servers write them.
-const ELEMENTS: u64 = 4;
+use crate::{
+    fields::offset_of_field,
+    maps::{EMPTY_MEMORY, MEMORIES, exchange, fetch_add, lose},
+    registers::untagged,
+    request, rows,
+};
 
-/// Where the first buffer of a call begins.
+/// Elements of a vector that are looked at.
+const ELEMENTS: u64 = 32;
+
+/// How often a lock is tried before its memory counts as unknown. Whoever holds it needs about a microsecond.
+const ATTEMPTS: u32 = 64;
+
+/// `MSG_TRUNC` and `MSG_ERRQUEUE` of the kernel's include/linux/socket.h: bytes that are thrown away, or are no data of the peer.
+const NO_DATA: u64 = 0x20 | 0x2000;
+
+/// Where the first buffer of the call under way begins; 0 if that cannot be read.
 #[inline(always)]
-pub fn first(arguments: &Arguments, spec: CallSpec) -> Option<u64> {
-    let argument = |index| arguments.get(index);
-    match spec.requested {
-        requested::IOVEC => request::word(argument(spec.argument), arguments.compat),
-        requested::MSGHDR => request::word(request::vector_of(argument(spec.argument), arguments.compat)?.0, arguments.compat),
-        _ => Some(argument(1)),
+pub fn first(task: &Task) -> u64 {
+    let compat = task.compat != 0;
+    let address = task.arguments.get(task.spec.argument);
+    match task.spec.requested {
+        requested::IOVEC => request::word(address, compat).unwrap_or(0),
+        requested::MSGHDR => {
+            request::vector_of(address, compat).and_then(|(vector, _)| request::word(vector, compat)).unwrap_or(0)
+        }
+        _ => task.arguments.get(1),
     }
 }
 
-/// Takes note of what a call moved. Returns how many of the bytes that it wrote are known to come from the file of its input, which
-/// is found here if it is none that its buffer is a mapping of.
+/// The call under way has the kernel write into memory of its caller: what was read to there is over.
 #[inline(always)]
-pub fn moved(task: &mut Task, arguments: &Arguments, spec: CallSpec, result: i64, requested_bytes: u64) -> u64 {
-    let direction = match spec.fds {
-        fds::WRITES => WRITES,
-        fds::READS => 0,
-        _ => return 0,
-    };
-    if spec.returns_bytes == 0 || offset_of_field!(task_files) == ABSENT {
-        return 0;
+pub fn overwrite(task: &Task) {
+    if task.spec.fills != fills::NONE {
+        overwrite_argument(task);
     }
-    let argument = |index| arguments.get(index);
-    let (address, shape) = match spec.requested {
-        requested::IOVEC => (argument(spec.argument), VECTOR | argument(spec.count_argument) & LOWER_HALF),
-        requested::MSGHDR => (argument(spec.argument), MESSAGE),
-        _ => (argument(1), 0),
-    };
-    let compat = if arguments.compat { COMPAT } else { 0 };
-    let bytes = if result > 0 { result as u64 } else { 0 };
-    moved_from(task, address, shape | direction | compat, bytes, requested_bytes)
 }
 
-/// What an address is that a call names, in the upper half of a number: of a vector, whose number of elements is in the lower half;
-const VECTOR: u64 = 1 << 32;
-/// of a `struct msghdr`; or else of a buffer.
-const MESSAGE: u64 = 2 << 32;
-/// The caller's words have 4 bytes.
-const COMPAT: u64 = 4 << 32;
-/// The call writes, and does not read.
-const WRITES: u64 = 8 << 32;
-
-/// Global, so that the verifier looks at it once, and not once for every way that leads here.
+/// Global, so that the verifier looks at it once. The result means nothing: a global function must have one. Likewise below.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn moved_from(task: *mut Task, address: u64, shape: u64, bytes: u64, requested_bytes: u64) -> u64 {
-    // SAFETY: null or what the caller passes, the current task's entry of TASKS, which that alone writes.
-    let Some(task) = (unsafe { task.as_mut() }) else { return 0 };
-    let input = task.ends.input;
-    let (filled, intent) = if shape & WRITES == 0 {
-        let file = if input == NO_ROOM { 0 } else { input };
-        task.sequence.read(file, bytes);
-        // A message may have been longer than the buffer that got its beginning.
-        (if bytes < requested_bytes { bytes } else { requested_bytes }, FILL | u64::from(file))
-    } else if input & MAPPED != 0 {
-        (bytes, MEASURE)
-    } else if bytes > 0 {
-        (bytes, TAKE)
-    } else {
-        // Where it was to come from is told of a failed call, too.
-        (requested_bytes, FIND)
-    };
-    let answer = exchange(task, address, shape, filled, intent);
-    match intent {
-        MEASURE => answer,
-        TAKE | FIND => {
-            let by_order = task.sequence.source();
-            let covered_by_order = task.sequence.write(bytes);
-            let file = (answer >> 32) as u32;
-            task.ends.input = if file == 0 { by_order } else { file | HELD };
-            let covered = if file == 0 { covered_by_order } else { answer & LOWER_HALF };
-            if task.ends.input == 0 || bytes == 0 { 0 } else { covered }
+extern "C" fn overwrite_argument(task: *const Task) -> u32 {
+    // SAFETY: null or what the caller passes, the current task's entry of TASKS.
+    let Some(task) = (unsafe { task.as_ref() }) else { return 0 };
+    if task.spec.fills == fills::ALL {
+        return forget(task.space);
+    }
+    let start = untagged(task.arguments.get(task.spec.fills.wrapping_sub(1)));
+    let count = if task.spec.fills_count == 0 { 1 } else { task.arguments.get(task.spec.fills_count - 1) & 0xffff_ffff_ffff };
+    let end = start.saturating_add(count.saturating_mul(task.spec.fills_bytes.into()));
+    let Some(memory) = MEMORIES.get_ptr_mut(task.space).filter(|_| start != 0) else { return 0 };
+    if !lock(memory, true) {
+        return 0;
+    }
+    memory::clear(memory, start, end);
+    unlock(memory)
+}
+
+/// Nothing is known any more of what lies in this address space.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn forget(space: u32) -> u32 {
+    let Some(memory) = MEMORIES.get_ptr_mut(space) else { return 0 };
+    if !lock(memory, true) {
+        return 0;
+    }
+    // SAFETY: the lock is held.
+    unsafe { (*memory).forget() };
+    unlock(memory)
+}
+
+/// Takes the lock of a memory. Whoever writes there and cannot have it makes all of it unknown.
+#[inline(always)]
+pub fn lock(memory: *mut Memory, writes: bool) -> bool {
+    for _ in 0..ATTEMPTS {
+        // SAFETY: points into MEMORIES; set atomically, as several CPUs do so.
+        if unsafe { exchange(&raw mut (*memory).lock, 1) } == 0 {
+            // SAFETY: as above.
+            if unsafe { exchange(&raw mut (*memory).is_stale, 0) } != 0 {
+                // SAFETY: the lock is held.
+                unsafe { (*memory).forget() };
+            }
+            return true;
         }
-        _ => 0,
+    }
+    if writes {
+        // SAFETY: as above.
+        unsafe { exchange(&raw mut (*memory).is_stale, 1) };
+    }
+    false
+}
+
+#[inline(always)]
+pub fn unlock(memory: *mut Memory) -> u32 {
+    // SAFETY: points into MEMORIES; an exchange orders what was written before it, on every architecture.
+    unsafe { exchange(&raw mut (*memory).lock, 0) };
+    0
+}
+
+/// What is wanted with the memory of a call.
+mod intent {
+    /// Bytes of the file that the call reads from were put there.
+    pub const FILL: u32 = 0;
+    /// Bytes of no file were put there.
+    pub const CLEAR: u32 = 1;
+    /// It was written: where did its bytes come from?
+    pub const TAKE: u32 = 2;
+    /// It was to be written, but the call failed: where would its bytes have come from?
+    pub const FIND: u32 = 3;
+    /// It was written from a mapping: how many bytes lie in that?
+    pub const MEASURE: u32 = 4;
+}
+
+/// The call under way has returned: takes note of what it read, and finds where the bytes came from that it wrote.
+#[inline(always)]
+pub fn moved(task: &mut Task) {
+    task.outcome.paired_bytes = 0;
+    task.outcome.checked_calls = 0;
+    if offset_of_field!(task_files) == ABSENT {
+        return;
+    }
+    match task.spec.fds {
+        fds::READS if task.spec.returns_bytes != 0 => {
+            read(task);
+        }
+        fds::WRITES if task.spec.returns_bytes != 0 => {
+            written(task);
+        }
+        // `recvmmsg`, and `vmsplice` out of a pipe.
+        fds::READS => {
+            forget(task.space);
+        }
+        fds::PIPE if task.ends.output == 0 => {
+            forget(task.space);
+        }
+        _ => {}
     }
 }
 
-/// What is wanted with a piece of memory, in the upper half of a number.
-///
-/// Bytes of the file whose number is in the lower half were read to it.
-const FILL: u64 = 1 << 32;
-/// It is to be written: which file is it from (upper half of the answer), and how many of its bytes (lower half: no call moves 4 GiB)?
-const FIND: u64 = 2 << 32;
-/// The same, and it has been written.
-const TAKE: u64 = 3 << 32;
-/// How much of it lies in the mapping that the task wrote from last?
-const MEASURE: u64 = 4 << 32;
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn read(task: *mut Task) -> u32 {
+    // SAFETY: null or what the caller passes, the current task's entry of TASKS, which that alone writes.
+    let Some(task) = (unsafe { task.as_mut() }) else { return 0 };
+    if task.outcome.result <= 0 {
+        return 0;
+    }
+    let bytes = task.outcome.result as u64;
+    let file = if task.ends.input == NO_ROOM { 0 } else { task.ends.input };
+    let is_data = request::message_flags(task) & NO_DATA == 0;
+    // A message may have been longer than the buffer that got its beginning.
+    let filled = if bytes < task.outcome.requested_bytes { bytes } else { task.outcome.requested_bytes };
+    exchange_memory(task, filled, if file != 0 && is_data { intent::FILL } else { intent::CLEAR });
+    task.sequence.read(file, bytes);
+    0
+}
 
-const LOWER_HALF: u64 = 0xffff_ffff;
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn written(task: *mut Task) -> u32 {
+    // SAFETY: as above.
+    let Some(task) = (unsafe { task.as_mut() }) else { return 0 };
+    let bytes = if task.outcome.result > 0 { task.outcome.result as u64 } else { 0 };
+    if task.ends.input & MAPPED != 0 {
+        exchange_memory(task, bytes, intent::MEASURE);
+        return 0;
+    }
+    let generation = task.generation;
+    if bytes == 0 {
+        exchange_memory(task, task.outcome.requested_bytes, intent::FIND);
+        task.outcome.paired_bytes = 0;
+        task.outcome.checked_calls = 0;
+    } else {
+        exchange_memory(task, bytes, intent::TAKE);
+    }
+    if generation != task.generation {
+        // What it had read is overwritten by now. If it kept a copy, nobody knows.
+        task.sequence = Sequence::NOTHING;
+    }
+    let by_order = task.sequence.source();
+    let covered_by_order = task.sequence.write(bytes);
+    if task.ends.input == 0 && by_order != 0 {
+        task.ends.input = by_order;
+        task.outcome.paired_bytes = covered_by_order;
+    }
+    0
+}
 
-/// Does what is wanted with the memory of a call, as far as so many bytes fill it, and gives the answer.
-#[inline(always)]
-fn exchange(task: &mut Task, address: u64, shape: u64, bytes: u64, intent: u64) -> u64 {
+/// Does what is wanted with the memory of a call, as far as so many bytes fill it.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn exchange_memory(task: *mut Task, bytes: u64, intent: u32) -> u32 {
+    // SAFETY: as above.
+    let Some(task) = (unsafe { task.as_mut() }) else { return 0 };
     if bytes == 0 {
         return 0;
     }
-    let compat = shape & COMPAT != 0;
-    if shape & VECTOR != 0 {
-        return exchange_vector(task, address, shape, bytes, intent);
+    let Some(memory) = memory_of(task.space, intent == intent::FILL) else { return 0 };
+    if !lock(memory, intent <= intent::CLEAR) {
+        return 0;
     }
-    if shape & MESSAGE == 0 {
-        return exchange_piece(task, address, bytes, intent);
-    }
-    let Some((vector, count)) = request::vector_of(address, compat) else { return 0 };
-    exchange_vector(task, vector, shape & !LOWER_HALF | count & LOWER_HALF, bytes, intent)
-}
-
-/// Global, as above.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn exchange_piece(task: *mut Task, start: u64, length: u64, intent: u64) -> u64 {
-    // SAFETY: as above.
-    let Some(task) = (unsafe { task.as_mut() }) else { return 0 };
-    match intent & !LOWER_HALF {
-        FILL => {
-            task.held.read(intent as FileNumber, start, length);
-            0
-        }
-        MEASURE => {
-            let (from, to) = (task.mapping.start, task.mapping.end);
-            if start < from || start >= to {
-                return 0;
-            }
-            if length < to - start { length } else { to - start }
-        }
-        intent => {
-            let taken = if intent == TAKE { task.held.take(start, length) } else { task.held.find(start, length) };
-            u64::from(taken.file) << 32 | taken.bytes & LOWER_HALF
-        }
-    }
-}
-
-/// The same for each of the first elements of a vector. Global, as above.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn exchange_vector(task: *mut Task, vector: u64, shape: u64, bytes: u64, intent: u64) -> u64 {
-    let (elements, compat) = (shape & LOWER_HALF, shape & COMPAT);
-    let (mut left, mut answer) = (bytes, 0);
+    let (vector, count) = buffers(task);
+    let mut left = bytes;
     for index in 0..ELEMENTS {
-        if index >= elements || left == 0 {
+        if index >= count || left == 0 {
             break;
         }
-        let word = vector.wrapping_add(index * if compat == 0 { 16 } else { 8 });
-        let length = common_length(0, left, 0, word_or_zero(word.wrapping_add(if compat == 0 { 8 } else { 4 }), compat));
+        let (start, length) = element(task, vector, index, left);
         left -= length;
-        answer = sum_of_answers(answer, exchange_piece(task, word_or_zero(word, compat), length, intent));
+        match intent {
+            intent::FILL => task.last_range = fill(memory, task.last_range, task.ends.input, start, length),
+            intent::CLEAR => {
+                memory::clear(memory, start, start.saturating_add(length));
+            }
+            intent::MEASURE => {
+                let end = start.saturating_add(length);
+                task.outcome.paired_bytes += common_length(start, end, task.mapping.start, task.mapping.end);
+            }
+            _ => {
+                take(memory, task.last_range, start, length, u32::from(intent == intent::TAKE));
+            }
+        }
     }
-    answer
+    if left > 0 && intent <= intent::CLEAR {
+        // SAFETY: the lock is held.
+        unsafe { (*memory).forget() };
+    }
+    if intent == intent::TAKE || intent == intent::FIND {
+        let settled = settle(memory, task.serial, task.outcome.call, task.ends.output, u32::from(intent == intent::TAKE));
+        if settled != 0 {
+            task.ends.input = settled as FileNumber | HELD;
+            task.outcome.paired_bytes = settled >> 32;
+            task.outcome.checked_calls = 1;
+        }
+    }
+    // SAFETY: as above.
+    task.generation = unsafe { (*memory).generation };
+    unlock(memory)
 }
 
-/// A word of the caller's memory. Global, as above.
+/// What is known of an address space. It begins with the first bytes that are read there.
+#[inline(always)]
+pub fn memory_of(space: u32, is_read: bool) -> Option<*mut Memory> {
+    let known = MEMORIES.get_ptr_mut(space);
+    if known.is_some() || !is_read {
+        return known;
+    }
+    let _ = MEMORIES.insert(space, &EMPTY_MEMORY, BPF_NOEXIST.into());
+    MEMORIES.get_ptr_mut(space)
+}
+
+/// The vector of the call under way and the number of its elements; for a single buffer, 0 and 1.
+#[inline(always)]
+fn buffers(task: &Task) -> (u64, u64) {
+    let address = task.arguments.get(task.spec.argument);
+    match task.spec.requested {
+        requested::IOVEC => (address, task.arguments.get(task.spec.count_argument)),
+        requested::MSGHDR => request::vector_of(address, task.compat != 0).unwrap_or((0, 0)),
+        _ => (0, 1),
+    }
+}
+
+/// Where an element begins, and how many bytes of those that are left it has.
+#[inline(always)]
+fn element(task: &Task, vector: u64, index: u64, left: u64) -> (u64, u64) {
+    if vector == 0 {
+        return (untagged(task.arguments.get(1)), left);
+    }
+    let word_bytes = if task.compat == 0 { 8 } else { 4 };
+    let address = vector.wrapping_add(index * 2 * word_bytes);
+    let length = common_length(0, left, 0, word_or_zero(address.wrapping_add(word_bytes), task.compat));
+    (untagged(word_or_zero(address, task.compat)), length)
+}
+
+/// A word of the caller's memory.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn word_or_zero(address: u64, compat: u64) -> u64 {
+extern "C" fn word_or_zero(address: u64, compat: u32) -> u64 {
     request::word(address, compat != 0).unwrap_or(0)
 }
 
-/// The first file that is found is that of all. Global, as above.
+/// Bytes of a file were put here. Returns the index of their range; `hint` is that of the caller's last one.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn sum_of_answers(answer: u64, next: u64) -> u64 {
-    let file = answer >> 32;
-    if file == 0 {
-        next + answer
-    } else if next >> 32 == file {
-        answer + (next & LOWER_HALF)
-    } else {
-        answer
+pub extern "C" fn fill(memory: *mut Memory, hint: u32, file: FileNumber, start: u64, length: u64) -> u32 {
+    // SAFETY: null or what the caller passes, a memory whose lock is held.
+    let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
+    let index = memory.fill(hint, file, start, start.saturating_add(length));
+    let plan = memory.plan();
+    if let Some(range) = memory.ranges.get_mut(index as usize) {
+        range.plan_samples(start, length, plan);
+        sample(range);
     }
+    index
+}
+
+/// Adds the files that these bytes came from to the sources of the call. `is_moved` is 0 if the call failed.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn take(memory: *mut Memory, hint: u32, start: u64, length: u64, is_moved: u32) -> u32 {
+    // SAFETY: as above.
+    let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
+    let end = start.saturating_add(length);
+    if let Some(range) = memory.ranges.get_mut(hint as usize)
+        && range.holds(start, end)
+    {
+        return take_range(memory, hint, start, end, is_moved);
+    }
+    for index in 0..RANGES as u32 {
+        take_range(memory, index, start, end, is_moved);
+    }
+    0
+}
+
+/// Reads the words that are sampled. If one cannot be read, none is.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn sample(range: *mut Range) -> u32 {
+    // SAFETY: as above.
+    let Some(range) = (unsafe { range.as_mut() }) else { return 0 };
+    for index in 0..SAMPLES as u32 {
+        if index >= range.samples {
+            break;
+        }
+        let Some(word) = request::word(range.sampled_at(index), false) else {
+            range.samples = 0;
+            break;
+        };
+        range.words[index as usize & (SAMPLES - 1)] = word;
+    }
+    0
+}
+
+/// Adds what a range has of bytes that were written to the sources of the call.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn take_range(memory: *mut Memory, index: u32, written: u64, written_end: u64, is_moved: u32) -> u32 {
+    // SAFETY: as above.
+    let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
+    let Some(range) = memory.ranges.get_mut(index as usize) else { return 0 };
+    let start = if written > range.start { written } else { range.start };
+    let end = if written_end < range.end { written_end } else { range.end };
+    if start >= end {
+        return 0;
+    }
+    let file = match range.judge(start, compare(range, start, end)) {
+        Verdict::Same => range.file,
+        Verdict::Changed => range.file | CHANGED,
+        Verdict::Reused => {
+            range.end = 0;
+            return 0;
+        }
+        Verdict::Unproven => {
+            memory.sample_densely();
+            return 0;
+        }
+    };
+    if is_moved != 0 && end > range.written_to {
+        range.written_to = end;
+    }
+    memory.add_source(file, end - start);
+    0
+}
+
+/// Compares the samples that lie in a piece of a range with what is there now.
+#[inline(always)]
+fn compare(range: &Range, start: u64, end: u64) -> Comparison {
+    let words = compare_words(range, start, end);
+    Comparison { equal: words & 0xff, different: words >> 8 & 0xff, telling: words >> 16 }
+}
+
+/// A [`Comparison`], with a byte for each number.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn compare_words(range: *const Range, start: u64, end: u64) -> u32 {
+    // SAFETY: as above.
+    let Some(range) = (unsafe { range.as_ref() }) else { return 0 };
+    let mask = range.mask();
+    let mut compared = Comparison { equal: 0, different: 0, telling: 0 };
+    for index in 0..SAMPLES as u32 {
+        if index >= range.samples {
+            break;
+        }
+        if range.sample_lies_in(index, start, end)
+            && let Some(now) = request::word(range.sampled_at(index), false)
+        {
+            compared.add(range.words[index as usize & (SAMPLES - 1)], now, mask);
+        }
+    }
+    compared.equal | compared.different << 8 | compared.telling << 16
+}
+
+/// Credits the bytes of a call to their sources. Those of all files but one get parts of their own. Returns the one with most of the
+/// bytes in the lower half, and how many these are in the upper half: no call moves 4 GiB.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn settle(memory: *mut Memory, serial: u32, call: CallId, output: FileNumber, is_moved: u32) -> u64 {
+    // SAFETY: as above.
+    let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
+    let (mut most, mut file) = (0, 0);
+    for source in &memory.sources {
+        if source.file == 0 {
+            break;
+        }
+        if source.bytes > most {
+            (most, file) = (source.bytes, source.file);
+        }
+    }
+    for source in &mut memory.sources {
+        if source.file == 0 {
+            break;
+        }
+        if source.file != file && is_moved != 0 {
+            add_part(serial, call, source.file, output, source.bytes);
+        }
+        (source.file, source.bytes) = (0, 0);
+    }
+    most << 32 | u64::from(file)
+}
+
+/// Counts bytes that a call wrote from a further file. Without room for them they have no known source.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn add_part(serial: u32, call: CallId, file: FileNumber, output: FileNumber, bytes: u64) -> u32 {
+    let ends = Ends { input: file | HELD, output };
+    if output == 0 || ends.lack_room() {
+        return 0;
+    }
+    let Some(part) = rows::part(RowKey { task: serial, call, ends }) else {
+        lose(Loss::UncountedPart);
+        return 0;
+    };
+    let part: *mut Part = part.as_ptr();
+    // SAFETY: parts are never removed while programs run. Operations of `io_uring` complete on several CPUs at once.
+    unsafe {
+        fetch_add(&raw mut (*part).bytes, bytes);
+        fetch_add(&raw mut (*part).calls, 1);
+        fetch_add(&raw mut (*part).checked_calls, 1);
+    }
+    0
 }

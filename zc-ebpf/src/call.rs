@@ -26,6 +26,11 @@ pub const SOCKET_CALLS: u32 = 32;
 pub const NUMBER_MASK: CallId = 0xffff;
 /// The number in a [`CallId`] that stands for this and all beyond, which no table has; as an unsigned number also for what is below 0.
 pub const FIRST_BEYOND: u32 = 0xffff;
+/// In a [`CallId`] of 32-bit ARM: this and what follows stand for that architecture's private calls (`__ARM_NR_BASE` in the kernel's
+/// arch/arm/include/uapi/asm/unistd.h, `0x0f0000`), whose own numbers have no room in a table.
+pub const ARM_PRIVATE: u32 = 0x3f0;
+/// Numbers of private calls of 32-bit ARM that are told apart.
+pub const ARM_PRIVATE_CALLS: u32 = 8;
 /// No call is under way.
 pub const NO_CALL: CallId = u32::MAX;
 
@@ -76,6 +81,44 @@ pub struct CallSpec {
     pub first: u8,
     /// Index of the second one.
     pub second: u8,
+    /// Which memory of the caller the kernel writes, beyond what a call reads from a file: 0 none, [`fills::ALL`] unknown, else the
+    /// index of the pointer, from 1.
+    pub fills: u8,
+    /// Index, from 1, of the argument that counts the elements there; 0: there is one.
+    pub fills_count: u8,
+    /// Bytes of an element there.
+    pub fills_bytes: u16,
+    /// Index, from 1, of the argument with the `MSG_...` flags; 0: there are none.
+    pub message_flags: u8,
+    /// Unused; keeps the layout free of padding.
+    pub reserved: [u8; 3],
+}
+
+impl CallSpec {
+    /// A call that is not looked at.
+    pub const NONE: Self = Self {
+        selected: selected::NEVER,
+        requested: requested::NONE,
+        argument: 0,
+        returns_bytes: 0,
+        count_argument: 0,
+        fds: fds::NONE,
+        first: 0,
+        second: 0,
+        fills: fills::NONE,
+        fills_count: 0,
+        fills_bytes: 0,
+        message_flags: 0,
+        reserved: [0; 3],
+    };
+}
+
+/// Which memory of its caller the kernel writes in a call.
+pub mod fills {
+    /// None that any read could have filled.
+    pub const NONE: u8 = 0;
+    /// It is not known which.
+    pub const ALL: u8 = u8::MAX;
 }
 
 /// Whether a call is counted.

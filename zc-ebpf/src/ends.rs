@@ -1,10 +1,10 @@
 //! The files of a call, found at its entry: by its exit, another thread may have closed a descriptor and opened it again.
 
 use aya_ebpf::helpers::bpf_probe_read_user;
-use zc_ebpf::{ABSENT, CallSpec, Ends, FileNumber, Task, fds};
+use zc_ebpf::{ABSENT, Ends, FileNumber, Task, fds};
 
 use crate::{
-    fields::{offset_of_field, regs::Arguments},
+    fields::offset_of_field,
     identify::{self, FOR_WRITING, NO_FD},
     mapping,
     request::{FICLONE, FICLONERANGE},
@@ -12,26 +12,26 @@ use crate::{
 
 /// The files of the call that the current task enters.
 #[inline(always)]
-pub fn of(arguments: &Arguments, spec: CallSpec, task: &mut Task) -> Ends {
+pub fn of(task: &mut Task) -> Ends {
+    let spec = task.spec;
     if spec.fds == fds::NONE || offset_of_field!(task_files) == ABSENT {
         return Ends::NONE;
     }
-    let argument = |index| arguments.get(index);
-    let first = argument(spec.first);
+    let first = task.arguments.get(spec.first);
     let (from, to) = match spec.fds {
         fds::WRITES => (NO_FD, first),
         fds::PIPE => return pipe(identify::number(task, first, identify::PIPE)),
         fds::READS | fds::ON => (first, NO_FD),
-        fds::COPIES => (first, argument(spec.second)),
-        _ => match argument(spec.argument) as u32 {
-            FICLONE => (argument(spec.second), first),
-            FICLONERANGE => (range_source(argument(spec.second)), first),
+        fds::COPIES => (first, task.arguments.get(spec.second)),
+        _ => match task.arguments.get(spec.argument) as u32 {
+            FICLONE => (task.arguments.get(spec.second), first),
+            FICLONERANGE => (range_source(task.arguments.get(spec.second)), first),
             _ => (first, NO_FD),
         },
     };
     let output = identify::number(task, to, identify::OUTPUT);
     let input = if spec.fds == fds::WRITES {
-        if spec.returns_bytes == 0 { 0 } else { mapping::source(arguments, spec, task) }
+        if spec.returns_bytes == 0 { 0 } else { mapping::source(task) }
     } else {
         identify::number(task, from, identify::INPUT)
     };

@@ -3,7 +3,7 @@
 //! The offsets are constants to the verifier (the global is frozen before it looks), so code for a field
 //! that this kernel lacks is dead to it, and a load through a typed pointer is a plain load.
 
-use aya_ebpf::{Global, bindings::pt_regs, helpers::bpf_probe_read_kernel};
+use aya_ebpf::{Global, helpers::bpf_probe_read_kernel};
 use zc_ebpf::{ABSENT, Counters, KernelFields};
 
 /// A pointer into the kernel: `task_struct`, `pid`, ... as told by the offset that is used with it.
@@ -91,78 +91,4 @@ fn id(task: KernelPtr, level: u32) -> Option<u32> {
 pub fn pidns_level(task: KernelPtr) -> Option<u32> {
     let pid: KernelPtr = probe(task, offset_of_field!(task_thread_pid))?;
     probe(pid, offset_of_field!(pid_level))
-}
-
-/// The arguments of the call under way, and its number, from the registers that entered the kernel.
-///
-/// Layout: `struct pt_regs` in the kernel's uapi/asm/ptrace.h, which is ABI.
-#[cfg(any(bpf_target_arch = "x86_64", not(target_arch = "bpf")))]
-pub mod regs {
-    use super::pt_regs;
-
-    /// The number of the call: `orig_ax`.
-    ///
-    /// # Safety
-    ///
-    /// `regs` is the tracepoint's argument.
-    #[inline(always)]
-    pub unsafe fn number(regs: *const pt_regs) -> i64 {
-        // SAFETY: the caller's promise.
-        unsafe { core::ptr::read_volatile(&raw const (*regs).orig_rax) as i64 }
-    }
-
-    /// The arguments of a call, by their index from 0: di, si, dx, r10, r8, r9; through the 32-bit entry bx, cx, dx, si, di, bp.
-    ///
-    /// All are copied at once: a choice among twelve registers would make the verifier follow twelve ways from each place that makes it.
-    pub struct Arguments {
-        values: [u64; 8],
-        /// Whether the call came through the 32-bit entry, where words have 4 bytes.
-        pub compat: bool,
-    }
-
-    impl Arguments {
-        /// Those of the call under way.
-        ///
-        /// # Safety
-        ///
-        /// `regs` is the tracepoint's argument.
-        #[inline(always)]
-        pub unsafe fn of(regs: *const pt_regs, compat: bool) -> Self {
-            // SAFETY: the caller's promise. Each is a load at a constant offset, which is what the verifier wants.
-            let values = unsafe {
-                let native = |address: *const u64| core::ptr::read_volatile(address);
-                let narrow = |address: *const u64| core::ptr::read_volatile(address) & 0xffff_ffff;
-                if compat {
-                    [
-                        narrow(&raw const (*regs).rbx),
-                        narrow(&raw const (*regs).rcx),
-                        narrow(&raw const (*regs).rdx),
-                        narrow(&raw const (*regs).rsi),
-                        narrow(&raw const (*regs).rdi),
-                        narrow(&raw const (*regs).rbp),
-                        0,
-                        0,
-                    ]
-                } else {
-                    [
-                        native(&raw const (*regs).rdi),
-                        native(&raw const (*regs).rsi),
-                        native(&raw const (*regs).rdx),
-                        native(&raw const (*regs).r10),
-                        native(&raw const (*regs).r8),
-                        native(&raw const (*regs).r9),
-                        0,
-                        0,
-                    ]
-                }
-            };
-            Self { values, compat }
-        }
-
-        /// One of them.
-        #[inline(always)]
-        pub fn get(&self, index: u8) -> u64 {
-            self.values[usize::from(index & 7)]
-        }
-    }
 }

@@ -12,14 +12,14 @@ use aya_ebpf::{
 };
 use aya_log_ebpf::{debug, warn};
 use zc_ebpf::{
-    ABSENT, ARGS_BYTES, COMM_BYTES, Control, Descriptor, Ended, Ends, EventHeader, Exec, Held, Interrupted, Loss, Mapping,
-    NO_CALL, Sequence, Task, event_kind, phase,
+    ABSENT, ARGS_BYTES, Arguments, COMM_BYTES, CallSpec, Control, Descriptor, Ended, Ends, EventHeader, Exec, Interrupted, Loss,
+    Mapping, NO_CALL, Outcome, Sequence, Task, armed, event_kind, hook, phase,
 };
 
 use crate::{
     count,
     fields::{self, KernelPtr, offset_of_field},
-    maps::{CONTROL, EVENTS, TASKS, fetch_add, is_over, lose},
+    maps::{CONTROL, EVENTS, MEMORIES, TASKS, fetch_add, is_over, lose},
 };
 
 /// `TASK_DEAD` of the kernel's include/linux/sched.h: the state of a task that is switched out for the last time.
@@ -38,46 +38,53 @@ pub fn forked(ctx: &BtfTracePointContext, parent: KernelPtr, child: KernelPtr) {
     let Some(control) = CONTROL.get_ptr_mut(0).filter(|_| !is_over()) else { return };
     match TASKS.get_ptr(parent as u64) {
         // SAFETY: entries of TASKS are removed by the task itself only, and `parent` is the current task.
-        Some(parent_task) => follow_child(ctx, control, Creator::of(unsafe { &*parent_task }), child),
+        Some(parent_task) => follow_child(ctx, control, Creator::of(unsafe { &*parent_task }, parent, child), child),
         // SAFETY: CONTROL has one entry that lives as long as the map.
-        None if unsafe { (*control).armed } != 0 => follow_root(ctx, control, parent, child),
+        None if unsafe { (*control).armed } != armed::OFF => follow_root(ctx, control, parent, child),
         None => {}
     }
 }
 
-/// The tracer's own child is the root of the trace, if the tracer is armed.
+/// The tracer's own child is what the tracer is armed for: the root of the trace, or a rehearsal.
 fn follow_root(ctx: &BtfTracePointContext, control: *mut Control, parent: KernelPtr, child: KernelPtr) {
     if !current_is_launcher(control) {
         return;
     }
     let Some(level) = fields::pidns_level(parent) else { return };
     // SAFETY: CONTROL has one entry; this is the one thread that launches, so nobody else writes now.
-    unsafe {
-        (*control).armed = 0;
+    let phase = unsafe {
+        let phase = if (*control).armed == armed::REHEARSAL { phase::REHEARSING } else { phase::ARMED };
+        (*control).armed = armed::OFF;
         (*control).pidns_level = level;
-    }
+        phase
+    };
     // SAFETY: as above.
-    let tracer = Creator { pid: unsafe { (*control).tracer_pid }, process: 0, phase: phase::ARMED };
+    let tracer = Creator { pid: unsafe { (*control).tracer_pid }, process: 0, phase, space: 0, shares_memory: false };
     follow_child(ctx, control, tracer, child);
 }
 
-/// What a task has of its creator. A whole task twice would be too large for the stack.
+/// What a task has of its creator.
 #[derive(Clone, Copy)]
 struct Creator {
     pid: u32,
     process: u32,
     phase: u32,
+    space: u32,
+    /// Whether both have the same address space.
+    shares_memory: bool,
 }
 
 impl Creator {
     #[inline(always)]
-    const fn of(task: &Task) -> Self {
-        Self { pid: task.pid, process: task.process, phase: task.phase }
+    fn of(task: &Task, parent: KernelPtr, child: KernelPtr) -> Self {
+        let mm = |task| fields::probe::<u64>(task, offset_of_field!(task_mm));
+        let shares_memory = mm(parent).is_some() && mm(parent) == mm(child);
+        Self { pid: task.pid, process: task.process, phase: task.phase, space: task.space, shares_memory }
     }
 }
 
-/// A task before anything is known of it.
-pub const NOBODY: Task = Task {
+/// A task before anything is known of it. New ones are copied from here, since a task is too large for the stack.
+pub static NOBODY: Task = Task {
     serial: 0,
     process: 0,
     tid: 0,
@@ -90,14 +97,58 @@ pub const NOBODY: Task = Task {
     interrupted: NO_CALL,
     interruption: Interrupted { errno: 0, request_unknown: 0, requested_bytes: 0, duration_ns: 0 },
     ends: Ends::NONE,
+    arguments: Arguments { values: [0; 8] },
+    outcome: Outcome {
+        result: 0,
+        duration_ns: 0,
+        requested_bytes: 0,
+        paired_bytes: 0,
+        request_unknown: 0,
+        returns_bytes: 0,
+        checked_calls: 0,
+        call: NO_CALL,
+    },
+    spec: CallSpec::NONE,
     sequence: Sequence::NOTHING,
-    held: Held::NOTHING,
     mapping: Mapping::NONE,
     last_input: Descriptor::NONE,
     last_output: Descriptor::NONE,
     has_ring: 0,
+    space: 0,
+    owns_space: 0,
+    last_range: 0,
+    generation: 0,
+    compat: 0,
+    hooks: 0,
     reserved: 0,
 };
+
+/// Who a task is.
+pub struct Identity {
+    pub serial: u32,
+    pub process: u32,
+    pub tid: u32,
+    pub pid: u32,
+    pub phase: u32,
+}
+
+/// Begins to follow a task that does not run now, or is the current one. `None` if the map is full.
+#[inline(always)]
+pub fn insert(address: u64, identity: &Identity) -> Option<&'static mut Task> {
+    TASKS.insert(address, &NOBODY, 0).ok()?;
+    // SAFETY: nobody else writes the entry: its task does not run, or is the current one.
+    let task = unsafe { &mut *TASKS.get_ptr_mut(address)? };
+    (task.serial, task.process, task.tid, task.pid) = (identity.serial, identity.process, identity.tid, identity.pid);
+    task.phase = identity.phase;
+    Some(task)
+}
+
+/// The number of a new address space.
+#[inline(always)]
+pub fn new_space(control: *mut Control) -> u32 {
+    // SAFETY: points into CONTROL's one entry; atomic as tasks fork on several CPUs at once.
+    unsafe { fetch_add(&raw mut (*control).last_space, 1) as u32 + 1 }
+}
 
 fn follow_child(ctx: &BtfTracePointContext, control: *mut Control, parent: Creator, child: KernelPtr) {
     // SAFETY: points into CONTROL's one entry; atomic as tasks fork on several CPUs at once.
@@ -106,16 +157,22 @@ fn follow_child(ctx: &BtfTracePointContext, control: *mut Control, parent: Creat
     let level = unsafe { (*control).pidns_level };
     let (tid, pid) = fields::ids(child, level).unwrap_or((0, 0));
     let process = if tid == pid { serial } else { parent.process };
-    let task = Task { serial, process, tid, pid, phase: parent.phase, ..NOBODY };
-    if TASKS.insert(child as u64, task, 0).is_err() {
+    let Some(task) = insert(child as u64, &Identity { serial, process, tid, pid, phase: parent.phase }) else {
         lose(Loss::UnfollowedTask);
         warn!(ctx, "task {} is not followed: the map of tasks is full", tid);
         return;
+    };
+    task.hooks = hook::FORK;
+    if parent.shares_memory {
+        task.space = parent.space;
+    } else {
+        task.space = new_space(control);
+        task.owns_space = 1;
     }
     debug!(ctx, "task {} of process {} is followed as number {}", tid, pid, serial);
     // SAFETY: the helper has no preconditions.
     let now = unsafe { bpf_ktime_get_ns() };
-    send(header(event_kind::STARTED, &task, now, parent.pid, child));
+    send(header(event_kind::STARTED, task, now, parent.pid, child));
 }
 
 /// Whether the current task is the tracer's thread that launches the command. Compared in the tracer's PID namespace: it may run in a
@@ -135,13 +192,21 @@ pub fn executed(ctx: &BtfTracePointContext, task: KernelPtr, binprm: KernelPtr) 
     let Some(state) = current().filter(|_| !is_over()) else { return };
     // SAFETY: an entry of TASKS is written by its own task only, which is the current one.
     let state = unsafe { &mut *state };
+    if state.phase == phase::REHEARSING {
+        state.hooks |= hook::EXEC;
+        return;
+    }
     state.phase = phase::ACTIVE;
     // A thread that was not the leader takes over the process's id.
     state.tid = state.pid;
     // What the program before has read, this one does not have.
     state.sequence = Sequence::NOTHING;
-    state.held = Held::NOTHING;
     state.mapping = Mapping::NONE;
+    if let Some(control) = CONTROL.get_ptr_mut(0) {
+        end_space(state);
+        state.space = new_space(control);
+        state.owns_space = 1;
+    }
     state.forget_descriptors();
     state.has_ring = 0;
     let Some(mut entry) = EVENTS.reserve::<Exec>(0) else {
@@ -165,6 +230,14 @@ pub fn executed(ctx: &BtfTracePointContext, task: KernelPtr, binprm: KernelPtr) 
     }
     entry.submit(0);
     debug!(ctx, "process {} executed a program", state.pid);
+}
+
+/// The address space ends with its process. One that was only shared (`vfork`) is left to its owner.
+#[inline(always)]
+fn end_space(task: &Task) {
+    if task.owns_space != 0 {
+        let _ = MEMORIES.remove(task.space);
+    }
 }
 
 /// Copies the command line. Returns its length and how much of it was copied.
@@ -197,6 +270,7 @@ pub fn exiting() {
     let state = unsafe { &mut *state };
     // SAFETY: the helper has no preconditions.
     state.exited_ns = unsafe { bpf_ktime_get_ns() };
+    state.hooks |= hook::EXIT;
     count::abandon(state);
 }
 
@@ -218,8 +292,9 @@ pub fn switched_out(ctx: &BtfTracePointContext, previous: KernelPtr) {
     if task.tid != task.pid {
         counters.voluntary_switches = counters.voluntary_switches.saturating_sub(1);
     }
-    send(Ended { header: header(event_kind::ENDED, task, task.exited_ns, 0, previous), counters });
+    send(Ended { header: header(event_kind::ENDED, task, task.exited_ns, task.hooks, previous), counters });
     debug!(ctx, "task {} ended", task.tid);
+    end_space(task);
     let _ = TASKS.remove(key);
 }
 

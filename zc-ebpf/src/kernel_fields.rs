@@ -33,8 +33,12 @@ kernel_fields! {
     pid_numbers,
     /// Size of `upid`, whose first field is the number.
     upid_size,
-    /// `task_struct.thread_info.status`, whose bit 1 (`TS_COMPAT`) marks a 32-bit call on x86.
+    /// `task_struct.thread_info.status`, whose bit 1 (`TS_COMPAT`) marks a 32-bit call. Only x86 needs it.
     task_compat_status,
+    /// `pt_regs.syscallno`: the number of the call. Only arm64 needs it.
+    registers_number,
+    /// `pt_regs.orig_x0`: the first argument, also when the call returns. Only arm64 needs it.
+    registers_first_argument,
     /// `task_struct.pending.signal`: the signals that await this task alone. Without it, a call that its task does not survive has returned.
     task_signals,
     /// `task_struct.comm`.
@@ -197,4 +201,8 @@ kernel_fields! {
     splice_input,
     /// `io_splice.flags`, likewise.
     splice_flags,
+    /// `io_rw.addr`, likewise: where the buffer of a read or write is.
+    rw_address,
+    /// `io_rw.len`, likewise.
+    rw_length,
 }

@@ -7,11 +7,10 @@
 mod call;
 mod events;
 mod file;
-mod held;
 pub mod histogram;
 mod kernel_fields;
+pub mod pairing;
 mod row;
-mod sequence;
 mod task;
 
 pub use call::*;
@@ -20,12 +19,11 @@ pub use file::{
     CHANGED, Ends, FILESYSTEM_BYTES, FileKey, FileNumber, FileSeen, HELD, KnownFile, MAPPED, NAME_BYTES, NAMES_BYTES, NO_ROOM,
     path_end, told,
 };
-pub use held::{Held, Taken, common_length};
 pub use histogram::{BUCKETS, bucket_of};
 pub use kernel_fields::{ABSENT, KernelFields};
+pub use pairing::{memory::Memory, order::Sequence};
 pub use row::{ErrnoKey, Part, Row, RowKey};
-pub use sequence::Sequence;
-pub use task::{Descriptor, Interrupted, Mapping, Task, phase};
+pub use task::{Arguments, Descriptor, Interrupted, Mapping, Outcome, Task, hook, phase};
 
 /// Names of the programs, as user space finds them in the object file, with the tracepoint that each is attached to.
 pub mod programs {
@@ -83,6 +81,8 @@ pub mod maps {
     /// Ring buffer of events, each of which begins with an [`EventHeader`](crate::EventHeader) or is a
     /// [`FileSeen`](crate::FileSeen).
     pub const EVENTS: &str = "EVENTS";
+    /// Hash, [`Task::space`](crate::Task::space) -> [`Memory`](crate::Memory): the address spaces that reads have filled.
+    pub const MEMORIES: &str = "MEMORIES";
     /// Array, call slot -> [`CallSpec`](crate::CallSpec).
     pub const SPECS: &str = "SPECS";
     /// Array of one [`Control`](crate::Control).
@@ -107,7 +107,7 @@ pub struct Control {
     pub tracer_pid: u32,
     /// Thread id of the tracer's thread that launches the command: what its other threads fork is not ours.
     pub tracer_tid: u32,
-    /// 1: the next process that this thread forks is the root of the trace. Set by user space, cleared by the kernel side.
+    /// What the next task is that this thread creates, as one of [`armed`]'s constants. Set by user space, cleared by the kernel side.
     pub armed: u32,
     /// How deep the tracer's PID namespace is nested; found when the root is forked.
     pub pidns_level: u32,
@@ -119,6 +119,18 @@ pub struct Control {
     pub last_serial: u64,
     /// The last [`FileNumber`] given out.
     pub last_file: u64,
+    /// The last [`Task::space`] given out.
+    pub last_space: u64,
+}
+
+/// What the next task is that the tracer's launching thread creates.
+pub mod armed {
+    /// Nobody to follow.
+    pub const OFF: u32 = 0;
+    /// The root of the trace.
+    pub const ROOT: u32 = 1;
+    /// One that shows which programs run: [`phase::REHEARSING`](crate::phase::REHEARSING).
+    pub const REHEARSAL: u32 = 2;
 }
 
 /// Ways in which the programs lose or merge a number. The discriminant is the index in [`maps::LOSSES`].
@@ -139,10 +151,12 @@ pub enum Loss {
     SilentOperation = 5,
     /// A completion of an operation of `io_uring` for which the queue had no room: the kernel does not tell of which.
     OverflowedOperation = 6,
+    /// What a call wrote from a further file was not counted: the map of parts was full. The call itself is counted.
+    UncountedPart = 7,
 }
 
 /// Number of [`Loss`] variants.
-pub const LOSSES: u32 = 7;
+pub const LOSSES: u32 = 8;
 
 /// Plain old data, for aya's maps.
 #[cfg(feature = "user")]
@@ -159,20 +173,26 @@ mod pod {
 }
 
 const _: () = {
-    assert!(size_of::<CallSpec>() == 8);
+    use pairing::memory::{RANGES, Range, SAMPLES, SOURCES};
+    assert!(size_of::<CallSpec>() == 16);
     assert!(size_of::<Interrupted>() == 2 * 4 + 2 * 8);
     assert!(size_of::<Ends>() == 8);
     assert!(size_of::<Sequence>() == 32);
-    assert!(size_of::<Held>() == 4 * 24 + 2 * 8 + 2 * 4);
+    assert!(size_of::<Range>() == 7 * 8 + 4 * 4 + 8 * SAMPLES);
+    assert!(size_of::<Memory>() == 2 * 8 + 4 * 4 + SOURCES * 16 + RANGES * size_of::<Range>());
+    // With its key and the kernel's own head, an element of a hash should stay within a page.
+    assert!(size_of::<Memory>() <= 4096 - 64);
     assert!(size_of::<Mapping>() == 2 * 8 + 2 * 4);
     assert!(
         size_of::<Task>()
-            == 10 * 4
+            == 16 * 4
                 + 2 * 8
                 + size_of::<Interrupted>()
                 + size_of::<Ends>()
+                + size_of::<Arguments>()
+                + size_of::<Outcome>()
+                + size_of::<CallSpec>()
                 + size_of::<Sequence>()
-                + size_of::<Held>()
                 + size_of::<Mapping>()
                 + 2 * size_of::<Descriptor>()
     );
@@ -183,7 +203,7 @@ const _: () = {
     assert!(size_of::<FileKey>() == 24);
     assert!(size_of::<KnownFile>() == 8);
     assert!(size_of::<FileSeen>() == 2 * 4 + 2 * 8 + 5 * 4 + 6 * 2 + 8 + 2 * 16 + 2 * FILESYSTEM_BYTES + NAMES_BYTES);
-    assert!(size_of::<Control>() == 2 * 8 + 6 * 4 + 2 * 8);
+    assert!(size_of::<Control>() == 2 * 8 + 6 * 4 + 3 * 8);
     assert!(size_of::<EventHeader>() == 6 * 4 + 8 + COMM_BYTES);
     assert!(size_of::<Counters>() == 7 * 8);
     assert!(size_of::<Exec>() == size_of::<EventHeader>() + 8 + size_of::<Counters>() + EXE_BYTES + ARGS_BYTES);

@@ -19,6 +19,7 @@ mod identify;
 mod mapping;
 mod maps;
 mod path;
+mod registers;
 mod request;
 mod ring;
 mod rows;

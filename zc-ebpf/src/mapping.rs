@@ -6,12 +6,13 @@ use aya_ebpf::{
     bindings::task_struct,
     helpers::generated::{bpf_find_vma, bpf_get_current_task, bpf_get_current_task_btf},
 };
-use zc_ebpf::{ABSENT, CallSpec, FileNumber, MAPPED, Mapping, NO_ROOM, Task};
+use zc_ebpf::{ABSENT, FileNumber, MAPPED, Mapping, NO_ROOM, Task};
 
 use crate::{
     buffers,
-    fields::{self, KernelPtr, offset_of_field, regs::Arguments},
+    fields::{self, KernelPtr, offset_of_field},
     follow, identify,
+    registers::untagged,
 };
 
 /// `VM_WRITE` and `VM_SHARED` of the kernel's include/linux/mm.h.
@@ -26,11 +27,11 @@ const S_IFBLK: u16 = 0o6_0000;
 
 /// The file, marked as mapped, that the buffer lies in which a call writes from; 0: in none.
 #[inline(always)]
-pub fn source(arguments: &Arguments, spec: CallSpec, task: &Task) -> FileNumber {
+pub fn source(task: &Task) -> FileNumber {
     if offset_of_field!(vma_file) == ABSENT {
         return 0;
     }
-    buffers::first(arguments, spec).map_or(0, |address| mapped_file(task, address))
+    mapped_file(task, buffers::first(task))
 }
 
 /// Global, so that the verifier looks at it once, and not once for every way in which a call names its buffer.
@@ -39,6 +40,7 @@ pub fn source(arguments: &Arguments, spec: CallSpec, task: &Task) -> FileNumber 
 extern "C" fn mapped_file(task: *const Task, address: u64) -> FileNumber {
     // SAFETY: null or what the caller passes, the current task's entry of TASKS.
     let Some(task) = (unsafe { task.as_ref() }) else { return 0 };
+    let address = untagged(address);
     if offset_of_field!(mm_changes) == ABSENT {
         return look_up_mapping(address, 0);
     }

@@ -6,7 +6,8 @@ use aya_ebpf::{
     maps::{Array, HashMap, PerCpuArray, RingBuf},
 };
 use zc_ebpf::{
-    CallSpec, Control, ErrnoKey, FileKey, FileSeen, KnownFile, LOSSES as LOSS_COUNT, Loss, Part, Row, RowKey, SPEC_SLOTS, Task,
+    CallSpec, Control, ErrnoKey, FileKey, FileSeen, KnownFile, LOSSES as LOSS_COUNT, Loss, Memory, Part, Row, RowKey, SPEC_SLOTS,
+    Task,
 };
 
 use crate::{
@@ -25,6 +26,10 @@ pub static ROWS: HashMap<RowKey, Row> = HashMap::with_max_entries(1, BPF_F_NO_PR
 /// The counts by file. A map of its own: however many files there are, they take no room from the calls.
 #[map]
 pub static FILE_ROWS: HashMap<RowKey, Row> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
+
+/// What reads have filled in each address space. Memory is taken as processes read.
+#[map]
+pub static MEMORIES: HashMap<u32, Memory> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
 /// What calls wrote from other files than that of their row.
 #[map]
@@ -81,6 +86,9 @@ pub static LOSSES: PerCpuArray<u64> = PerCpuArray::with_max_entries(LOSS_COUNT, 
 /// The row that new rows are copied from: too large for the stack.
 pub static EMPTY_ROW: Row = Row::EMPTY;
 
+/// The memory that new ones are copied from, likewise.
+pub static EMPTY_MEMORY: Memory = Memory::NOTHING;
+
 /// Whether the trace is over: programs are taken off one after the other, and what they see until then does not count.
 #[inline(always)]
 pub fn is_over() -> bool {
@@ -94,6 +102,27 @@ pub fn lose(loss: Loss) {
         // SAFETY: a per-CPU value, and a program is not preempted by another on its CPU.
         unsafe { *count += 1 };
     }
+}
+
+/// Sets a number that other CPUs set as well, and returns what it was before.
+///
+/// # Safety
+///
+/// `number` points to an aligned u64 in a map.
+#[inline(always)]
+pub unsafe fn exchange(number: *mut u64, new: u64) -> u64 {
+    let mut value = new;
+    #[cfg(target_arch = "bpf")]
+    // SAFETY: the caller's promise.
+    unsafe {
+        core::arch::asm!("{value} = xchg_64({number} + 0, {value})", value = inout(reg) value, number = in(reg) number);
+    }
+    #[cfg(not(target_arch = "bpf"))]
+    {
+        // On the host this crate is only checked, never run.
+        let _ = (number, &mut value);
+    }
+    value
 }
 
 /// Adds to a number that other CPUs add to as well, and returns what it was before.

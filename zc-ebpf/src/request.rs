@@ -4,11 +4,10 @@ use core::ffi::c_void;
 
 use aya_ebpf::helpers::{bpf_probe_read_user, generated::bpf_loop};
 use zc_ebpf::{
-    CallId, CallSpec, FICLONE_VARIANT, FICLONERANGE_VARIANT, SOCKET_CALLS, SOCKET_VARIANTS, VARIANT_SHIFT, requested, selected,
-    socket_slot,
+    FICLONE_VARIANT, FICLONERANGE_VARIANT, SOCKET_CALLS, SOCKET_VARIANTS, Task, VARIANT_SHIFT, requested, selected, socket_slot,
 };
 
-use crate::{fields::regs::Arguments, maps::SPECS};
+use crate::maps::SPECS;
 
 /// Most elements an I/O vector may have: `UIO_MAXIOV` of the kernel's include/uapi/linux/uio.h.
 const MAX_VECTOR: u64 = 1024;
@@ -17,76 +16,65 @@ pub const FICLONE: u32 = 0x4004_9409;
 /// `FICLONERANGE`: `_IOW(0x94, 13, struct file_clone_range)`.
 pub const FICLONERANGE: u32 = 0x4020_940d;
 
-/// What a call asks for.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Request {
-    /// So many bytes; 0 for a call that names no size.
-    pub bytes: u64,
-    /// 1: the memory that says so cannot be read.
-    pub is_unknown: u32,
-}
-
-impl Request {
-    /// The memory that says it cannot be read.
-    const UNREADABLE: Self = Self { bytes: 0, is_unknown: 1 };
-
-    #[inline(always)]
-    const fn of_bytes(bytes: u64) -> Self {
-        Self { bytes, is_unknown: 0 }
-    }
-}
-
-/// The call with its variant, and what to do with that; `None` if this variant is not selected.
+/// Makes the call under way the variant that its arguments say, with what to do with that. Returns whether this variant is selected.
 #[inline(always)]
-pub fn variant(arguments: &Arguments, spec: CallSpec, call: CallId) -> Option<(CallId, CallSpec)> {
-    let argument = || arguments.get(spec.argument) as u32;
-    match spec.requested {
+pub fn choose_variant(task: &mut Task) -> bool {
+    let argument = task.arguments.get(task.spec.argument) as u32;
+    match task.spec.requested {
         requested::IOCTL => {
-            let variant = match argument() {
+            let variant = match argument {
                 FICLONE => FICLONE_VARIANT,
                 FICLONERANGE => FICLONERANGE_VARIANT,
-                _ if spec.selected == selected::VARIANTS => return None,
+                _ if task.spec.selected == selected::VARIANTS => return false,
                 _ => 0,
             };
-            Some((call | (variant << VARIANT_SHIFT), spec))
+            task.call |= variant << VARIANT_SHIFT;
         }
-        requested::SOCKETCALL => socket_variant(call, argument()),
-        _ => Some((call, spec)),
+        requested::SOCKETCALL => {
+            let argument = if argument < SOCKET_CALLS { argument } else { 0 };
+            let spec = SPECS.get(socket_slot(argument)).copied().filter(|spec| spec.selected != selected::NEVER);
+            let Some(spec) = spec else { return false };
+            task.spec = spec;
+            task.call |= (SOCKET_VARIANTS | argument) << VARIANT_SHIFT;
+        }
+        _ => {}
     }
+    true
 }
 
-/// Rare, so that it may cost a look-up.
+/// Finds the size that the call under way asks for.
 #[inline(always)]
-fn socket_variant(call: CallId, argument: u32) -> Option<(CallId, CallSpec)> {
-    let argument = if argument < SOCKET_CALLS { argument } else { 0 };
-    let spec = SPECS.get(socket_slot(argument)).copied().filter(|spec| spec.selected != selected::NEVER)?;
-    Some((call | ((SOCKET_VARIANTS | argument) << VARIANT_SHIFT), spec))
+pub fn measure(task: &mut Task) {
+    let spec = task.spec;
+    let (bytes, is_known) = match spec.requested {
+        requested::SIZE => (task.arguments.get(spec.argument), true),
+        requested::IOVEC => vector(task.arguments.get(spec.argument), task.arguments.get(spec.count_argument), task.compat),
+        requested::MSGHDR => match vector_of(task.arguments.get(spec.argument), task.compat != 0) {
+            Some((base, count)) => vector(base, count, task.compat),
+            None => (0, false),
+        },
+        requested::UNKNOWN => (0, false),
+        _ => (0, true),
+    };
+    task.outcome.requested_bytes = bytes;
+    task.outcome.request_unknown = u32::from(!is_known);
 }
 
-/// The size.
+/// The `MSG_...` flags of the call under way; 0 if it takes none.
 #[inline(always)]
-pub fn of(arguments: &Arguments, spec: CallSpec) -> Request {
-    let compat = arguments.compat;
-    let argument = |index| arguments.get(index);
-    match spec.requested {
-        requested::SIZE => Request::of_bytes(argument(spec.argument)),
-        requested::IOVEC => vector(argument(spec.argument), argument(spec.count_argument), compat),
-        requested::MSGHDR => message(argument(spec.argument), compat),
-        requested::UNKNOWN => Request::UNREADABLE,
-        _ => Request::of_bytes(0),
-    }
+pub fn message_flags(task: &Task) -> u64 {
+    if task.spec.message_flags == 0 { 0 } else { task.arguments.get(task.spec.message_flags - 1) }
 }
 
-/// Sum of the lengths of a `struct iovec[count]`: two words each, the length second.
+/// Sum of the lengths of a `struct iovec[count]`: two words each, the length second; and whether it can be read.
 #[inline(always)]
-fn vector(base: u64, count: u64, compat: bool) -> Request {
+fn vector(base: u64, count: u64, compat: u32) -> (u64, bool) {
     if count > MAX_VECTOR {
-        return Request::UNREADABLE;
+        return (0, false);
     }
-    match sum_of_lengths(base, count as u32, u32::from(compat)) {
-        UNREADABLE => Request::UNREADABLE,
-        bytes => Request::of_bytes(bytes),
+    match sum_of_lengths(base, count as u32, compat) {
+        UNREADABLE => (0, false),
+        bytes => (bytes, true),
     }
 }
 
@@ -127,16 +115,8 @@ extern "C" fn add_element(index: u64, sum: *mut c_void) -> i64 {
     }
 }
 
-/// The vector of a `struct msghdr`: its third and fourth word (the second is a 4-byte length, padded).
-#[inline(always)]
-fn message(address: u64, compat: bool) -> Request {
-    match vector_of(address, compat) {
-        Some((base, count)) => vector(base, count, compat),
-        None => Request::UNREADABLE,
-    }
-}
-
-/// Where the vector of a message stands, and the number of its elements.
+/// Where the vector of a `struct msghdr` stands, and the number of its elements: its third and fourth word (the second is a 4-byte
+/// length, padded).
 #[inline(always)]
 pub fn vector_of(message: u64, compat: bool) -> Option<(u64, u64)> {
     let word_bytes = if compat { 4 } else { 8 };

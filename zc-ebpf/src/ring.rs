@@ -5,11 +5,12 @@
 
 use aya_ebpf::helpers::{bpf_ktime_get_ns, generated::bpf_get_current_task};
 use zc_ebpf::{
-    ABSENT, CallId, CallSpec, Ends, FileKey, FileNumber, Loss, NO_ROOM, RING, Row, Task, UNKNOWN_OPERATION, fds, operation_slot,
-    phase,
+    ABSENT, CallId, CallSpec, Ends, FileKey, FileNumber, HELD, Loss, NO_ROOM, RING, Row, Task, UNKNOWN_OPERATION, fds, fills,
+    hook, operation_slot, pairing::memory, phase,
 };
 
 use crate::{
+    buffers,
     count::is_error,
     fields::{self, KernelPtr, offset_of_field},
     identify,
@@ -26,6 +27,14 @@ const NOTIFICATION: u32 = 1 << 3;
 /// `SPLICE_F_FD_IN_FIXED`, likewise: the input is a registered file, not a descriptor.
 const INPUT_IS_REGISTERED: u32 = 1 << 31;
 
+/// `IOSQE_BUFFER_SELECT`, likewise: the ring chooses the buffer.
+const BUFFER_SELECT: u32 = 1 << 5;
+/// `IORING_OP_READ_FIXED`, `IORING_OP_WRITE_FIXED`, `IORING_OP_READ` and `IORING_OP_WRITE`, likewise: those with one buffer that
+/// `struct io_rw` names.
+const ONE_BUFFER: [u8; 4] = [4, 5, 22, 23];
+/// No range of [`Memory`](zc_ebpf::Memory).
+const NO_HINT: u32 = u32::MAX;
+
 /// The task that made a ring.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -34,7 +43,17 @@ pub struct Maker {
     task: u64,
     /// [`Task::serial`] of it.
     serial: u32,
-    reserved: u32,
+    /// [`Task::space`] of it.
+    space: u32,
+}
+
+/// Whom an operation is credited to.
+#[derive(Clone, Copy)]
+struct Credit {
+    /// [`Task::serial`] of the task.
+    serial: u32,
+    /// [`Task::space`] of it.
+    space: u32,
 }
 
 /// The current task made a ring.
@@ -43,9 +62,9 @@ pub fn created(ring: KernelPtr, flags: u32) {
     let _ = POLLED_RINGS.remove(ring as u64);
     // SAFETY: the helper has no preconditions.
     let current = unsafe { bpf_get_current_task() };
-    let Some(task) = active(current).filter(|_| flags & IS_POLLED != 0) else { return };
+    let Some(task) = active(current, hook::RING_CREATE).filter(|_| flags & IS_POLLED != 0) else { return };
     // SAFETY: as in `active`; only what never changes is read.
-    let maker = Maker { task: current, serial: unsafe { (*task).serial }, reserved: 0 };
+    let maker = unsafe { Maker { task: current, serial: (*task).serial, space: (*task).space } };
     if POLLED_RINGS.insert(ring as u64, maker, 0).is_err() {
         lose(Loss::UncountedCall);
     }
@@ -54,14 +73,21 @@ pub fn created(ring: KernelPtr, flags: u32) {
 /// An operation was submitted, by the current task or on behalf of it.
 pub fn submitted(request: KernelPtr) {
     let ring = fields::probe(request, offset_of_field!(request_ring)).unwrap_or(core::ptr::null());
-    if submitter(ring, request).is_none() {
-        return;
-    }
+    let Some(credit) = submitter(ring, request, hook::RING_SUBMIT) else { return };
     let flags: u32 = fields::probe(request, offset_of_field!(request_flags)).unwrap_or(0);
     if flags & SKIP_SUCCESS != 0 {
         lose(Loss::SilentOperation);
     }
-    let names_two = operation(request).is_some_and(|(_, spec)| spec.fds == fds::COPIES);
+    let operation = operation(request);
+    if may_fill(operation) {
+        match buffer(request) {
+            Some(buffer) => overwrite(credit.space, buffer),
+            None => {
+                buffers::forget(credit.space);
+            }
+        }
+    }
+    let names_two = operation.is_some_and(|(_, spec)| spec.fds == fds::COPIES);
     if names_two && let Some(input) = splice_input(request) {
         // Without room, the operation counts without its files.
         let _ = RING_INPUTS.insert(request as u64, input, 0);
@@ -92,73 +118,163 @@ fn splice_input(request: KernelPtr) -> Option<RingInput> {
 /// An operation is completed; null: one that goes on to complete, of which the kernel does not say what it is.
 pub fn completed(ring: KernelPtr, request: KernelPtr) {
     if request.is_null() {
-        unknown_completed(ring);
+        unknown_completed(ring, hook::RING_COMPLETE);
         return;
     }
-    let Some(serial) = submitter(ring, request) else { return };
+    let Some(credit) = submitter(ring, request, hook::RING_COMPLETE) else { return };
     let flags: u32 = fields::probe(request, offset_of_field!(request_cqe_flags)).unwrap_or(0);
     if flags & NOTIFICATION != 0 {
         return;
     }
-    let Some((call, spec)) = operation(request) else { return };
+    let operation = operation(request);
+    let Some((call, spec)) = operation else {
+        buffers::forget(credit.space);
+        return;
+    };
     let Some(result) = fields::probe::<i32>(request, offset_of_field!(request_result)) else { return };
-    let ends = ends(request, spec);
+    let mut ends = ends(request, spec);
+    let mut paired_bytes = 0;
+    let moved = Buffer { bytes: if result > 0 { result as u64 } else { 0 }, ..buffer(request).unwrap_or(Buffer::NONE) };
+    if moved.start == 0 {
+        if may_fill(operation) {
+            buffers::forget(credit.space);
+        }
+    } else if spec.fds == fds::READS {
+        fill(credit.space, ends.input, moved);
+    } else if spec.fds == fds::WRITES {
+        let settled = take(credit, call, ends.output, moved);
+        if settled != 0 {
+            ends.input = settled as FileNumber | HELD;
+            paired_bytes = settled >> 32;
+        }
+    }
     record_operation(
-        serial,
-        call,
+        u64::from(credit.serial) << 32 | u64::from(call),
         u64::from(ends.input) << 32 | u64::from(ends.output),
         result.into(),
         spec.returns_bytes.into(),
+        paired_bytes,
     );
 }
 
+/// The memory of an operation.
+#[derive(Clone, Copy)]
+struct Buffer {
+    start: u64,
+    bytes: u64,
+}
+
+impl Buffer {
+    /// It is not known where.
+    const NONE: Self = Self { start: 0, bytes: 0 };
+}
+
+/// Whether an operation writes into memory of its process, as far as is known.
+#[inline(always)]
+fn may_fill(operation: Option<(CallId, CallSpec)>) -> bool {
+    operation.is_none_or(|(_, spec)| spec.fds == fds::READS || spec.fills != fills::NONE)
+}
+
+/// Where the buffer of a plain read or write is. `None` for operations that name it in another way, or let the ring choose it.
+#[inline(always)]
+fn buffer(request: KernelPtr) -> Option<Buffer> {
+    let opcode: u8 = fields::probe(request, offset_of_field!(request_opcode))?;
+    let flags: u32 = fields::probe(request, offset_of_field!(request_flags))?;
+    if !ONE_BUFFER.contains(&opcode) || flags & BUFFER_SELECT != 0 {
+        return None;
+    }
+    let bytes: u32 = fields::probe(request, offset_of_field!(rw_length))?;
+    Some(Buffer { start: fields::probe(request, offset_of_field!(rw_address))?, bytes: bytes.into() })
+}
+
+#[inline(always)]
+fn overwrite(space: u32, buffer: Buffer) {
+    let Some(memory) = buffers::memory_of(space, false) else { return };
+    if buffers::lock(memory, true) {
+        memory::clear(memory, buffer.start, buffer.start.saturating_add(buffer.bytes));
+        buffers::unlock(memory);
+    }
+}
+
+#[inline(always)]
+fn fill(space: u32, file: FileNumber, buffer: Buffer) {
+    if file == 0 || file == NO_ROOM || buffer.bytes == 0 {
+        return overwrite(space, buffer);
+    }
+    let Some(memory) = buffers::memory_of(space, true) else { return };
+    if buffers::lock(memory, true) {
+        buffers::fill(memory, NO_HINT, file, buffer.start, buffer.bytes);
+        buffers::unlock(memory);
+    }
+}
+
+/// As [`buffers::settle`].
+#[inline(always)]
+fn take(credit: Credit, call: CallId, output: FileNumber, buffer: Buffer) -> u64 {
+    let Some(memory) = buffers::memory_of(credit.space, false).filter(|_| buffer.bytes > 0) else { return 0 };
+    if !buffers::lock(memory, false) {
+        return 0;
+    }
+    buffers::take(memory, NO_HINT, buffer.start, buffer.bytes, 1);
+    let settled = buffers::settle(memory, credit.serial, call, output, 1);
+    buffers::unlock(memory);
+    settled
+}
+
 /// An operation of a ring is completed, and the kernel does not say which. Whether that is one of a followed task.
-fn unknown_completed(ring: KernelPtr) -> bool {
+fn unknown_completed(ring: KernelPtr, hook: u32) -> bool {
     // SAFETY: the helper has no preconditions.
-    let Some(serial) = credited(ring, unsafe { bpf_get_current_task() }) else { return false };
-    record(serial, RING | UNKNOWN_OPERATION, Ends::NONE, 0, false);
+    let Some(credit) = credited(ring, unsafe { bpf_get_current_task() }, hook) else { return false };
+    buffers::forget(credit.space);
+    record(credit.serial, RING | UNKNOWN_OPERATION, Ends::NONE, 0, false, 0);
     true
 }
 
 /// The same, for want of room: it is missing among those of its kind.
 pub fn overflowed(ring: KernelPtr) {
-    if unknown_completed(ring) {
+    if unknown_completed(ring, hook::RING_OVERFLOW) {
         lose(Loss::OverflowedOperation);
     }
 }
 
-/// Whom a request is credited to, as its [`Task::serial`]; nobody, if that is not in scope.
+/// Whom a request is credited to; nobody, if that is not in scope. The program that asks is one of [`hook`]'s.
 #[inline(always)]
-fn submitter(ring: KernelPtr, request: KernelPtr) -> Option<u32> {
+fn submitter(ring: KernelPtr, request: KernelPtr, hook: u32) -> Option<Credit> {
     let owner: KernelPtr = fields::probe(request, offset_of_field!(request_owner))?;
     let offset = offset_of_field!(owner_task);
-    credited(ring, if offset == ABSENT { owner as u64 } else { fields::probe(owner, offset)? })
+    credited(ring, if offset == ABSENT { owner as u64 } else { fields::probe(owner, offset)? }, hook)
 }
 
 /// Whom an operation of a ring is credited to that a task submitted: that task, or the maker of the ring. Nobody, when the trace is over.
 #[inline(always)]
-fn credited(ring: KernelPtr, task: u64) -> Option<u32> {
+fn credited(ring: KernelPtr, task: u64, hook: u32) -> Option<Credit> {
     if is_over() {
         return None;
     }
-    if let Some(task) = active(task) {
+    if let Some(task) = active(task, hook) {
         // SAFETY: an entry of TASKS lives as long as its task, which waits for its operations; only what never changes is read.
-        return Some(unsafe { (*task).serial });
+        return Some(unsafe { Credit { serial: (*task).serial, space: (*task).space } });
     }
     // SAFETY: a ring's entry is written before the ring can be used, and not again while it is there.
     let maker = unsafe { POLLED_RINGS.get(ring as u64) }.copied()?;
     // SAFETY: at worst the entry is given to another task meanwhile, whose serial is another.
     let paused =
         TASKS.get_ptr(maker.task).is_some_and(|task| unsafe { (*task).serial == maker.serial && (*task).phase != phase::ACTIVE });
-    (!paused).then_some(maker.serial)
+    (!paused).then_some(Credit { serial: maker.serial, space: maker.space })
 }
 
-/// The entry of a task in scope.
+/// The entry of a task in scope. In that of a rehearsal, it notes that this program, one of [`hook`]'s, runs.
 #[inline(always)]
-fn active(task: u64) -> Option<*mut Task> {
+fn active(task: u64, hook: u32) -> Option<*mut Task> {
     let entry = TASKS.get_ptr_mut(task)?;
-    // SAFETY: an entry of TASKS lives as long as its task, which waits for its operations.
-    (unsafe { (*entry).phase } == phase::ACTIVE).then_some(entry)
+    // SAFETY: an entry of TASKS lives as long as its task, which waits for its operations. What a rehearsal submits, it completes itself.
+    let phase = unsafe {
+        if (*entry).phase == phase::REHEARSING {
+            (*entry).hooks |= hook;
+        }
+        (*entry).phase
+    };
+    (phase == phase::ACTIVE).then_some(entry)
 }
 
 /// Which operation this is, and what it does with files; one that user space does not know, nothing.
@@ -192,19 +308,21 @@ fn take_input(request: u64) -> FileNumber {
     input.map_or(NO_ROOM, |input| identify::number_of_former(input.file as KernelPtr, input.key))
 }
 
-/// Counts an operation that is known; `ends` has the input in its upper half. The result means nothing: a global function must have one.
+/// Counts an operation that is known. `who` has the task's serial number in its upper half and the call in the lower one, `ends` the
+/// input and the output. The result means nothing: a global function must have one.
 ///
 /// Global, so that the verifier looks at it once, and not once for every way that leads here.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn record_operation(serial: u32, call: CallId, ends: u64, result: i64, returns_bytes: u32) -> u32 {
-    record(serial, call, Ends { input: (ends >> 32) as u32, output: ends as u32 }, result, returns_bytes != 0);
+extern "C" fn record_operation(who: u64, ends: u64, result: i64, returns_bytes: u32, paired_bytes: u64) -> u32 {
+    let ends = Ends { input: (ends >> 32) as u32, output: ends as u32 };
+    record((who >> 32) as u32, who as CallId, ends, result, returns_bytes != 0, paired_bytes);
     0
 }
 
 /// Counts an operation. Several may complete at once on different CPUs, so all sums are atomic.
 #[inline(always)]
-fn record(serial: u32, call: CallId, ends: Ends, result: i64, returns_bytes: bool) {
+fn record(serial: u32, call: CallId, ends: Ends, result: i64, returns_bytes: bool, paired_bytes: u64) {
     let errno = if is_error(result) { -result as u32 } else { 0 };
     let Some(place) = rows::place(serial, call, ends, errno) else { return lose(Loss::UncountedCall) };
     let row: *mut Row = place.row.as_ptr();
@@ -219,6 +337,8 @@ fn record(serial: u32, call: CallId, ends: Ends, result: i64, returns_bytes: boo
             fetch_add(&raw mut (*row).errors, 1);
         } else if returns_bytes {
             fetch_add(&raw mut (*row).bytes, result as u64);
+            fetch_add(&raw mut (*row).paired_bytes, paired_bytes);
+            fetch_add(&raw mut (*row).checked_calls, u64::from(paired_bytes > 0));
             fetch_add(&raw mut (*row).zero_calls, u64::from(result == 0));
             if (*row).moved_ns == 0 && result != 0 {
                 (*row).moved_ns = bpf_ktime_get_ns();

@@ -3,9 +3,9 @@
 use core::ptr::NonNull;
 
 use aya_ebpf::{bindings::BPF_NOEXIST, maps::HashMap};
-use zc_ebpf::{CallId, Ends, ErrnoKey, Row, RowKey};
+use zc_ebpf::{CallId, Ends, ErrnoKey, Part, Row, RowKey};
 
-use crate::maps::{EMPTY_ROW, ERRNOS, FILE_ERRNOS, FILE_ROWS, ROWS};
+use crate::maps::{EMPTY_ROW, ERRNOS, FILE_ERRNOS, FILE_ROWS, PARTS, ROWS};
 
 /// A call's place in the maps. Rows and errnos are never removed while programs run, and have one writer, their own task; but for
 /// those of `io_uring`'s operations.
@@ -34,6 +34,12 @@ pub fn place(serial: u32, call: CallId, ends: Ends, errno: u32) -> Option<Place>
     let row = entry(&ROWS, RowKey { task: serial, call, ends: Ends::NONE }, &EMPTY_ROW)?;
     let errno = if errno == 0 { None } else { entry(&ERRNOS, ErrnoKey { task: serial, call, errno, ends: Ends::NONE }, &0) };
     Some(Place { row, errno, without_files: !ends.is_none() })
+}
+
+/// Where bytes are counted that a call wrote from a further file; `None` if the map is full.
+#[inline(always)]
+pub fn part(key: RowKey) -> Option<NonNull<Part>> {
+    entry(&PARTS, key, &Part { bytes: 0, calls: 0, checked_calls: 0 })
 }
 
 #[inline(always)]

@@ -8,7 +8,7 @@ use zc_ebpf::{Control, Ended, Loss, Task, event_kind, phase, scope};
 
 use crate::{
     fields::{self, KernelPtr},
-    follow,
+    follow::{self, Identity},
     maps::{CONTROL, TASKS, fetch_add, lose},
 };
 
@@ -39,9 +39,10 @@ fn enter() -> Option<()> {
         (*control).pidns_level = level;
         fetch_add(&raw mut (*control).last_serial, 1) as u32 + 1
     };
-    let task = Task { serial, process: serial, tid, pid, phase: phase::ACTIVE, ..follow::NOBODY };
-    TASKS.insert(current, task, 0).ok()?;
-    tell(event_kind::ENTERED, &task, current);
+    let task = follow::insert(current, &Identity { serial, process: serial, tid, pid, phase: phase::ACTIVE })?;
+    // Threads that were there before share it, and are not followed.
+    task.space = follow::new_space(control);
+    tell(event_kind::ENTERED, task, current);
     Some(())
 }
 

@@ -1,6 +1,6 @@
 //! A task that is followed.
 
-use crate::{CallId, Ends, FileNumber, Held, Sequence};
+use crate::{CallId, CallSpec, Ends, FileNumber, Sequence};
 
 /// A task that is followed. Written by the task itself, and by its creator before it can run.
 #[repr(C)]
@@ -30,10 +30,14 @@ pub struct Task {
     pub interruption: Interrupted,
     /// The files of the call that was entered last.
     pub ends: Ends,
+    /// The arguments of the call that was entered last.
+    pub arguments: Arguments,
+    /// What the call that returned last came to.
+    pub outcome: Outcome,
+    /// What to do with the call that was entered last.
+    pub spec: CallSpec,
     /// What it has read and not yet written, by the order of its calls.
     pub sequence: Sequence,
-    /// The same, by the memory that they name.
-    pub held: Held,
     /// The mapping that it wrote from last.
     pub mapping: Mapping,
     /// The descriptor that it read from last.
@@ -42,6 +46,18 @@ pub struct Task {
     pub last_output: Descriptor,
     /// 1: it has an `io_uring`, whose operations change descriptors at any time.
     pub has_ring: u32,
+    /// Number of its address space, unique within a trace: the key of [`maps::MEMORIES`](crate::maps::MEMORIES).
+    pub space: u32,
+    /// 1: the address space began with this task or its exec, so it ends with its process.
+    pub owns_space: u32,
+    /// The range of [`Memory`](crate::Memory) that its last read filled.
+    pub last_range: u32,
+    /// [`Memory::generation`](crate::Memory::generation) when it read last: [`sequence`](Self::sequence) holds as long as it is the same.
+    pub generation: u32,
+    /// 1: the call that was entered last came through the 32-bit entry, where words have 4 bytes.
+    pub compat: u32,
+    /// Which programs ran for it while it was not [`ACTIVE`](phase::ACTIVE), as bits of [`hook`]: what a rehearsal is for.
+    pub hooks: u32,
     /// Unused; keeps the layout free of padding.
     pub reserved: u32,
 }
@@ -53,6 +69,49 @@ impl Task {
         self.last_input = Descriptor::NONE;
         self.last_output = Descriptor::NONE;
     }
+}
+
+/// The arguments of a call, by their index from 0.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Arguments {
+    /// As the registers had them; the last two are 0, so that any index of three bits is one.
+    pub values: [u64; 8],
+}
+
+impl Arguments {
+    /// One of them.
+    #[inline(always)]
+    pub const fn get(&self, index: u8) -> u64 {
+        self.values[(index & 7) as usize]
+    }
+}
+
+/// What a call came to.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outcome {
+    /// The result.
+    pub result: i64,
+    /// Time from entry to exit, or [`UNTIMED`](Self::UNTIMED).
+    pub duration_ns: u64,
+    /// The size asked for.
+    pub requested_bytes: u64,
+    /// See [`Row::paired_bytes`](crate::Row::paired_bytes).
+    pub paired_bytes: u64,
+    /// 1: the size asked for cannot be read.
+    pub request_unknown: u32,
+    /// 1: the result is a number of bytes that were moved.
+    pub returns_bytes: u32,
+    /// See [`Row::checked_calls`](crate::Row::checked_calls).
+    pub checked_calls: u32,
+    /// The call.
+    pub call: CallId,
+}
+
+impl Outcome {
+    /// In [`duration_ns`](Self::duration_ns): unknown.
+    pub const UNTIMED: u64 = u64::MAX;
 }
 
 /// A descriptor that the task used last, and what it stands for. That need not be looked up again so long as
@@ -120,4 +179,30 @@ pub mod phase {
     pub const ARMED: u32 = 0;
     /// In scope.
     pub const ACTIVE: u32 = 1;
+    /// A task of the tracer's own that shows which programs run: followed, never counted.
+    pub const REHEARSING: u32 = 2;
+}
+
+/// The programs that a rehearsal shows to run, each a bit. That `sched_switch` runs, the event of the task's end shows.
+pub mod hook {
+    /// `sched_process_fork`
+    pub const FORK: u32 = 1 << 0;
+    /// `sched_process_exec`
+    pub const EXEC: u32 = 1 << 1;
+    /// `sched_process_exit`
+    pub const EXIT: u32 = 1 << 2;
+    /// `sched_switch`
+    pub const SWITCH: u32 = 1 << 3;
+    /// `sys_enter`
+    pub const SYS_ENTER: u32 = 1 << 4;
+    /// `sys_exit`
+    pub const SYS_EXIT: u32 = 1 << 5;
+    /// `ring_create`
+    pub const RING_CREATE: u32 = 1 << 6;
+    /// `ring_submit`
+    pub const RING_SUBMIT: u32 = 1 << 7;
+    /// `ring_complete`
+    pub const RING_COMPLETE: u32 = 1 << 8;
+    /// `ring_overflow`
+    pub const RING_OVERFLOW: u32 = 1 << 9;
 }

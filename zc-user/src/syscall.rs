@@ -3,12 +3,16 @@
 //! Numbers and names come from the `syscalls` crate. Everything that differs from "a call with a name" is a line in [`TABLE`].
 
 mod classes;
+mod fills;
 mod on_file;
 mod ring;
 mod selection;
 mod socketcall;
 
 use std::borrow::Cow;
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!("zctrace knows the system calls and registers of x86_64 and aarch64 only");
 
 use zc_ebpf::{CallId, CallSpec, requested};
 
@@ -33,7 +37,6 @@ pub enum Abi {
 
 impl Abi {
     /// Every one.
-    #[cfg(test)]
     const ALL: [Self; 5] = [Self::X86_64, Self::I386, Self::X32, Self::Aarch64, Self::Arm];
 
     /// The machine's own.
@@ -52,18 +55,53 @@ impl Abi {
         }
     }
 
+    /// Whether the machine's own table has a call of this name.
+    pub(crate) fn is_native(name: &str) -> bool {
+        let number = name.parse::<crate::Sysno>().ok().or((name == "newfstatat").then_some(FSTATAT));
+        number.and_then(|call| u32::try_from(call.id()).ok()).and_then(|number| Self::NATIVE.call_name(number)) == Some(name)
+    }
+
     /// The name of the call with this number; `None` if there is none.
     pub(crate) fn call_name(self, number: u32) -> Option<&'static str> {
         let number = usize::try_from(number).ok()?;
         let name = match self {
             Self::X86_64 | Self::X32 => syscalls::x86_64::Sysno::new(number).map(|call| call.name()),
             Self::I386 => syscalls::x86::Sysno::new(number).map(|call| call.name()),
-            Self::Aarch64 => syscalls::aarch64::Sysno::new(number).map(|call| call.name()),
-            Self::Arm => syscalls::arm::Sysno::new(number).map(|call| call.name()),
+            Self::Aarch64 => syscalls::aarch64::Sysno::new(number).map(|call| call.name()).map(of_generic_table),
+            Self::Arm => arm_private(number).or_else(|| syscalls::arm::Sysno::new(number).map(|call| call.name())),
         }?;
         // The crate has `break` as Rust must write it.
         Some(name.strip_prefix("r#").unwrap_or(name))
     }
+}
+
+/// Every name in a table of any machine that zctrace knows.
+pub(crate) fn all_names() -> impl Iterator<Item = &'static str> {
+    Abi::ALL.into_iter().flat_map(|abi| (0..zc_ebpf::TABLE_SLOTS).filter_map(move |number| abi.call_name(number)))
+}
+
+/// What the kernel calls `newfstatat` on 64-bit machines.
+#[cfg(target_arch = "aarch64")]
+const FSTATAT: crate::Sysno = crate::Sysno::fstatat;
+#[cfg(target_arch = "x86_64")]
+const FSTATAT: crate::Sysno = crate::Sysno::newfstatat;
+
+/// The name that the kernel and strace have for a call of the generic table on 64-bit machines, where the crate has another one.
+///
+/// Source: the kernel's include/uapi/asm-generic/unistd.h.
+fn of_generic_table(name: &'static str) -> &'static str {
+    if name == "fstatat" { "newfstatat" } else { name }
+}
+
+/// The private call of 32-bit ARM behind this number of the kernel side; `None` if it stands for none.
+///
+/// Source: the kernel's arch/arm/include/uapi/asm/unistd.h.
+fn arm_private(number: usize) -> Option<&'static str> {
+    let private = number.checked_sub(zc_ebpf::ARM_PRIVATE as usize)?;
+    [None, Some("breakpoint"), Some("cacheflush"), Some("usr26"), Some("usr32"), Some("set_tls"), Some("get_tls"), None]
+        .get(private)
+        .copied()
+        .flatten()
 }
 
 /// A system call, as a row of a report names it.
@@ -250,7 +288,18 @@ impl Spec {
             fds,
             first,
             second,
+            message_flags: message_flags(self.name).map_or(0, |argument| argument + 1),
+            ..CallSpec::default()
         }
+    }
+}
+
+/// Index of the argument with the `MSG_...` flags. Source: the manual page of each call.
+fn message_flags(name: &str) -> Option<u8> {
+    match name {
+        "recv" | "recvfrom" => Some(3),
+        "recvmsg" => Some(2),
+        _ => None,
     }
 }
 
@@ -307,6 +356,12 @@ pub static TABLE: &[Spec] = {
     ]
 };
 
+/// Whether any machine that zctrace knows has a call of this name.
+#[cfg(test)]
+pub(crate) fn is_in_some_table(name: &str) -> bool {
+    all_names().any(|known| known == name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -315,8 +370,7 @@ mod tests {
     fn every_line_names_a_call_of_some_table() {
         for spec in TABLE {
             let name = spec.name.split('(').next().expect("split yields one");
-            let known = (0..zc_ebpf::TABLE_SLOTS).any(|number| Abi::ALL.iter().any(|abi| abi.call_name(number) == Some(name)));
-            assert!(known, "{}", spec.name);
+            assert!(is_in_some_table(name), "{}", spec.name);
         }
     }
 
@@ -329,11 +383,29 @@ mod tests {
 
     #[test]
     fn numbers_become_names_per_table() {
-        assert_eq!(Call::from_id(1), Call::native("write"));
+        let native = if Abi::NATIVE == Abi::Aarch64 { 64 } else { 1 };
+        assert_eq!(Call::from_id(native), Call::native("write"));
+        // The same in both 32-bit tables.
         let compat = Call::from_id(zc_ebpf::COMPAT | 4);
         assert_eq!((compat.name.as_ref(), compat.abi), ("write", Abi::COMPAT));
         assert_eq!(Call::from_id(0xfff0).name, "syscall_0xfff0");
         assert_eq!(Call::from_id(zc_ebpf::FIRST_BEYOND).name, "syscall_from_0xffff");
+    }
+
+    #[test]
+    fn calls_of_arm64_have_the_names_of_the_kernel() {
+        let named = [17, 71, 79, 80, 222, 223, 281].map(|number| Abi::Aarch64.call_name(number));
+        let names = ["getcwd", "sendfile", "newfstatat", "fstat", "mmap", "fadvise64", "execveat"];
+        assert_eq!(named, names.map(Some));
+    }
+
+    #[test]
+    fn the_private_calls_of_arm_have_names_and_nothing_else_has_their_numbers() {
+        assert_eq!(Abi::Arm.call_name(zc_ebpf::ARM_PRIVATE + 5), Some("set_tls"));
+        for private in (0..zc_ebpf::ARM_PRIVATE_CALLS).map(|call| zc_ebpf::ARM_PRIVATE + call) {
+            assert!(private < zc_ebpf::TABLE_SLOTS - 1, "has a slot of its own");
+            assert!(usize::try_from(private).is_ok_and(|number| syscalls::arm::Sysno::new(number).is_none()), "{private}");
+        }
     }
 
     #[test]

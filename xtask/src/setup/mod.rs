@@ -11,6 +11,8 @@ use crate::command::root;
 use host::Host;
 use steps::STEPS;
 
+pub(crate) use steps::DEBIAN_RUSTC;
+
 /// What a step is needed for; each includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Need {
@@ -20,6 +22,10 @@ pub(crate) enum Need {
     Testing,
     /// Checking a change.
     Checking,
+    /// Booting guests of this machine's own architecture.
+    Booting,
+    /// Booting guests of another architecture.
+    BootingForeign,
 }
 
 /// One thing that has to be on the machine.

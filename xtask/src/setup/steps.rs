@@ -1,12 +1,19 @@
 //! The list of what has to be on the machine.
 
-use std::{env, path::Path, process::Command};
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use super::{Need, State, Step, host::Host};
 use crate::toolchain::{LLVM_MAJOR, Linker, Source, TOOLCHAIN_VAR, Toolchain, Unusable, on_path, output};
 
+/// The compiler of the distribution's packages.
+pub(crate) const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
+
 /// In the order in which they build on each other.
-pub(super) const STEPS: [Step; 8] = [
+pub(super) const STEPS: [Step; 11] = [
     Step { name: "C compiler", need: Need::Building, check: c_compiler, by_hand: "install gcc" },
     Step {
         name: "LLVM",
@@ -46,6 +53,24 @@ pub(super) const STEPS: [Step; 8] = [
         need: Need::Checking,
         check: rustfmt_and_clippy,
         by_hand: "`rustup component add rustfmt clippy`, or your distribution's packages of them",
+    },
+    Step {
+        name: "guests",
+        need: Need::Booting,
+        check: guests,
+        by_hand: "install QEMU for this architecture, cpio, kmod, xz and e2fsprogs, on a machine with apt and dpkg",
+    },
+    Step {
+        name: "arm64 guests",
+        need: Need::BootingForeign,
+        check: arm64_guests,
+        by_hand: "install QEMU for arm64 (qemu-system-aarch64), and gcc and the C library for aarch64-linux-gnu",
+    },
+    Step {
+        name: "Rust for arm64",
+        need: Need::BootingForeign,
+        check: rust_for_arm64,
+        by_hand: "`rustup target add aarch64-unknown-linux-gnu`",
     },
 ];
 
@@ -184,6 +209,62 @@ fn rustfmt_and_clippy(host: &Host) -> State {
         }
         _ => missing("not both there", host.packages("rustfmt-web rust-web-clippy")),
     }
+}
+
+/// What boots other kernels, and makes what they start from.
+fn guests(host: &Host) -> State {
+    let qemu = format!("qemu-system-{}", env::consts::ARCH);
+    let package = if env::consts::ARCH == "aarch64" { "qemu-system-arm" } else { "qemu-system-x86" };
+    let programs = [
+        (qemu.as_str(), package),
+        ("cpio", "cpio"),
+        ("xz", "xz-utils"),
+        ("/sbin/depmod", "kmod"),
+        ("/sbin/mkfs.ext4", "e2fsprogs"),
+        ("apt-get", "apt"),
+        ("dpkg-deb", "dpkg"),
+    ];
+    all_of(host, &programs)
+}
+
+/// What boots arm64 kernels, and builds programs for them.
+fn arm64_guests(host: &Host) -> State {
+    all_of(
+        host,
+        &[("qemu-system-aarch64", "qemu-system-arm"), ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu libc6-dev-arm64-cross")],
+    )
+}
+
+/// These programs, each with the packages that have it.
+fn all_of(host: &Host, programs: &[(&str, &str)]) -> State {
+    // A path counts as it is: to a plain user /sbin is not on the PATH.
+    let is_there = |program: &str| Path::new(program).is_file() || on_path(program).is_some();
+    let missing_ones: Vec<_> = programs.iter().filter(|(program, _)| !is_there(program)).collect();
+    if missing_ones.is_empty() {
+        return State::Ready(programs.iter().map(|&(program, _)| program).collect::<Vec<_>>().join(", "));
+    }
+    let names: Vec<&str> = missing_ones.iter().map(|&&(program, _)| program).collect();
+    let packages: Vec<&str> = missing_ones.iter().map(|&&(_, package)| package).collect();
+    missing(format!("no {}", names.join(", ")), host.packages(&packages.join(" ")))
+}
+
+/// What builds programs for arm64: rustup's compiler with the library for it, or the distribution's, whose library is fetched together
+/// with what the guests have.
+fn rust_for_arm64(host: &Host) -> State {
+    const TARGET: &str = "aarch64-unknown-linux-gnu";
+    let library = output(Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]));
+    if let Some(path) = library.map(|path| PathBuf::from(path.trim())).filter(|path| path.is_dir()) {
+        return State::Ready(path.display().to_string());
+    }
+    if Path::new(DEBIAN_RUSTC).is_file() && Path::new(DEBIAN_RUSTC).with_file_name("cargo").is_file() {
+        return State::Ready(format!("{DEBIAN_RUSTC}, and a library from the packages of arm64"));
+    }
+    let mut routes = Vec::new();
+    if host.rustup {
+        routes.push(format!("timeout --foreground -k 5 120 rustup target add {TARGET}"));
+    }
+    routes.extend(host.packages("rustc-web cargo-web"));
+    missing("no standard library for it", routes)
 }
 
 /// bpf-linker, if its LLVM is the wanted one or newer.

@@ -101,6 +101,9 @@ pub enum RunError {
         /// How long it was given.
         limit: Duration,
     },
+    /// The command ran, and its start was not seen.
+    #[error("the kernel did not run the eBPF program sched_process_exec when the command started: nothing of it was counted")]
+    UnseenExec,
     /// A thread cannot trace itself under strace.
     #[error("strace cannot trace a closure, only a command: use the eBPF backend")]
     ClosureUnderStrace,

@@ -25,7 +25,7 @@ impl Cli {
 
 /// Version and backends, a line each.
 fn long_version() -> String {
-    let ebpf = match ebpf::embedded_bytes() {
+    let ebpf = match ebpf::embedded_object().len() {
         0 => "not in it (built without a BPF toolchain)".to_owned(),
         bytes => format!("in it ({} KiB)", bytes.div_ceil(1024)),
     };

@@ -33,7 +33,8 @@ impl Maps {
 
     /// All rows by the serial number of their task. Calls that `living` tasks are in are unfinished ones.
     pub fn rows(&self, living: &[Task], files: Files) -> Result<Rows, MapError> {
-        let mut sums = Sums { rows: HashMap::new(), parts: HashMap::new(), files, calls_without_files: 0 };
+        let calls_without_files = self.lost(zc_ebpf::Loss::UncountedPart)?;
+        let mut sums = Sums { rows: HashMap::new(), parts: HashMap::new(), files, calls_without_files };
         let rows: Result<Vec<_>, _> = self.rows.iter().flat_map(KernelHashMap::iter).collect();
         let mut rows = rows?;
         // Files get their places in the order in which they were used.

@@ -23,7 +23,6 @@ pub fn find(btf: &Btf<'_>) -> Result<(KernelFields, Vec<String>), MissingField> 
             ABSENT
         })
     };
-    let compat_status = btf.offset_of("task_struct", &["thread_info", "status"]);
     let mut fields = KernelFields {
         task_state: need("task_struct.__state", task("__state").or_else(|| task("state")))?,
         task_group_leader: need("task_struct.group_leader", task("group_leader"))?,
@@ -31,7 +30,6 @@ pub fn find(btf: &Btf<'_>) -> Result<(KernelFields, Vec<String>), MissingField> 
         pid_level: need("pid.level", btf.offset_of("pid", &["level"]))?,
         pid_numbers: need("pid.numbers", btf.offset_of("pid", &["numbers"]))?,
         upid_size: need("upid", btf.size_of("upid"))?,
-        task_compat_status: want("whether a call is a 32-bit one is", "task_struct.thread_info.status", compat_status),
         task_signals: want(
             "which calls their thread did not survive is",
             "task_struct.pending.signal",
@@ -55,8 +53,25 @@ pub fn find(btf: &Btf<'_>) -> Result<(KernelFields, Vec<String>), MissingField> 
         binprm_filename: want("paths of programs are", "linux_binprm.filename", btf.offset_of("linux_binprm", &["filename"])),
         ..KernelFields::NONE
     };
+    if let Some(note) = fill_entry(btf, &mut fields)? {
+        notes.push(note);
+    }
     optional::fill(btf, &mut fields, &mut notes);
     Ok((fields, notes))
+}
+
+/// Fills in what tells the number, the table and the first argument of a call: on each architecture something else. On arm64 the table
+/// follows from the caller's `pstate`, and on x86 the rest from its registers: both are ABI and have no offset to be found.
+fn fill_entry(btf: &Btf<'_>, fields: &mut KernelFields) -> Result<Option<String>, MissingField> {
+    if cfg!(target_arch = "aarch64") {
+        let register = |name, field| btf.offset_of("pt_regs", &[field]).ok_or(MissingField(name));
+        fields.registers_number = register("pt_regs.syscallno", "syscallno")?;
+        fields.registers_first_argument = register("pt_regs.orig_x0", "orig_x0")?;
+        return Ok(None);
+    }
+    let status = btf.offset_of("task_struct", &["thread_info", "status"]);
+    fields.task_compat_status = status.unwrap_or(ABSENT);
+    Ok(status.is_none().then(|| unknown("whether a call is a 32-bit one is", "task_struct.thread_info.status")))
 }
 
 /// The note on a feature that this kernel lacks the field for.

@@ -8,7 +8,7 @@ use zc_ebpf::{ABSENT, KernelFields, programs};
 use super::{
     btf::{self, BtfError},
     fields,
-    object::EbpfUnavailable,
+    unavailable::EbpfUnavailable,
 };
 
 /// What is to be known of the running kernel.

@@ -11,17 +11,20 @@ mod files;
 mod kernel;
 mod living;
 pub(crate) mod object;
+mod rehearsal;
 mod run;
+pub(crate) mod unavailable;
 
 use crate::trace::Trace;
 
 use super::{Backend, RunError, RunOptions};
 
-pub use object::{BTF_PATH_VARIABLE, EbpfUnavailable};
+pub use object::BTF_PATH_VARIABLE;
+pub use unavailable::{EbpfUnavailable, TooOld};
 
-/// The size in bytes of the kernel side that is embedded in this program; 0: it was built without.
-pub fn embedded_bytes() -> usize {
-    object::OBJECT.len()
+/// The kernel side that is embedded in this program, an ELF object; empty: it was built without.
+pub fn embedded_object() -> &'static [u8] {
+    object::OBJECT
 }
 
 /// The backend that counts in the kernel.

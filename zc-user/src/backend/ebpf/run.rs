@@ -15,7 +15,7 @@ use tokio::{
     io::unix::AsyncFd,
     time::{Instant, sleep},
 };
-use zc_ebpf::Task;
+use zc_ebpf::{Task, armed};
 
 use super::{
     census::{Census, RawCounters},
@@ -46,7 +46,7 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
         Loaded::new(&Settings { selection: &options.selection, limits: options.limits, verbose: options.verbose })?;
     let mut log = Log::open(options.verbose, &mut loaded);
     let mut watch = Watch::new(events)?;
-    loaded.arm()?;
+    loaded.arm(armed::ROOT)?;
     let mut trace = new_trace(backend, options, SystemTime::now())?;
     let child = Child::start(&program, &options.command, &options.manner, &signals)?;
     let over = watch.until_over(options.until, &child, &loaded, &signals, &mut log);
@@ -116,7 +116,6 @@ impl Watch {
 
     /// Ends the trace: counts no more, waits for the tasks that are about to end, and adds all that was seen and counted.
     pub async fn conclude(mut self, loaded: &mut Loaded, trace: &mut Trace) -> Result<(), RunError> {
-        let missed = loaded.missed();
         loaded.stop_counting()?;
         let (living, alive) = self.settle(loaded).await?;
         let rows = loaded.maps.rows(&living, self.files)?;
@@ -130,13 +129,21 @@ impl Watch {
         trace.sees_memory = loaded.sees_memory;
         trace.losses = loaded.maps.losses()?.into_iter().collect();
         *trace.losses.entry(Loss::LostEvents).or_default() += self.unreadable;
-        trace.losses.insert(Loss::MissedProbes, missed);
+        trace.losses.insert(Loss::MissedProbes, loaded.missed()?);
+        if !self.census.has_seen_exec() {
+            // A closure has none, and a command that the kernel kills in its exec never begins.
+            if matches!(trace.exit, Some(Exit::Code(_))) && trace.losses[&Loss::LostEvents] == 0 {
+                return Err(RunError::UnseenExec);
+            }
+            trace.notes.extend(loaded.unproven.exec.take());
+        }
         trace.wall_ns = self.census.wall_ns();
         let (processes, unseen_ends) = self.census.into_processes(rows.by_task, &alive, loaded.counters_known);
         trace.losses.insert(Loss::UnseenEnds, unseen_ends);
         let overflowed = trace.losses.get(&Loss::OverflowedOperations).copied().unwrap_or(0);
         if uses_io_uring(&processes) {
             trace.notes.push(IO_WORKERS.to_owned());
+            trace.notes.extend(loaded.unproven.rings.take());
             trace.notes.extend(unknown_operations_note(&processes, overflowed));
         }
         trace.processes = processes;

@@ -108,5 +108,5 @@ fn it_says_what_a_run_must_count_and_list() {
         assert!(parsed(quiet).depends_on_load(), "{quiet}");
     }
     assert!(!parsed("read.calls == 0 and faults.major == 0").depends_on_load());
-    assert_eq!(parsed("time.calls == 0 and time.wall < 1s").calls().into_iter().collect::<Vec<_>>(), ["time"]);
+    assert_eq!(parsed("exit.calls == 0 and time.wall < 1s").calls().into_iter().collect::<Vec<_>>(), ["exit"]);
 }

@@ -129,5 +129,10 @@ fn rings(find: &Find<'_>, fields: &mut KernelFields) -> Result<(), MissingField>
     {
         (fields.splice_input, fields.splice_flags) = (command + input, command + flags);
     }
+    if let (Ok(command), Ok(address), Ok(length)) =
+        (find.offset("io_kiocb.cmd"), find.offset("io_rw.addr"), find.offset("io_rw.len"))
+    {
+        (fields.rw_address, fields.rw_length) = (command + address, command + length);
+    }
     Ok(())
 }

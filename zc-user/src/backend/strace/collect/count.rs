@@ -93,7 +93,7 @@ impl Collector<'_> {
         };
         (ended.from, ended.to) = (file(from), file(to));
         ended.requested_bytes = call.has_all_args.then(|| requested_bytes(&args, &known.spec)).flatten();
-        if suspect::is_suspect(known, task.abi, how) {
+        if suspect::is_suspect(known, call.args, how) {
             task.suspect = Some(Box::new(Suspect { name, abi: task.abi, ended }));
         } else {
             task.rows.add(name, known, task.abi, ended);

@@ -1,4 +1,4 @@
-//! Pairing reads with the writes that follow them in the same thread, by their order alone: the same for every backend.
+//! Pairs reads with the writes that follow them in the same thread, by their order alone: the same for every backend.
 
 /// What a thread has read and not yet written: which file it read from last, and how many of the bytes are still with it.
 ///

@@ -1,0 +1,135 @@
+//! The functions of an eBPF object, and who calls whom.
+
+use std::collections::HashMap;
+
+use anyhow::{Context as _, Result, bail};
+use object::{
+    Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget, SectionIndex, SectionKind, SymbolKind,
+    read::elf::ElfFile64,
+};
+
+use super::{
+    instruction::{Does, Instruction, SIZE},
+    stack,
+};
+
+/// An eBPF object.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Object {
+    /// All functions, programs included.
+    pub functions: Vec<Function>,
+}
+
+/// A function of an eBPF object.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Function {
+    /// Its name, with its module.
+    pub name: String,
+    /// Whether the kernel calls it: a program.
+    pub is_program: bool,
+    /// How much of its stack frame it uses, in bytes.
+    pub stack_bytes: u32,
+    /// How many instructions it has. One that takes the room of two counts as two, as the kernel counts them.
+    pub instructions: usize,
+    /// The functions that it calls or has called back, as indices into [`Object::functions`], each once.
+    pub callees: Vec<usize>,
+}
+
+/// Where a function begins: the index of its section, and the offset there.
+type Place = (SectionIndex, u64);
+
+impl Object {
+    /// Reads an object as the linker left it. An error if it is none, or calls something that is not in it.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        let file = ElfFile64::<object::Endianness>::parse(bytes).context("not an ELF object")?;
+        let symbols: Vec<_> = file
+            .symbols()
+            .filter(|symbol| symbol.kind() == SymbolKind::Text)
+            .filter_map(|symbol| Some((symbol, symbol.section_index()?)))
+            .collect();
+        let places: HashMap<Place, usize> =
+            symbols.iter().enumerate().map(|(index, (symbol, section))| ((*section, symbol.address()), index)).collect();
+        let mut functions = Vec::with_capacity(symbols.len());
+        for (symbol, section_index) in &symbols {
+            let section = file.section_by_index(*section_index)?;
+            let name = format!("{:#}", rustc_demangle::demangle(symbol.name()?));
+            let code = section.data_range(symbol.address(), symbol.size())?.context("a function outside of its section")?;
+            let code = decode(code);
+            let callees = callees(&file, &section, symbol.address(), &code)
+                .and_then(|callees| callees.iter().map(|place| places.get(place).copied().context("it is not there")).collect())
+                .with_context(|| format!("what does {name} call?"))?;
+            functions.push(Function {
+                name,
+                is_program: section.name()? != ".text" && section.kind() == SectionKind::Text,
+                stack_bytes: stack::frame_bytes(&code),
+                instructions: code.len(),
+                callees,
+            });
+        }
+        Ok(Self { functions })
+    }
+
+    /// The programs, by name.
+    pub fn programs(&self) -> Vec<usize> {
+        let mut programs: Vec<_> = (0..self.functions.len()).filter(|&index| self.functions[index].is_program).collect();
+        programs.sort_by(|&a, &b| self.functions[a].name.cmp(&self.functions[b].name));
+        programs
+    }
+}
+
+/// The instructions in this code; `None` stands for the second half of a wide one.
+fn decode(code: &[u8]) -> Vec<Option<Instruction>> {
+    let mut is_second_half = false;
+    let (chunks, _) = code.as_chunks::<SIZE>();
+    let decoded = chunks.iter().map(|bytes| {
+        let instruction = (!is_second_half).then(|| Instruction::decode(*bytes));
+        is_second_half = instruction.is_some_and(Instruction::is_wide);
+        instruction
+    });
+    decoded.collect()
+}
+
+/// Where the functions begin that this code, at `start` of its section, calls or takes the address of.
+fn callees<'data>(
+    file: &ElfFile64<'data, object::Endianness>,
+    section: &object::read::elf::ElfSection64<'data, '_, object::Endianness>,
+    start: u64,
+    code: &[Option<Instruction>],
+) -> Result<Vec<Place>> {
+    let end = start + (code.len() * SIZE) as u64;
+    let mut relocated = HashMap::new();
+    for (offset, relocation) in section.relocations().filter(|(offset, _)| (start..end).contains(offset)) {
+        let RelocationTarget::Symbol(symbol) = relocation.target() else { bail!("a relocation without a symbol") };
+        relocated.insert(offset, file.symbol_by_index(symbol)?);
+    }
+    let mut places = Vec::new();
+    for (index, instruction) in code.iter().enumerate() {
+        let offset = start + (index * SIZE) as u64;
+        let symbol = relocated.get(&offset);
+        // Of a symbol: the section's own stands for its beginning, and the instruction says how far from there.
+        let target = |addend: i64| -> Result<Place> {
+            let symbol = symbol.context("an address without a relocation")?;
+            let addend = if symbol.kind() == SymbolKind::Section { addend } else { 0 };
+            let section = symbol.section_index().context("a symbol without a section")?;
+            Ok((section, symbol.address().checked_add_signed(addend).context("beyond the section")?))
+        };
+        let is_text = |symbol: &&object::read::elf::ElfSymbol64<'data, '_, object::Endianness>| {
+            let section = symbol.section_index().and_then(|index| file.section_by_index(index).ok());
+            section.is_some_and(|section| section.kind() == SectionKind::Text)
+        };
+        let place = match instruction.map(Instruction::does) {
+            Some(Does::CallsFunction(distance)) if symbol.is_some() => target((i64::from(distance) + 1) * SIZE as i64)?,
+            Some(Does::CallsFunction(distance)) => {
+                let distance = (i64::from(distance) + 1) * SIZE as i64;
+                (section.index(), offset.checked_add_signed(distance).context("beyond the section")?)
+            }
+            // The address of a function that a helper calls back.
+            Some(Does::LoadsConstant { constant, .. }) if symbol.filter(is_text).is_some() => target(constant.into())?,
+            _ => continue,
+        };
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    Ok(places)
+}

@@ -1,0 +1,200 @@
+//! What a guest said of its tests, and what follows from it.
+
+use super::{kernels::Promise, qemu::End};
+
+/// Begins the lines by which a guest tells how its work ended.
+const OWN: &str = "zctrace-vm: ";
+
+/// How many failed tests a closing line names.
+const NAMED: usize = 5;
+
+/// What a guest has said so far.
+#[derive(Debug, Default)]
+pub(super) struct Account {
+    failed_tests: Vec<String>,
+    figures: Option<Figures>,
+    tests_ended_with: Option<i32>,
+    checks_ended_with: Option<i32>,
+    refused_with: Option<i32>,
+    reasons: Vec<String>,
+    names_of_no_test: Vec<String>,
+    said_its_last: bool,
+}
+
+/// The sums under a run of tests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Figures {
+    /// Tests that passed.
+    pub(super) passed: u32,
+    /// Tests that failed.
+    pub(super) failed: u32,
+    /// Tests that were skipped by themselves.
+    pub(super) ignored: u32,
+    /// Tests that were not asked for.
+    pub(super) left_out: u32,
+}
+
+impl Account {
+    /// Takes in a line.
+    pub(super) fn hear(&mut self, line: &str) {
+        if let Some(said) = line.strip_prefix(OWN) {
+            self.hear_own(said);
+        } else if let Some(figures) = line.strip_prefix("test result: ").and_then(Figures::of) {
+            self.figures = Some(figures);
+        } else if let Some(name) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
+            self.failed_tests.push(name.to_owned());
+        }
+    }
+
+    fn hear_own(&mut self, said: &str) {
+        let status = |word: &str| said.strip_prefix(word)?.trim().parse().ok();
+        self.tests_ended_with = status("tests ended with").or(self.tests_ended_with);
+        self.checks_ended_with = status("checks ended with").or(self.checks_ended_with);
+        self.refused_with = status("refused with").or(self.refused_with);
+        self.names_of_no_test.extend(said.strip_prefix("no test ").map(str::to_owned));
+        self.reasons.extend(said.strip_prefix("because ").map(str::to_owned));
+        self.said_its_last |= said == "end";
+    }
+
+    /// What the guest has shown: a sentence for the closing line. The error says what is wrong. What was not said is wrong.
+    pub(super) fn judge(&self, end: End, promise: Promise) -> Result<String, String> {
+        if end == End::OutOfTime {
+            return Err("the guest ran out of time".to_owned());
+        }
+        if !self.said_its_last {
+            return Err("the guest died".to_owned());
+        }
+        match promise {
+            Promise::Works => self.judge_tests(),
+            Promise::Refused => self.judge_refusal(),
+        }
+    }
+
+    fn judge_tests(&self) -> Result<String, String> {
+        if !self.names_of_no_test.is_empty() {
+            return Err(format!("no test is called {}", self.names_of_no_test.join(", ")));
+        }
+        let Some(figures) = self.figures else { return Err("the tests did not come to their end".to_owned()) };
+        let mut sentence = format!("{} passed, {} failed, {} left out", figures.passed, figures.failed, figures.left_out);
+        if !self.failed_tests.is_empty() {
+            let named = self.failed_tests.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+            let more = if self.failed_tests.len() > NAMED { ", ..." } else { "" };
+            sentence = format!("{sentence} ({named}{more})");
+        }
+        if figures.ignored > 0 {
+            return Err(format!("{sentence}, {} skipped", figures.ignored));
+        }
+        if figures.passed == 0 || figures.failed > 0 || self.tests_ended_with != Some(0) {
+            return Err(sentence);
+        }
+        match self.checks_ended_with {
+            Some(0) => Ok(format!("{sentence}, all checks hold")),
+            Some(status) => Err(format!("{sentence}, but the checks ended with {status}")),
+            None => Err(format!("{sentence}, but the checks did not come to their end")),
+        }
+    }
+
+    /// The one line that zctrace has to say on a kernel that it cannot use, and the status of a failure of its own.
+    fn judge_refusal(&self) -> Result<String, String> {
+        match (self.refused_with, self.reasons.as_slice()) {
+            (Some(125), [reason]) => Ok(format!("refused, as it should be: {reason}")),
+            (status, reasons) => {
+                Err(format!("not refused in one line: status {status:?}, {} lines: {}", reasons.len(), reasons.join(" / ")))
+            }
+        }
+    }
+}
+
+impl Figures {
+    /// Reads the line under a run: `ok. 3 passed; 0 failed; 0 ignored; 0 measured; 441 filtered out; finished in 0.52s`.
+    fn of(line: &str) -> Option<Self> {
+        let mut figures = Self::default();
+        for part in line.split_once(". ")?.1.split("; ") {
+            let (number, what) = part.split_once(' ')?;
+            let place = match what {
+                "passed" => &mut figures.passed,
+                "failed" => &mut figures.failed,
+                "ignored" => &mut figures.ignored,
+                "filtered out" => &mut figures.left_out,
+                _ => continue,
+            };
+            *place = number.parse().ok()?;
+        }
+        Some(figures)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PASSED: &str = "test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 432 filtered out; finished in 2.31s";
+
+    fn judged(lines: &[&str], promise: Promise) -> Result<String, String> {
+        let mut account = Account::default();
+        for line in lines {
+            account.hear(line);
+        }
+        account.judge(End::Off, promise)
+    }
+
+    /// What a guest says whose tests end so.
+    fn guest<'a>(tests: &'a [&'a str], status: &'a str, checks: &'a str) -> Vec<&'a str> {
+        [tests, &[status, checks, "zctrace-vm: end"]].concat()
+    }
+
+    const OK: &str = "zctrace-vm: tests ended with 0";
+    const CHECKED: &str = "zctrace-vm: checks ended with 0";
+
+    #[test]
+    fn tests_and_checks_that_pass_are_summed_up() {
+        let said = judged(&guest(&["test storms::one ... ok", PASSED], OK, CHECKED), Promise::Works);
+        assert_eq!(said.as_deref(), Ok("12 passed, 0 failed, 432 left out, all checks hold"));
+    }
+
+    #[test]
+    fn a_failed_test_is_named() {
+        let result = "test result: FAILED. 11 passed; 1 failed; 0 ignored; 0 measured; 432 filtered out; finished in 2.31s";
+        let said =
+            judged(&guest(&["test storms::one ... FAILED", result], "zctrace-vm: tests ended with 101", CHECKED), Promise::Works);
+        assert_eq!(said, Err("11 passed, 1 failed, 432 left out (storms::one)".to_owned()));
+    }
+
+    #[test]
+    fn what_is_skipped_or_fits_no_test_or_tests_nothing_fails() {
+        let ignored = "test result: ok. 11 passed; 0 failed; 1 ignored; 0 measured; 432 filtered out; finished in 2.31s";
+        assert!(judged(&guest(&[ignored], OK, CHECKED), Promise::Works).expect_err("one was skipped").contains("1 skipped"));
+        let none = "test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 444 filtered out; finished in 0.01s";
+        assert!(judged(&guest(&[none], OK, CHECKED), Promise::Works).is_err());
+        let unknown = judged(&guest(&["zctrace-vm: no test gone::", PASSED], OK, CHECKED), Promise::Works);
+        assert_eq!(unknown, Err("no test is called gone::".to_owned()));
+    }
+
+    #[test]
+    fn what_is_not_said_fails() {
+        assert_eq!(judged(&[PASSED, OK, CHECKED], Promise::Works), Err("the guest died".to_owned()));
+        assert!(judged(&[OK, CHECKED, "zctrace-vm: end"], Promise::Works).is_err());
+        assert!(judged(&[PASSED, CHECKED, "zctrace-vm: end"], Promise::Works).is_err());
+        assert!(judged(&[PASSED, OK, "zctrace-vm: end"], Promise::Works).is_err());
+        let failed = judged(&guest(&[PASSED], OK, "zctrace-vm: checks ended with 1"), Promise::Works);
+        assert!(failed.expect_err("a check failed").contains("ended with 1"));
+        let mut late = Account::default();
+        for line in guest(&[PASSED], OK, CHECKED) {
+            late.hear(line);
+        }
+        assert!(late.judge(End::OutOfTime, Promise::Works).is_err());
+    }
+
+    #[test]
+    fn a_refusal_is_one_line_and_the_right_status() {
+        let said = |lines: &[&str]| judged(&[lines, &["zctrace-vm: end"]].concat(), Promise::Refused);
+        let reason = "zctrace-vm: because zctrace: Linux 5.10 is too old";
+        assert_eq!(
+            said(&["zctrace-vm: refused with 125", reason]).as_deref(),
+            Ok("refused, as it should be: zctrace: Linux 5.10 is too old")
+        );
+        assert!(said(&["zctrace-vm: refused with 0", reason]).is_err());
+        assert!(said(&["zctrace-vm: refused with 125", reason, reason]).is_err());
+        assert!(said(&["zctrace-vm: refused with 125"]).is_err());
+    }
+}

@@ -1,0 +1,259 @@
+//! Debian packages of other suites and architectures, fetched with an apt configuration of our own: the system's sources, lists and
+//! packages stay as they are.
+
+use std::{
+    env,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, SystemTime},
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use super::arch::Arch;
+use crate::{
+    command::{check, show},
+    toolchain::output,
+};
+
+/// Names a mirror of Debian's main archive, where the system's own sources have none.
+const MIRROR_VARIABLE: &str = "ZCTRACE_DEBIAN_MIRROR";
+
+/// Debian's keys, where Debian's packages put them.
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// How long lists of packages are good for.
+const LISTS_ARE_FRESH: Duration = Duration::from_hours(24);
+
+/// Where packages come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mirrors {
+    /// Debian's archive.
+    main: String,
+    /// The archive of its security updates, if the system uses one.
+    security: Option<String>,
+}
+
+impl Mirrors {
+    /// Those that this machine's own apt uses.
+    pub(super) fn of_this_machine() -> Result<Self> {
+        if let Ok(main) = env::var(MIRROR_VARIABLE) {
+            return Ok(Self { main, security: None });
+        }
+        let targets =
+            output(Command::new("apt-get").args(["indextargets", "--format", "$(REPO_URI) $(RELEASE)", "Created-By: Packages"]))
+                .context("there is no apt-get that lists its sources")?;
+        Self::among(&targets, &codename()?).with_context(|| {
+            format!("the sources of this machine's apt have no archive of Debian: name a mirror of it in {MIRROR_VARIABLE}")
+        })
+    }
+
+    /// Those in lines of `address suite`, for a machine of this release of Debian.
+    fn among(targets: &str, codename: &str) -> Option<Self> {
+        let suites = [codename, "stable", "oldstable", "testing", "unstable", "sid"];
+        let lines = || targets.lines().filter_map(|line| line.split_once(' '));
+        let (main, suite) = lines().find(|(_, suite)| suites.contains(suite))?;
+        let security = lines().find(|(_, other)| other.strip_suffix("-security") == Some(suite));
+        Some(Self { main: main.to_owned(), security: security.map(|(address, _)| address.to_owned()) })
+    }
+
+    /// The `sources.list` for these suites.
+    fn sources(&self, suites: &[&str], options: &str) -> String {
+        let mut sources = String::new();
+        for suite in suites {
+            let archive = if suite.ends_with("-security") { self.security.as_ref() } else { Some(&self.main) };
+            if let Some(archive) = archive {
+                let _ = writeln!(sources, "deb [{options}] {archive} {suite} main");
+            }
+        }
+        sources
+    }
+}
+
+/// The release of Debian that this machine has, by its name: what is built here runs with that release's libraries.
+fn codename() -> Result<String> {
+    let about = fs::read_to_string("/etc/os-release").context("cannot read /etc/os-release")?;
+    let name = about.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+    Ok(name.context("/etc/os-release has no VERSION_CODENAME")?.trim_matches('"').to_owned())
+}
+
+/// The suites that guests get their programs from.
+pub(super) fn guest_suites() -> Result<[String; 2]> {
+    let codename = codename()?;
+    Ok([codename.clone(), format!("{codename}-security")])
+}
+
+/// An apt with its own sources, for one architecture.
+pub(super) struct Apt {
+    directory: PathBuf,
+}
+
+impl Apt {
+    /// Sets it up below a directory, for these suites, and fetches the lists if they are old. Lists that cannot be fetched anew are used
+    /// as they are.
+    pub(super) fn new(directory: PathBuf, arch: Arch, suites: &[&str]) -> Result<Self> {
+        let apt = Self { directory };
+        for part in ["state/lists/partial", "cache/archives/partial"] {
+            fs::create_dir_all(apt.path(part)).with_context(|| format!("cannot create {}", apt.path(part).display()))?;
+        }
+        fs::write(apt.path("status"), "")?;
+        fs::write(apt.path("apt.conf"), apt.configuration(arch))?;
+        let signed = if Path::new(KEYRING).exists() { format!("signed-by={KEYRING}") } else { String::new() };
+        let sources = Mirrors::of_this_machine()?.sources(suites, &format!("target=Packages arch={} {signed}", arch.debian()));
+        apt.refresh(&sources)?;
+        Ok(apt)
+    }
+
+    /// One that was set up before, with the lists that it has; nothing is fetched.
+    pub(super) fn known(directory: PathBuf) -> Option<Self> {
+        let apt = Self { directory };
+        apt.path("fetched").exists().then_some(apt)
+    }
+
+    /// Fetches the lists of packages, unless they are fresh.
+    fn refresh(&self, sources: &str) -> Result<()> {
+        let (list, stamp) = (self.path("sources.list"), self.path("fetched"));
+        let fetched = fs::read_to_string(&stamp).is_ok_and(|fetched| fetched == sources);
+        let age =
+            fs::metadata(&stamp).and_then(|about| about.modified()).ok().and_then(|at| SystemTime::now().duration_since(at).ok());
+        fs::write(&list, sources)?;
+        if fetched && age.is_some_and(|age| age < LISTS_ARE_FRESH) {
+            return Ok(());
+        }
+        match check(self.get("180").args(["-q", "update"])) {
+            Ok(()) => fs::write(&stamp, sources).context("cannot note that the lists were fetched"),
+            Err(error) if fetched => {
+                eprintln!("vm: {error}; the lists of packages that were fetched before are used");
+                Ok(())
+            }
+            Err(error) => Err(error).context("cannot fetch the lists of packages"),
+        }
+    }
+
+    /// What keeps apt away from the system's state. Proxies and the like still come from the system's configuration.
+    fn configuration(&self, arch: Arch) -> String {
+        let directory = self.directory.display();
+        let arch = arch.debian();
+        format!(
+            r#"Dir::Etc::sourcelist "{directory}/sources.list";
+Dir::Etc::sourceparts "/dev/null";
+Dir::Etc::preferencesparts "/dev/null";
+Dir::State "{directory}/state";
+Dir::State::status "{directory}/status";
+Dir::Cache "{directory}/cache";
+APT::Architecture "{arch}";
+#clear APT::Architectures;
+APT::Architectures {{ "{arch}"; }};
+APT::Sandbox::User "root";
+APT::Get::List-Cleanup "false";
+APT::Install-Recommends "false";
+Acquire::Languages "none";
+Acquire::Retries "2";
+Acquire::http::Timeout "30";
+Debug::NoLocking "true";
+#clear APT::Update::Post-Invoke;
+#clear APT::Update::Post-Invoke-Success;
+"#
+        )
+    }
+
+    /// Names of the packages that begin so.
+    pub(super) fn names(&self, prefix: &str) -> Result<Vec<String>> {
+        let names = output(Command::new("apt-cache").arg("-c").arg(self.path("apt.conf")).args(["pkgnames", prefix]));
+        Ok(names.context("apt-cache does not list packages")?.lines().map(str::to_owned).collect())
+    }
+
+    /// These packages and all that they depend on, each as `NAME=VERSION`.
+    pub(super) fn closure(&self, packages: &[&str]) -> Result<Vec<String>> {
+        let mut simulation = self.get("120");
+        simulation.args(["-s", "-q", "install"]).args(packages);
+        let plan = simulation.output().with_context(|| format!("cannot run {}", show(&simulation)))?;
+        let text = String::from_utf8_lossy(&plan.stdout);
+        if !plan.status.success() {
+            bail!("apt finds no way to install all of {}: {}{text}", packages.join(" "), String::from_utf8_lossy(&plan.stderr));
+        }
+        Ok(installed(&text))
+    }
+
+    /// Puts packages into a directory, which then has these and no others.
+    pub(super) fn download(&self, packages: &[String], into: &Path) -> Result<Vec<PathBuf>> {
+        let stamp = into.join("packages");
+        if fs::read_to_string(&stamp).is_ok_and(|found| found == packages.join("\n")) {
+            return archives(into);
+        }
+        if into.exists() {
+            fs::remove_dir_all(into)?;
+        }
+        fs::create_dir_all(into)?;
+        check(self.get("300").args(["-q", "download"]).args(packages).current_dir(into)).context("cannot fetch packages")?;
+        fs::write(&stamp, packages.join("\n"))?;
+        archives(into)
+    }
+
+    /// `apt-get` within a time limit in seconds: where a proxy swallows a download, it would hang for ever.
+    fn get(&self, limit: &str) -> Command {
+        let mut get = Command::new("timeout");
+        get.args(["-k", "5", limit, "apt-get", "-c"]).arg(self.path("apt.conf"));
+        get
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+}
+
+/// The packages that apt would install, from what `apt-get -s install` prints: `Inst NAME (VERSION ORIGIN [ARCH])`.
+fn installed(simulation: &str) -> Vec<String> {
+    let package = |line: &str| {
+        let (name, rest) = line.strip_prefix("Inst ")?.split_once(' ')?;
+        let version = rest.split_once('(')?.1.split(' ').next()?;
+        Some(format!("{name}={version}"))
+    };
+    simulation.lines().filter_map(package).collect()
+}
+
+/// The packages in a directory.
+fn archives(directory: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        found.push(entry?.path());
+    }
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "deb"));
+    found.sort();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TARGETS: &str = "https://tools.example/apt nodistro\n\
+                           http://mirror.example/debian/ bookworm\n\
+                           http://mirror.example/debian/ bookworm-updates\n\
+                           http://mirror.example/debian-security/ bookworm-security\n";
+
+    #[test]
+    fn mirrors_are_those_of_the_release() {
+        let mirrors = Mirrors::among(TARGETS, "bookworm").expect("Debian's are among them");
+        assert_eq!(mirrors.main, "http://mirror.example/debian/");
+        assert_eq!(mirrors.security.as_deref(), Some("http://mirror.example/debian-security/"));
+        assert_eq!(Mirrors::among(TARGETS, "noble"), None);
+    }
+
+    #[test]
+    fn a_suite_of_security_updates_has_its_own_archive_or_none() {
+        let mut mirrors = Mirrors { main: "M".to_owned(), security: Some("S".to_owned()) };
+        assert_eq!(mirrors.sources(&["a", "a-security"], "o"), "deb [o] M a main\ndeb [o] S a-security main\n");
+        mirrors.security = None;
+        assert_eq!(mirrors.sources(&["a", "a-security"], "o"), "deb [o] M a main\n");
+    }
+
+    #[test]
+    fn a_simulation_names_packages_with_their_versions() {
+        let printed = "Reading package lists...\nInst libc6 (2.36-9 Debian:12 [arm64]) []\nInst dash (0.5.12-2 Debian:12 [arm64])\n\
+                       Conf libc6 (2.36-9 Debian:12 [arm64])\n";
+        assert_eq!(installed(printed), ["libc6=2.36-9", "dash=0.5.12-2"]);
+    }
+}

@@ -1,0 +1,71 @@
+//! What differs between the machines that guests are made for.
+
+use std::env;
+
+use clap::ValueEnum;
+
+/// A processor architecture, by the name that Linux and Rust have for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Arch {
+    /// 64-bit x86.
+    #[value(name = "x86_64")]
+    X86_64,
+    /// 64-bit Arm.
+    #[value(name = "aarch64")]
+    Aarch64,
+}
+
+impl Arch {
+    /// The architecture as Rust, Linux and QEMU call it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::X86_64 => "x86_64",
+            Self::Aarch64 => "aarch64",
+        }
+    }
+
+    /// The architecture as Debian calls it.
+    pub(super) fn debian(self) -> &'static str {
+        match self {
+            Self::X86_64 => "amd64",
+            Self::Aarch64 => "arm64",
+        }
+    }
+
+    /// Rust's target.
+    pub(super) fn target(self) -> String {
+        format!("{}-unknown-linux-gnu", self.name())
+    }
+
+    /// The one that this machine has, if guests can have it.
+    pub(super) fn host() -> Option<Self> {
+        [Self::X86_64, Self::Aarch64].into_iter().find(|arch| arch.is_host())
+    }
+
+    /// Whether programs for it run on this machine as they are.
+    pub(super) fn is_host(self) -> bool {
+        self.name() == env::consts::ARCH
+    }
+
+    /// The emulator.
+    pub(super) fn qemu(self) -> String {
+        format!("qemu-system-{}", self.name())
+    }
+
+    /// The machine that is emulated. The processor has all that QEMU knows; checking pointers with QEMU's own cipher instead of the
+    /// architecture's makes arm64 much faster.
+    pub(super) fn machine(self) -> &'static [&'static str] {
+        match self {
+            Self::X86_64 => &["-machine", "pc", "-cpu", "max"],
+            Self::Aarch64 => &["-machine", "virt", "-cpu", "max,pauth-impdef=on"],
+        }
+    }
+
+    /// The first serial port, as the kernel calls it.
+    pub(super) fn console(self) -> &'static str {
+        match self {
+            Self::X86_64 => "ttyS0",
+            Self::Aarch64 => "ttyAMA0",
+        }
+    }
+}

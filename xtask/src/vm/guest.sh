@@ -1,0 +1,54 @@
+#!/bin/sh
+# What a guest does after its start, as process 1: runs the tests that /run/plan names, and says how they ended. Lines that begin with
+# "zctrace-vm:" are for `cargo xtask vm`, which believes nothing that is not said.
+
+say() { printf '\nzctrace-vm: %s\n' "$*"; }
+
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs dev /dev
+mkdir -p /dev/pts /dev/shm
+mount -t devpts -o ptmxmode=666 devpts /dev/pts
+mount -t tmpfs shm /dev/shm
+ln -sf /proc/self/fd /dev/fd
+ln -sf /dev/fd/0 /dev/stdin
+ln -sf /dev/fd/1 /dev/stdout
+ln -sf /dev/fd/2 /dev/stderr
+mount -t tracefs tracefs /sys/kernel/tracing
+busybox ifconfig lo 127.0.0.1 up
+export HOME=/root LC_ALL=C.UTF-8
+say "release $(uname -r)"
+
+# Sets promise, test, workloads, zctrace, package, jobs.
+. /run/plan/variables
+export PATH="$workloads:/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin" ZCTRACE_BIN="$zctrace"
+# As cargo starts a test.
+cd "$package" || exit
+
+if [ "$promise" = refused ]; then
+    "$zctrace" --backend ebpf -- true 2>/tmp/refusal
+    say "refused with $?"
+    while read -r line; do say "because $line"; done </tmp/refusal
+    say end
+    busybox poweroff -f
+fi
+
+# A name that fits no test would test nothing without a word.
+"$test" --list --format terse >/tmp/list
+set -- --test-threads="$jobs"
+while read -r name; do
+    grep -qF "$name" /tmp/list || say "no test $name"
+    set -- "$@" "$name"
+done </run/plan/only
+while read -r name; do
+    grep -qF "$name" /tmp/list || say "no test $name"
+    set -- "$@" --skip "$name"
+done </run/plan/without
+
+"$zctrace" doctor
+"$test" "$@"
+say "tests ended with $?"
+"$zctrace" check zctrace.toml --jobs "$jobs"
+say "checks ended with $?"
+say end
+busybox poweroff -f

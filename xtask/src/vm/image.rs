@@ -1,0 +1,265 @@
+//! What a guest has: a disk with Debian, the modules of its kernels and the programs to test; and the small file system it starts from.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use super::{
+    apt::{Apt, guest_suites},
+    arch::Arch,
+    kernels::Kernel,
+    programs::Programs,
+};
+use crate::command::check;
+
+/// The packages that the tests use programs of. Everything that they depend on comes with them.
+const PACKAGES: [&str; 29] = [
+    "base-files",
+    "base-passwd",
+    "bash",
+    "bsdutils",
+    "btrfs-progs",
+    "busybox-static",
+    "coreutils",
+    "dash",
+    "diffutils",
+    "e2fsprogs",
+    "findutils",
+    "grep",
+    "groff-base",
+    "gzip",
+    "kmod",
+    "libc-bin",
+    "man-db",
+    "mount",
+    "nginx-light",
+    "perl",
+    "procps",
+    "python3-junitparser",
+    "python3-prometheus-client",
+    "rsync",
+    "sed",
+    "socat",
+    "strace",
+    "tar",
+    "util-linux",
+];
+
+/// Directories that are links into /usr.
+const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
+
+/// Directories that the packages do not bring.
+const PLACES: [&str; 9] = ["dev", "proc", "sys", "run", "tmp", "root", "mnt", "var/tmp", "var/log/nginx"];
+
+/// How large the disk is; only what is used takes room.
+const DISK_BYTES: u64 = 4 << 30;
+
+/// The modules that a disk needs, in the order in which they build on each other; newer kernels have most of them inside.
+const DISK_MODULES: [&str; 6] =
+    ["virtio", "virtio_ring", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_blk"];
+
+/// The tree of Debian's files that a disk is made of.
+pub(super) struct Tree(PathBuf);
+
+impl Tree {
+    /// Unpacks the packages of this machine's own release of Debian: programs that were built here fit its libraries.
+    pub(super) fn unpack(cache: &Path, work: &Path, arch: Arch) -> Result<Self> {
+        let suites = guest_suites()?;
+        let apt = Apt::new(cache.join("apt/guest"), arch, &suites.each_ref().map(String::as_str))?;
+        let packages = apt.closure(&PACKAGES)?;
+        let archives = apt.download(&packages, &cache.join("guest"))?;
+        let tree = Self(work.join("root"));
+        let (stamp, wanted) = (work.join("root.packages"), packages.join("\n"));
+        if !fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
+            tree.unpack_all(&archives)?;
+            fs::write(&stamp, wanted)?;
+        }
+        Ok(tree)
+    }
+
+    fn unpack_all(&self, archives: &[PathBuf]) -> Result<()> {
+        if self.0.exists() {
+            fs::remove_dir_all(&self.0)?;
+        }
+        for name in MERGED {
+            fs::create_dir_all(self.0.join("usr").join(name))?;
+            symlink(format!("usr/{name}"), self.0.join(name))?;
+        }
+        for archive in archives {
+            // dpkg-deb's own -x would put directories in place of the links.
+            let script = r#"dpkg-deb --fsys-tarfile "$0" | tar -x --keep-directory-symlink -C "$1""#;
+            check(Command::new("sh").args(["-c", script]).arg(archive).arg(&self.0)).context("cannot unpack a package")?;
+        }
+        for place in PLACES {
+            fs::create_dir_all(self.0.join(place))?;
+        }
+        fs::set_permissions(self.0.join("tmp"), fs::Permissions::from_mode(0o1777))?;
+        // What the packages' own scripts would do.
+        for (from, to) in
+            [("usr/share/base-passwd/passwd.master", "etc/passwd"), ("usr/share/base-passwd/group.master", "etc/group")]
+        {
+            fs::copy(self.0.join(from), self.0.join(to)).with_context(|| format!("cannot make {to}"))?;
+        }
+        fs::write(self.0.join("etc/hostname"), "guest\n")?;
+        fs::write(self.0.join("etc/hosts"), "127.0.0.1 localhost guest\n")?;
+        Ok(())
+    }
+
+    /// Puts the programs where they are on this machine, in place of those of another build.
+    pub(super) fn add_programs(&self, programs: &Programs) -> Result<()> {
+        let tests = self.inside(programs.test.parent().context("it has a directory")?)?;
+        if tests.exists() {
+            fs::remove_dir_all(tests)?;
+        }
+        for path in programs.files() {
+            self.add(&path)?;
+        }
+        let guest = self.0.join("usr/sbin/guest");
+        fs::write(&guest, include_str!("guest.sh"))?;
+        fs::set_permissions(guest, fs::Permissions::from_mode(0o755))?;
+        Ok(())
+    }
+
+    /// Puts a file or a directory at the place that it has on this machine.
+    fn add(&self, path: &Path) -> Result<()> {
+        let place = self.inside(path)?;
+        if path.is_dir() {
+            for entry in fs::read_dir(path)? {
+                self.add(&entry?.path())?;
+            }
+            return fs::create_dir_all(place).context("cannot make a directory");
+        }
+        fs::create_dir_all(place.parent().context("it has a directory")?)?;
+        if place.exists() {
+            fs::remove_file(&place)?;
+        }
+        // The same file under another name costs nothing; on another file system it has to be a copy.
+        fs::hard_link(path, &place)
+            .or_else(|_| fs::copy(path, &place).map(drop))
+            .with_context(|| format!("cannot copy {}", path.display()))
+    }
+
+    fn inside(&self, path: &Path) -> Result<PathBuf> {
+        Ok(self.0.join(path.strip_prefix("/").with_context(|| format!("{} is no absolute path", path.display()))?))
+    }
+
+    /// Adds the modules of a kernel.
+    pub(super) fn add_modules(&self, kernel: &Kernel) -> Result<()> {
+        let place = self.0.join("lib/modules").join(&kernel.release);
+        if !place.exists() {
+            fs::create_dir_all(place.parent().context("it has a directory")?)?;
+            check(Command::new("cp").arg("-a").arg(kernel.modules()?).arg(&place))?;
+            check(Command::new("/sbin/depmod").arg("-b").arg(&self.0).arg(&kernel.release))?;
+        }
+        Ok(())
+    }
+
+    /// Makes a disk of it.
+    pub(super) fn disk(&self, path: &Path) -> Result<()> {
+        if path.exists() {
+            fs::remove_file(path)?;
+        }
+        File::create(path)?.set_len(DISK_BYTES)?;
+        check(Command::new("/sbin/mkfs.ext4").args(["-q", "-F", "-E", "root_owner=0:0", "-d"]).arg(&self.0).arg(path))
+            .context("cannot make a disk")
+    }
+
+    /// Makes the file system that the kernel starts from: with what mounts the disk, and with the plan.
+    pub(super) fn initramfs(&self, kernel: &Kernel, plan: &[(&str, String)], path: &Path) -> Result<()> {
+        let start = path.with_extension("start");
+        if start.exists() {
+            fs::remove_dir_all(&start)?;
+        }
+        for place in ["bin", "modules", "plan"] {
+            fs::create_dir_all(start.join(place))?;
+        }
+        fs::copy(self.0.join("bin/busybox"), start.join("bin/busybox"))?;
+        fs::write(start.join("init"), include_str!("init"))?;
+        fs::set_permissions(start.join("init"), fs::Permissions::from_mode(0o755))?;
+        for (name, text) in plan {
+            fs::write(start.join("plan").join(name), text)?;
+        }
+        let modules = kernel.modules()?;
+        for (position, name) in DISK_MODULES.iter().enumerate() {
+            if let Some(module) = find_module(&modules, name)? {
+                write_module(&module, &start.join(format!("modules/{position}-{name}.ko")))?;
+            }
+        }
+        pack(&start, path)?;
+        fs::remove_dir_all(start)?;
+        Ok(())
+    }
+}
+
+/// A module of this name below a directory.
+fn find_module(directory: &Path, name: &str) -> Result<Option<PathBuf>> {
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        // The link to the kernel's sources leads elsewhere.
+        if path.is_dir() && !path.is_symlink() {
+            if let Some(found) = find_module(&path, name)? {
+                return Ok(Some(found));
+            }
+        } else if path
+            .file_name()
+            .is_some_and(|file| file.to_string_lossy().split_once(".ko").is_some_and(|(stem, _)| stem == name))
+        {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
+}
+
+/// Writes a module as it is without compression.
+fn write_module(module: &Path, to: &Path) -> Result<()> {
+    match module.extension().and_then(|extension| extension.to_str()) {
+        Some("ko") => fs::copy(module, to).map(drop).context("cannot copy a module"),
+        Some("xz") => check(Command::new("xz").arg("-dc").arg(module).stdout(File::create(to)?)),
+        _ => bail!("{} is compressed in an unknown way", module.display()),
+    }
+}
+
+/// Packs a directory as the kernel wants its first file system.
+fn pack(directory: &Path, into: &Path) -> Result<()> {
+    let script = "find . | cpio --quiet -o -H newc -R 0:0";
+    let mut cpio = Command::new("sh").args(["-c", script]).current_dir(directory).stdout(Stdio::piped()).spawn()?;
+    io::copy(&mut cpio.stdout.take().context("it has a pipe")?, &mut File::create(into)?)?;
+    let ended = cpio.wait()?;
+    if !ended.success() {
+        bail!("cannot make the first file system: cpio ended with {ended}");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn a_module_is_found_by_its_whole_name() {
+        let scratch = Scratch::new("modules").expect("a directory");
+        let drivers = scratch.path("kernel/drivers");
+        fs::create_dir_all(&drivers).expect("a directory");
+        for name in ["virtio_blk.ko.xz", "virtio_ring.ko", "virtio.txt"] {
+            fs::write(drivers.join(name), "").expect("a file");
+        }
+        let found = |name| {
+            find_module(scratch.directory(), name).expect("directories").map(|path| path.file_name().map(ToOwned::to_owned))
+        };
+        assert_eq!(found("virtio_blk"), Some(Some("virtio_blk.ko.xz".into())));
+        assert_eq!(found("virtio_ring"), Some(Some("virtio_ring.ko".into())));
+        assert_eq!(found("virtio"), None);
+    }
+
+    #[test]
+    fn every_package_stands_once_and_in_order() {
+        assert!(PACKAGES.is_sorted_by(|one, next| one < next));
+    }
+}

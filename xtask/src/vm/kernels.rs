@@ -1,0 +1,195 @@
+//! Which kernels there are, and where each is fetched.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use super::{apt::Apt, arch::Arch};
+use crate::command::check;
+
+/// What a guest with a kernel is to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Promise {
+    /// The tests pass.
+    Works,
+    /// zctrace says in one line that the kernel is too old.
+    Refused,
+}
+
+/// A series of kernels, of which the newest package is taken.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Series {
+    /// The name on the command line: the first two numbers of the version, or `newest`.
+    pub(super) name: &'static str,
+    /// Debian's suites that have it.
+    pub(super) suites: &'static [&'static str],
+    /// What it is to show.
+    pub(super) promise: Promise,
+}
+
+/// All series. No suite is known to have 6.6: it is looked for in those that once had it.
+pub(super) const SERIES: [Series; 6] = [
+    Series { name: "5.10", suites: &["bullseye", "bullseye-security"], promise: Promise::Refused },
+    Series { name: "6.1", suites: &["bookworm", "bookworm-security"], promise: Promise::Works },
+    Series { name: "6.6", suites: &["bookworm-backports"], promise: Promise::Works },
+    Series { name: "6.12", suites: &["trixie", "trixie-security"], promise: Promise::Works },
+    Series { name: "6.18", suites: &["trixie-backports"], promise: Promise::Works },
+    Series { name: NEWEST, suites: &["trixie-backports", "sid"], promise: Promise::Works },
+];
+
+/// The name of the series that is whatever is newest.
+const NEWEST: &str = "newest";
+
+/// The series that CI boots.
+pub(super) const SUBSET: [(Arch, &str); 3] = [(Arch::X86_64, "6.1"), (Arch::X86_64, "6.12"), (Arch::Aarch64, "6.1")];
+
+/// The series with these names, in the order of the table; all of them if there are no names.
+pub(super) fn chosen(names: &[String]) -> Result<Vec<&'static Series>> {
+    if let Some(unknown) = names.iter().find(|name| !SERIES.iter().any(|series| series.name == **name)) {
+        let known: Vec<&str> = SERIES.iter().map(|series| series.name).collect();
+        bail!("there is no kernel {unknown}; there are {}", known.join(", "));
+    }
+    Ok(SERIES.iter().filter(|series| names.is_empty() || names.iter().any(|name| series.name == name)).collect())
+}
+
+/// A kernel that was fetched.
+#[derive(Debug)]
+pub(super) struct Kernel {
+    /// What `uname -r` says.
+    pub(super) release: String,
+    /// The tree of its package.
+    tree: PathBuf,
+}
+
+impl Series {
+    /// The newest package of the series among these names, as the kernel's release.
+    pub(super) fn newest_of(&self, names: &[String], arch: Arch) -> Option<String> {
+        let flavour = format!("-cloud-{}", arch.debian());
+        let releases = names.iter().filter_map(|name| name.strip_prefix("linux-image-"));
+        let of_series = |release: &&str| {
+            let numbers = numbers(release);
+            release.ends_with(&flavour)
+                && numbers.len() > 2
+                && (self.name == NEWEST || release.starts_with(&format!("{}.", self.name)))
+        };
+        releases.filter(of_series).max_by_key(|release| numbers(release)).map(str::to_owned)
+    }
+
+    /// Fetches and unpacks it below the cache, unless that was done before.
+    pub(super) fn fetch(&self, cache: &Path, arch: Arch) -> Result<Kernel> {
+        let apt = Apt::new(self.lists(cache), arch, self.suites)?;
+        let names = apt.names("linux-")?;
+        let release = self.newest_of(&names, arch).with_context(|| self.absence(arch))?;
+        let tree = cache.join("kernels").join(&release);
+        if !tree.join("complete").exists() {
+            unpack(&apt, &names, &release, &tree)?;
+        }
+        Ok(Kernel { release, tree })
+    }
+
+    /// The release that would be taken, as the lists have it that were fetched before; `None` without such lists.
+    pub(super) fn known_release(&self, cache: &Path, arch: Arch) -> Option<String> {
+        let names = Apt::known(self.lists(cache))?.names("linux-image-").ok()?;
+        Some(self.newest_of(&names, arch).unwrap_or_else(|| self.absence(arch)))
+    }
+
+    fn lists(&self, cache: &Path) -> PathBuf {
+        cache.join("apt").join(self.name)
+    }
+
+    fn absence(&self, arch: Arch) -> String {
+        format!("no package linux-image-{}.*-cloud-{} in {}", self.name, arch.debian(), self.suites.join(", "))
+    }
+}
+
+/// Unpacks the packages that make up a kernel. Newer ones have the image and the modules in packages of their own.
+fn unpack(apt: &Apt, names: &[String], release: &str, tree: &Path) -> Result<()> {
+    let parts = ["linux-image", "linux-binary", "linux-modules"].map(|part| format!("{part}-{release}"));
+    let parts: Vec<String> = parts.into_iter().filter(|part| names.contains(part)).collect();
+    let packages = tree.with_extension("packages");
+    if tree.exists() {
+        fs::remove_dir_all(tree)?;
+    }
+    for package in apt.download(&parts, &packages)? {
+        check(Command::new("dpkg-deb").arg("-x").arg(package).arg(tree))?;
+    }
+    fs::remove_dir_all(packages)?;
+    fs::write(tree.join("complete"), "")?;
+    Ok(())
+}
+
+impl Kernel {
+    /// What QEMU starts.
+    pub(super) fn image(&self) -> PathBuf {
+        self.tree.join("boot").join(format!("vmlinuz-{}", self.release))
+    }
+
+    /// The directory of its modules.
+    pub(super) fn modules(&self) -> Result<PathBuf> {
+        let places = ["lib/modules", "usr/lib/modules"].map(|place| self.tree.join(place).join(&self.release));
+        places.into_iter().find(|place| place.is_dir()).with_context(|| format!("{} has no modules", self.release))
+    }
+}
+
+/// The numbers in a release, to compare it with others.
+fn numbers(release: &str) -> Vec<u32> {
+    release.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(name: &str) -> &'static Series {
+        SERIES.iter().find(|series| series.name == name).expect("it is there")
+    }
+
+    fn names() -> Vec<String> {
+        let names = [
+            "linux-image-6.1-cloud-amd64",
+            "linux-image-6.1.0-9-cloud-amd64",
+            "linux-image-6.1.0-56-cloud-amd64",
+            "linux-image-6.1.0-57-cloud-amd64-unsigned",
+            "linux-image-6.1.0-58-amd64",
+            "linux-image-6.12.90+deb13.1-cloud-amd64",
+            "linux-image-6.12.117+deb13-cloud-amd64",
+            "linux-image-6.12.117+deb13-cloud-amd64-dbg",
+            "linux-image-7.0.13+deb13-cloud-amd64",
+            "linux-image-7.0.13+deb13-cloud-arm64",
+            "linux-image-cloud-amd64",
+        ];
+        names.map(str::to_owned).to_vec()
+    }
+
+    #[test]
+    fn the_newest_package_of_a_series_is_taken() {
+        let newest = |name, arch| series(name).newest_of(&names(), arch);
+        assert_eq!(newest("6.1", Arch::X86_64).as_deref(), Some("6.1.0-56-cloud-amd64"));
+        assert_eq!(newest("6.12", Arch::X86_64).as_deref(), Some("6.12.117+deb13-cloud-amd64"));
+        assert_eq!(newest(NEWEST, Arch::X86_64).as_deref(), Some("7.0.13+deb13-cloud-amd64"));
+        assert_eq!(newest(NEWEST, Arch::Aarch64).as_deref(), Some("7.0.13+deb13-cloud-arm64"));
+        assert_eq!(newest("6.6", Arch::X86_64), None);
+    }
+
+    #[test]
+    fn kernels_are_chosen_by_name_and_all_without_one() {
+        let chosen_names = |names: &[&str]| -> Vec<&str> {
+            let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+            chosen(&names).expect("known names").into_iter().map(|series| series.name).collect()
+        };
+        assert_eq!(chosen_names(&["6.12", "6.1"]), ["6.1", "6.12"]);
+        assert_eq!(chosen_names(&[]).len(), SERIES.len());
+        assert!(chosen(&["4.4".to_owned()]).expect_err("it is not there").to_string().contains("6.12"));
+    }
+
+    #[test]
+    fn every_kernel_of_ci_is_in_the_table() {
+        for (_, name) in SUBSET {
+            assert_eq!(series(name).promise, Promise::Works);
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! `cargo xtask vm`: the tests as a whole, inside guests with the kernels that people run.
+
+mod account;
+mod apt;
+mod arch;
+mod cross;
+mod ground;
+mod image;
+mod kernels;
+mod programs;
+mod qemu;
+mod selection;
+
+use std::{
+    fmt,
+    num::NonZero,
+    process::ExitCode,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+
+use arch::Arch;
+use ground::{Ground, cache};
+use kernels::{Promise, SUBSET, Series, chosen};
+use selection::Selection;
+
+/// The exit status if a guest could not be run at all, and none failed.
+const NOT_RUN: u8 = 3;
+
+/// How long the guests of CI may take, all together.
+const CI_LIMIT: Duration = Duration::from_mins(8);
+
+/// What to boot, and what to run there.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Kernels, like 6.1 or newest; without one, all
+    #[arg(value_name = "KERNEL")]
+    kernels: Vec<String>,
+    /// Architecture of the guests; without one, that of this machine
+    #[arg(long)]
+    arch: Option<Arch>,
+    /// Only the tests that CI runs; without kernels and architecture, only the guests that CI boots, too
+    #[arg(long)]
+    subset: bool,
+    /// Only the tests with this in their names; may be repeated
+    #[arg(long, value_name = "NAME", conflicts_with = "subset")]
+    test: Vec<String>,
+    /// Say what would be run, and run nothing
+    #[arg(long)]
+    list: bool,
+    /// How long each guest may take
+    #[arg(long, value_name = "MINUTES", default_value_t = 120)]
+    limit: u64,
+    /// How many guests run at a time; each keeps one processor busy
+    #[arg(long, value_name = "GUESTS", default_value_t = processors())]
+    jobs: NonZero<usize>,
+}
+
+/// A guest: a kernel on a machine.
+#[derive(Clone, Copy)]
+struct Guest {
+    arch: Arch,
+    series: &'static Series,
+}
+
+/// What became of a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// It has shown what it was to show.
+    Passed,
+    /// It has not.
+    Failed,
+    /// Something that it takes could not be had today.
+    NotRun,
+}
+
+/// What a guest has come to, in a sentence.
+struct Verdict {
+    state: State,
+    sentence: String,
+}
+
+/// The line about a guest at the end.
+pub(crate) struct Closing {
+    guest: Guest,
+    release: Option<String>,
+    verdict: Verdict,
+    took: Duration,
+}
+
+/// Boots the guests, and sums up.
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let (guests, selection) = (options.guests()?, options.selection());
+    if options.list {
+        return list(&guests, &selection);
+    }
+    let closings = boot_all(&guests, &selection, Duration::from_mins(options.limit), options.jobs);
+    println!();
+    for closing in &closings {
+        println!("{closing}");
+    }
+    Ok(exit_code(&closings))
+}
+
+/// What CI boots: each guest has its share of the time that all of them may take.
+pub(crate) fn ci() -> Result<Vec<Closing>> {
+    let (guests, jobs) = (subset()?, processors());
+    let rounds = guests.len().div_ceil(jobs.get());
+    let limit = CI_LIMIT / u32::try_from(rounds).context("they are few")?;
+    Ok(boot_all(&guests, &Selection::subset(), limit, jobs))
+}
+
+/// The guests of CI.
+fn subset() -> Result<Vec<Guest>> {
+    let guest = |(arch, name): (Arch, &str)| Ok(Guest { arch, series: chosen(&[name.to_owned()])?[0] });
+    SUBSET.into_iter().map(guest).collect()
+}
+
+/// How many processors this machine lets us have.
+fn processors() -> NonZero<usize> {
+    thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN)
+}
+
+impl Options {
+    fn guests(&self) -> Result<Vec<Guest>> {
+        if self.subset && self.kernels.is_empty() && self.arch.is_none() {
+            return subset();
+        }
+        let arch =
+            self.arch.or_else(Arch::host).context("there are no guests for this machine's architecture: choose with --arch")?;
+        Ok(chosen(&self.kernels)?.into_iter().map(|series| Guest { arch, series }).collect())
+    }
+
+    fn selection(&self) -> Selection {
+        match (self.subset, self.test.as_slice()) {
+            (true, _) => Selection::subset(),
+            (false, []) => Selection::all(),
+            (false, names) => Selection::named(names),
+        }
+    }
+}
+
+/// Says what would be run.
+fn list(guests: &[Guest], selection: &Selection) -> Result<ExitCode> {
+    for guest in guests {
+        let release = guest.series.known_release(&cache(guest.arch)?, guest.arch);
+        let release = release.unwrap_or_else(|| format!("not fetched yet, from {}", guest.series.suites.join(", ")));
+        let promise = match guest.series.promise {
+            Promise::Works => "the tests pass",
+            Promise::Refused => "zctrace refuses in one line",
+        };
+        println!("{guest}  {release}: {promise}");
+    }
+    println!("tests: {}", selection.describe());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prepares all guests, and then boots so many at a time.
+fn boot_all(guests: &[Guest], selection: &Selection, limit: Duration, jobs: NonZero<usize>) -> Vec<Closing> {
+    let mut grounds: Vec<Ground> = Vec::new();
+    for arch in [Arch::X86_64, Arch::Aarch64] {
+        let series: Vec<&'static Series> = guests.iter().filter(|guest| guest.arch == arch).map(|guest| guest.series).collect();
+        if !series.is_empty() {
+            grounds.push(Ground::prepare(arch, &series));
+        }
+    }
+    let (next, closings) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some((position, guest)) = next_of(guests, &next) {
+            let start = Instant::now();
+            let ground = grounds.iter().find(|ground| ground.arch == guest.arch).expect("each architecture was prepared");
+            let (release, verdict) = ground.run(guest, selection, limit);
+            let closing = Closing { guest, release, verdict, took: start.elapsed() };
+            println!("== {closing}");
+            closings.lock().unwrap_or_else(PoisonError::into_inner).push((position, closing));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..jobs.get().min(guests.len()) {
+            scope.spawn(work);
+        }
+    });
+    let mut closings = closings.into_inner().unwrap_or_else(PoisonError::into_inner);
+    closings.sort_by_key(|&(position, _)| position);
+    closings.into_iter().map(|(_, closing)| closing).collect()
+}
+
+/// The next guest that nobody has taken, and its place.
+fn next_of(guests: &[Guest], next: &AtomicUsize) -> Option<(usize, Guest)> {
+    let position = next.fetch_add(1, Ordering::Relaxed);
+    Some((position, *guests.get(position)?))
+}
+
+/// Success if all guests have shown what they were to show.
+fn exit_code(closings: &[Closing]) -> ExitCode {
+    let any = |state| closings.iter().any(|closing| closing.verdict.state == state);
+    if any(State::Failed) {
+        ExitCode::FAILURE
+    } else if any(State::NotRun) {
+        ExitCode::from(NOT_RUN)
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+impl Verdict {
+    /// Something that a guest takes could not be had.
+    fn not_run(error: &anyhow::Error) -> Self {
+        Self { state: State::NotRun, sentence: format!("{error:#}") }
+    }
+
+    /// The project itself is at fault.
+    fn failed(error: &anyhow::Error) -> Self {
+        Self { state: State::Failed, sentence: format!("{error:#}") }
+    }
+}
+
+impl Closing {
+    /// Whether the guest did not show what it was to show.
+    pub(crate) fn failed(&self) -> bool {
+        self.verdict.state == State::Failed
+    }
+}
+
+impl fmt::Display for Guest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:7} {:7}", self.series.name, self.arch.name())
+    }
+}
+
+impl fmt::Display for Closing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match self.verdict.state {
+            State::Passed => "ok",
+            State::Failed => "FAILED",
+            State::NotRun => "NOT RUN",
+        };
+        write!(f, "{state:7} vm {} {:6.1} s  ", self.guest, self.took.as_secs_f64())?;
+        if let Some(release) = &self.release {
+            write!(f, "{release}: ")?;
+        }
+        f.write_str(&self.verdict.sentence)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn closing(state: State, release: Option<&str>) -> Closing {
+        let guest = Guest { arch: Arch::X86_64, series: chosen(&["6.12".to_owned()]).expect("it is there")[0] };
+        let verdict = Verdict { state, sentence: "3 passed".to_owned() };
+        Closing { guest, release: release.map(str::to_owned), verdict, took: Duration::from_millis(61_540) }
+    }
+
+    #[test]
+    fn a_closing_line_has_state_kernel_time_and_figures() {
+        let line = closing(State::Passed, Some("6.12.1-cloud-amd64")).to_string();
+        assert_eq!(line, "ok      vm 6.12    x86_64    61.5 s  6.12.1-cloud-amd64: 3 passed");
+        assert_eq!(closing(State::NotRun, None).to_string(), "NOT RUN vm 6.12    x86_64    61.5 s  3 passed");
+    }
+
+    #[test]
+    fn what_was_not_run_is_neither_success_nor_failure() {
+        let code = |states: &[State]| exit_code(&states.iter().map(|&state| closing(state, None)).collect::<Vec<_>>());
+        assert_eq!(code(&[State::Passed, State::Passed]), ExitCode::SUCCESS);
+        assert_eq!(code(&[State::Passed, State::NotRun]), ExitCode::from(NOT_RUN));
+        assert_eq!(code(&[State::NotRun, State::Failed]), ExitCode::FAILURE);
+        assert!(!closing(State::NotRun, None).failed());
+        assert!(closing(State::Failed, None).failed());
+    }
+}

@@ -1,0 +1,276 @@
+//! The kernel side's ranges beside a map of memory that knows the owner of each byte.
+
+extern crate std;
+
+use std::{boxed::Box, vec, vec::Vec};
+
+use super::*;
+
+/// Memory of a process, and what is known of it.
+struct Space {
+    bytes: Vec<u8>,
+    memory: Box<Memory>,
+    last_range: u32,
+    random: u64,
+}
+
+/// What a write found: `(file, bytes)`, the files with [`CHANGED`](crate::CHANGED) where it was said.
+type Found = Vec<(FileNumber, u64)>;
+
+impl Space {
+    fn new(size: usize) -> Self {
+        Self { bytes: vec![0; size], memory: Box::new(Memory::NOTHING), last_range: 0, random: 1 }
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 33) % limit
+    }
+
+    /// The program stores random bytes, of which nobody is told.
+    fn store(&mut self, start: u64, length: u64) {
+        for at in start..start + length {
+            self.bytes[usize::try_from(at).expect("fits")] = 1 + u8::try_from(self.below(255)).expect("a byte");
+        }
+    }
+
+    fn word(&self, at: u64) -> u64 {
+        let at = usize::try_from(at).expect("fits");
+        let word = |index: usize| self.bytes.get(at + index).copied().unwrap_or(0);
+        u64::from_ne_bytes(std::array::from_fn(word))
+    }
+
+    /// As `exchange_piece` of the kernel side, for a read.
+    fn read(&mut self, file: FileNumber, start: u64, length: u64) {
+        self.store(start, length);
+        self.last_range = self.memory.fill(self.last_range, file, start, start + length);
+        let plan = self.memory.plan();
+        let mut range = self.memory.ranges[self.last_range as usize];
+        range.plan_samples(start, length, plan);
+        for index in 0..range.samples {
+            range.words[index as usize] = self.word(range.sampled_at(index));
+        }
+        self.memory.ranges[self.last_range as usize] = range;
+    }
+
+    fn clear(&mut self, start: u64, length: u64) {
+        self.store(start, length);
+        clear(&raw mut *self.memory, start, start + length);
+    }
+
+    /// As `take_range` of the kernel side, for each range.
+    fn write(&mut self, written: u64, length: u64) -> Found {
+        let mut found = Found::new();
+        for index in 0..RANGES {
+            let range = self.memory.ranges[index];
+            let (start, end) = (written.max(range.start), (written + length).min(range.end));
+            if start >= end {
+                continue;
+            }
+            let mut compared = Comparison::default();
+            for index in (0..range.samples).filter(|&index| range.sample_lies_in(index, start, end)) {
+                compared.add(range.words[index as usize], self.word(range.sampled_at(index)), range.mask());
+            }
+            let range = &mut self.memory.ranges[index];
+            let file = match range.judge(start, compared) {
+                Verdict::Same => range.file,
+                Verdict::Changed => range.file | crate::CHANGED,
+                Verdict::Reused => {
+                    range.end = 0;
+                    continue;
+                }
+                Verdict::Unproven => {
+                    self.memory.sample_densely();
+                    continue;
+                }
+            };
+            range.written_to = range.written_to.max(end);
+            found.push((file, end - start));
+        }
+        found.sort_unstable();
+        found
+    }
+}
+
+#[test]
+fn a_loop_over_one_buffer_has_every_byte() {
+    let mut space = Space::new(20_000);
+    for length in [8192, 8192, 100, 1, 8192, 7, 15, 16] {
+        space.read(7, 4096, length);
+        assert_eq!(space.write(4096, length), [(7, length)]);
+    }
+}
+
+#[test]
+fn a_second_write_of_the_same_memory_has_the_same_source() {
+    let mut space = Space::new(10_000);
+    space.read(7, 0, 8192);
+    assert_eq!([space.write(0, 8192), space.write(0, 8192)], [[(7, 8192)], [(7, 8192)]]);
+}
+
+#[test]
+fn two_copies_in_turn_are_told_apart() {
+    let mut space = Space::new(10_000);
+    for _ in 0..3 {
+        space.read(7, 1000, 100);
+        space.read(8, 2000, 100);
+        assert_eq!((space.write(1000, 100), space.write(2000, 100)), (vec![(7, 100)], vec![(8, 100)]));
+    }
+}
+
+#[test]
+fn several_files_in_one_buffer_have_their_parts() {
+    let mut space = Space::new(20_000);
+    space.read(7, 512, 2000);
+    space.read(8, 3072, 3000);
+    space.read(9, 6656, 3584);
+    assert_eq!(space.write(0, 10_240), [(7, 2000), (8, 3000), (9, 3584)]);
+}
+
+#[test]
+fn adjacent_reads_of_a_file_are_one_range() {
+    let mut space = Space::new(100_000);
+    for piece in 0..40 {
+        space.read(7, piece * 1000, 1000);
+    }
+    assert_eq!(space.write(0, 40_000), [(7, 40_000)]);
+}
+
+#[test]
+fn short_writes_go_on_where_they_ended() {
+    let mut space = Space::new(20_000);
+    space.read(7, 0, 8192);
+    assert_eq!([space.write(0, 4000), space.write(4000, 4192)], [[(7, 4000)], [(7, 4192)]]);
+}
+
+#[test]
+fn bytes_that_were_changed_in_place_are_called_so() {
+    let mut space = Space::new(10_000);
+    space.read(7, 0, 8192);
+    space.store(0, 8192);
+    assert_eq!(space.write(0, 8192), [(7 | crate::CHANGED, 8192)]);
+}
+
+#[test]
+fn a_buffer_that_was_written_and_is_used_for_something_else_has_no_source() {
+    let mut space = Space::new(20_000);
+    space.read(7, 0, 512);
+    assert_eq!(space.write(0, 512), [(7, 512)]);
+    space.store(0, 512);
+    assert_eq!(space.write(0, 512), []);
+}
+
+#[test]
+fn two_buffers_that_overlap_by_chance_are_no_proof() {
+    let mut space = Space::new(20_000);
+    space.read(7, 1000, 8192);
+    // As of two functions on one stack.
+    space.store(800, 8192);
+    assert_eq!(space.write(800, 8192), [(7 | crate::CHANGED, 7992)]);
+}
+
+#[test]
+fn zeroes_that_were_written_before_prove_nothing() {
+    let mut space = Space::new(10_000);
+    space.read(7, 0, 512);
+    space.bytes.fill(0);
+    for word in &mut space.memory.ranges[0].words {
+        *word = 0;
+    }
+    assert_eq!([space.write(0, 512), space.write(0, 512)], [vec![(7, 512)], vec![]]);
+}
+
+#[test]
+fn an_archives_header_over_the_record_before_belongs_to_no_file() {
+    let mut space = Space::new(20_000);
+    space.read(7, 512, 9728);
+    assert_eq!(space.write(0, 10_240), [(7, 9728)]);
+    // The next record: a header, a short file, a header, the next file.
+    space.store(0, 512);
+    space.read(8, 512, 1000);
+    space.store(2048, 512);
+    space.read(9, 2560, 7680);
+    assert_eq!(space.write(0, 10_240), [(8, 1000), (9, 7680)]);
+}
+
+#[test]
+fn what_the_kernel_overwrites_is_no_files() {
+    let mut space = Space::new(10_000);
+    space.read(7, 0, 8192);
+    let generation = space.memory.generation;
+    space.clear(0, 8192);
+    assert_eq!(space.write(0, 8192), []);
+    assert_ne!(space.memory.generation, generation);
+}
+
+#[test]
+fn a_piece_without_a_sample_is_unproven_and_makes_the_next_reads_dense() {
+    let mut space = Space::new(100_000);
+    for _ in 0..DENSE_READS {
+        space.read(7, 0, 65_536);
+    }
+    space.read(7, 0, 65_536);
+    assert_eq!(space.memory.ranges[0].samples, FEW_SAMPLES);
+    let at = (100..60_000).find(|&at| (0..3).all(|index| !space.memory.ranges[0].sample_lies_in(index, at, at + 100)));
+    assert_eq!(space.write(at.expect("has one"), 100), []);
+    space.read(7, 0, 65_536);
+    assert_eq!(space.memory.ranges[0].samples, u32::try_from(SAMPLES).expect("fits"));
+}
+
+#[test]
+fn the_oldest_range_is_given_up_for_want_of_room() {
+    let mut space = Space::new(10_000);
+    let last = u64::try_from(RANGES).expect("fits");
+    for piece in 0..=last {
+        space.read(1 + u32::try_from(piece).expect("fits"), piece * 100, 50);
+    }
+    assert_eq!((space.write(0, 50), space.write(last * 100, 50)), (vec![], vec![(1 + u32::try_from(last).expect("fits"), 50)]));
+}
+
+/// Whatever is read, cleared and written where: bytes that are said to be a file's are the file's.
+#[test]
+fn nothing_is_said_that_is_not_so() {
+    let mut space = Space::new(400);
+    let mut owners = [0; 400];
+    let mut found_bytes = 0;
+    for _ in 0..100_000 {
+        let (start, length) = (space.below(300), 1 + space.below(100));
+        let range = usize::try_from(start).expect("fits")..usize::try_from(start + length).expect("fits");
+        match space.below(8) {
+            0..=2 => {
+                let file = 1 + u32::try_from(space.below(3)).expect("fits");
+                space.read(file, start, length);
+                owners[range].fill(file);
+            }
+            3 => {
+                space.clear(start, length);
+                owners[range].fill(0);
+            }
+            _ => {
+                for (file, bytes) in space.write(start, length) {
+                    let there = owners[range.clone()].iter().filter(|&&owner| owner == file).count();
+                    assert!(bytes <= u64::try_from(there).expect("fits"), "{bytes} of {file} in {:?}", &owners[range.clone()]);
+                    found_bytes += bytes;
+                }
+            }
+        }
+        let mut extents: Vec<_> = space.memory.ranges.iter().filter(|range| range.start < range.end).collect();
+        extents.sort_unstable_by_key(|range| range.low);
+        assert!(extents.windows(2).all(|pair| pair[0].high <= pair[1].low), "{extents:?}");
+    }
+    assert!(found_bytes > 300_000, "{found_bytes}");
+}
+
+/// The same, where the program stores over whole buffers unseen: no byte of those is said to be a file's and unchanged.
+#[test]
+fn stores_over_whole_writes_are_noticed() {
+    let mut space = Space::new(10_000);
+    for _ in 0..5_000 {
+        let (start, length) = (space.below(1000), 8 + space.below(8000));
+        space.read(7, start, length);
+        assert!(space.write(start, length).iter().all(|&(file, _)| file == 7));
+        space.store(start, length);
+        let found = space.write(start, length);
+        assert!(found.iter().all(|&(file, _)| file & crate::CHANGED != 0), "{found:?}");
+    }
+}

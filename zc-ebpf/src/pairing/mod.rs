@@ -1,0 +1,7 @@
+//! Which bytes of a write came from which read: pure, and tested on the host.
+//!
+//! [`memory`] knows where in an address space the bytes of a file lie. [`order`] knows what a thread read last, for programs that copy
+//! or change the bytes between the read and the write.
+
+pub mod memory;
+pub mod order;

@@ -58,7 +58,8 @@ impl Report {
     /// The report on a trace.
     pub fn from_trace(trace: &Trace, options: &Options) -> Self {
         let without_files = (Loss::CallsWithoutFiles, trace.calls_without_files);
-        let losses = || trace.losses.iter().map(|(loss, count)| (*loss, *count)).chain([without_files]).filter(|(_, count)| *count > 0);
+        let losses =
+            || trace.losses.iter().map(|(loss, count)| (*loss, *count)).chain([without_files]).filter(|(_, count)| *count > 0);
         let analysis = transfer::analyse(trace);
         let processes = match options.detail {
             Detail::Total => Vec::new(),

@@ -45,7 +45,9 @@ impl Accounts {
         let rows = flows.iter().flat_map(|flow| flow.rows().chain(flow.attempts.iter().copied()));
         let used: HashSet<*const Row> = rows.map(ptr::from_ref).collect();
         let (given, brought) = (taken(flows, |leg| leg.from.file()), taken(flows, |leg| Some(leg.to)));
-        let of = |taken: &HashMap<FileId, Taken>, file: Option<FileId>| file.and_then(|file| taken.get(&file).copied()).unwrap_or_default();
+        let of = |taken: &HashMap<FileId, Taken>, file: Option<FileId>| {
+            file.and_then(|file| taken.get(&file).copied()).unwrap_or_default()
+        };
         let mut accounts = Self { is_exact: true, ..Self::default() };
         for (&file, rows) in &written(activity) {
             let side = Side { rows, used: &used, taken: of(&brought, file) };

@@ -168,7 +168,8 @@ impl<'a> Activity<'a> {
         let moved = |rows: &[&Row]| sum_bytes(rows) != Some(0);
         let mut reads = self.reads.iter().filter(|(_, rows)| moved(rows));
         // The loader reads the head of a library; who reads more of it may copy it.
-        let is_head = |rows: &[&Row]| sum_bytes(rows).is_some_and(|bytes| bytes <= moving_calls(rows).saturating_mul(MOST_HEAD_BYTES));
+        let is_head =
+            |rows: &[&Row]| sum_bytes(rows).is_some_and(|bytes| bytes <= moving_calls(rows).saturating_mul(MOST_HEAD_BYTES));
         self.counts_reads
             && reads.all(|(file, rows)| file.is_some_and(|file| is_maps(file) || (is_loaded(&file) && is_head(rows))))
             && self.mappings.keys().all(is_loaded)

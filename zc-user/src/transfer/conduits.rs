@@ -5,10 +5,7 @@ use std::{
     collections::{HashMap, hash_map::Entry},
 };
 
-use super::{
-    activity::Activity,
-    flow::sum_bytes,
-};
+use super::{activity::Activity, flow::sum_bytes};
 use crate::{
     syscall::{Fds, TABLE},
     trace::{File, FileId, FileKind, Row, Trace},

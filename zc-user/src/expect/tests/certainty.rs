@@ -90,7 +90,8 @@ fn no_transfer_is_sure_only_where_every_byte_is_explained() {
         ("transfer(* -> *).api == sendfile", Holds),
     ];
     assert_verdicts(&exact, Inferred::Inconclusive, &cases);
-    let with_more = report(|from, to| vec![read("read", from, 1, 10), copy("sendfile", from, to, 1, 65536), write("write", to, 1, 100)]);
+    let with_more =
+        report(|from, to| vec![read("read", from, 1, 10), copy("sendfile", from, to, 1, 65536), write("write", to, 1, 100)]);
     let cases = [
         ("transfer(pipe -> *).count == 0", Inconclusive),
         ("transfer(* -> pipe).count == 0", Holds),
@@ -103,7 +104,11 @@ fn no_transfer_is_sure_only_where_every_byte_is_explained() {
         ("transfer(* -> *).attempts.EXDEV == 0", Holds),
     ];
     assert_verdicts(&with_more, Inferred::Inconclusive, &cases);
-    assert_verdicts(&with_more, Inferred::Accept, &[("transfer(* -> *).api == sendfile", Holds), ("transfer(pipe -> *).count == 0", Holds)]);
+    assert_verdicts(
+        &with_more,
+        Inferred::Accept,
+        &[("transfer(* -> *).api == sendfile", Holds), ("transfer(pipe -> *).count == 0", Holds)],
+    );
 }
 
 /// No byte is counted twice, and bytes out of a pipe are from whoever fed it.

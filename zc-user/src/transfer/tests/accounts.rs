@@ -19,7 +19,8 @@ fn destination(scene: &Scene) -> DestinationTotals {
 
 /// Written, attributed, proven and left: bytes; then calls.
 fn figures(one: &DestinationTotals) -> ([u64; 4], [u64; 3]) {
-    let bytes = [one.written_bytes.expect("is known"), one.attributed_bytes, one.proven_bytes, one.unattributed_bytes.expect("is known")];
+    let bytes =
+        [one.written_bytes.expect("is known"), one.attributed_bytes, one.proven_bytes, one.unattributed_bytes.expect("is known")];
     (bytes, [one.written_calls, one.attributed_calls, one.unattributed_calls])
 }
 

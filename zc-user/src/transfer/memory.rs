@@ -44,6 +44,7 @@ fn from_held<'a>((from, to): (FileId, FileId), held: &Held<'a>, activity: &Activ
         writing: used(writing),
         parts: held.parts.clone(),
         attempts: Vec::new(),
+        hops: Vec::new(),
     })
 }
 

@@ -242,6 +242,7 @@ fn connect<'a>(flows: &mut Vec<Flow<'a>>, source: &Rest<'a>, destination: &Rest<
             writing: destination.rows.clone(),
             parts: Vec::new(),
             attempts: Vec::new(),
+            hops: Vec::new(),
         }),
     }
 }

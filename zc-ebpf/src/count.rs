@@ -3,8 +3,8 @@
 use aya_ebpf::helpers::{bpf_ktime_get_ns, generated::bpf_get_current_task_btf};
 use aya_log_ebpf::warn;
 use zc_ebpf::{
-    ABSENT, Arguments, COMPAT, Interrupted, Loss, NO_CALL, Outcome, Row, Task, bucket_of, fds, fills, hook, phase, requested, selected,
-    spec_slot,
+    ABSENT, Arguments, COMPAT, Interrupted, Loss, NO_CALL, Outcome, Row, Task, bucket_of, fds, fills, hook, phase, requested,
+    selected, spec_slot,
 };
 
 use crate::{

@@ -96,6 +96,7 @@ fn in_process<'a>(activity: &Activity<'a>, conduits: &Conduits<'_>) -> Vec<Flow<
     let mut flows = direct::flows(activity);
     flows.extend(memory::flows(activity));
     loops::add(&mut flows, activity);
+    flows.retain(|flow| memory::is_worth_showing(flow, activity));
     totals::add(&mut flows, activity);
     let mut flows = pipes::join(flows, activity, conduits);
     attempts::add(&mut flows, activity);

@@ -122,6 +122,10 @@ pub mod fills {
     pub const NONE: u8 = 0;
     /// It is not known which.
     pub const ALL: u8 = u8::MAX;
+    /// What lies above the address in the first argument, within [`ABOVE_BYTES`]: `brk` takes it away.
+    pub const ABOVE: u8 = u8::MAX - 1;
+    /// More than a heap shrinks by, and less than lies between a heap and what is mapped.
+    pub const ABOVE_BYTES: u64 = 1 << 30;
 }
 
 /// Whether a call is counted.

@@ -39,6 +39,7 @@ fn from_held<'a>((from, to): (FileId, FileId), held: &Held<'a>, activity: &Activ
         evidence: Evidence::Memory,
         bytes: Some(bytes),
         proven_bytes: Some(if is_proven { bytes } else { 0 }),
+        may_be_more: false,
         condition: if sums.changed > 0 { Condition::Changed } else { Condition::AsRead },
         reading: used(reading),
         writing: used(writing),

@@ -244,6 +244,7 @@ fn connect<'a>(flows: &mut Vec<Flow<'a>>, source: &Rest<'a>, destination: &Rest<
             evidence: Evidence::Totals,
             bytes: Some(bytes),
             proven_bytes: Some(0),
+            may_be_more: false,
             condition: Condition::AsRead,
             reading: source.rows.clone(),
             writing: destination.rows.clone(),

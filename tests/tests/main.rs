@@ -15,6 +15,8 @@ mod files;
 mod following;
 mod formats;
 mod harness;
+// `int $0x80` is an instruction of x86.
+#[cfg(target_arch = "x86_64")]
 mod int80;
 mod launcher;
 mod library;
@@ -25,3 +27,4 @@ mod saved;
 mod std_io_copy;
 mod storms;
 mod strace_backend;
+mod verifier;

@@ -10,6 +10,7 @@ use zc_ebpf::{
 use crate::{
     fields::offset_of_field,
     maps::{EMPTY_MEMORY, MEMORIES, exchange, fetch_add, lose},
+    registers::untagged,
     request, rows,
 };
 
@@ -53,7 +54,7 @@ extern "C" fn overwrite_argument(task: *const Task) -> u32 {
     if task.spec.fills == fills::ALL {
         return forget(task.space);
     }
-    let start = task.arguments.get(task.spec.fills.wrapping_sub(1));
+    let start = untagged(task.arguments.get(task.spec.fills.wrapping_sub(1)));
     let count = if task.spec.fills_count == 0 { 1 } else { task.arguments.get(task.spec.fills_count - 1) & 0xffff_ffff_ffff };
     let end = start.saturating_add(count.saturating_mul(task.spec.fills_bytes.into()));
     let Some(memory) = MEMORIES.get_ptr_mut(task.space).filter(|_| start != 0) else { return 0 };
@@ -181,15 +182,16 @@ extern "C" fn written(task: *mut Task) -> u32 {
     } else {
         exchange_memory(task, bytes, intent::TAKE);
     }
-    if generation != task.generation {
+    let is_overwritten = generation != task.generation;
+    if is_overwritten {
         // What it had read is overwritten by now. If it kept a copy, nobody knows.
         task.sequence = Sequence::NOTHING;
     }
     let by_order = task.sequence.source();
     let covered_by_order = task.sequence.write(bytes);
-    if task.ends.input == 0 && by_order != 0 {
+    if task.ends.input == 0 {
         task.ends.input = by_order;
-        task.outcome.paired_bytes = covered_by_order;
+        task.outcome.paired_bytes = if is_overwritten { bytes } else { covered_by_order };
     }
     0
 }
@@ -272,12 +274,12 @@ fn buffers(task: &Task) -> (u64, u64) {
 #[inline(always)]
 fn element(task: &Task, vector: u64, index: u64, left: u64) -> (u64, u64) {
     if vector == 0 {
-        return (task.arguments.get(1), left);
+        return (untagged(task.arguments.get(1)), left);
     }
     let word_bytes = if task.compat == 0 { 8 } else { 4 };
     let address = vector.wrapping_add(index * 2 * word_bytes);
     let length = common_length(0, left, 0, word_or_zero(address.wrapping_add(word_bytes), task.compat));
-    (word_or_zero(address, task.compat), length)
+    (untagged(word_or_zero(address, task.compat)), length)
 }
 
 /// A word of the caller's memory.
@@ -351,7 +353,7 @@ extern "C" fn take_range(memory: *mut Memory, index: u32, written: u64, written_
     if start >= end {
         return 0;
     }
-    let file = match range.judge(start, written, compare(range, start, end)) {
+    let file = match range.judge(start, compare(range, start, end)) {
         Verdict::Same => range.file,
         Verdict::Changed => range.file | CHANGED,
         Verdict::Reused => {

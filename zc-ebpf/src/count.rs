@@ -3,8 +3,8 @@
 use aya_ebpf::helpers::{bpf_ktime_get_ns, generated::bpf_get_current_task_btf};
 use aya_log_ebpf::warn;
 use zc_ebpf::{
-    ABSENT, Arguments, COMPAT, Interrupted, Loss, NO_CALL, Outcome, Row, Task, bucket_of, fds, fills, phase, requested, selected,
-    spec_slot,
+    ABSENT, Arguments, COMPAT, Interrupted, Loss, NO_CALL, Outcome, Row, Task, bucket_of, fds, fills, hook, phase, requested,
+    selected, spec_slot,
 };
 
 use crate::{
@@ -53,6 +53,8 @@ pub fn enter(registers: *const Registers, number: i64) {
     }
     if task.phase == phase::ACTIVE {
         buffers::overwrite(task);
+    } else {
+        task.hooks |= hook::SYS_ENTER;
     }
     if !is_counted {
         task.call = NO_CALL;
@@ -74,6 +76,7 @@ pub fn exit(registers: *const Registers, result: i64) {
     let expected = task.exit_without_entry_expected;
     task.exit_without_entry_expected = 0;
     if task.phase != phase::ACTIVE {
+        task.hooks |= hook::SYS_EXIT;
         task.call = NO_CALL;
         return;
     }

@@ -44,7 +44,7 @@ pub struct EventHeader {
     pub tid: u32,
     /// [`Task::pid`].
     pub pid: u32,
-    /// Kind-specific: the parent's pid (started), how many bytes of [`Exec::args`] are filled (exec), 0.
+    /// Kind-specific: the parent's pid (started), how many bytes of [`Exec::args`] are filled (exec), [`Task::hooks`] (ended), 0.
     pub extra: u32,
     /// When: `CLOCK_MONOTONIC`, ns.
     pub time_ns: u64,

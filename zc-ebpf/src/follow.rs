@@ -13,7 +13,7 @@ use aya_ebpf::{
 use aya_log_ebpf::{debug, warn};
 use zc_ebpf::{
     ABSENT, ARGS_BYTES, Arguments, COMM_BYTES, CallSpec, Control, Descriptor, Ended, Ends, EventHeader, Exec, Interrupted, Loss,
-    Mapping, NO_CALL, Outcome, Sequence, Task, event_kind, phase,
+    Mapping, NO_CALL, Outcome, Sequence, Task, armed, event_kind, hook, phase,
 };
 
 use crate::{
@@ -40,25 +40,26 @@ pub fn forked(ctx: &BtfTracePointContext, parent: KernelPtr, child: KernelPtr) {
         // SAFETY: entries of TASKS are removed by the task itself only, and `parent` is the current task.
         Some(parent_task) => follow_child(ctx, control, Creator::of(unsafe { &*parent_task }, parent, child), child),
         // SAFETY: CONTROL has one entry that lives as long as the map.
-        None if unsafe { (*control).armed } != 0 => follow_root(ctx, control, parent, child),
+        None if unsafe { (*control).armed } != armed::OFF => follow_root(ctx, control, parent, child),
         None => {}
     }
 }
 
-/// The tracer's own child is the root of the trace, if the tracer is armed.
+/// The tracer's own child is what the tracer is armed for: the root of the trace, or a rehearsal.
 fn follow_root(ctx: &BtfTracePointContext, control: *mut Control, parent: KernelPtr, child: KernelPtr) {
     if !current_is_launcher(control) {
         return;
     }
     let Some(level) = fields::pidns_level(parent) else { return };
     // SAFETY: CONTROL has one entry; this is the one thread that launches, so nobody else writes now.
-    unsafe {
-        (*control).armed = 0;
+    let phase = unsafe {
+        let phase = if (*control).armed == armed::REHEARSAL { phase::REHEARSING } else { phase::ARMED };
+        (*control).armed = armed::OFF;
         (*control).pidns_level = level;
-    }
+        phase
+    };
     // SAFETY: as above.
-    let tracer =
-        Creator { pid: unsafe { (*control).tracer_pid }, process: 0, phase: phase::ARMED, space: 0, shares_memory: false };
+    let tracer = Creator { pid: unsafe { (*control).tracer_pid }, process: 0, phase, space: 0, shares_memory: false };
     follow_child(ctx, control, tracer, child);
 }
 
@@ -118,6 +119,8 @@ pub static NOBODY: Task = Task {
     last_range: 0,
     generation: 0,
     compat: 0,
+    hooks: 0,
+    reserved: 0,
 };
 
 /// Who a task is.
@@ -159,6 +162,7 @@ fn follow_child(ctx: &BtfTracePointContext, control: *mut Control, parent: Creat
         warn!(ctx, "task {} is not followed: the map of tasks is full", tid);
         return;
     };
+    task.hooks = hook::FORK;
     if parent.shares_memory {
         task.space = parent.space;
     } else {
@@ -188,6 +192,10 @@ pub fn executed(ctx: &BtfTracePointContext, task: KernelPtr, binprm: KernelPtr) 
     let Some(state) = current().filter(|_| !is_over()) else { return };
     // SAFETY: an entry of TASKS is written by its own task only, which is the current one.
     let state = unsafe { &mut *state };
+    if state.phase == phase::REHEARSING {
+        state.hooks |= hook::EXEC;
+        return;
+    }
     state.phase = phase::ACTIVE;
     // A thread that was not the leader takes over the process's id.
     state.tid = state.pid;
@@ -262,6 +270,7 @@ pub fn exiting() {
     let state = unsafe { &mut *state };
     // SAFETY: the helper has no preconditions.
     state.exited_ns = unsafe { bpf_ktime_get_ns() };
+    state.hooks |= hook::EXIT;
     count::abandon(state);
 }
 
@@ -283,7 +292,7 @@ pub fn switched_out(ctx: &BtfTracePointContext, previous: KernelPtr) {
     if task.tid != task.pid {
         counters.voluntary_switches = counters.voluntary_switches.saturating_sub(1);
     }
-    send(Ended { header: header(event_kind::ENDED, task, task.exited_ns, 0, previous), counters });
+    send(Ended { header: header(event_kind::ENDED, task, task.exited_ns, task.hooks, previous), counters });
     debug!(ctx, "task {} ended", task.tid);
     end_space(task);
     let _ = TASKS.remove(key);

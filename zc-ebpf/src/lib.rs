@@ -23,7 +23,7 @@ pub use histogram::{BUCKETS, bucket_of};
 pub use kernel_fields::{ABSENT, KernelFields};
 pub use pairing::{memory::Memory, order::Sequence};
 pub use row::{ErrnoKey, Part, Row, RowKey};
-pub use task::{Arguments, Descriptor, Interrupted, Mapping, Outcome, Task, phase};
+pub use task::{Arguments, Descriptor, Interrupted, Mapping, Outcome, Task, hook, phase};
 
 /// Names of the programs, as user space finds them in the object file, with the tracepoint that each is attached to.
 pub mod programs {
@@ -107,7 +107,7 @@ pub struct Control {
     pub tracer_pid: u32,
     /// Thread id of the tracer's thread that launches the command: what its other threads fork is not ours.
     pub tracer_tid: u32,
-    /// 1: the next process that this thread forks is the root of the trace. Set by user space, cleared by the kernel side.
+    /// What the next task is that this thread creates, as one of [`armed`]'s constants. Set by user space, cleared by the kernel side.
     pub armed: u32,
     /// How deep the tracer's PID namespace is nested; found when the root is forked.
     pub pidns_level: u32,
@@ -121,6 +121,16 @@ pub struct Control {
     pub last_file: u64,
     /// The last [`Task::space`] given out.
     pub last_space: u64,
+}
+
+/// What the next task is that the tracer's launching thread creates.
+pub mod armed {
+    /// Nobody to follow.
+    pub const OFF: u32 = 0;
+    /// The root of the trace.
+    pub const ROOT: u32 = 1;
+    /// One that shows which programs run: [`phase::REHEARSING`](crate::phase::REHEARSING).
+    pub const REHEARSAL: u32 = 2;
 }
 
 /// Ways in which the programs lose or merge a number. The discriminant is the index in [`maps::LOSSES`].
@@ -180,7 +190,7 @@ const _: () = {
     assert!(size_of::<Mapping>() == 2 * 8 + 2 * 4);
     assert!(
         size_of::<Task>()
-            == 14 * 4
+            == 16 * 4
                 + 2 * 8
                 + size_of::<Interrupted>()
                 + size_of::<Ends>()

@@ -12,6 +12,7 @@ use crate::{
     buffers,
     fields::{self, KernelPtr, offset_of_field},
     follow, identify,
+    registers::untagged,
 };
 
 /// `VM_WRITE` and `VM_SHARED` of the kernel's include/linux/mm.h.
@@ -39,6 +40,7 @@ pub fn source(task: &Task) -> FileNumber {
 extern "C" fn mapped_file(task: *const Task, address: u64) -> FileNumber {
     // SAFETY: null or what the caller passes, the current task's entry of TASKS.
     let Some(task) = (unsafe { task.as_ref() }) else { return 0 };
+    let address = untagged(address);
     if offset_of_field!(mm_changes) == ABSENT {
         return look_up_mapping(address, 0);
     }

@@ -6,7 +6,7 @@
 use aya_ebpf::helpers::{bpf_ktime_get_ns, generated::bpf_get_current_task};
 use zc_ebpf::{
     ABSENT, CallId, CallSpec, Ends, FileKey, FileNumber, HELD, INVALID_OPERATION, Loss, NO_ROOM, RING, Row, Task,
-    UNKNOWN_OPERATION, fds, fills, operation_slot, pairing::memory, phase,
+    UNKNOWN_OPERATION, fds, fills, hook, operation_slot, pairing::memory, phase,
 };
 
 use crate::{
@@ -66,7 +66,7 @@ pub fn created(ring: KernelPtr, flags: u32) {
     let _ = POLLED_RINGS.remove(ring as u64);
     // SAFETY: the helper has no preconditions.
     let current = unsafe { bpf_get_current_task() };
-    let Some(task) = active(current).filter(|_| flags & IS_POLLED != 0) else { return };
+    let Some(task) = active(current, hook::RING_CREATE).filter(|_| flags & IS_POLLED != 0) else { return };
     // SAFETY: as in `active`; only what never changes is read.
     let maker = unsafe { Maker { task: current, serial: (*task).serial, space: (*task).space } };
     if POLLED_RINGS.insert(ring as u64, maker, 0).is_err() {
@@ -77,7 +77,7 @@ pub fn created(ring: KernelPtr, flags: u32) {
 /// An operation was submitted, by the current task or on behalf of it.
 pub fn submitted(request: KernelPtr) {
     let ring = fields::probe(request, offset_of_field!(request_ring)).unwrap_or(core::ptr::null());
-    let Some(credit) = submitter(ring, request) else { return };
+    let Some(credit) = submitter(ring, request, hook::RING_SUBMIT) else { return };
     let flags: u32 = fields::probe(request, offset_of_field!(request_flags)).unwrap_or(0);
     if flags & SKIP_SUCCESS != 0 {
         lose(Loss::SilentOperation);
@@ -122,10 +122,10 @@ fn splice_input(request: KernelPtr) -> Option<RingInput> {
 /// An operation is completed; null: one that goes on to complete, of which the kernel does not say what it is.
 pub fn completed(ring: KernelPtr, request: KernelPtr) {
     if request.is_null() {
-        unknown_completed(ring);
+        unknown_completed(ring, hook::RING_COMPLETE);
         return;
     }
-    let Some(credit) = submitter(ring, request) else { return };
+    let Some(credit) = submitter(ring, request, hook::RING_COMPLETE) else { return };
     let flags: u32 = fields::probe(request, offset_of_field!(request_cqe_flags)).unwrap_or(0);
     if flags & NOTIFICATION != 0 {
         return;
@@ -228,9 +228,9 @@ fn take(credit: Credit, call: CallId, output: FileNumber, buffer: Buffer) -> u64
 }
 
 /// An operation of a ring is completed, and the kernel does not say which. Whether that is one of a followed task.
-fn unknown_completed(ring: KernelPtr) -> bool {
+fn unknown_completed(ring: KernelPtr, hook: u32) -> bool {
     // SAFETY: the helper has no preconditions.
-    let Some(credit) = credited(ring, unsafe { bpf_get_current_task() }) else { return false };
+    let Some(credit) = credited(ring, unsafe { bpf_get_current_task() }, hook) else { return false };
     buffers::forget(credit.space);
     record(credit.serial, RING | UNKNOWN_OPERATION, Ends::NONE, 0, false, 0);
     true
@@ -238,26 +238,26 @@ fn unknown_completed(ring: KernelPtr) -> bool {
 
 /// The same, for want of room: it is missing among those of its kind.
 pub fn overflowed(ring: KernelPtr) {
-    if unknown_completed(ring) {
+    if unknown_completed(ring, hook::RING_OVERFLOW) {
         lose(Loss::OverflowedOperation);
     }
 }
 
-/// Whom a request is credited to; nobody, if that is not in scope.
+/// Whom a request is credited to; nobody, if that is not in scope. The program that asks is one of [`hook`]'s.
 #[inline(always)]
-fn submitter(ring: KernelPtr, request: KernelPtr) -> Option<Credit> {
+fn submitter(ring: KernelPtr, request: KernelPtr, hook: u32) -> Option<Credit> {
     let owner: KernelPtr = fields::probe(request, offset_of_field!(request_owner))?;
     let offset = offset_of_field!(owner_task);
-    credited(ring, if offset == ABSENT { owner as u64 } else { fields::probe(owner, offset)? })
+    credited(ring, if offset == ABSENT { owner as u64 } else { fields::probe(owner, offset)? }, hook)
 }
 
 /// Whom an operation of a ring is credited to that a task submitted: that task, or the maker of the ring. Nobody, when the trace is over.
 #[inline(always)]
-fn credited(ring: KernelPtr, task: u64) -> Option<Credit> {
+fn credited(ring: KernelPtr, task: u64, hook: u32) -> Option<Credit> {
     if is_over() {
         return None;
     }
-    if let Some(task) = active(task) {
+    if let Some(task) = active(task, hook) {
         // SAFETY: an entry of TASKS lives as long as its task, which waits for its operations; only what never changes is read.
         return Some(unsafe { Credit { serial: (*task).serial, space: (*task).space } });
     }
@@ -269,12 +269,18 @@ fn credited(ring: KernelPtr, task: u64) -> Option<Credit> {
     (!paused).then_some(Credit { serial: maker.serial, space: maker.space })
 }
 
-/// The entry of a task in scope.
+/// The entry of a task in scope. In that of a rehearsal, it notes that this program, one of [`hook`]'s, runs.
 #[inline(always)]
-fn active(task: u64) -> Option<*mut Task> {
+fn active(task: u64, hook: u32) -> Option<*mut Task> {
     let entry = TASKS.get_ptr_mut(task)?;
-    // SAFETY: an entry of TASKS lives as long as its task, which waits for its operations.
-    (unsafe { (*entry).phase } == phase::ACTIVE).then_some(entry)
+    // SAFETY: an entry of TASKS lives as long as its task, which waits for its operations. What a rehearsal submits, it completes itself.
+    let phase = unsafe {
+        if (*entry).phase == phase::REHEARSING {
+            (*entry).hooks |= hook;
+        }
+        (*entry).phase
+    };
+    (phase == phase::ACTIVE).then_some(entry)
 }
 
 /// Which operation this is, and what it does with files; one that user space does not know, nothing.

@@ -56,6 +56,10 @@ pub struct Task {
     pub generation: u32,
     /// 1: the call that was entered last came through the 32-bit entry, where words have 4 bytes.
     pub compat: u32,
+    /// Which programs ran for it while it was not [`ACTIVE`](phase::ACTIVE), as bits of [`hook`]: what a rehearsal is for.
+    pub hooks: u32,
+    /// Unused; keeps the layout free of padding.
+    pub reserved: u32,
 }
 
 impl Task {
@@ -175,4 +179,30 @@ pub mod phase {
     pub const ARMED: u32 = 0;
     /// In scope.
     pub const ACTIVE: u32 = 1;
+    /// A task of the tracer's own that shows which programs run: followed, never counted.
+    pub const REHEARSING: u32 = 2;
+}
+
+/// The programs that a rehearsal shows to run, each a bit. That `sched_switch` runs, the event of the task's end shows.
+pub mod hook {
+    /// `sched_process_fork`
+    pub const FORK: u32 = 1 << 0;
+    /// `sched_process_exec`
+    pub const EXEC: u32 = 1 << 1;
+    /// `sched_process_exit`
+    pub const EXIT: u32 = 1 << 2;
+    /// `sched_switch`
+    pub const SWITCH: u32 = 1 << 3;
+    /// `sys_enter`
+    pub const SYS_ENTER: u32 = 1 << 4;
+    /// `sys_exit`
+    pub const SYS_EXIT: u32 = 1 << 5;
+    /// `ring_create`
+    pub const RING_CREATE: u32 = 1 << 6;
+    /// `ring_submit`
+    pub const RING_SUBMIT: u32 = 1 << 7;
+    /// `ring_complete`
+    pub const RING_COMPLETE: u32 = 1 << 8;
+    /// `ring_overflow`
+    pub const RING_OVERFLOW: u32 = 1 << 9;
 }

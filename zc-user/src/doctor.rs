@@ -27,11 +27,14 @@ pub use facts::{
 pub use probe::probe;
 pub use strace::{MIN_STRACE, Obstacle, StraceUnavailable, strace_unavailable};
 
-use diagnosis::auto;
+use diagnosis::{auto, calls_of_x86_alone};
 
 /// What each backend can do where these facts hold. Pure.
 pub fn diagnose(facts: &Facts) -> Diagnosis {
-    let backends = [ebpf::diagnose(facts), strace::diagnose(facts)];
+    let mut backends = [ebpf::diagnose(facts), strace::diagnose(facts)];
+    for backend in &mut backends {
+        backend.cannot.extend(calls_of_x86_alone(&facts.system).map(str::to_owned));
+    }
     Diagnosis { auto: auto(&backends), backends, facts: facts.clone() }
 }
 

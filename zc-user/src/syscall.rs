@@ -37,7 +37,6 @@ pub enum Abi {
 
 impl Abi {
     /// Every one.
-    #[cfg(test)]
     const ALL: [Self; 5] = [Self::X86_64, Self::I386, Self::X32, Self::Aarch64, Self::Arm];
 
     /// The machine's own.
@@ -56,18 +55,42 @@ impl Abi {
         }
     }
 
+    /// Whether the machine's own table has a call of this name.
+    pub(crate) fn is_native(name: &str) -> bool {
+        let number = name.parse::<crate::Sysno>().ok().or((name == "newfstatat").then_some(FSTATAT));
+        number.and_then(|call| u32::try_from(call.id()).ok()).and_then(|number| Self::NATIVE.call_name(number)) == Some(name)
+    }
+
     /// The name of the call with this number; `None` if there is none.
     pub(crate) fn call_name(self, number: u32) -> Option<&'static str> {
         let number = usize::try_from(number).ok()?;
         let name = match self {
             Self::X86_64 | Self::X32 => syscalls::x86_64::Sysno::new(number).map(|call| call.name()),
             Self::I386 => syscalls::x86::Sysno::new(number).map(|call| call.name()),
-            Self::Aarch64 => syscalls::aarch64::Sysno::new(number).map(|call| call.name()),
+            Self::Aarch64 => syscalls::aarch64::Sysno::new(number).map(|call| call.name()).map(of_generic_table),
             Self::Arm => arm_private(number).or_else(|| syscalls::arm::Sysno::new(number).map(|call| call.name())),
         }?;
         // The crate has `break` as Rust must write it.
         Some(name.strip_prefix("r#").unwrap_or(name))
     }
+}
+
+/// Every name in a table of any machine that zctrace knows.
+pub(crate) fn all_names() -> impl Iterator<Item = &'static str> {
+    Abi::ALL.into_iter().flat_map(|abi| (0..zc_ebpf::TABLE_SLOTS).filter_map(move |number| abi.call_name(number)))
+}
+
+/// What the kernel calls `newfstatat` on 64-bit machines.
+#[cfg(target_arch = "aarch64")]
+const FSTATAT: crate::Sysno = crate::Sysno::fstatat;
+#[cfg(target_arch = "x86_64")]
+const FSTATAT: crate::Sysno = crate::Sysno::newfstatat;
+
+/// The name that the kernel and strace have for a call of the generic table on 64-bit machines, where the crate has another one.
+///
+/// Source: the kernel's include/uapi/asm-generic/unistd.h.
+fn of_generic_table(name: &'static str) -> &'static str {
+    if name == "fstatat" { "newfstatat" } else { name }
 }
 
 /// The private call of 32-bit ARM behind this number of the kernel side; `None` if it stands for none.
@@ -333,10 +356,10 @@ pub static TABLE: &[Spec] = {
     ]
 };
 
-/// Whether any architecture that zctrace knows has a call of this name.
+/// Whether any machine that zctrace knows has a call of this name.
 #[cfg(test)]
 pub(crate) fn is_in_some_table(name: &str) -> bool {
-    Abi::ALL.iter().any(|abi| (0..zc_ebpf::TABLE_SLOTS).any(|number| abi.call_name(number) == Some(name)))
+    all_names().any(|known| known == name)
 }
 
 #[cfg(test)]
@@ -367,6 +390,13 @@ mod tests {
         assert_eq!((compat.name.as_ref(), compat.abi), ("write", Abi::COMPAT));
         assert_eq!(Call::from_id(0xfff0).name, "syscall_0xfff0");
         assert_eq!(Call::from_id(zc_ebpf::FIRST_BEYOND).name, "syscall_from_0xffff");
+    }
+
+    #[test]
+    fn calls_of_arm64_have_the_names_of_the_kernel() {
+        let named = [17, 71, 79, 80, 222, 223, 281].map(|number| Abi::Aarch64.call_name(number));
+        let names = ["getcwd", "sendfile", "newfstatat", "fstat", "mmap", "fadvise64", "execveat"];
+        assert_eq!(named, names.map(Some));
     }
 
     #[test]

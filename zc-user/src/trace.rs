@@ -89,11 +89,13 @@ pub enum Loss {
     OtherThreads,
     /// The figures were read while the command ran.
     ReadWhileRunning,
+    /// Calls that were counted without their files, for want of room: their bytes are in no transfer. The counts are exact all the same.
+    CallsWithoutFiles,
 }
 
 impl Loss {
     /// All of them, in the order in which reports show them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::UnfollowedTasks,
         Self::UncountedCalls,
         Self::UncountedErrnos,
@@ -108,6 +110,7 @@ impl Loss {
         Self::UnshownCalls,
         Self::OtherThreads,
         Self::ReadWhileRunning,
+        Self::CallsWithoutFiles,
     ];
 
     /// The name in reports.
@@ -127,7 +130,34 @@ impl Loss {
             Self::UnshownCalls => "unshown_calls",
             Self::OtherThreads => "other_threads",
             Self::ReadWhileRunning => "read_while_running",
+            Self::CallsWithoutFiles => "calls_without_files",
         }
+    }
+
+    /// Whether bytes may have gone where no row tells of, or rows may lack their files: then transfers are not all known. What else is
+    /// lost are times, names of errors, and counters of tasks.
+    pub const fn touches_transfers(self) -> bool {
+        match self {
+            Self::UncountedErrnos | Self::UnseenEnds => false,
+            Self::UnfollowedTasks
+            | Self::UncountedCalls
+            | Self::LostEvents
+            | Self::ExitsWithoutEntry
+            | Self::MissedProbes
+            | Self::UnparsedLines
+            | Self::SilentOperations
+            | Self::OverflowedOperations
+            | Self::TracerEnded
+            | Self::UnshownCalls
+            | Self::OtherThreads
+            | Self::ReadWhileRunning
+            | Self::CallsWithoutFiles => true,
+        }
+    }
+
+    /// Whether counts are lower bounds by it: all but that calls stand without their files.
+    pub const fn touches_counts(self) -> bool {
+        !matches!(self, Self::CallsWithoutFiles)
     }
 
     /// What there are so many of, and (in parentheses) what it means for the numbers and what helps: it follows "lower bound: ".
@@ -164,6 +194,9 @@ impl Loss {
                 "no exec at its beginning, or a process that ends without exit_group: record it from the start, without -z, -Z, -P and \
                  -e trace",
             ),
+            Self::CallsWithoutFiles => {
+                ("calls without their files", "their bytes are in no transfer; raise --max-files and --max-rows")
+            }
         };
         format!("{what}: {count} ({remedy})")
     }
@@ -299,7 +332,8 @@ pub struct Row {
     pub bytes: Option<u64>,
     /// Sum of what it asked for.
     pub requested_bytes: Option<u64>,
-    /// Of [`bytes`](Self::bytes), those that [`Input::LastRead`], [`Input::Held`], [`Input::Changed`] or [`Input::Mapped`] covers.
+    /// Of [`bytes`](Self::bytes), those that [`Input::LastRead`], [`Input::Held`], [`Input::Changed`] or [`Input::Mapped`] covers. Of a
+    /// write without an input, those that were written after the kernel had overwritten what the thread had read.
     pub paired_bytes: u64,
     /// Calls whose bytes were sampled and compared with what had been read: see [`Input::Held`].
     pub checked_calls: u64,

@@ -2,6 +2,10 @@
 
 use std::{fs, io::Write as _, path::Path};
 
+use nix::sys::{
+    personality::{self, Persona},
+    utsname::uname,
+};
 use tempfile::NamedTempFile;
 
 use crate::{
@@ -21,13 +25,29 @@ fn file(content: &[u8]) -> NamedTempFile {
     file
 }
 
-/// The BTF of a kernel that calls something else by another name: its last letter is replaced by `~`.
-fn without(name: &str) -> NamedTempFile {
-    let mut blob = real();
+/// Where a name begins in BTF.
+fn place_of(name: &str, blob: &[u8]) -> usize {
     let string = format!("\0{name}\0").into_bytes();
     let at: Vec<usize> = blob.windows(string.len()).enumerate().filter(|(_, part)| *part == string).map(|(at, _)| at).collect();
     assert_eq!(at.len(), 1, "the name {name:?} is there once");
-    blob[at[0] + name.len()] = b'~';
+    at[0] + 1
+}
+
+/// The BTF of a kernel that calls something else by another name: its last letter is replaced by `~`.
+fn without(name: &str) -> NamedTempFile {
+    let mut blob = real();
+    let at = place_of(name, &blob);
+    blob[at + name.len() - 1] = b'~';
+    file(&blob)
+}
+
+/// The BTF of a kernel that calls one thing by the other's name, and the other way round.
+fn with_swapped(one: &str, other: &str) -> NamedTempFile {
+    assert_eq!(one.len(), other.len(), "names take each other's place");
+    let mut blob = real();
+    let [at_one, at_other] = [one, other].map(|name| place_of(name, &blob));
+    blob[at_one..][..one.len()].copy_from_slice(other.as_bytes());
+    blob[at_other..][..other.len()].copy_from_slice(one.as_bytes());
     file(&blob)
 }
 
@@ -103,6 +123,54 @@ fn without_a_tracepoint_that_counting_needs() {
     for tracepoint in ["sys_enter", "sched_process_fork"] {
         with_btf(without(&format!("btf_trace_{tracepoint}")).path()).refuses().with_status(125).saying(tracepoint);
     }
+}
+
+/// Makes sure that `run`, `doctor` and the note of `auto` all say this of eBPF, and that the command runs under strace for `auto` only.
+#[track_caller]
+fn assert_told_everywhere(zctrace: &Zctrace, sentence: &str) {
+    zctrace.clone().ebpf().refuses().with_status(125).saying(sentence);
+    let doctor = zctrace.clone().launch_with(&["doctor"]).finish();
+    assert!(doctor.text().contains(sentence), "{}", doctor.text());
+    let run = zctrace.clone().run_with_any_backend(&workload("write").args(&["50", "10"]));
+    run.finished.successful();
+    assert_eq!(run.report.backend, "strace");
+    assert!(run.report.notes[0].ends_with(sentence), "{:?}", run.report.notes);
+    assert_eq!(run.totals().row("write").calls, 50);
+}
+
+fn release() -> String {
+    fs::read_to_string("/proc/sys/kernel/osrelease").expect("/proc").trim_end().to_owned()
+}
+
+#[test]
+fn a_program_that_the_verifier_refuses_is_told_with_its_reason_everywhere() {
+    // What the programs take for a pointer is a number.
+    let btf = with_swapped("files", "flags");
+    let refused = with_btf(btf.path()).refuses().with_status(125);
+    let told = refused.sentence();
+    let start = format!("the verifier of Linux {} refuses the eBPF program sys_exit: access beyond ", release());
+    assert!(told.starts_with(&start) && told.ends_with("or --backend strace, and please report this"), "{told}");
+    assert_told_everywhere(&zctrace().env("ZCTRACE_BTF", btf.path()), told);
+}
+
+#[test]
+fn a_program_that_is_attached_and_does_not_run_is_an_error_before_the_command_starts() {
+    // That tracepoint fires for a task that hangs for minutes.
+    let btf = with_swapped("btf_trace_sched_process_exit", "btf_trace_sched_process_hang");
+    let told = format!("Linux {} does not run the eBPF program sched_process_exit, though it is attached; ", release());
+    with_btf(btf.path()).refuses().with_status(125).saying(&told);
+    let doctor = zctrace().env("ZCTRACE_BTF", btf.path()).launch_with(&["doctor"]).finish();
+    assert!(doctor.text().contains(&told), "{}", doctor.text());
+}
+
+#[test]
+fn a_kernel_that_is_too_old_is_told_so_in_one_sentence_everywhere() {
+    // Of this thread alone: a kernel that calls itself 2.6.
+    personality::set(personality::get().expect("a personality") | Persona::UNAME26).expect("it can be set");
+    let release = uname().expect("a name").release().to_string_lossy().into_owned();
+    assert!(release.starts_with("2.6."), "{release}");
+    let told = format!("Linux {release} is too old for the eBPF programs: use Linux 6.1 or newer, or --backend strace");
+    assert_told_everywhere(&zctrace(), &told);
 }
 
 /// A run on a kernel that lacks this field of little weight; the report must say so.

@@ -107,6 +107,7 @@ fn every_copier_in_c() {
 }
 
 #[test]
+#[cfg(target_arch = "x86_64")]
 fn thirty_two_bit_calls() {
     assert_equal(&c("int80").args(&["500", "20"]), Compared::All);
 }

@@ -63,6 +63,11 @@ impl Refusal {
         self
     }
 
+    /// The message, without the program's name.
+    pub fn sentence(&self) -> &str {
+        self.message.trim_end().trim_start_matches("zctrace: ")
+    }
+
     /// With these words in the message, in capitals or not.
     #[track_caller]
     pub fn saying(self, words: &str) -> Self {

@@ -11,6 +11,8 @@ use crate::command::root;
 use host::Host;
 use steps::STEPS;
 
+pub(crate) use steps::DEBIAN_RUSTC;
+
 /// What a step is needed for; each includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Need {

@@ -9,6 +9,9 @@ use std::{
 use super::{Need, State, Step, host::Host};
 use crate::toolchain::{LLVM_MAJOR, Linker, Source, TOOLCHAIN_VAR, Toolchain, Unusable, on_path, output};
 
+/// The compiler of the distribution's packages.
+pub(crate) const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
+
 /// In the order in which they build on each other.
 pub(super) const STEPS: [Step; 11] = [
     Step { name: "C compiler", need: Need::Building, check: c_compiler, by_hand: "install gcc" },
@@ -245,17 +248,23 @@ fn all_of(host: &Host, programs: &[(&str, &str)]) -> State {
     missing(format!("no {}", names.join(", ")), host.packages(&packages.join(" ")))
 }
 
-/// The standard library that programs for arm64 are built with.
+/// What builds programs for arm64: rustup's compiler with the library for it, or the distribution's, whose library is fetched together
+/// with what the guests have.
 fn rust_for_arm64(host: &Host) -> State {
     const TARGET: &str = "aarch64-unknown-linux-gnu";
-    let libraries = output(Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]));
-    match libraries.map(|path| PathBuf::from(path.trim())).filter(|path| path.is_dir()) {
-        Some(path) => State::Ready(path.display().to_string()),
-        None if host.rustup => {
-            missing("not installed", vec![format!("timeout --foreground -k 5 120 rustup target add {TARGET}")])
-        }
-        None => missing("not installed", Vec::new()),
+    let library = output(Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]));
+    if let Some(path) = library.map(|path| PathBuf::from(path.trim())).filter(|path| path.is_dir()) {
+        return State::Ready(path.display().to_string());
     }
+    if Path::new(DEBIAN_RUSTC).is_file() && Path::new(DEBIAN_RUSTC).with_file_name("cargo").is_file() {
+        return State::Ready(format!("{DEBIAN_RUSTC}, and a library from the packages of arm64"));
+    }
+    let mut routes = Vec::new();
+    if host.rustup {
+        routes.push(format!("timeout --foreground -k 5 120 rustup target add {TARGET}"));
+    }
+    routes.extend(host.packages("rustc-web cargo-web"));
+    missing("no standard library for it", routes)
 }
 
 /// bpf-linker, if its LLVM is the wanted one or newer.

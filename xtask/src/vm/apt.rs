@@ -73,10 +73,16 @@ impl Mirrors {
 }
 
 /// The release of Debian that this machine has, by its name: what is built here runs with that release's libraries.
-pub(super) fn codename() -> Result<String> {
+fn codename() -> Result<String> {
     let about = fs::read_to_string("/etc/os-release").context("cannot read /etc/os-release")?;
     let name = about.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
     Ok(name.context("/etc/os-release has no VERSION_CODENAME")?.trim_matches('"').to_owned())
+}
+
+/// The suites that guests get their programs from.
+pub(super) fn guest_suites() -> Result<[String; 2]> {
+    let codename = codename()?;
+    Ok([codename.clone(), format!("{codename}-security")])
 }
 
 /// An apt with its own sources, for one architecture.
@@ -95,7 +101,7 @@ impl Apt {
         fs::write(apt.path("status"), "")?;
         fs::write(apt.path("apt.conf"), apt.configuration(arch))?;
         let signed = if Path::new(KEYRING).exists() { format!("signed-by={KEYRING}") } else { String::new() };
-        let sources = Mirrors::of_this_machine()?.sources(suites, &format!("targets=Packages arch={} {signed}", arch.debian()));
+        let sources = Mirrors::of_this_machine()?.sources(suites, &format!("target=Packages arch={} {signed}", arch.debian()));
         apt.refresh(&sources)?;
         Ok(apt)
     }

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use super::{
-    apt::{Apt, codename},
+    apt::{Apt, guest_suites},
     arch::Arch,
     kernels::Kernel,
     programs::Programs,
@@ -70,8 +70,7 @@ pub(super) struct Tree(PathBuf);
 impl Tree {
     /// Unpacks the packages of this machine's own release of Debian: programs that were built here fit its libraries.
     pub(super) fn unpack(cache: &Path, work: &Path, arch: Arch) -> Result<Self> {
-        let codename = codename()?;
-        let suites = [codename.clone(), format!("{codename}-security")];
+        let suites = guest_suites()?;
         let apt = Apt::new(cache.join("apt/guest"), arch, &suites.each_ref().map(String::as_str))?;
         let packages = apt.closure(&PACKAGES)?;
         let archives = apt.download(&packages, &cache.join("guest"))?;
@@ -112,8 +111,12 @@ impl Tree {
         Ok(())
     }
 
-    /// Puts the programs where they are on this machine, and those of another build away.
+    /// Puts the programs where they are on this machine, in place of those of another build.
     pub(super) fn add_programs(&self, programs: &Programs) -> Result<()> {
+        let tests = self.inside(programs.test.parent().context("it has a directory")?)?;
+        if tests.exists() {
+            fs::remove_dir_all(tests)?;
+        }
         for path in programs.files() {
             self.add(&path)?;
         }

@@ -3,6 +3,8 @@
 mod account;
 mod apt;
 mod arch;
+mod cross;
+mod ground;
 mod image;
 mod kernels;
 mod programs;
@@ -10,33 +12,30 @@ mod qemu;
 mod selection;
 
 use std::{
-    env, fmt,
-    fs::{self, File},
-    path::{Path, PathBuf},
+    fmt,
+    num::NonZero,
     process::ExitCode,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result};
 use clap::Args;
 
-use crate::{
-    command::release_dir,
-    setup::{self, Need},
-};
-use account::Account;
 use arch::Arch;
-use image::Tree;
+use ground::{Ground, cache};
 use kernels::{Promise, SUBSET, Series, chosen};
-use programs::Programs;
-use qemu::Machine;
 use selection::Selection;
 
 /// The exit status if a guest could not be run at all, and none failed.
 const NOT_RUN: u8 = 3;
 
-/// How many tests run at a time in a guest, which has two processors.
-const JOBS: &str = "2";
+/// How long the guests of CI may take, all together.
+const CI_LIMIT: Duration = Duration::from_mins(8);
 
 /// What to boot, and what to run there.
 #[derive(Args)]
@@ -56,9 +55,12 @@ pub(crate) struct Options {
     /// Say what would be run, and run nothing
     #[arg(long)]
     list: bool,
-    /// How long a guest may take
+    /// How long each guest may take
     #[arg(long, value_name = "MINUTES", default_value_t = 120)]
     limit: u64,
+    /// How many guests run at a time; each keeps one processor busy
+    #[arg(long, value_name = "GUESTS", default_value_t = processors())]
+    jobs: NonZero<usize>,
 }
 
 /// A guest: a kernel on a machine.
@@ -69,6 +71,7 @@ struct Guest {
 }
 
 /// What became of a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// It has shown what it was to show.
     Passed,
@@ -78,46 +81,51 @@ enum State {
     NotRun,
 }
 
+/// What a guest has come to, in a sentence.
+struct Verdict {
+    state: State,
+    sentence: String,
+}
+
 /// The line about a guest at the end.
 pub(crate) struct Closing {
     guest: Guest,
     release: Option<String>,
-    state: State,
-    sentence: String,
+    verdict: Verdict,
     took: Duration,
 }
 
-/// Boots the guests one after the other, and sums up.
+/// Boots the guests, and sums up.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let guests = options.guests()?;
-    let selection = options.selection();
+    let (guests, selection) = (options.guests()?, options.selection());
     if options.list {
         return list(&guests, &selection);
     }
-    let closings = boot_all(&guests, &selection, Duration::from_secs(options.limit * 60))?;
+    let closings = boot_all(&guests, &selection, Duration::from_mins(options.limit), options.jobs);
     println!();
     for closing in &closings {
         println!("{closing}");
     }
-    Ok(if closings.iter().any(Closing::failed) {
-        ExitCode::FAILURE
-    } else if closings.iter().any(|closing| matches!(closing.state, State::NotRun)) {
-        ExitCode::from(NOT_RUN)
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(exit_code(&closings))
 }
 
-/// What CI boots. Each guest has so long that all of them take eight minutes at most.
+/// What CI boots: each guest has its share of the time that all of them may take.
 pub(crate) fn ci() -> Result<Vec<Closing>> {
-    let limit = Duration::from_secs(8 * 60 / SUBSET.len() as u64);
-    boot_all(&subset()?, &Selection::subset(), limit)
+    let (guests, jobs) = (subset()?, processors());
+    let rounds = guests.len().div_ceil(jobs.get());
+    let limit = CI_LIMIT / u32::try_from(rounds).context("they are few")?;
+    Ok(boot_all(&guests, &Selection::subset(), limit, jobs))
 }
 
 /// The guests of CI.
 fn subset() -> Result<Vec<Guest>> {
     let guest = |(arch, name): (Arch, &str)| Ok(Guest { arch, series: chosen(&[name.to_owned()])?[0] });
     SUBSET.into_iter().map(guest).collect()
+}
+
+/// How many processors this machine lets us have.
+fn processors() -> NonZero<usize> {
+    thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN)
 }
 
 impl Options {
@@ -154,162 +162,71 @@ fn list(guests: &[Guest], selection: &Selection) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Boots the guests one after the other.
-fn boot_all(guests: &[Guest], selection: &Selection, limit: Duration) -> Result<Vec<Closing>> {
-    let mut closings = Vec::new();
-    let mut grounds: Vec<(Arch, Result<Ground, Refusal>)> = Vec::new();
-    for &guest in guests {
-        if !grounds.iter().any(|(arch, _)| *arch == guest.arch) {
-            grounds.push((guest.arch, Ground::prepare(guest.arch)));
+/// Prepares all guests, and then boots so many at a time.
+fn boot_all(guests: &[Guest], selection: &Selection, limit: Duration, jobs: NonZero<usize>) -> Vec<Closing> {
+    let mut grounds: Vec<Ground> = Vec::new();
+    for arch in [Arch::X86_64, Arch::Aarch64] {
+        let series: Vec<&'static Series> = guests.iter().filter(|guest| guest.arch == arch).map(|guest| guest.series).collect();
+        if !series.is_empty() {
+            grounds.push(Ground::prepare(arch, &series));
         }
-        let start = Instant::now();
-        let ground =
-            grounds.iter().find(|(arch, _)| *arch == guest.arch).map(|(_, ground)| ground).context("it was made above")?;
-        let (release, state, sentence) = match ground {
-            Ok(ground) => ground.run(guest.series, selection, limit),
-            Err(refusal) => (None, refusal.state(), refusal.to_string()),
-        };
-        let closing = Closing { guest, release, state, sentence, took: start.elapsed() };
-        println!("== {closing}");
-        closings.push(closing);
     }
-    Ok(closings)
+    let (next, closings) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some((position, guest)) = next_of(guests, &next) {
+            let start = Instant::now();
+            let ground = grounds.iter().find(|ground| ground.arch == guest.arch).expect("each architecture was prepared");
+            let (release, verdict) = ground.run(guest, selection, limit);
+            let closing = Closing { guest, release, verdict, took: start.elapsed() };
+            println!("== {closing}");
+            closings.lock().unwrap_or_else(PoisonError::into_inner).push((position, closing));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..jobs.get().min(guests.len()) {
+            scope.spawn(work);
+        }
+    });
+    let mut closings = closings.into_inner().unwrap_or_else(PoisonError::into_inner);
+    closings.sort_by_key(|&(position, _)| position);
+    closings.into_iter().map(|(_, closing)| closing).collect()
 }
 
-/// Why guests cannot run.
-enum Refusal {
-    /// Something could not be installed or fetched.
-    Missing(String),
+/// The next guest that nobody has taken, and its place.
+fn next_of(guests: &[Guest], next: &AtomicUsize) -> Option<(usize, Guest)> {
+    let position = next.fetch_add(1, Ordering::Relaxed);
+    Some((position, *guests.get(position)?))
+}
+
+/// Success if all guests have shown what they were to show.
+fn exit_code(closings: &[Closing]) -> ExitCode {
+    let any = |state| closings.iter().any(|closing| closing.verdict.state == state);
+    if any(State::Failed) {
+        ExitCode::FAILURE
+    } else if any(State::NotRun) {
+        ExitCode::from(NOT_RUN)
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+impl Verdict {
+    /// Something that a guest takes could not be had.
+    fn not_run(error: &anyhow::Error) -> Self {
+        Self { state: State::NotRun, sentence: format!("{error:#}") }
+    }
+
     /// The project itself is at fault.
-    Broken(String),
-}
-
-impl Refusal {
-    fn missing(error: &anyhow::Error) -> Self {
-        Self::Missing(format!("{error:#}"))
-    }
-
-    fn broken(error: &anyhow::Error) -> Self {
-        Self::Broken(format!("{error:#}"))
-    }
-
-    fn state(&self) -> State {
-        match self {
-            Self::Missing(_) => State::NotRun,
-            Self::Broken(_) => State::Failed,
-        }
+    fn failed(error: &anyhow::Error) -> Self {
+        Self { state: State::Failed, sentence: format!("{error:#}") }
     }
 }
 
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Missing(reason) | Self::Broken(reason)) = self;
-        f.write_str(reason)
+impl Closing {
+    /// Whether the guest did not show what it was to show.
+    pub(crate) fn failed(&self) -> bool {
+        self.verdict.state == State::Failed
     }
-}
-
-/// What all guests of an architecture stand on.
-struct Ground {
-    arch: Arch,
-    programs: Programs,
-    tree: Tree,
-    cache: PathBuf,
-    work: PathBuf,
-    /// Keeps others away from what is made here and fetched.
-    _lock: File,
-}
-
-impl Ground {
-    /// Installs, fetches and builds what it takes.
-    fn prepare(arch: Arch) -> Result<Self, Refusal> {
-        if arch == Arch::X86_64 && !arch.is_host() {
-            return Err(Refusal::Missing("guests of x86_64 run on machines of x86_64 alone".to_owned()));
-        }
-        let need = if arch.is_host() { Need::Booting } else { Need::BootingForeign };
-        setup::install(need).map_err(|error| Refusal::missing(&error))?;
-        let cache = cache(arch).map_err(|error| Refusal::broken(&error))?;
-        let work = work(arch).map_err(|error| Refusal::broken(&error))?;
-        let lock = lock(&cache).map_err(|error| Refusal::broken(&error))?;
-        let tree = Tree::unpack(&cache, &work, arch).map_err(|error| Refusal::missing(&error))?;
-        let programs = Programs::build(arch).map_err(|error| Refusal::broken(&error))?;
-        tree.add_programs(&programs).map_err(|error| Refusal::broken(&error))?;
-        Ok(Self { arch, programs, tree, cache, work, _lock: lock })
-    }
-
-    /// Boots one kernel, and judges what it says.
-    fn run(&self, series: &Series, selection: &Selection, limit: Duration) -> (Option<String>, State, String) {
-        let kernel = match series.fetch(&self.cache, self.arch) {
-            Ok(kernel) => kernel,
-            Err(error) => return (None, State::NotRun, format!("{error:#}")),
-        };
-        let judged = self.boot(series, &kernel, selection, limit);
-        let (state, sentence) = match judged {
-            Ok(Ok(sentence)) => (State::Passed, sentence),
-            Ok(Err(sentence)) => (State::Failed, sentence),
-            Err(error) => (State::Failed, format!("{error:#}")),
-        };
-        (Some(kernel.release), state, sentence)
-    }
-
-    fn boot(
-        &self,
-        series: &Series,
-        kernel: &kernels::Kernel,
-        selection: &Selection,
-        limit: Duration,
-    ) -> Result<Result<String, String>> {
-        self.tree.add_modules(kernel)?;
-        let (disk, initramfs) = (self.work.join("disk"), self.work.join("initramfs"));
-        self.tree.disk(&disk)?;
-        let mut plan = selection.plan().to_vec();
-        plan.push(("variables", self.variables(series)));
-        self.tree.initramfs(kernel, &plan, &initramfs)?;
-        println!("== {} on {}: boots within {} s", kernel.release, self.arch.name(), limit.as_secs());
-        let mut account = Account::default();
-        let machine = Machine { arch: self.arch, kernel: &kernel.image(), initramfs: &initramfs, disk: &disk };
-        let end = machine.boot(limit, |line| {
-            println!("{line}");
-            account.hear(line);
-        })?;
-        Ok(account.judge(end, series.promise))
-    }
-
-    /// What the guest's script has to know.
-    fn variables(&self, series: &Series) -> String {
-        let promise = match series.promise {
-            Promise::Works => "works",
-            Promise::Refused => "refused",
-        };
-        let Programs { test, zctrace, workloads, package } = &self.programs;
-        let paths = [("test", test), ("zctrace", zctrace), ("workloads", workloads), ("package", package)];
-        let paths = paths.map(|(name, path)| format!("{name}='{}'\n", path.display()));
-        format!("promise={promise}\njobs={JOBS}\n{}", paths.concat())
-    }
-}
-
-/// Where packages are kept from run to run, outside the repository.
-fn cache(arch: Arch) -> Result<PathBuf> {
-    let chosen = env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
-    let cache = chosen.or_else(|| Some(env::home_dir()?.join(".cache"))).context("there is no home directory")?;
-    Ok(cache.join("zctrace/vm").join(arch.debian()))
-}
-
-/// Waits until nobody else works with the cache.
-fn lock(cache: &Path) -> Result<File> {
-    fs::create_dir_all(cache).with_context(|| format!("cannot create {}", cache.display()))?;
-    let lock = File::create(cache.join("lock"))?;
-    if lock.try_lock().is_err() {
-        eprintln!("vm: waits for another `cargo xtask vm`");
-        lock.lock()?;
-    }
-    Ok(lock)
-}
-
-/// Where guests are made of them.
-fn work(arch: Arch) -> Result<PathBuf> {
-    let work = release_dir()?.with_file_name("vm").join(arch.name());
-    fs::create_dir_all(&work).with_context(|| format!("cannot create {}", work.display()))?;
-    Ok(work)
 }
 
 impl fmt::Display for Guest {
@@ -318,16 +235,9 @@ impl fmt::Display for Guest {
     }
 }
 
-impl Closing {
-    /// Whether the guest did not show what it was to show.
-    pub(crate) fn failed(&self) -> bool {
-        matches!(self.state, State::Failed)
-    }
-}
-
 impl fmt::Display for Closing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = match self.state {
+        let state = match self.verdict.state {
             State::Passed => "ok",
             State::Failed => "FAILED",
             State::NotRun => "NOT RUN",
@@ -336,6 +246,34 @@ impl fmt::Display for Closing {
         if let Some(release) = &self.release {
             write!(f, "{release}: ")?;
         }
-        f.write_str(&self.sentence)
+        f.write_str(&self.verdict.sentence)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn closing(state: State, release: Option<&str>) -> Closing {
+        let guest = Guest { arch: Arch::X86_64, series: chosen(&["6.12".to_owned()]).expect("it is there")[0] };
+        let verdict = Verdict { state, sentence: "3 passed".to_owned() };
+        Closing { guest, release: release.map(str::to_owned), verdict, took: Duration::from_millis(61_540) }
+    }
+
+    #[test]
+    fn a_closing_line_has_state_kernel_time_and_figures() {
+        let line = closing(State::Passed, Some("6.12.1-cloud-amd64")).to_string();
+        assert_eq!(line, "ok      vm 6.12    x86_64    61.5 s  6.12.1-cloud-amd64: 3 passed");
+        assert_eq!(closing(State::NotRun, None).to_string(), "NOT RUN vm 6.12    x86_64    61.5 s  3 passed");
+    }
+
+    #[test]
+    fn what_was_not_run_is_neither_success_nor_failure() {
+        let code = |states: &[State]| exit_code(&states.iter().map(|&state| closing(state, None)).collect::<Vec<_>>());
+        assert_eq!(code(&[State::Passed, State::Passed]), ExitCode::SUCCESS);
+        assert_eq!(code(&[State::Passed, State::NotRun]), ExitCode::from(NOT_RUN));
+        assert_eq!(code(&[State::NotRun, State::Failed]), ExitCode::FAILURE);
+        assert!(!closing(State::NotRun, None).failed());
+        assert!(closing(State::Failed, None).failed());
     }
 }

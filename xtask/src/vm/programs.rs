@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use super::arch::Arch;
+use super::{arch::Arch, cross::Cross};
 use crate::{
     command::{cargo, check, release_dir, root, show},
     run,
@@ -29,17 +29,20 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Builds them; for this machine's own architecture that is nothing more than what `cargo xtask test` builds.
-    pub(super) fn build(arch: Arch) -> Result<Self> {
-        let (zctrace, tests) = if arch.is_host() {
-            run::build(&["zctrace", "zc-tests"])?;
-            (release_dir()?.join("zctrace"), cargo())
-        } else {
-            check(cross(arch).args(["build", "--release", "--package", "zctrace"]).args(["--target", &arch.target()]))?;
-            let target = release_dir()?.with_file_name(arch.target());
-            (target.join("release/zctrace"), cross(arch))
+    /// Builds them; without a compiler for another architecture, as `cargo xtask test` does, and nothing more.
+    pub(super) fn build(arch: Arch, cross: Option<&Cross>) -> Result<Self> {
+        let (zctrace, test) = match cross {
+            None => {
+                run::build(&["zctrace", "zc-tests"])?;
+                (release_dir()?.join("zctrace"), test_binary(cargo().arg("test"))?)
+            }
+            Some(cross) => {
+                // One profile and one set of packages: every dependency is built once.
+                check(cross.cargo("build").args(["--workspace", "--bins"]))?;
+                let target = release_dir()?.with_file_name(arch.target());
+                (target.join("release/zctrace"), test_binary(&mut cross.cargo("test"))?)
+            }
         };
-        let test = test_binary(tests, arch)?;
         let workloads = test.ancestors().nth(2).context("the test binary is not in a target directory")?.to_owned();
         Ok(Self { test, zctrace, workloads, package: root().canonicalize()?.join("tests") })
     }
@@ -52,25 +55,12 @@ impl Programs {
     }
 }
 
-/// cargo, for another architecture.
-fn cross(arch: Arch) -> Command {
-    let mut cargo = cargo();
-    let compiler = format!("{}-linux-gnu-gcc", arch.name());
-    let target = arch.target().replace('-', "_");
-    cargo.env(format!("CARGO_TARGET_{}_LINKER", target.to_uppercase()), &compiler);
-    cargo.env(format!("CC_{target}"), &compiler);
-    cargo
-}
-
 /// Builds the tests as a whole, and returns the binary. The workspace is named as it is for `cargo xtask test`: with other packages the
 /// dependencies would have other features, and be built again.
-fn test_binary(mut cargo: Command, arch: Arch) -> Result<PathBuf> {
-    cargo.args(["test", "--workspace", "--test", "all", "--no-run", "--message-format=json-render-diagnostics"]);
-    if !arch.is_host() {
-        cargo.args(["--target", &arch.target()]);
-    }
-    let built = cargo.stderr(Stdio::inherit()).output().with_context(|| format!("cannot run {}", show(&cargo)))?;
-    ensure!(built.status.success(), "`{}` failed ({})", show(&cargo), built.status);
+fn test_binary(cargo: &mut Command) -> Result<PathBuf> {
+    cargo.args(["--workspace", "--test", "all", "--no-run", "--message-format=json-render-diagnostics"]);
+    let built = cargo.stderr(Stdio::inherit()).output().with_context(|| format!("cannot run {}", show(cargo)))?;
+    ensure!(built.status.success(), "`{}` failed ({})", show(cargo), built.status);
     let messages = String::from_utf8_lossy(&built.stdout).into_owned();
     let Some(test) = messages.lines().find_map(test_executable) else { bail!("cargo does not name the test binary") };
     Ok(Path::new(test).to_owned())

@@ -179,14 +179,13 @@ pub enum Verdict {
 }
 
 impl Range {
-    /// Judges a piece of the range, which a write that begins at `written` takes.
+    /// Judges a piece of the range, which begins at `start`.
     #[inline(always)]
-    pub const fn judge(&self, start: u64, written: u64, compared: Comparison) -> Verdict {
+    pub const fn judge(&self, start: u64, compared: Comparison) -> Verdict {
         let again = start < self.written_to;
         if compared.different > 0 {
-            // Bytes are changed in place before they are written for the first time, and from the beginning of the buffer on.
-            // Elsewhere the memory (a stack frame, a record of an archive) is in use for something else by now.
-            if again || start != self.start || start != written { Verdict::Reused } else { Verdict::Changed }
+            // A buffer that was written and holds other bytes by now is in use for something else, as the records of an archive are.
+            if again { Verdict::Reused } else { Verdict::Changed }
         } else if compared.equal == 0 || (again && compared.telling == 0) {
             Verdict::Unproven
         } else {

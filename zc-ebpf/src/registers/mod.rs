@@ -3,14 +3,14 @@
 //! There is one file per architecture, and all of them have the same functions. The build of the programs names the architecture
 //! in `bpf_target_arch`; on the host, where clippy reads this code, it is that of the host.
 
-#[cfg(any(bpf_target_arch = "aarch64", target_arch = "aarch64"))]
+#[cfg(any(bpf_target_arch = "aarch64", all(target_arch = "aarch64", not(bpf_target_arch = "x86_64"))))]
 mod aarch64;
-#[cfg(any(bpf_target_arch = "x86_64", target_arch = "x86_64"))]
+#[cfg(any(bpf_target_arch = "x86_64", all(target_arch = "x86_64", not(bpf_target_arch = "aarch64"))))]
 mod x86_64;
 
-#[cfg(any(bpf_target_arch = "aarch64", target_arch = "aarch64"))]
+#[cfg(any(bpf_target_arch = "aarch64", all(target_arch = "aarch64", not(bpf_target_arch = "x86_64"))))]
 use aarch64 as arch;
-#[cfg(any(bpf_target_arch = "x86_64", target_arch = "x86_64"))]
+#[cfg(any(bpf_target_arch = "x86_64", all(target_arch = "x86_64", not(bpf_target_arch = "aarch64"))))]
 use x86_64 as arch;
 use zc_ebpf::{CallId, FIRST_BEYOND};
 
@@ -32,6 +32,17 @@ impl Numbered {
         let is_in_range = (0..i64::from(FIRST_BEYOND)).contains(&number);
         Self { number: if is_in_range { number as u32 } else { FIRST_BEYOND }, table }
     }
+}
+
+/// An address of user space without the tag that it may have in its upper bits: addresses that differ in that alone are of the same
+/// memory.
+///
+/// On arm64 a tag has bits 56 to 63 (the kernel's Documentation/arch/arm64/tagged-address-abi.rst), on x86 with linear address masking
+/// bits 57 to 62 (its `arch/x86/include/asm/uaccess_64.h`), and addresses of user space are below both. Where tags are not allowed, the
+/// kernel refuses such an address.
+#[inline(always)]
+pub const fn untagged(address: u64) -> u64 {
+    address & ((1 << 56) - 1)
 }
 
 /// The lower half of a register, which is all that a 32-bit call has.

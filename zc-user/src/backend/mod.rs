@@ -128,6 +128,9 @@ pub enum RunError {
         /// How long it was given.
         limit: Duration,
     },
+    /// The command ran, and its start was not seen.
+    #[error("the kernel did not run the eBPF program sched_process_exec when the command started: nothing of it was counted")]
+    UnseenExec,
     /// The strace backend learns of most calls from lines that strace has yet to print.
     #[error("the strace backend has no report before the end of its command: use --backend ebpf")]
     NotSoFar,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::facts::Facts;
+use super::facts::{Facts, System};
 
 /// What each backend can do on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -94,6 +94,14 @@ pub enum State {
     Warning,
     /// The backend cannot run.
     Missing,
+}
+
+/// What the numbers of this machine leave out for people who are used to those of `x86_64`; `None` there.
+pub(super) fn calls_of_x86_alone(system: &System) -> Option<&'static str> {
+    let is_arm = system.arch.known().is_some_and(|arch| arch == "aarch64");
+    is_arm.then_some(
+        "open, stat, pipe, poll, fork and other old calls do not exist on aarch64: programs make openat, newfstatat, pipe2, ppoll, clone",
+    )
 }
 
 /// What `--backend auto` takes of these, and why.

@@ -4,19 +4,23 @@ use std::path::Path;
 
 use super::{
     diagnosis::{BackendDiagnosis, Finding},
-    facts::{Capability, EbpfFacts, Facts, KernelTypes, Lockdown, Reading, Seccomp, Setting, System, Trial, Version},
+    facts::{Capability, EbpfFacts, Facts, KernelTypes, Lockdown, Reading, Seccomp, Setting, System, Trial},
     install::as_root,
-    parse,
 };
-use crate::backend::ebpf::kernel::{BTF_PATH, BTF_PATH_VARIABLE};
-
-/// The first kernel with all that the programs use: `bpf_loop` came last (the kernel's commit e6f2dd0f8067).
-const KERNEL: Version = Version(5, 17);
+use crate::backend::ebpf::{
+    TooOld,
+    kernel::{BTF_PATH, BTF_PATH_VARIABLE},
+};
 
 /// What was looked at, and what it means. Whether the backend can run is what the trial says; the rest explains it.
 pub(super) fn diagnose(facts: &Facts) -> BackendDiagnosis {
     let (system, ebpf) = (&facts.system, &facts.ebpf);
     let usable = ebpf.trial == Some(Trial::Works);
+    let diagnosis = |findings, cannot| BackendDiagnosis { name: "ebpf", usable, findings, can: can(), cannot };
+    // On a kernel that is too old, nothing else matters.
+    if let Err(too_old) = too_old(system) {
+        return diagnosis(vec![built(ebpf.built), Finding::missing("kernel", too_old.to_string(), None)], Vec::new());
+    }
     let mut findings = vec![built(ebpf.built), types(ebpf)];
     if let Reading::Known(types) = &ebpf.types {
         findings.extend([fields(types), tracepoints(types)]);
@@ -30,11 +34,16 @@ pub(super) fn diagnose(facts: &Facts) -> BackendDiagnosis {
     findings.extend(match &ebpf.trial {
         Some(Trial::Works) => Some(Finding::ok("trial", "the programs load, attach and come off again")),
         Some(Trial::Denied) if privileges.is_ok() => Some(denied(system)),
-        Some(Trial::Failed(reason)) => Some(failed(system, reason)),
+        Some(Trial::Failed(reason)) => Some(Finding::missing("trial", reason.as_str(), None)),
         // Something above explains it.
         Some(Trial::Denied) | None => None,
     });
-    BackendDiagnosis { name: "ebpf", usable, findings, can: can(), cannot: cannot(ebpf) }
+    diagnosis(findings, cannot(ebpf))
+}
+
+/// Whether the kernel is too old for the programs; if its release is unknown, it is not.
+fn too_old(system: &System) -> Result<(), TooOld> {
+    system.kernel.known().map_or(Ok(()), |release| TooOld::check(release))
 }
 
 fn can() -> Vec<String> {
@@ -180,17 +189,6 @@ fn settings(system: &System) -> Finding {
     let bpf = value("kernel.unprivileged_bpf_disabled", &system.unprivileged_bpf_disabled);
     let perf = value("kernel.perf_event_paranoid", &system.perf_event_paranoid);
     Finding::ok("settings", format!("{bpf}, {perf}: neither matters to zctrace"))
-}
-
-/// What to say of a trial that failed for another reason than privileges.
-fn failed(system: &System, reason: &str) -> Finding {
-    let version = system.kernel.known().and_then(|release| parse::kernel_version(release));
-    // Distributions bring new features to old kernels, so the version explains a failure but does not foretell one.
-    let detail = match version {
-        Some(version) if version < KERNEL => format!("{reason} (this is Linux {version}; it works from {KERNEL} on)"),
-        _ => reason.to_owned(),
-    };
-    Finding::missing("trial", detail, None)
 }
 
 /// Why the kernel refuses what the capabilities allow.

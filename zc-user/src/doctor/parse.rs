@@ -92,11 +92,6 @@ pub(super) fn strace_version(said: &str) -> Option<Version> {
     version(said.lines().next()?.strip_prefix("strace -- version ")?)
 }
 
-/// The version in a kernel's release, as in `6.12.1-cloud-amd64`; `None` if there is none.
-pub(super) fn kernel_version(release: &str) -> Option<Version> {
-    version(release)
-}
-
 fn version(version: &str) -> Option<Version> {
     let (major, rest) = version.split_once('.')?;
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -180,21 +175,6 @@ mod tests {
         let nothing = Distribution { name: String::new(), ids: Vec::new() };
         for odd in ["", "=\n==\n", "ID=\n", "ID=''", "NOID=x", "\\"] {
             assert_eq!(os_release(odd), nothing, "{odd:?}");
-        }
-    }
-
-    #[test]
-    fn versions_of_kernels() {
-        for (release, expected) in [
-            ("6.12.1-cloud-amd64", Version(6, 12)),
-            ("5.15", Version(5, 15)),
-            ("6.18-rc1", Version(6, 18)),
-            ("5.4.0-1+", Version(5, 4)),
-        ] {
-            assert_eq!(kernel_version(release), Some(expected), "{release}");
-        }
-        for odd in ["", "6", "six.one", ".", "6.", "99999999999.1", "-1.0"] {
-            assert_eq!(kernel_version(odd), None, "{odd:?}");
         }
     }
 

@@ -243,16 +243,40 @@ fn kernels_that_lack_something() {
 }
 
 #[test]
+fn calls_that_arm_does_not_have() {
+    let mut facts = root();
+    facts.system.arch = Reading::Known("aarch64".into());
+    for backend in diagnose(&facts).backends {
+        assert!(backend.cannot.iter().any(|line| line.contains("openat")), "{backend:?}");
+    }
+    assert!(!diagnose(&root()).backends.iter().any(|backend| backend.cannot.iter().any(|line| line.contains("openat"))));
+}
+
+#[test]
 fn refusals_that_privileges_do_not_explain() {
     let mut facts = root();
     facts.ebpf.trial = Some(Trial::Denied);
     assert!(only_missing(&facts, "ebpf").0.contains("security module"));
     facts.system.lockdown = Reading::Known(Some(Lockdown::Confidentiality));
     assert!(only_missing(&facts, "ebpf").0.contains("lockdown=confidentiality"));
-    facts.ebpf.trial = Some(Trial::Failed("unknown func bpf_loop".into()));
-    assert_eq!(only_missing(&facts, "ebpf").0, "unknown func bpf_loop");
+    facts.ebpf.trial = Some(Trial::Failed("the verifier refuses".into()));
+    assert_eq!(only_missing(&facts, "ebpf").0, "the verifier refuses");
+}
+
+#[test]
+fn a_kernel_that_is_too_old_is_all_there_is_to_say() {
+    const TOO_OLD: &str = "Linux 5.10.0-30-amd64 is too old for the eBPF programs: use Linux 6.1 or newer, or --backend strace";
+    let mut facts = refused(user());
     facts.system.kernel = Reading::Known("5.10.0-30-amd64".into());
-    assert_eq!(only_missing(&facts, "ebpf").0, "unknown func bpf_loop (this is Linux 5.10; it works from 5.17 on)");
+    facts.ebpf.types = Reading::unknown("No such file or directory");
+    facts.ebpf.trial = None;
+    assert_eq!(only_missing(&facts, "ebpf"), (TOO_OLD.to_owned(), None));
+    // The number of an odd release says nothing: what was tried counts.
+    facts = root();
+    for odd in ["", "custom", "2nd", "5.14.0-503.11.1.el9_5.x86_64"] {
+        facts.system.kernel = Reading::Known(odd.into());
+        assert_eq!(missing(&facts, "ebpf"), [], "{odd:?}");
+    }
 }
 
 #[test]

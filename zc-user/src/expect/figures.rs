@@ -3,9 +3,11 @@
 mod calls;
 mod chosen;
 mod transfers;
+mod unproven;
 mod usage;
 
 use super::{
+    Inferred,
     ast::{Figure, Subject},
     known::Known,
     pattern::Glob,
@@ -44,10 +46,10 @@ fn sum(figures: impl Iterator<Item = Option<u64>>) -> (u64, bool) {
 }
 
 /// What is known of a figure. The error names calls that were not counted.
-pub(super) fn measure(figure: &Figure, report: &Report) -> Result<Measured, Vec<String>> {
+pub(super) fn measure(figure: &Figure, report: &Report, inferred: Inferred) -> Result<Measured, Vec<String>> {
     match &figure.subject {
         Subject::Call(_) | Subject::Class(_) | Subject::AllCalls => calls::measure(figure, report),
-        Subject::Transfer(from, to) => Ok(transfers::measure(figure, [from, to], report)),
+        Subject::Transfer(from, to) => Ok(transfers::measure(figure, [from, to], report, inferred)),
         Subject::Exit => Ok(usage::of_exit(figure.field, report)),
         Subject::Faults | Subject::Switches | Subject::Time | Subject::Processes => Ok(usage::measure(figure, report)),
     }

@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::{Process, Report, Syscall, Transfer};
 use crate::{
     Sysno,
-    syscall::{Call, Requested, Returned},
+    syscall::{Abi, Call, Requested, Returned},
 };
 
 /// The report has no answer.
@@ -70,7 +70,7 @@ pub struct SyscallName<'a>(&'a str);
 
 impl From<Sysno> for SyscallName<'_> {
     fn from(number: Sysno) -> Self {
-        Self(number.name())
+        Self(u32::try_from(number.id()).ok().and_then(|id| Abi::NATIVE.call_name(id)).unwrap_or(number.name()))
     }
 }
 

@@ -79,6 +79,11 @@ impl Census {
         }
     }
 
+    /// Whether it was seen that any program began.
+    pub fn has_seen_exec(&self) -> bool {
+        !self.processes.is_empty()
+    }
+
     /// Serial numbers of the tasks whose end was not seen so far.
     pub fn not_ended(&self) -> impl Iterator<Item = u32> + '_ {
         self.tasks.iter().filter(|(_, task)| task.ended.is_none()).map(|(serial, _)| *serial)

@@ -123,7 +123,7 @@ pub fn text(bytes: &[u8]) -> String {
 }
 
 /// Copies a value out of the ring buffer, whose bytes need not be aligned for it.
-fn read<T: EventPart>(bytes: &[u8]) -> Option<T> {
+pub fn read<T: EventPart>(bytes: &[u8]) -> Option<T> {
     read_start(bytes, size_of::<T>())
 }
 

@@ -13,7 +13,7 @@ use zc_ebpf::{ABSENT, KernelFields, programs};
 use super::{
     btf::{self, BtfError},
     fields,
-    object::EbpfUnavailable,
+    unavailable::EbpfUnavailable,
 };
 
 use crate::privileges;

@@ -11,14 +11,16 @@ mod files;
 pub(crate) mod kernel;
 mod living;
 pub(crate) mod object;
+mod rehearsal;
 mod run;
+pub(crate) mod unavailable;
 
 use crate::trace::Trace;
 
 use super::{Backend, RunError, RunOptions};
 
 pub use kernel::BTF_PATH_VARIABLE;
-pub use object::EbpfUnavailable;
+pub use unavailable::{EbpfUnavailable, TooOld};
 
 /// The kernel side that is embedded in this program, an ELF object; empty: it was built without.
 pub fn embedded_object() -> &'static [u8] {

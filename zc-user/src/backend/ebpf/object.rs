@@ -5,67 +5,31 @@ mod scope;
 use std::{
     fs, io,
     os::fd::{AsFd as _, AsRawFd as _},
-    path::PathBuf,
     thread,
 };
 
 use aya::{
-    Btf, Ebpf, EbpfLoader,
+    Btf, Ebpf, EbpfLoader, VerifierLogLevel,
     maps::{Array, Map, MapData, MapError, RingBuf},
-    programs::{BtfTracePoint, Program, ProgramError},
+    programs::{BtfTracePoint, Program},
 };
 use nix::unistd::gettid;
-use thiserror::Error;
 use zc_ebpf::{ABSENT, CallSpec, Control, KernelFields, maps, programs};
 
 use super::{
-    btf::BtfError,
     drain::Maps,
-    fields::{self, MissingField},
+    fields,
     kernel::{self, Kernel, TypesFile},
+    rehearsal::{self, Unproven},
+    unavailable::{self, EbpfUnavailable, TooOld, object_refused, program_refused, refused},
 };
-use crate::{backend::Limits, syscall::Selection};
+use crate::{
+    backend::{Limits, RunError},
+    syscall::Selection,
+};
 
 /// The compiled kernel side; empty if this zctrace was built without a BPF toolchain.
 pub(crate) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/zctrace-bpf"));
-
-/// Why the eBPF backend cannot run here. Each message says what to do.
-#[derive(Debug, Error)]
-pub enum EbpfUnavailable {
-    /// Built without the kernel side.
-    #[error("this zctrace was built without eBPF: run `cargo xtask setup`, then build it again")]
-    NotBuilt,
-    /// The kernel shows no BTF.
-    #[error("cannot read the kernel's type information {}: {cause}{}", path.display(), if_missing(cause))]
-    NoBtf {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        cause: io::Error,
-    },
-    /// The kernel's BTF makes no sense.
-    #[error("cannot use the kernel's type information {}: {cause}", path.display())]
-    BadBtf {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        cause: BtfError,
-    },
-    /// The kernel lacks a field.
-    #[error("{0}: use another kernel, or --backend strace")]
-    MissingField(#[from] MissingField),
-    /// Not allowed to load programs.
-    #[error("not allowed to load eBPF programs: run it with sudo, or give it CAP_BPF and CAP_PERFMON")]
-    NotPermitted,
-    /// Anything else that the kernel refuses.
-    #[error("the kernel refuses the eBPF programs: {0}")]
-    Refused(String),
-}
-
-/// What to do where the kernel shows no types.
-fn if_missing(cause: &io::Error) -> &'static str {
-    if cause.kind() == io::ErrorKind::NotFound { "; it needs a kernel built with CONFIG_DEBUG_INFO_BTF" } else { "" }
-}
 
 /// What the object is loaded with.
 #[derive(Debug, Clone)]
@@ -92,14 +56,20 @@ pub struct Loaded {
     pub sees_memory: bool,
     /// What this kernel lacks, each a sentence.
     pub notes: Vec<String>,
+    /// What of it could not be shown to run.
+    pub unproven: Unproven,
+    /// Runs that the kernel skipped of programs that were taken off.
+    missed: u64,
 }
 
 impl Loaded {
-    /// Loads the programs for a kernel of these types and attaches them. Gives back the kernel side's events, too.
+    /// Loads the programs for a kernel of these types, attaches them, and has the kernel run each once. Gives back the kernel side's
+    /// events, too.
     pub fn new(settings: &Settings<'_>, types: TypesFile) -> Result<(Self, RingBuf<MapData>), EbpfUnavailable> {
         if OBJECT.is_empty() {
             return Err(EbpfUnavailable::NotBuilt);
         }
+        TooOld::check(&unavailable::release())?;
         // To make a loader is to parse the whole of the kernel's BTF (~25 ms); there is no way around that, but beside it.
         let (loader, kernel) = thread::scope(|scope| {
             let loader = thread::Builder::new().spawn_scoped(scope, EbpfLoader::new);
@@ -109,20 +79,21 @@ impl Loaded {
             (loader.map(joined), kernel)
         });
         let kernel = kernel?;
-        let mut loader = loader.map_err(refused)??;
+        let mut loader = loader.map_err(|error| refused(&error))??;
+        let rings = if settings.selection.contains_rings() { kernel.rings.as_slice() } else { &[] };
         let mut ebpf = thread::scope(|scope| {
             let mut ebpf = load(&mut loader, &kernel.fields, settings)?;
             // Hundreds of thousands of types take 5 ms to free; without another thread, here.
             let _ = thread::Builder::new().spawn_scoped(scope, move || drop(loader));
-            attach(&mut ebpf, &kernel, settings.selection)?;
+            attach(&mut ebpf, &kernel, rings)?;
             Ok::<_, EbpfUnavailable>(ebpf)
         })?;
         let mut specs: Array<_, CallSpec> = take(&mut ebpf, maps::SPECS)?;
         for (slot, spec) in settings.selection.kernel_specs() {
-            specs.set(slot, spec, 0).map_err(refused)?;
+            specs.set(slot, spec, 0).map_err(|error| refused(&error))?;
         }
-        let events = take(&mut ebpf, maps::EVENTS)?;
-        let this = Self {
+        let mut events = take(&mut ebpf, maps::EVENTS)?;
+        let mut this = Self {
             maps: Maps {
                 tasks: take(&mut ebpf, maps::TASKS)?,
                 rows: [take(&mut ebpf, maps::ROWS)?, take(&mut ebpf, maps::FILE_ROWS)?],
@@ -136,34 +107,47 @@ impl Loaded {
             counters_known: fields::has_counters(&kernel.fields),
             sees_memory: kernel.fields.vma_file != ABSENT,
             notes: kernel.notes,
+            unproven: Unproven::default(),
+            missed: 0,
             ebpf,
         };
+        this.unproven = rehearsal::rehearse(&mut this, &mut events, !rings.is_empty())?;
         Ok((this, events))
     }
 
-    /// Makes the next process that this thread forks the root of the trace.
-    pub fn arm(&mut self) -> Result<(), EbpfUnavailable> {
+    /// Makes the next task that this thread creates what one of [`armed`](zc_ebpf::armed)'s constants says: the root of the trace, for one.
+    pub fn arm(&mut self, armed: u32) -> Result<(), EbpfUnavailable> {
         use std::os::unix::fs::MetadataExt as _;
-        let namespace = fs::metadata("/proc/self/ns/pid").map_err(refused)?;
+        let namespace = fs::metadata("/proc/self/ns/pid").map_err(|error| refused(&error))?;
         let control = Control {
             pidns_device: namespace.dev(),
             pidns_inode: namespace.ino(),
             tracer_pid: std::process::id(),
             // A thread's id is positive.
             tracer_tid: gettid().as_raw().unsigned_abs(),
-            armed: 1,
+            armed,
             max_files: self.max_files,
             ..Control::default()
         };
-        self.control.set(0, control, 0).map_err(refused)
+        self.control.set(0, control, 0).map_err(|error| refused(&error))
+    }
+
+    /// Whether a task that [`arm`](Self::arm) waits for was not created so far.
+    pub fn is_armed(&self) -> Result<bool, EbpfUnavailable> {
+        Ok(self.control.get(&0, 0).map_err(|error| refused(&error))?.armed != zc_ebpf::armed::OFF)
     }
 
     /// Ends the trace for all programs at once, then takes off those that count, and those that follow new tasks: that takes some
     /// milliseconds for each. What watches the end of tasks stays on.
-    pub fn stop_counting(&mut self) -> Result<(), MapError> {
+    pub fn stop_counting(&mut self) -> Result<(), RunError> {
         self.is_over.set(0, 1, 0)?;
         let rings = programs::RING.map(|(name, _)| name);
-        for name in ["sys_enter", "sys_exit", "sched_process_fork", "sched_process_exec"].into_iter().chain(rings) {
+        let counting = || ["sys_enter", "sys_exit", "sched_process_fork", "sched_process_exec"].into_iter().chain(rings);
+        // The kernel forgets this figure with the program. First all figures: to take a program off takes milliseconds.
+        for name in counting() {
+            self.missed += self.ebpf.program(name).map_or(Ok(0), misses)?;
+        }
+        for name in counting() {
             self.unload(name);
         }
         Ok(())
@@ -176,9 +160,10 @@ impl Loaded {
         }
     }
 
-    /// How often the kernel skipped a program of ours because another run of it was under way on that CPU.
-    pub fn missed(&self) -> u64 {
-        self.ebpf.programs().filter_map(|(_, program)| program.fd().ok().map(|fd| recursion_misses(fd.as_fd().as_raw_fd()))).sum()
+    /// How often the kernel skipped a program of ours because another run of it was under way on that CPU: all programs, those that were
+    /// taken off up to then.
+    pub fn missed(&self) -> io::Result<u64> {
+        self.ebpf.programs().try_fold(self.missed, |sum, (_, program)| Ok(sum + misses(program)?))
     }
 
     /// The object itself, for the programs' own diagnostics.
@@ -202,8 +187,10 @@ fn load<'a>(loader: &mut EbpfLoader<'a>, fields: &'a KernelFields, settings: &Se
         .map_max_entries(maps::FILE_ERRNOS, limits.max_rows)
         .map_max_entries(maps::FILES, files_entries(limits.max_files))
         .map_max_entries(maps::EVENTS, events_bytes(limits.max_tasks))
+        // In the log of a refusal: the reason, without all that led the verifier there, which is megabytes.
+        .verifier_log_level(VerifierLogLevel::STATS)
         .load(OBJECT)
-        .map_err(|error| if is_denied(&error) { EbpfUnavailable::NotPermitted } else { refused(error) })
+        .map_err(|error| object_refused(&error))
 }
 
 /// `aya_log::Level::Debug`, and the level below all.
@@ -222,32 +209,34 @@ const fn files_entries(max_files: u32) -> u32 {
 }
 
 /// Loads the programs, side by side since most of the time of a start is the verifier's, and attaches them in their order.
-fn attach(ebpf: &mut Ebpf, kernel: &Kernel, selection: &Selection) -> Result<(), EbpfUnavailable> {
-    let rings = if selection.contains_rings() { kernel.rings.as_slice() } else { &[] };
+fn attach(ebpf: &mut Ebpf, kernel: &Kernel, rings: &[(&'static str, &'static str)]) -> Result<(), EbpfUnavailable> {
     let wanted = || programs::ALL.iter().chain(rings);
     thread::scope(|scope| {
-        let loads = ebpf.programs_mut().map(|(name, program)| {
-            let (_, tracepoint) = *wanted().find(|(known, _)| *known == name)?;
-            Some(thread::Builder::new().spawn_scoped(scope, move || verify(program, tracepoint, &kernel.types)))
+        let loads = ebpf.programs_mut().filter_map(|(name, program)| {
+            let (place, (_, tracepoint)) = wanted().enumerate().find(|(_, (known, _))| *known == name)?;
+            Some((place, thread::Builder::new().spawn_scoped(scope, move || verify(name, program, tracepoint, &kernel.types))))
         });
-        let loads: Vec<_> = loads.flatten().collect();
-        loads.into_iter().try_for_each(|load| joined(load.map_err(refused)?)?)
+        let mut loads: Vec<_> = loads.collect();
+        // If several are refused, it is always the same one that the message names.
+        loads.sort_by_key(|(place, _)| *place);
+        loads.into_iter().try_for_each(|(_, load)| joined(load.map_err(|error| refused(&error))?)?)
     })?;
     for (name, _) in wanted() {
-        program(ebpf, name)?.attach().map_err(program_refused)?;
+        program(ebpf, name)?.attach().map_err(|error| program_refused(name, &error))?;
     }
     Ok(())
 }
 
 /// Has the kernel verify a program.
-fn verify(program: &mut Program, tracepoint: &str, types: &Btf) -> Result<(), EbpfUnavailable> {
+fn verify(name: &str, program: &mut Program, tracepoint: &str, types: &Btf) -> Result<(), EbpfUnavailable> {
+    let refused = |error| program_refused(name, &error);
     let program: &mut BtfTracePoint = program.try_into().map_err(refused)?;
-    program.load(tracepoint, types).map_err(program_refused)
+    program.load(tracepoint, types).map_err(refused)
 }
 
 fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoint, EbpfUnavailable> {
     let program = ebpf.program_mut(name).ok_or_else(|| EbpfUnavailable::Refused(format!("the object has no program {name}")))?;
-    program.try_into().map_err(refused)
+    program.try_into().map_err(|error| program_refused(name, &error))
 }
 
 /// What a thread came to.
@@ -257,33 +246,38 @@ fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> Result<T, EbpfUnavailab
 
 fn take<T: TryFrom<Map, Error = MapError>>(ebpf: &mut Ebpf, name: &str) -> Result<T, EbpfUnavailable> {
     let map = ebpf.take_map(name).ok_or_else(|| EbpfUnavailable::Refused(format!("the object has no map {name}")))?;
-    T::try_from(map).map_err(refused)
+    T::try_from(map).map_err(|error| refused(&error))
 }
 
-fn refused(error: impl std::error::Error + 'static) -> EbpfUnavailable {
-    EbpfUnavailable::Refused(one_line(&error))
+/// How often the kernel skipped this program; 0 if it is not loaded.
+fn misses(program: &Program) -> io::Result<u64> {
+    let Ok(fd) = program.fd() else { return Ok(0) };
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd()))?;
+    recursion_misses(&info).ok_or_else(|| io::Error::other("the kernel does not tell how often it skipped a program"))
 }
 
-fn program_refused(error: ProgramError) -> EbpfUnavailable {
-    if is_denied(&error) { EbpfUnavailable::NotPermitted } else { refused(error) }
+/// The figure in what `/proc/self/fdinfo` says of a program (`bpf_prog_show_fdinfo` of the kernel's kernel/bpf/syscall.c, since 5.12).
+fn recursion_misses(info: &str) -> Option<u64> {
+    info.lines().find_map(|line| line.strip_prefix("recursion_misses:")?.trim().parse().ok())
 }
 
-/// The error with its causes, without the verifier's log.
-fn one_line(error: &(dyn std::error::Error + 'static)) -> String {
-    let chain = std::iter::successors(Some(error), |error| error.source());
-    let parts: Vec<String> = chain.filter_map(|error| error.to_string().lines().next().map(str::to_owned)).collect();
-    parts.join(": ")
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Whether the cause at the bottom is that this is not allowed.
-fn is_denied(error: &(dyn std::error::Error + 'static)) -> bool {
-    std::iter::successors(Some(error), |error| error.source())
-        .filter_map(|error| error.downcast_ref::<io::Error>())
-        .any(|error| error.kind() == io::ErrorKind::PermissionDenied)
-}
+    #[test]
+    fn runs_that_the_kernel_skipped() {
+        // Linux 6.18.
+        let info = "pos:\t0\nflags:\t02000000\nmnt_id:\t16\nino:\t1057\nprog_type:\t26\nprog_jited:\t1\nprog_tag:\tf1bdde7c6a5ac3e8\n\
+                    memlock:\t20480\nprog_id:\t1290\nrun_time_ns:\t0\nrun_cnt:\t0\nrecursion_misses:\t17\nverified_insns:\t7071\n";
+        assert_eq!(recursion_misses(info), Some(17));
+        assert_eq!(recursion_misses(&info.replace("17", "0")), Some(0));
+    }
 
-/// From the kernel's own figures of a program (`/proc/self/fdinfo`).
-fn recursion_misses(fd: i32) -> u64 {
-    let info = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).unwrap_or_default();
-    info.lines().find_map(|line| line.strip_prefix("recursion_misses:")?.trim().parse().ok()).unwrap_or(0)
+    #[test]
+    fn a_kernel_that_does_not_tell_is_not_taken_for_one_that_skipped_nothing() {
+        for info in ["", "pos:\t0\nrun_cnt:\t0\n", "recursion_misses:\tmany\n", "recursion_misses:\t-1\n"] {
+            assert_eq!(recursion_misses(info), None, "{info:?}");
+        }
+    }
 }

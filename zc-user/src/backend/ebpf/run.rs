@@ -15,7 +15,7 @@ use tokio::{
     io::unix::AsyncFd,
     time::{Instant, sleep},
 };
-use zc_ebpf::Task;
+use zc_ebpf::{Task, armed};
 
 use super::{
     census::{Census, RawCounters},
@@ -50,7 +50,7 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
     let (mut loaded, events) = Loaded::new(&settings, types)?;
     let mut log = Log::open(options.verbose, &mut loaded);
     let mut watch = Watch::new(events)?;
-    loaded.arm()?;
+    loaded.arm(armed::ROOT)?;
     let _lowered = privileges::lower(options.privileges, || loaded.maps.losses().is_ok())?;
     let mut trace = new_trace(backend, options, SystemTime::now())?;
     let child = Child::start(&program, &options.command, &options.manner, &signals)?;
@@ -145,11 +145,16 @@ impl Watch {
     /// Ends the trace: counts no more, waits for the tasks that are about to end, and adds all that was seen and counted.
     pub async fn conclude(mut self, until: Until, loaded: &mut Loaded, trace: &mut Trace) -> Result<(), RunError> {
         let stopped_ns = now_ns();
-        let missed = loaded.missed();
         loaded.stop_counting()?;
         let living = self.settle(loaded).await?;
         trace.wall_ns = self.seen.census.wall_ns(until, stopped_ns);
-        self.seen.describe(loaded, missed, &living, trace)
+        let has_seen_exec = self.seen.census.has_seen_exec();
+        self.seen.describe(loaded, &living, trace)?;
+        // A closure has none, and a command that the kernel kills in its exec never begins.
+        if !has_seen_exec && matches!(trace.exit, Some(Exit::Code(_))) && trace.losses[&Loss::LostEvents] == 0 {
+            return Err(RunError::UnseenExec);
+        }
+        Ok(())
     }
 
     /// The trace so far. Counting goes on meanwhile, so the figures of a row may not all be of the same moment.
@@ -157,7 +162,7 @@ impl Watch {
         self.drain();
         let mut trace = begun.clone();
         trace.wall_ns = self.seen.census.wall_ns(Until::AllEnd, now_ns());
-        self.seen.clone().describe(loaded, loaded.missed(), &Living::now(loaded)?, &mut trace)?;
+        self.seen.clone().describe(loaded, &Living::now(loaded)?, &mut trace)?;
         trace.losses.insert(Loss::ReadWhileRunning, 1);
         Ok(trace)
     }
@@ -271,8 +276,8 @@ impl Living {
 }
 
 impl Seen {
-    /// Adds to the trace all that was seen and counted. `missed`: so many runs of programs the kernel skipped.
-    fn describe(self, loaded: &Loaded, missed: u64, living: &Living, trace: &mut Trace) -> Result<(), RunError> {
+    /// Adds to the trace all that was seen and counted.
+    fn describe(self, loaded: &Loaded, living: &Living, trace: &mut Trace) -> Result<(), RunError> {
         let alive = &living.counters;
         let rows = loaded.maps.rows(&living.tasks, self.files)?;
         trace.notes.clone_from(&loaded.notes);
@@ -285,12 +290,16 @@ impl Seen {
         trace.sees_memory = loaded.sees_memory;
         trace.losses = loaded.maps.losses()?.into_iter().collect();
         *trace.losses.entry(Loss::LostEvents).or_default() += self.unreadable;
-        trace.losses.insert(Loss::MissedProbes, missed);
+        trace.losses.insert(Loss::MissedProbes, loaded.missed()?);
+        if !self.census.has_seen_exec() {
+            trace.notes.extend(loaded.unproven.exec.clone());
+        }
         let (processes, unseen_ends) = self.census.into_processes(rows.by_task, alive, loaded.counters_known);
         trace.losses.insert(Loss::UnseenEnds, unseen_ends);
         let overflowed = trace.losses.get(&Loss::OverflowedOperations).copied().unwrap_or(0);
         if uses_io_uring(&processes) {
             trace.notes.push(IO_WORKERS.to_owned());
+            trace.notes.extend(loaded.unproven.rings.clone());
             trace.notes.extend(unknown_operations_note(&processes, overflowed));
         }
         trace.processes = processes;

@@ -21,7 +21,8 @@ pub struct Known {
     pub is_selected: bool,
     /// What it does to tasks.
     pub role: Role,
-    /// The only table that has it, if only one has.
+    /// The machine's own table or its 32-bit one, if a call of this name must be from there. A log may have been recorded on a machine
+    /// of another architecture, so the tables of all of them count.
     pub only_in: Option<Abi>,
 }
 
@@ -55,7 +56,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// The calls of the machine's tables.
+    /// The calls of all tables.
     pub fn new(selection: &Selection) -> Self {
         let mut names = Self { by_name: HashMap::default(), known: Vec::new(), native: 0, selection: selection.clone() };
         for number in 0..TABLE_SLOTS {
@@ -63,6 +64,14 @@ impl Names {
         }
         for number in 0..TABLE_SLOTS {
             names.add_from_table(Call::from_id(COMPAT | number));
+        }
+        // A log may be from another machine.
+        for table in [Abi::X86_64, Abi::I386, Abi::Aarch64, Abi::Arm] {
+            let is_64_bit = matches!(table, Abi::X86_64 | Abi::Aarch64);
+            let abi = if is_64_bit { Abi::NATIVE } else { Abi::COMPAT };
+            for name in (0..TABLE_SLOTS).filter_map(|number| table.call_name(number)) {
+                names.add_from_table(Call { name: name.into(), abi });
+            }
         }
         for variant in [FICLONE, FICLONERANGE, BEYOND] {
             names.add(variant.into(), None);
@@ -116,7 +125,7 @@ impl Names {
         (has_room && is_plausible && name.len() <= 64).then(|| self.add(String::from_utf8_lossy(name).into_owned().into(), None))
     }
 
-    /// Whether this is the name of a call in a table of this machine.
+    /// Whether this is the name of a call in a table.
     pub fn has(&self, name: &[u8]) -> bool {
         self.by_name.contains_key(name)
     }
@@ -163,12 +172,19 @@ mod tests {
         assert_eq!((names.get(read).name.as_ref(), names.get(read).only_in, names.get(read).is_selected), ("read", None, true));
         let close = names.find(b"close").expect("is a call");
         assert!(!names.get(close).is_selected);
-        #[cfg(target_arch = "x86_64")]
-        {
-            let mmap2 = names.find(b"mmap2").expect("is a call");
-            assert_eq!(names.get(mmap2).only_in, Some(Abi::COMPAT));
-            let newfstatat = names.find(b"newfstatat").expect("is a call");
-            assert_eq!(names.get(newfstatat).only_in, Some(Abi::NATIVE));
+        let mmap2 = names.find(b"mmap2").expect("is a call");
+        assert_eq!(names.get(mmap2).only_in, Some(Abi::COMPAT));
+        let newfstatat = names.find(b"newfstatat").expect("is a call");
+        assert_eq!(names.get(newfstatat).only_in, Some(Abi::NATIVE));
+    }
+
+    /// On arm64 only 32-bit programs have `open`, on `x86_64` others have it, too: a log from there must not look like one of theirs.
+    #[test]
+    fn a_call_of_another_machines_64_bit_programs_is_no_32_bit_one() {
+        let mut names = Names::new(&Selection::default());
+        for name in ["open", "access", "pipe", "poll"] {
+            let id = names.find(name.as_bytes()).expect("is a call");
+            assert_eq!(names.get(id).only_in, None, "{name}");
         }
     }
 

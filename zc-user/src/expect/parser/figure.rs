@@ -171,6 +171,7 @@ impl Parser {
         }
         let call = Subject::Call(subject.to_string());
         if matches!(subject, Subject::Time | Subject::Exit)
+            && native::is_native(&subject.to_string())
             && let Some(line) = call.field(&word)
         {
             return Ok((call, line.field));
@@ -232,7 +233,7 @@ fn names(subject: &Subject) -> String {
 
 fn unknown_subject(word: &str) -> String {
     let native = native::meant_by(word);
-    if syscall::known_names().any(|name| name == word) {
+    if syscall::known_names().chain(syscall::all_names()).any(|name| name == word) {
         let machine = syscall::Abi::NATIVE.name();
         let here =
             native.map_or_else(|| format!("{machine} has none of this name"), |name| format!("on {machine} it is '{name}'"));

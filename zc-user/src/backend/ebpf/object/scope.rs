@@ -13,9 +13,9 @@ impl Loaded {
             .program_mut(programs::SCOPE)
             .ok_or_else(|| EbpfUnavailable::Refused(format!("the object has no program {}", programs::SCOPE)))?
             .try_into()
-            .map_err(refused)?;
-        program.load().map_err(program_refused)?;
-        self.control.set(0, Control { max_files: self.max_files, ..Control::default() }, 0).map_err(refused)
+            .map_err(|error| program_refused(programs::SCOPE, &error))?;
+        program.load().map_err(|error| program_refused(programs::SCOPE, &error))?;
+        self.control.set(0, Control { max_files: self.max_files, ..Control::default() }, 0).map_err(|error| refused(&error))
     }
 
     /// Has the kernel side bring this thread into scope, or out of it, by one of [`scope`](zc_ebpf::scope)'s constants.
@@ -24,6 +24,6 @@ impl Loaded {
         let Some(Ok(program)) = program else { return Err(EbpfUnavailable::Refused("a trace that is not ready".into())) };
         let mut options = RawTracePointRunOptions::new();
         options.args[0] = wanted;
-        program.test_run(options).map(drop).map_err(program_refused)
+        program.test_run(options).map(drop).map_err(|error| program_refused(programs::SCOPE, &error))
     }
 }

@@ -1,10 +1,10 @@
-//! Calls that seccomp trapped or killed: strace shows them like calls that returned, with their own number as their result.
-//! The next line of the thread tells.
+//! Calls that seccomp trapped or killed: strace shows them like calls that returned. What looks like their result is what the kernel's
+//! `syscall_rollback` leaves: on x86 their own number, on ARM their first argument. The next line of the thread tells.
 
 use super::Collector;
 use crate::{
     backend::strace::{
-        line::Event,
+        line::{Event, number::unsigned},
         names::{Known, NameId},
         rows::{Ended, How},
         tasks::TaskId,
@@ -12,7 +12,7 @@ use crate::{
     syscall::Abi,
 };
 
-/// A call whose result is its own number.
+/// A call whose result looks as if it had not been made.
 #[derive(Debug)]
 pub struct Suspect {
     /// Which call.
@@ -41,10 +41,17 @@ impl Verdict {
     }
 }
 
-/// Whether the call may not have been made.
-pub(super) fn is_suspect(call: &Known, abi: Abi, how: How) -> bool {
+/// Whether the call may not have been made, on any machine: the log may be from another one.
+pub(super) fn is_suspect(call: &Known, args: &[u8], how: How) -> bool {
+    const TABLES: [Abi; 4] = [Abi::X86_64, Abi::I386, Abi::Aarch64, Abi::Arm];
     let How::Value(value) = how else { return false };
-    u32::try_from(value).is_ok_and(|value| abi.call_name(value) == Some(&call.name))
+    let is_own_number = |number| TABLES.iter().any(|table| table.call_name(number) == Some(&call.name));
+    u32::try_from(value).is_ok_and(is_own_number) || first_argument(args).is_some_and(|first| first == value.cast_unsigned())
+}
+
+/// The value of the first argument, if it is a number.
+fn first_argument(args: &[u8]) -> Option<u64> {
+    if args.starts_with(b"NULL") { Some(0) } else { unsigned(args).map(|(number, _)| number) }
 }
 
 impl Collector<'_> {

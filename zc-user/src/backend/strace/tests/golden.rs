@@ -3,6 +3,7 @@
 use std::{env, fmt::Write, fs};
 
 use super::{logs, read};
+use crate::syscall::Abi;
 use crate::trace::{Ends, File, FileId, FileKind, Input, Process, Row, Trace};
 
 #[test]
@@ -97,7 +98,7 @@ fn describe_ends(ends: Ends, files: &[File]) -> String {
 fn describe(row: &Row, files: &[File]) -> String {
     let Row { call, ends, calls, errnos, errors, unfinished, bytes, requested_bytes, times, .. } = row;
     let Row { paired_bytes, zero_calls, short_calls, .. } = row;
-    let mut text = format!("{} {}{} calls {calls}", call.name, call.abi.name(), describe_ends(*ends, files));
+    let mut text = format!("{} {}{} calls {calls}", call.name, recorded_as(call.abi), describe_ends(*ends, files));
     if *errors > 0 {
         write!(text, " errors {errors} {errnos:?}").expect("a string takes all");
     }
@@ -115,6 +116,15 @@ fn describe(row: &Row, files: &[File]) -> String {
         write!(text, " ns {} {}..{}", times.total_ns, times.min_ns, times.max_ns).expect("a string takes all");
     }
     text
+}
+
+/// All logs were recorded on `x86_64`. To the machine that reads them, its own tables are those of the log.
+fn recorded_as(abi: Abi) -> &'static str {
+    match abi {
+        Abi::NATIVE => Abi::X86_64.name(),
+        Abi::COMPAT => Abi::I386.name(),
+        other => other.name(),
+    }
 }
 
 fn optional(value: Option<impl ToString>) -> String {

@@ -1,0 +1,159 @@
+//! What the guests of an architecture stand on, and how each of them is run.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    fs::{self, File},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, anyhow};
+
+use super::{
+    Guest, State, Verdict,
+    account::Account,
+    arch::Arch,
+    cross::Cross,
+    image::Tree,
+    kernels::{Kernel, Promise, Series},
+    programs::Programs,
+    qemu::Machine,
+    selection::Selection,
+};
+use crate::{
+    command::release_dir,
+    setup::{self, Need},
+};
+
+/// How many tests run at a time in a guest, which has two processors.
+const JOBS: &str = "2";
+
+/// What the guests of an architecture stand on.
+pub(super) struct Ground {
+    /// The architecture.
+    pub(super) arch: Arch,
+    /// Files and kernels; or why there is no guest at all.
+    base: Result<Base, Verdict>,
+}
+
+/// Files and kernels.
+struct Base {
+    programs: Programs,
+    tree: Tree,
+    disk: PathBuf,
+    work: PathBuf,
+    kernels: BTreeMap<&'static str, Result<Kernel, String>>,
+    /// Keeps others away from what is made here.
+    _lock: File,
+}
+
+impl Ground {
+    /// Installs, fetches and builds what it takes to boot these kernels.
+    pub(super) fn prepare(arch: Arch, series: &[&'static Series]) -> Self {
+        Self { arch, base: Base::prepare(arch, series) }
+    }
+
+    /// Boots a guest, and judges what it says. Besides the verdict there is the kernel's release, if there is a kernel.
+    pub(super) fn run(&self, guest: Guest, selection: &Selection, limit: Duration) -> (Option<String>, Verdict) {
+        let base = match &self.base {
+            Ok(base) => base,
+            Err(Verdict { state, sentence }) => return (None, Verdict { state: *state, sentence: sentence.clone() }),
+        };
+        match &base.kernels[guest.series.name] {
+            Err(reason) => (None, Verdict { state: State::NotRun, sentence: reason.clone() }),
+            Ok(kernel) => {
+                let verdict = base.boot(guest, kernel, selection, limit).unwrap_or_else(|error| Verdict::failed(&error));
+                (Some(kernel.release.clone()), verdict)
+            }
+        }
+    }
+}
+
+impl Base {
+    /// What cannot be installed or fetched today is no failure; what cannot be built is.
+    fn prepare(arch: Arch, series: &[&'static Series]) -> Result<Self, Verdict> {
+        let not_run = |error| Verdict::not_run(&error);
+        let failed = |error| Verdict::failed(&error);
+        if arch == Arch::X86_64 && !arch.is_host() {
+            return Err(not_run(anyhow!("guests of x86_64 run on machines of x86_64 alone")));
+        }
+        let need = if arch.is_host() { Need::Booting } else { Need::BootingForeign };
+        setup::install(need).map_err(not_run)?;
+        let (cache, work) = (cache(arch).map_err(failed)?, work(arch).map_err(failed)?);
+        let own = lock(&work).map_err(failed)?;
+        let fetching = lock(&cache).map_err(failed)?;
+        let tree = Tree::unpack(&cache, &work, arch).map_err(not_run)?;
+        let kernel = |series: &&'static Series| (series.name, series.fetch(&cache, arch).map_err(|error| format!("{error:#}")));
+        let kernels: BTreeMap<_, _> = series.iter().map(kernel).collect();
+        let cross = if arch.is_host() { None } else { Some(Cross::find(arch, &cache).map_err(not_run)?) };
+        drop(fetching);
+        let programs = Programs::build(arch, cross.as_ref()).map_err(failed)?;
+        let base = Self { programs, tree, disk: work.join("disk"), work, kernels, _lock: own };
+        base.make_disk().map_err(failed)?;
+        Ok(base)
+    }
+
+    /// One disk does for all kernels: a guest's changes to it are not kept.
+    fn make_disk(&self) -> Result<()> {
+        self.tree.add_programs(&self.programs)?;
+        for kernel in self.kernels.values().flatten() {
+            self.tree.add_modules(kernel)?;
+        }
+        self.tree.disk(&self.disk)
+    }
+
+    fn boot(&self, guest: Guest, kernel: &Kernel, selection: &Selection, limit: Duration) -> Result<Verdict> {
+        let initramfs = self.work.join(format!("initramfs-{}", guest.series.name));
+        let mut plan = selection.plan().to_vec();
+        plan.push(("variables", self.variables(guest.series)));
+        self.tree.initramfs(kernel, &plan, &initramfs)?;
+        println!("== {} on {}: boots, within {} s", kernel.release, guest.arch.name(), limit.as_secs());
+        let mut account = Account::default();
+        let machine = Machine { arch: guest.arch, kernel: &kernel.image(), initramfs: &initramfs, disk: &self.disk };
+        let prefix = format!("{} {}", guest.series.name, guest.arch.name());
+        let end = machine.boot(limit, |line| {
+            println!("{prefix} | {line}");
+            account.hear(line);
+        })?;
+        Ok(match account.judge(end, guest.series.promise) {
+            Ok(sentence) => Verdict { state: State::Passed, sentence },
+            Err(sentence) => Verdict { state: State::Failed, sentence },
+        })
+    }
+
+    /// What the guest's script has to know.
+    fn variables(&self, series: &Series) -> String {
+        let promise = match series.promise {
+            Promise::Works => "works",
+            Promise::Refused => "refused",
+        };
+        let Programs { test, zctrace, workloads, package } = &self.programs;
+        let paths = [("test", test), ("zctrace", zctrace), ("workloads", workloads), ("package", package)];
+        let paths = paths.map(|(name, path)| format!("{name}='{}'\n", path.display()));
+        format!("promise={promise}\njobs={JOBS}\n{}", paths.concat())
+    }
+}
+
+/// Where packages are kept from run to run, outside the repository.
+pub(super) fn cache(arch: Arch) -> Result<PathBuf> {
+    let chosen = env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let cache = chosen.or_else(|| Some(env::home_dir()?.join(".cache"))).context("there is no home directory")?;
+    Ok(cache.join("zctrace/vm").join(arch.debian()))
+}
+
+/// Where guests are made of them.
+fn work(arch: Arch) -> Result<PathBuf> {
+    Ok(release_dir()?.with_file_name("vm").join(arch.name()))
+}
+
+/// Waits until nobody else works in a directory.
+fn lock(directory: &Path) -> Result<File> {
+    fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
+    let lock = File::create(directory.join("lock"))?;
+    if lock.try_lock().is_err() {
+        eprintln!("vm: waits for another `cargo xtask vm`");
+        lock.lock()?;
+    }
+    Ok(lock)
+}

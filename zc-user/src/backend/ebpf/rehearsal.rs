@@ -1,0 +1,235 @@
+//! A rehearsal: the kernel runs each program once for a task of ours, before anything is traced. A program that is attached and does not run
+//! is an error then, and not a report of zeroes.
+//!
+//! There are two acts. A thread makes a call and uses an `io_uring`; a process of the smallest program there is shows `sched_process_exec`,
+//! which no thread can. Both are followed, in a phase of their own in which nothing is counted. Which programs ran for a task is kept with
+//! it, and its end tells.
+
+use std::{
+    fs::File,
+    io::{self, Write as _},
+    os::fd::{AsFd as _, AsRawFd as _},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use aya::maps::{MapData, RingBuf};
+use io_uring::{IoUring, opcode};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::fs::{MemfdFlags, memfd_create};
+use zc_ebpf::{EventHeader, armed, event_kind, hook};
+
+use super::{
+    events,
+    object::Loaded,
+    unavailable::{self, EbpfUnavailable, refused},
+};
+
+/// How long the end of a task may take to be told. It takes microseconds; on a machine under load, more.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// The programs that a thread shows.
+const OF_A_TASK: u32 = hook::FORK | hook::SYS_ENTER | hook::SYS_EXIT | hook::EXIT | hook::SWITCH;
+/// The programs that an `io_uring` shows.
+const OF_A_RING: u32 = hook::RING_CREATE | hook::RING_SUBMIT | hook::RING_COMPLETE | hook::RING_OVERFLOW;
+
+const NAMES: [(u32, &str); 10] = [
+    (hook::FORK, "sched_process_fork"),
+    (hook::EXEC, "sched_process_exec"),
+    (hook::EXIT, "sched_process_exit"),
+    (hook::SWITCH, "sched_switch"),
+    (hook::SYS_ENTER, "sys_enter"),
+    (hook::SYS_EXIT, "sys_exit"),
+    (hook::RING_CREATE, "ring_create"),
+    (hook::RING_SUBMIT, "ring_submit"),
+    (hook::RING_COMPLETE, "ring_complete"),
+    (hook::RING_OVERFLOW, "ring_overflow"),
+];
+
+/// What could not be rehearsed on this machine, each a sentence.
+#[derive(Debug, Default)]
+pub struct Unproven {
+    /// That programs are started.
+    pub exec: Option<String>,
+    /// What `io_uring` does.
+    pub rings: Option<String>,
+}
+
+/// Has the kernel run each program; those of `io_uring` if they are attached.
+pub fn rehearse(loaded: &mut Loaded, events: &mut RingBuf<MapData>, with_rings: bool) -> Result<Unproven, EbpfUnavailable> {
+    let (rings, by_thread) = act(loaded, events, || run_thread(with_rings))?;
+    let rings = rings.map_err(|error| refused(&error))?;
+    let (exec, by_process) = act(loaded, events, run_process)?;
+    let mut wanted = OF_A_TASK;
+    wanted |= if with_rings && rings.is_ok() { OF_A_RING } else { 0 };
+    wanted |= if exec.is_ok() { hook::EXEC } else { 0 };
+    let silent = silent(wanted, by_thread | by_process);
+    if !silent.is_empty() {
+        return Err(EbpfUnavailable::Silent { programs: silent.join(", "), release: unavailable::release() });
+    }
+    Ok(Unproven {
+        exec: exec.err().map(|error| format!("whether programs are seen when they start was not tried: {error}")),
+        rings: rings.err().map(|error| format!("whether operations of io_uring are seen was not tried: {error}")),
+    })
+}
+
+/// The programs that should have run and did not.
+fn silent(wanted: u32, seen: u32) -> Vec<&'static str> {
+    // Without a beginning there is no end, and without an end nothing is told.
+    let missing = match wanted & !seen {
+        missing if missing & hook::FORK != 0 => hook::FORK,
+        missing if missing & hook::SWITCH != 0 => hook::SWITCH,
+        missing => missing,
+    };
+    NAMES.iter().filter(|(hook, _)| missing & hook != 0).map(|(_, name)| *name).collect()
+}
+
+/// What comes of creating one task, and the programs that ran for it.
+fn act<T>(
+    loaded: &mut Loaded,
+    events: &mut RingBuf<MapData>,
+    create: impl FnOnce() -> io::Result<T>,
+) -> Result<(io::Result<T>, u32), EbpfUnavailable> {
+    loaded.arm(armed::REHEARSAL)?;
+    let created = create();
+    if loaded.is_armed()? {
+        // No task was created, or the kernel side did not see it.
+        loaded.arm(armed::OFF)?;
+        return Ok((created, 0));
+    }
+    let seen = until_ended(events, LIMIT).map_err(|error| refused(&error))?;
+    Ok((created, seen))
+}
+
+/// A thread that makes a call, and uses an `io_uring` if asked to. Within: whether it could.
+fn run_thread(with_rings: bool) -> io::Result<io::Result<()>> {
+    let act = move || {
+        let _ = std::os::unix::process::parent_id();
+        if with_rings { use_ring() } else { Ok(()) }
+    };
+    let thread = thread::Builder::new().name("zctrace".into()).spawn(act)?;
+    thread.join().map_err(|_| io::Error::other("the thread of a rehearsal panicked"))
+}
+
+/// Completes two operations that do nothing, the second without room for its completion.
+fn use_ring() -> io::Result<()> {
+    let mut ring: IoUring = IoUring::builder().setup_cqsize(1).build(1)?;
+    for _ in 0..2 {
+        // SAFETY: the operation has no memory and no descriptor.
+        unsafe { ring.submission().push(&opcode::Nop::new().build()) }.map_err(io::Error::other)?;
+        ring.submit()?;
+    }
+    Ok(())
+}
+
+/// A process that does nothing, and its end.
+fn run_process() -> io::Result<()> {
+    let file = program()?;
+    let mut command = Command::new(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
+    let mut process = command.spawn()?;
+    // Fails if this process ignores the end of its children: the kernel waits for them.
+    let _ = process.wait();
+    Ok(())
+}
+
+/// The smallest program there is, in memory.
+fn program() -> io::Result<File> {
+    // Since 6.3 the kernel wants to be told that it is to be run; older ones do not know the flag.
+    let file = memfd_create("zctrace", MemfdFlags::CLOEXEC | MemfdFlags::EXEC)
+        .or_else(|_| memfd_create("zctrace", MemfdFlags::CLOEXEC))?;
+    let mut file = File::from(file);
+    file.write_all(&elf())?;
+    Ok(file)
+}
+
+/// The instructions of `exit_group(0)`.
+#[cfg(target_arch = "x86_64")]
+const EXIT: &[u8] = &[
+    0x31, 0xff, // xor edi, edi
+    0xb8, 0xe7, 0x00, 0x00, 0x00, // mov eax, 231
+    0x0f, 0x05, // syscall
+];
+/// The instructions of `exit_group(0)`.
+#[cfg(target_arch = "aarch64")]
+const EXIT: &[u8] = &[
+    0x00, 0x00, 0x80, 0xd2, // mov x0, #0
+    0xc8, 0x0b, 0x80, 0xd2, // mov x8, #94
+    0x01, 0x00, 0x00, 0xd4, // svc #0
+];
+/// `EM_X86_64`, `EM_AARCH64` of elf(5).
+const MACHINE: u16 = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
+
+/// An executable of one segment with [`EXIT`] in it: the structures `Elf64_Ehdr` and `Elf64_Phdr` of elf(5), then the instructions.
+fn elf() -> Vec<u8> {
+    const HEADERS: u64 = 64 + 56;
+    const ADDRESS: u64 = 0x40_0000;
+    let size = HEADERS + EXIT.len() as u64;
+    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+    // e_type (ET_EXEC), e_machine, e_version, e_entry, e_phoff, e_shoff, e_flags
+    elf.extend([2_u16, MACHINE].map(u16::to_le_bytes).concat());
+    elf.extend(1_u32.to_le_bytes());
+    elf.extend([ADDRESS + HEADERS, 64, 0].map(u64::to_le_bytes).concat());
+    elf.extend(0_u32.to_le_bytes());
+    // e_ehsize, e_phentsize, e_phnum, e_shentsize, e_shnum, e_shstrndx
+    elf.extend([64_u16, 56, 1, 64, 0, 0].map(u16::to_le_bytes).concat());
+    // p_type (PT_LOAD), p_flags (PF_R | PF_X), p_offset, p_vaddr, p_paddr, p_filesz, p_memsz, p_align
+    elf.extend([1_u32, 5].map(u32::to_le_bytes).concat());
+    elf.extend([0, ADDRESS, ADDRESS, size, size, 0x1_0000].map(u64::to_le_bytes).concat());
+    elf.extend(EXIT);
+    elf
+}
+
+/// Waits until the task of a rehearsal has ended, and gives back which programs ran for it.
+fn until_ended(events: &mut RingBuf<MapData>, limit: Duration) -> io::Result<u32> {
+    let deadline = Instant::now() + limit;
+    let mut seen = 0;
+    loop {
+        while let Some(bytes) = events.next() {
+            let Some(header) = events::read::<EventHeader>(&bytes) else { continue };
+            match header.kind {
+                event_kind::STARTED => seen |= hook::FORK,
+                event_kind::ENDED => return Ok(seen | header.extra | hook::SWITCH),
+                _ => {}
+            }
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(seen);
+        }
+        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+        match poll(&mut [PollFd::new(events.as_fd(), PollFlags::POLLIN)], timeout) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_did_not_run_is_named() {
+        let all = OF_A_TASK | OF_A_RING | hook::EXEC;
+        assert_eq!(silent(all, all), [""; 0]);
+        for (hook, name) in NAMES {
+            assert_eq!(silent(all, all & !hook), [name]);
+        }
+        assert_eq!(silent(all, all & !(hook::SYS_ENTER | hook::RING_SUBMIT)), ["sys_enter", "ring_submit"]);
+        assert_eq!(silent(OF_A_TASK, OF_A_TASK), [""; 0], "what is not wanted is not missed");
+    }
+
+    #[test]
+    fn where_nothing_is_told_of_a_task_its_beginning_or_its_end_is_to_blame() {
+        assert_eq!(silent(OF_A_TASK, 0), ["sched_process_fork"]);
+        assert_eq!(silent(OF_A_TASK, hook::FORK), ["sched_switch"]);
+    }
+
+    #[test]
+    fn the_smallest_program_runs() {
+        run_process().expect("a program in memory may be run here");
+        assert_eq!(elf().len(), 120 + EXIT.len());
+    }
+}

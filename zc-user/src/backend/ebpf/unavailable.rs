@@ -1,0 +1,174 @@
+//! Why the eBPF backend cannot run, in one sentence that says what to do.
+
+use std::{error, io, path::PathBuf};
+
+use aya::{EbpfError, programs::ProgramError};
+use nix::sys::utsname::uname;
+use thiserror::Error;
+
+use super::{btf::BtfError, fields::MissingField};
+
+/// The oldest kernel that the programs are tested on: major and minor version.
+const OLDEST_KERNEL: (u32, u32) = (6, 1);
+
+/// Why the eBPF backend cannot run here. Each message says what to do.
+#[derive(Debug, Error)]
+pub enum EbpfUnavailable {
+    /// Built without the kernel side.
+    #[error("this zctrace was built without eBPF: run `cargo xtask setup`, then build it again")]
+    NotBuilt,
+    /// The kernel is older than the oldest that is supported.
+    #[error(transparent)]
+    TooOld(#[from] TooOld),
+    /// The kernel shows no BTF.
+    #[error("cannot read the kernel's type information {}: {cause}{}", path.display(), if_missing(cause))]
+    NoBtf {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        cause: io::Error,
+    },
+    /// The kernel's BTF makes no sense.
+    #[error("cannot use the kernel's type information {}: {cause}", path.display())]
+    BadBtf {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        cause: BtfError,
+    },
+    /// The kernel lacks a field.
+    #[error("{0}: use another kernel, or --backend strace")]
+    MissingField(#[from] MissingField),
+    /// Not allowed to load programs.
+    #[error("not allowed to load eBPF programs: run it with sudo, or give it CAP_BPF and CAP_PERFMON")]
+    NotPermitted,
+    /// The kernel's verifier refuses a program, whoever loads it.
+    #[error(
+        "the verifier of Linux {release} refuses the eBPF program {program}: {reason}; \
+         use another kernel from Linux {}.{} on or --backend strace, and please report this", OLDEST_KERNEL.0, OLDEST_KERNEL.1
+    )]
+    Verifier {
+        /// The program.
+        program: String,
+        /// What the verifier says, or else the name of the error.
+        reason: String,
+        /// The kernel's release.
+        release: String,
+    },
+    /// The kernel loads and attaches programs, and does not run them.
+    #[error(
+        "Linux {release} does not run the eBPF program {programs}, though it is attached; \
+         use another kernel from Linux {}.{} on or --backend strace, and please report this", OLDEST_KERNEL.0, OLDEST_KERNEL.1
+    )]
+    Silent {
+        /// The programs.
+        programs: String,
+        /// The kernel's release.
+        release: String,
+    },
+    /// Anything else that the kernel refuses.
+    #[error("the kernel refuses the eBPF programs: {0}")]
+    Refused(String),
+}
+
+/// What to do where the kernel shows no types.
+fn if_missing(cause: &io::Error) -> &'static str {
+    if cause.kind() == io::ErrorKind::NotFound { "; it needs a kernel built with CONFIG_DEBUG_INFO_BTF" } else { "" }
+}
+
+/// The kernel is older than the oldest that is supported.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "Linux {release} is too old for the eBPF programs: use Linux {}.{} or newer, or --backend strace", OLDEST_KERNEL.0, OLDEST_KERNEL.1
+)]
+pub struct TooOld {
+    /// The kernel's release.
+    pub release: String,
+}
+
+impl TooOld {
+    /// Whether the kernel of this release is too old. A release that does not say how old the kernel is never means that: then loading
+    /// the programs is tried.
+    pub fn check(release: &str) -> Result<(), Self> {
+        if version(release).is_some_and(|version| version < OLDEST_KERNEL) && !has_backports(release) {
+            return Err(Self { release: release.to_owned() });
+        }
+        Ok(())
+    }
+}
+
+/// Major and minor version in a kernel's release; `None` if it does not begin with them.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let (major, rest) = release.split_once('.')?;
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    Some((major.parse().ok()?, rest[..end].parse().ok()?))
+}
+
+/// Whether a distribution brings BPF of newer kernels to old ones: Red Hat and its kin, as in `5.14.0-503.11.1.el9_5.x86_64`.
+fn has_backports(release: &str) -> bool {
+    release.split('.').any(|part| part.strip_prefix("el").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())))
+}
+
+/// The running kernel's release, as `uname -r` shows it; empty if it cannot be read.
+pub(super) fn release() -> String {
+    uname().map(|system| system.release().to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// The kernel refuses to create a map, load the object's types or something else that is not a program.
+pub(super) fn object_refused(error: &EbpfError) -> EbpfUnavailable {
+    if is_denied(error) { EbpfUnavailable::NotPermitted } else { refused(error) }
+}
+
+/// The kernel refuses to load or attach this program.
+pub(super) fn program_refused(program: &str, error: &ProgramError) -> EbpfUnavailable {
+    match error {
+        ProgramError::LoadError { io_error, verifier_log } => load_refused(program, io_error, &verifier_log.to_string()),
+        error if is_denied(error) => EbpfUnavailable::NotPermitted,
+        error => refused(error),
+    }
+}
+
+/// Why `BPF_PROG_LOAD` fails. A lack of capabilities is EPERM. The verifier refuses with EACCES, EINVAL, E2BIG and others, and says why in
+/// its log. A security module refuses with EACCES as well (SELinux does), before the verifier runs: then there is no log.
+fn load_refused(program: &str, error: &io::Error, log: &str) -> EbpfUnavailable {
+    match (error.raw_os_error(), verifier_reason(log)) {
+        (Some(libc::EPERM), _) | (Some(libc::EACCES), None) => EbpfUnavailable::NotPermitted,
+        (_, said) => EbpfUnavailable::Verifier {
+            program: program.to_owned(),
+            reason: said.unwrap_or_else(|| error.to_string()),
+            release: release(),
+        },
+    }
+}
+
+/// Something fails that has nothing to do with privileges.
+pub(super) fn refused(error: &(dyn error::Error + 'static)) -> EbpfUnavailable {
+    EbpfUnavailable::Refused(one_line(error))
+}
+
+/// The error with its causes, without the verifier's log.
+fn one_line(error: &(dyn error::Error + 'static)) -> String {
+    let chain = std::iter::successors(Some(error), |&error| error.source());
+    let parts: Vec<String> = chain.filter_map(|error| error.to_string().lines().next().map(str::to_owned)).collect();
+    parts.join(": ")
+}
+
+/// Whether the cause at the bottom is that this is not allowed.
+fn is_denied(error: &(dyn error::Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |&error| error.source())
+        .filter_map(|error| error.downcast_ref::<io::Error>())
+        .any(|error| error.kind() == io::ErrorKind::PermissionDenied)
+}
+
+/// Why the verifier refuses a program: the first line of its log that is neither a note on its way nor a figure. Where it says more than
+/// one, the first is the most specific. `None` if the log says nothing. It is a log of `BPF_LOG_STATS`, without every instruction.
+fn verifier_reason(log: &str) -> Option<String> {
+    const NOTES: [&str; 3] = ["Validating ", "func#", "Func#"];
+    // `print_verification_stats` of the kernel's kernel/bpf/verifier.c.
+    const FIGURES: [&str; 3] = ["verification time ", "stack depth ", "processed "];
+    let is_said = |line: &&str| !line.is_empty() && !NOTES.iter().chain(&FIGURES).any(|start| line.starts_with(start));
+    log.lines().map(str::trim).find(is_said).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests;

@@ -182,15 +182,16 @@ extern "C" fn written(task: *mut Task) -> u32 {
     } else {
         exchange_memory(task, bytes, intent::TAKE);
     }
-    if generation != task.generation {
+    let is_overwritten = generation != task.generation;
+    if is_overwritten {
         // What it had read is overwritten by now. If it kept a copy, nobody knows.
         task.sequence = Sequence::NOTHING;
     }
     let by_order = task.sequence.source();
     let covered_by_order = task.sequence.write(bytes);
-    if task.ends.input == 0 && by_order != 0 {
+    if task.ends.input == 0 {
         task.ends.input = by_order;
-        task.outcome.paired_bytes = covered_by_order;
+        task.outcome.paired_bytes = if is_overwritten { bytes } else { covered_by_order };
     }
     0
 }

@@ -23,6 +23,9 @@
 //! it is compared with, also behind `not`. What cannot be meant is an error: unknown names, a size compared with a time, a call that
 //! was not counted.
 //!
+//! Transfers that are inferred prove nothing: what depends on them is inconclusive, unless [`Inferred::Accept`] says otherwise. So is
+//! `transfer(a -> b).count == 0` where bytes were written to `b` that no exact transfer explains.
+//!
 //! By file are chosen calls that name it by a descriptor, like `read`, `fstat`, `mmap`. Of a call that takes a path (`openat`, `unlink`)
 //! the file is not known: to choose it by file is an error, and it makes `syscalls[file="x"].calls == 0` inconclusive.
 //!
@@ -53,6 +56,8 @@ pub(crate) use error::pointer;
 pub use outcome::{ExpectError, Finding, NotCounted, Outcome, Verdict};
 pub(crate) use value::size_bytes;
 
+use clap::ValueEnum;
+
 use crate::{report::Report, syscall};
 use ast::{Expr, Figure, Subject};
 use field::Dimension;
@@ -61,6 +66,16 @@ use value::duration_ns;
 /// A time as it stands in an expectation, like `10s`. The error says what is wrong with it.
 pub fn duration(text: &str) -> Result<Duration, String> {
     duration_ns(text).map(Duration::from_nanos)
+}
+
+/// What becomes of an expectation that depends on inferred transfers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Inferred {
+    /// It is inconclusive, unless what is proven is enough.
+    #[default]
+    Inconclusive,
+    /// Inferred transfers are taken for what the report says of them.
+    Accept,
 }
 
 /// What a report must say.
@@ -129,9 +144,14 @@ impl Expectation {
         depends
     }
 
-    /// Whether it holds of this report.
+    /// Whether it holds of this report; what is inferred proves nothing.
     pub fn evaluate(&self, report: &Report) -> Result<Outcome, NotCounted> {
-        evaluate::evaluate(self, report)
+        self.evaluate_with(report, Inferred::default())
+    }
+
+    /// Whether it holds of this report.
+    pub fn evaluate_with(&self, report: &Report, inferred: Inferred) -> Result<Outcome, NotCounted> {
+        evaluate::evaluate(self, report, inferred)
     }
 }
 

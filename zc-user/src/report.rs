@@ -1,6 +1,7 @@
 //! [`Report`]: the versioned model that JSON shows and every renderer reads.
 //! Derived from a [`Trace`](crate::trace::Trace) without any I/O.
 
+mod conservation;
 mod counted;
 mod file_calls;
 mod files;
@@ -24,7 +25,10 @@ pub use fold::{Detail, Files, Options};
 pub use query::{Calls, Processes, QueryError, SyscallName};
 pub use schema::schema;
 pub use sort::SortKey;
-pub use transfer::{Api, Attempt, Certainty, End, Evidence, FileTotals, Inode, Reason, Share, Transfer, Unattributed};
+pub use transfer::{
+    Api, Attempt, Certainty, DestinationTotals, End, Evidence, FileTotals, Hop, Inode, Reason, Share, SourceTotals, Transfer,
+    Unattributed,
+};
 
 /// The schema that the JSON carries. Field names never change their meaning within a number.
 pub const SCHEMA: u32 = 1;
@@ -127,6 +131,12 @@ pub struct Process {
     /// Bytes that went from one file to another within it.
     #[serde(default)]
     pub transfers: Vec<Transfer>,
+    /// Every file that it read, and how much of that was written on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<SourceTotals>,
+    /// Every file that it wrote, and how much of that stands in transfers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub destinations: Vec<DestinationTotals>,
     /// Bytes that it read or wrote and that stand in no transfer.
     #[serde(default)]
     pub unattributed: Unattributed,

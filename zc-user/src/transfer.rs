@@ -2,17 +2,20 @@
 //!
 //! ```text
 //! rows ──activity──▶ per process: copies, reads and writes by file
-//!        ──direct, loops, totals──▶ flows ──pipes──▶ flows through a pipe joined ──attempts──▶ what failed before
-//!        ──crossing──▶ chains over several processes
-//!        ──describe (ends, facts, verdict, rules, hint)──▶ the report's transfers
+//!        ──direct, memory──▶ proven flows ──loops, totals──▶ inferred ones
+//!        ──pipes (conduits)──▶ flows through a pipe joined ──attempts──▶ what failed before
+//!        ──crossing (conduits)──▶ chains over several processes
+//!        ──accounts──▶ what is attributed of each file ──describe (ends, facts, verdict, rules, hint)──▶ the report's transfers
 //! ```
 //!
-//! A flow is made of rows, and every figure of it is a sum over them; nothing is estimated. What no rule explains stays with its file,
-//! unattributed.
+//! A flow is made of rows, and every figure of it is a sum over them; nothing is estimated. A flow is exact or inferred, and what is
+//! inferred is a lower bound. What no rule explains stays with its file, unattributed.
 
+mod accounts;
 mod activity;
 mod attempts;
 mod balance;
+mod conduits;
 mod crossing;
 mod describe;
 mod direct;
@@ -28,7 +31,6 @@ mod pipes;
 mod rules;
 mod shared;
 mod totals;
-mod unattributed;
 mod verdict;
 
 pub(crate) use activity::Role;
@@ -36,11 +38,13 @@ pub(crate) use direct::api as api_of_call;
 pub(crate) use ends::Ends;
 
 use crate::{
-    report::{Transfer, Unattributed},
+    report::{DestinationTotals, SourceTotals, Transfer, Unattributed},
     trace::Trace,
 };
+use accounts::{Accounts, Origin};
 use activity::Activity;
-use pipes::Joined;
+use conduits::Conduits;
+use flow::Flow;
 
 /// What the analysis found in a trace.
 #[derive(Debug)]
@@ -49,7 +53,8 @@ pub(crate) struct Analysis {
     pub processes: Vec<InProcess>,
     /// Transfers that cross processes.
     pub across: Vec<Transfer>,
-    /// Whether all that was written is in exact transfers, or known to come from memory: [`Report::transfers_exact`](crate::Report).
+    /// Whether all that was written is in exact transfers, or known to come from memory, and nothing was lost:
+    /// [`Report::transfers_exact`](crate::report::Report::transfers_exact).
     pub is_exact: bool,
 }
 
@@ -58,7 +63,11 @@ pub(crate) struct Analysis {
 pub(crate) struct InProcess {
     /// Transfers within the process, those with the most bytes first.
     pub transfers: Vec<Transfer>,
-    /// Bytes that stand in none of them.
+    /// Files that it read.
+    pub sources: Vec<SourceTotals>,
+    /// Files that it wrote.
+    pub destinations: Vec<DestinationTotals>,
+    /// Bytes that stand in no transfer.
     pub unattributed: Unattributed,
 }
 
@@ -66,25 +75,32 @@ pub(crate) struct InProcess {
 pub(crate) fn analyse(trace: &Trace) -> Analysis {
     let ends = Ends::new(trace);
     let activities: Vec<Activity> = trace.processes.iter().map(|process| Activity::of(process, trace)).collect();
-    let joined: Vec<Joined> = activities.iter().map(in_process).collect();
-    let processes = activities.iter().zip(&joined).map(|(activity, joined)| InProcess {
-        transfers: describe::transfers(&joined.flows, activity, &ends),
-        unattributed: unattributed::shares(activity, joined, &ends),
+    let conduits = Conduits::of(trace, &activities);
+    let flows: Vec<Vec<Flow>> = activities.iter().map(|activity| in_process(activity, &conduits)).collect();
+    let own_memory = accounts::own_memory(&activities);
+    let mut is_exact = conduits.has_all_files();
+    let processes = activities.iter().zip(&flows).map(|(activity, flows)| {
+        let has_own = conduits.has_all_files() && own_memory.contains(&activity.process.pid);
+        let origin = if has_own { Origin::OwnMemory } else { Origin::Unknown };
+        let Accounts { destinations, sources, unattributed, is_exact: are_exact } = Accounts::of(activity, flows, origin, &ends);
+        is_exact &= are_exact;
+        InProcess { transfers: describe::transfers(flows, activity, &ends), sources, destinations, unattributed }
     });
     let processes = processes.collect();
-    let across = crossing::chains(&activities, &joined, &trace.files);
-    Analysis { processes, across: describe::chains(&across, &ends), is_exact: false }
+    let across = crossing::chains(&activities, &flows, &conduits);
+    Analysis { processes, across: describe::chains(&across, &ends), is_exact }
 }
 
 /// The flows within one process.
-fn in_process<'a>(activity: &Activity<'a>) -> Joined<'a> {
+fn in_process<'a>(activity: &Activity<'a>, conduits: &Conduits<'_>) -> Vec<Flow<'a>> {
     let mut flows = direct::flows(activity);
     flows.extend(memory::flows(activity));
     loops::add(&mut flows, activity);
+    flows.retain(|flow| memory::is_worth_showing(flow, activity));
     totals::add(&mut flows, activity);
-    let mut joined = pipes::join(flows, activity);
-    attempts::add(&mut joined.flows, activity);
-    joined
+    let mut flows = pipes::join(flows, activity, conduits);
+    attempts::add(&mut flows, activity);
+    flows
 }
 
 #[cfg(test)]

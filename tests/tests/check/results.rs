@@ -31,6 +31,8 @@ fn calls_are_told_apart_by_file_and_process() {
         fs::write(dir.path().join("in"), vec![1; 300_000]).expect("ours");
         let options = [
             backend,
+            // strace shows no memory.
+            "--inferred=accept",
             "--expect=read[process=\"dd\", file=\"in\"].calls == 4 and read[process=\"dd\", file=\"in\"].bytes == 300000",
             "--expect=write[file=\"out\"].calls == 3 and write[file=\"out\"].avg_size == 100000",
             "--expect=transfer(regular:\"in\" -> \"out\").api == read+write",
@@ -73,6 +75,32 @@ fn a_call_that_takes_a_path_is_never_a_sure_0() {
     assert_eq!(open.code, Some(1), "{}", open.text());
     let open = run("openat.calls > 0 and syscalls[file=\"other\"].calls == 0");
     assert_eq!(open.code, Some(3), "{}", open.text());
+}
+
+#[test]
+fn what_is_inferred_proves_nothing_unless_it_is_accepted() {
+    let dir = tempfile::tempdir().expect("a directory");
+    fs::write(dir.path().join("in"), vec![1; 300_000]).expect("ours");
+    fs::write(
+        dir.path().join("accepting.toml"),
+        "[[check]]\nname = 'dd'\ncommand = 'dd if=in of=out bs=100000'\nfiles = [{ path = 'in', size = '300000B' }]\nbackend = 'strace'\n\
+         inferred = 'accept'\nexpect = ['transfer(regular -> regular).bytes == 300000']\n",
+    )
+    .expect("ours");
+    let run = |options: &[&str]| {
+        let options = [&["--backend=strace", "--expect=transfer(regular -> regular).bytes == 300000"], options].concat();
+        check(&options).dir(dir.path()).launch_with(&["--", "dd", "if=in", "of=out", "bs=100000"]).finish()
+    };
+    let inferred = run(&[]);
+    assert_eq!(inferred.code, Some(3), "{}", inferred.text());
+    assert!(inferred.text().contains("at least 292.9 KiB, inferred from the order of calls"), "{}", inferred.text());
+    assert_eq!(run(&["--inferred=accept"]).code, Some(0));
+    let by_file = check(&["accepting.toml"]).dir(dir.path()).finish();
+    assert_eq!(by_file.code, Some(0), "{}", by_file.text());
+    // What memory proves needs nobody's consent.
+    let options = ["--backend=ebpf", "--expect=transfer(regular -> regular).bytes == 300000"];
+    let proven = check(&options).dir(dir.path()).launch_with(&["--", "dd", "if=in", "of=out", "bs=100000"]).finish();
+    assert_eq!(proven.code, Some(0), "{}", proven.text());
 }
 
 #[test]

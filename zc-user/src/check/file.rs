@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     backend::Choice,
-    expect::{Expectation, pointer, size_bytes},
+    expect::{Expectation, Inferred, pointer, size_bytes},
     syscall::Selection,
 };
 
@@ -64,6 +64,7 @@ struct Table {
     expect: Vec<Spanned<String>>,
     repeat: Option<Spanned<u32>>,
     backend: Option<Spanned<String>>,
+    inferred: Option<Spanned<String>>,
     timeout: Option<Spanned<String>>,
     syscalls: Option<Spanned<String>>,
     baseline: Option<PathBuf>,
@@ -148,6 +149,9 @@ impl Source<'_> {
             backend: self
                 .value(table.backend, |word| Choice::from_str(word, false).map_err(|_| backend_names(word)))?
                 .unwrap_or_default(),
+            inferred: self
+                .value(table.inferred, |word| Inferred::from_str(word, false).map_err(|_| inferred_names(word)))?
+                .unwrap_or_default(),
             timeout: self.value(table.timeout, |text| super::plan::timeout(text))?.unwrap_or(Check::TIMEOUT),
             selection: self.value(table.syscalls, |set| set.parse::<Selection>().map_err(|error| error.to_string()))?,
             baseline: match table.baseline {
@@ -202,7 +206,7 @@ impl Source<'_> {
         {
             return Err(wrong("the path of a file lies within the check's folder: no '/' before it, no '..' in it"));
         }
-        let size = self.value(size.clone(), |size| size_bytes(size))?;
+        let size = self.value(size.clone(), |size: &String| file_bytes(size))?;
         let content = match (content, size, fill) {
             (Some(text), None, None) => Content::Text(text.clone()),
             (None, Some(size), None | Some(Fill::Random)) => Content::Random(size),
@@ -223,6 +227,20 @@ impl Source<'_> {
         }
         Ok(tolerances)
     }
+}
+
+/// The most bytes that a prepared file may have: it is written before each run.
+const MAX_FILE_BYTES: u64 = 16 << 30;
+
+fn file_bytes(text: &str) -> Result<u64, String> {
+    match size_bytes(text)? {
+        bytes if bytes > MAX_FILE_BYTES => Err(format!("a file of '{text}' is too large: at most {} GiB", MAX_FILE_BYTES >> 30)),
+        bytes => Ok(bytes),
+    }
+}
+
+fn inferred_names(word: &str) -> String {
+    format!("'{word}' is nothing that can be done with inferred transfers; there is inconclusive, accept")
 }
 
 fn backend_names(word: &str) -> String {

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     backend::Choice,
-    expect::{Expectation, Outcome, Verdict},
+    expect::{Expectation, Inferred, Outcome, Verdict},
     render::command_line,
     report::Report,
 };
@@ -24,7 +24,7 @@ pub fn judge(check: &Check, attempts: &[Attempt]) -> CheckResult {
     let mut error = attempts.iter().find_map(|attempt| attempt.outcome.as_ref().err().cloned());
     let mut expectations = Vec::new();
     for expectation in check.expectations.iter().filter(|_| !reports.is_empty()) {
-        match worst_outcome(expectation, attempts) {
+        match worst_outcome(expectation, check.inferred, attempts) {
             Ok(result) => expectations.push(result),
             Err(why) => error = error.or(Some(why)),
         }
@@ -71,10 +71,10 @@ fn status(error: Option<&String>, expectations: &[ExpectationResult], difference
 }
 
 /// An expectation must hold in every run.
-fn worst_outcome(expectation: &Expectation, attempts: &[Attempt]) -> Result<ExpectationResult, String> {
+fn worst_outcome(expectation: &Expectation, inferred: Inferred, attempts: &[Attempt]) -> Result<ExpectationResult, String> {
     let of_run = |attempt: &Attempt| {
         let report = attempt.outcome.as_ref().ok()?;
-        Some(expectation.evaluate(report).map_err(|error| error.message()))
+        Some(expectation.evaluate_with(report, inferred).map_err(|error| error.message()))
     };
     let outcomes: Vec<Outcome> = attempts.iter().filter_map(of_run).collect::<Result<_, _>>()?;
     let rank = |verdict| match verdict {

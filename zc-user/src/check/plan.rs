@@ -9,7 +9,7 @@ use std::{
 use super::tolerance::Tolerances;
 use crate::{
     backend::Choice,
-    expect::{Expectation, duration},
+    expect::{Expectation, Inferred, duration},
     report::Report,
     syscall::Selection,
 };
@@ -31,6 +31,8 @@ pub struct Check {
     pub expectations: Vec<Expectation>,
     /// How often it runs; at least once.
     pub repeat: u32,
+    /// Whether it takes inferred transfers for granted.
+    pub inferred: Inferred,
     /// What traces it.
     pub backend: Choice,
     /// How long a run may take.

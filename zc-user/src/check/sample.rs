@@ -6,6 +6,7 @@ use super::{Attempt, Baseline, Check, Results, SCHEMA, Shown, Tolerances, judge}
 use crate::{
     backend::Choice,
     compare::sample::report,
+    expect::Inferred,
     report::{
         Files, Options, Report,
         sample::{
@@ -26,6 +27,7 @@ pub(crate) fn check(name: &str, expectations: &[&str]) -> Check {
         files: Vec::new(),
         expectations: expectations.iter().map(|text| text.parse().expect("an expectation")).collect(),
         repeat: 1,
+        inferred: Inferred::default(),
         backend: Choice::Auto,
         timeout: Check::TIMEOUT,
         selection: None,

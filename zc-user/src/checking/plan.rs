@@ -84,6 +84,7 @@ fn of_command(args: &CheckArgs) -> anyhow::Result<Check> {
         files: Vec::new(),
         expectations: args.expect.iter().map(parse).collect::<Result<_, _>>()?,
         repeat: 1,
+        inferred: args.inferred.unwrap_or_default(),
         backend: args.backend.unwrap_or_default(),
         timeout: Check::TIMEOUT,
         selection: None,
@@ -98,6 +99,7 @@ fn override_by(check: &mut Check, args: &CheckArgs, timeout: Option<Duration>) {
     check.repeat = args.repeat.unwrap_or(check.repeat);
     check.timeout = timeout.unwrap_or(check.timeout);
     check.backend = args.backend.unwrap_or(check.backend);
+    check.inferred = args.inferred.unwrap_or(check.inferred);
     check.selection = args.syscalls.clone().or(check.selection.take());
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use zctrace::{backend::Choice, render::CheckFormat, syscall::Selection};
+use zctrace::{backend::Choice, expect::Inferred, render::CheckFormat, syscall::Selection};
 
 use super::{ColorWhen, LimitArgs};
 
@@ -32,7 +32,7 @@ A file:
   command = [\"cp\", \"in\", \"out\"]                         # or a line for sh: \"cat in | wc -c\"
   files = [{ path = \"in\", size = \"1MiB\" }]            # made in a new folder, where the command runs
   expect = [\"exit.code == 0\", \"write.calls == 0\"]
-  # also: env, cwd, repeat, backend, timeout, syscalls, baseline, tolerance
+  # also: env, cwd, repeat, backend, timeout, syscalls, baseline, tolerance, inferred = \"accept\"
 
 Exit status: 0 all hold, 1 one failed, 2 one could not be run, 3 one is inconclusive; of several the first of 1, 2, 3.";
 
@@ -85,6 +85,10 @@ pub struct CheckArgs {
     /// What traces the commands.
     #[arg(long, value_enum)]
     pub backend: Option<Choice>,
+
+    /// What becomes of expectations that depend on inferred transfers [default: inconclusive].
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub inferred: Option<Inferred>,
 
     /// Show the checks, and run none.
     #[arg(long)]

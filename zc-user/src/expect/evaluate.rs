@@ -1,7 +1,7 @@
 //! A tree and a report -> whether it holds, and what was found.
 
 use super::{
-    Expectation,
+    Expectation, Inferred,
     ast::{Comparison, Expr},
     figures::{self, Measured},
     outcome::{Finding, NotCounted, Outcome, Verdict},
@@ -9,8 +9,8 @@ use super::{
 use crate::report::Report;
 
 /// Whether an expectation holds of a report.
-pub(super) fn evaluate(expectation: &Expectation, report: &Report) -> Result<Outcome, NotCounted> {
-    let mut evaluation = Evaluation { text: &expectation.text, report, findings: Vec::new() };
+pub(super) fn evaluate(expectation: &Expectation, report: &Report, inferred: Inferred) -> Result<Outcome, NotCounted> {
+    let mut evaluation = Evaluation { text: &expectation.text, report, inferred, findings: Vec::new() };
     let verdict = evaluation.expr(&expectation.expr, false)?;
     Ok(Outcome { expectation: expectation.text.clone(), verdict, findings: evaluation.findings })
 }
@@ -18,6 +18,7 @@ pub(super) fn evaluate(expectation: &Expectation, report: &Report) -> Result<Out
 struct Evaluation<'a> {
     text: &'a str,
     report: &'a Report,
+    inferred: Inferred,
     findings: Vec<Finding>,
 }
 
@@ -39,8 +40,8 @@ impl Evaluation<'_> {
     fn comparison(&mut self, comparison: &Comparison, is_negated: bool) -> Result<Verdict, NotCounted> {
         let figure = &comparison.figure;
         let measured = match self.report.directory.as_deref() {
-            Some(directory) => figures::measure(&figure.below(directory), self.report),
-            None => figures::measure(figure, self.report),
+            Some(directory) => figures::measure(&figure.below(directory), self.report, self.inferred),
+            None => figures::measure(figure, self.report, self.inferred),
         };
         let Measured { known, reason, facts } =
             measured.map_err(|calls| NotCounted { calls, text: self.text.to_owned(), at: figure.at.0 })?;

@@ -135,7 +135,10 @@ pub(super) fn of_transfers(transfers: &[&Transfer], are_meant: bool) -> Vec<Stri
 fn transfer(transfer: &Transfer) -> String {
     let bytes = match (transfer.bytes, transfer.certainty) {
         (Some(bytes), Certainty::Exact) => units::short_bytes(bytes),
-        _ => transfer.amount().unwrap_or_else(|| "unknown bytes".to_owned()),
+        _ => {
+            let amount = transfer.amount().unwrap_or_else(|| "unknown bytes".to_owned());
+            transfer.doubt().into_iter().fold(amount, |amount, doubt| format!("{amount}, {doubt}"))
+        }
     };
     let attempts: Vec<String> =
         transfer.attempts.iter().map(|attempt| format!("{} {} ({})", attempt.syscall, attempt.errno, attempt.calls)).collect();

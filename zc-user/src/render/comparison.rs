@@ -8,7 +8,10 @@ use super::{
     text,
     units::UNKNOWN,
 };
-use crate::verify::{Comparison, Figures, Moved, MovedFigures, Row};
+use crate::{
+    report::Certainty,
+    verify::{Comparison, Figures, Moved, MovedFigures, Row},
+};
 
 /// The comparison for a person. The first line says whether they agree.
 pub(super) fn render(comparison: &Comparison, options: &Options) -> String {
@@ -47,16 +50,21 @@ pub(super) fn render(comparison: &Comparison, options: &Options) -> String {
     page.finish()
 }
 
-/// `in -> out: sendfile, 1024 bytes in 2 calls`; of what differs what each of them saw, with ` ≠ ` between.
+/// `in -> out: sendfile, 1024 bytes in 2 calls`; of what differs what each of them saw, with ` ≠ ` between if it cannot both be true.
 fn transfer(moved: &Moved) -> String {
     let show = |figures: &Option<MovedFigures>| {
         let Some(figures) = figures else { return "nothing".to_owned() };
         let attempts = figures.attempts.iter().map(|attempt| format!(", after {} ({})", attempt.syscall, attempt.errno));
         let calls = plural(figures.calls, "call", "calls");
-        format!("{} bytes in {calls}{}", known(figures.bytes), attempts.collect::<String>())
+        let least = if figures.certainty == Certainty::Inferred { "at least " } else { "" };
+        format!("{least}{} bytes in {calls}{}", known(figures.bytes), attempts.collect::<String>())
     };
     let [first, second] = moved.figures.each_ref().map(show);
-    let figures = if moved.equal { first } else { format!("{first} ≠ {second}") };
+    let figures = match moved.equal {
+        true if first == second => first,
+        true => format!("{first}; {second}"),
+        false => format!("{first} ≠ {second}"),
+    };
     format!("{} -> {}: {}, {figures}", text::escape(&moved.from), text::escape(&moved.to), moved.api.name())
 }
 
@@ -125,7 +133,8 @@ mod tests {
 
     #[test]
     fn a_transfer_that_one_backend_alone_saw_is_a_difference() {
-        let figures = MovedFigures { bytes: Some(1024), calls: 2, attempts: Vec::new() };
+        let certainty = Certainty::Exact;
+        let figures = MovedFigures { certainty, bytes: Some(1024), calls: 2, ..MovedFigures::default() };
         let moved = |second: Option<MovedFigures>| Moved {
             from: "in".into(),
             to: "out".into(),

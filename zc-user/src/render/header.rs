@@ -30,7 +30,10 @@ pub(super) fn command(report: &Report) -> String {
 
 /// What was lost, and the notes.
 pub(super) fn remarks(report: &Report) -> impl Iterator<Item = (String, Style)> {
-    let losses = report.losses.iter().map(|(name, &count)| (loss(name, count), Style::Warning));
+    // Of calls without their files a note tells.
+    let lowers_counts = |name: &&String| !Loss::ALL.iter().any(|loss| loss.name() == *name && !loss.touches_counts());
+    let losses = report.losses.iter().filter(move |(name, _)| lowers_counts(name));
+    let losses = losses.map(|(name, &count)| (loss(name, count), Style::Warning));
     losses.chain(report.notes.iter().map(|note| (format!("note: {}", text::escape(note)), Style::Plain)))
 }
 

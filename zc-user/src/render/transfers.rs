@@ -11,7 +11,7 @@ use super::{
     section::{INDENT, plural, process_name},
     text, units,
 };
-use crate::report::{Api, Certainty, End, Process, Report, Share, Transfer};
+use crate::report::{Api, Certainty, End, Process, Report, Transfer};
 
 /// How many transfers are shown without `--all-transfers`.
 const MOST_TRANSFERS: usize = 10;
@@ -20,15 +20,31 @@ const LEAST_BYTES: u64 = 4096;
 const LEAST_PART: u64 = 1000;
 /// How many groups sum up the others.
 const MOST_GROUPS: usize = 4;
-/// Fewer bytes that nothing explains are not worth a line, nor are those less than half as many as were explained: a program reads
-/// its libraries and writes its messages.
+/// How many stops on the way are named.
+const MOST_HOPS: usize = 8;
+/// Fewer bytes that were read and stand in no transfer are not worth a line, nor are those less than half as many as were explained: a
+/// program reads its libraries.
 const LEAST_UNATTRIBUTED_BYTES: u64 = 64 << 10;
+/// What was written is told if less than this is attributed of it. Of a file that no transfer leads to, if it is not just a message.
+const LEAST_ATTRIBUTED_PERCENT: u64 = 99;
+const LEAST_WRITTEN_BYTES: u64 = 4096;
 
 /// A transfer, and the process that it is within.
 #[derive(Debug, Clone, Copy)]
 struct Line<'a> {
     process: Option<&'a Process>,
     transfer: &'a Transfer,
+    report: &'a Report,
+}
+
+impl<'a> Line<'a> {
+    /// The transfers within processes that are hops of this one.
+    fn hops(&self) -> impl Iterator<Item = (&'a Process, &'a Transfer)> + use<'a> {
+        let way = self.transfer;
+        let processes = self.report.processes.iter().filter(move |process| way.pids.contains(&process.pid));
+        let within = processes.flat_map(|process| process.transfers.iter().map(move |transfer| (process, transfer)));
+        within.filter(move |(process, transfer)| transfer.is_hop_of(process.pid, way))
+    }
 }
 
 /// Writes the section; nothing, if there is nothing to say.
@@ -59,13 +75,19 @@ pub(super) fn items(report: &Report, options: &Options) -> Vec<Vec<Vec<Piece>>> 
     items
 }
 
-/// All transfers, those with the most bytes first; of as many, those over several processes.
+/// All transfers, those with the most bytes first; of as many, those over several processes. What is a hop of another stands under it.
 fn lines(report: &Report) -> Vec<Line<'_>> {
-    let across = report.transfers.iter().map(|transfer| Line { process: None, transfer });
-    let within = report
-        .processes
-        .iter()
-        .flat_map(|process| process.transfers.iter().map(move |transfer| Line { process: Some(process), transfer }));
+    let across = report.transfers.iter().map(|transfer| Line { process: None, transfer, report });
+    let mut of_pid: BTreeMap<u32, Vec<&Transfer>> = BTreeMap::new();
+    for way in &report.transfers {
+        way.pids.iter().for_each(|&pid| of_pid.entry(pid).or_default().push(way));
+    }
+    let is_shown = |process: &Process, transfer: &Transfer| {
+        !of_pid.get(&process.pid).is_some_and(|ways| ways.iter().any(|way| transfer.is_hop_of(process.pid, way)))
+    };
+    let within = report.processes.iter().flat_map(|process| process.transfers.iter().map(move |transfer| (process, transfer)));
+    let within = within.filter(|(process, transfer)| is_shown(process, transfer));
+    let within = within.map(|(process, transfer)| Line { process: Some(process), transfer, report });
     let mut lines: Vec<Line> = across.chain(within).collect();
     lines.sort_by_key(|line| Reverse(weight(line)));
     lines
@@ -126,17 +148,37 @@ impl<'a> Told<'a> {
 
 fn item<'a>(line: &Line<'a>, of_many: bool, told: &mut Told<'a>) -> Vec<Vec<Piece>> {
     let transfer = line.transfer;
-    let bytes = transfer.amount().unwrap_or_else(|| units::UNKNOWN.to_owned());
+    let mut amount = transfer.amount().unwrap_or_else(|| units::UNKNOWN.to_owned());
+    if let Some(process) = line.process.filter(|_| of_many) {
+        amount = format!("{amount} by {}", process_name(process));
+    }
+    if let Some(doubt) = transfer.doubt() {
+        amount = format!("{amount}, {doubt}");
+    }
     let mut pieces = end_of(&transfer.from, "");
     pieces.push(Piece::new("->", Style::Plain));
     pieces.extend(end_of(&transfer.to, ":"));
-    pieces.extend(words(&bytes, Style::Plain));
-    if let Some(process) = line.process.filter(|_| of_many) {
-        pieces.push(Piece::new(format!("by {}", process_name(process)), Style::Plain));
-    }
+    pieces.extend(words(&amount, Style::Plain));
     let verdict = words(&text::escape(told.verdict(transfer)), Style::Plain);
-    let hint = told.hint(transfer).map(|hint| words(&format!("hint: {}", text::escape(hint)), Style::Good));
-    [pieces, verdict, list(&cost(transfer), Style::Faint)].into_iter().chain(hint).collect()
+    let way = way(transfer);
+    let hint = |whose: &str, hint: &str| words(&format!("hint{whose}: {}", text::escape(hint)), Style::Good);
+    let own_hint = told.hint(transfer).map(|text| hint("", text));
+    let mut hints: Vec<_> = own_hint.into_iter().collect();
+    for (process, hop) in line.hops() {
+        let whose = format!(" for {}", process_name(process));
+        hints.extend(told.hint(hop).map(|text| hint(&whose, text)));
+    }
+    [pieces, verdict].into_iter().chain(way).chain([list(&cost(transfer), Style::Faint)]).chain(hints).collect()
+}
+
+/// `by way of a pipe, a pipe and 98 more`.
+fn way(transfer: &Transfer) -> Option<Vec<Piece>> {
+    let between = transfer.hops.split_last()?.1;
+    let mut stops: Vec<String> = between.iter().take(MOST_HOPS).map(|hop| end::label(&hop.to)).collect();
+    if let Some(more @ 1..) = between.len().checked_sub(MOST_HOPS) {
+        stops.push(format!("{more} more"));
+    }
+    Some(words(&format!("by way of {}", stops.join(", ")), Style::Plain))
 }
 
 /// A sum of bytes: `4.7 MiB`; if some of it is inferred, `at least 4.7 MiB`.
@@ -202,34 +244,71 @@ fn rest(others: &[Line<'_>]) -> Vec<Piece> {
 /// `unattributed: 1.0 MiB read, most of it from in (regular, ext4); 10.0 MiB written, 1.0 MiB of it to out (regular, ext4), no more to
 /// any of 9 others`.
 fn unattributed(report: &Report) -> Vec<Piece> {
-    let within: Vec<Line> = lines(report).into_iter().filter(|line| line.process.is_some()).collect();
-    let explained = sum_bytes(&within);
-    let side = |shares: fn(&Process) -> &[Share], verb: &str, way: &str| {
-        let all: Vec<&Share> = report.processes.iter().flat_map(shares).collect();
-        let sum = all.iter().fold(0_u64, |sum, share| sum.saturating_add(share.bytes.unwrap_or(0)));
-        let of = largest(&all, sum, way)?;
-        (sum >= LEAST_UNATTRIBUTED_BYTES && sum >= explained / 2).then(|| format!("{} {verb}, {of}", units::bytes(sum)))
+    let within = report.processes.iter().flat_map(|process| &process.transfers);
+    let explained = within.fold(0_u64, |sum, transfer| sum.saturating_add(transfer.bytes.unwrap_or(0)));
+    let read = report.processes.iter().flat_map(|process| &process.unattributed.read);
+    let read: Files = read.filter_map(|share| Some((share.file.as_ref()?, share.bytes?))).collect();
+    let read_bytes = read.bytes();
+    let is_read_told = read_bytes >= LEAST_UNATTRIBUTED_BYTES && read_bytes >= explained / 2;
+    let written: Files = poorly_attributed(report).into_iter().collect();
+    let side = |files: &Files<'_>, verb: &str, way: &str| {
+        let of = files.largest(way)?;
+        Some(format!("{} {verb}, {of}", units::bytes(files.bytes())))
     };
-    let read = side(|process| &process.unattributed.read, "read", "from");
-    let written = side(|process| &process.unattributed.written, "written", "to");
-    let sides: Vec<String> = read.into_iter().chain(written).collect();
+    let read = side(&read, "read", "from").filter(|_| is_read_told);
+    let sides: Vec<String> = read.into_iter().chain(side(&written, "written", "to")).collect();
     if sides.is_empty() { Vec::new() } else { words(&format!("unattributed: {}", sides.join("; ")), Style::Plain) }
 }
 
-/// The file with the most of these bytes, whichever processes moved them. Where no file is known at all, as of a log without
-/// descriptors' paths, there is nothing to say that the tables do not.
-fn largest(shares: &[&Share], sum: u64, way: &str) -> Option<String> {
-    let mut files: BTreeMap<&End, u64> = BTreeMap::new();
-    for (file, bytes) in shares.iter().filter_map(|share| Some((share.file.as_ref()?, share.bytes?))) {
-        *files.entry(file).or_default() += bytes;
+/// The files of which too little is attributed to say nothing of the rest, and that rest.
+fn poorly_attributed(report: &Report) -> BTreeMap<&End, u64> {
+    let mut files: BTreeMap<&End, [u64; 3]> = BTreeMap::new();
+    for one in report.processes.iter().flat_map(|process| &process.destinations) {
+        let (Some(file), Some(written), Some(rest)) = (&one.file, one.written_bytes, one.unattributed_bytes) else { continue };
+        let figures = [written, one.attributed_bytes, rest.saturating_sub(one.memory_bytes)];
+        files.entry(file).or_default().iter_mut().zip(figures).for_each(|(sum, bytes)| *sum = sum.saturating_add(bytes));
     }
-    let (file, bytes) = files.iter().max_by_key(|&(file, bytes)| (bytes, Reverse(file)))?;
-    let name = format!("{} {}", end::label(file), end::nature(file));
-    let name = name.trim_end();
-    let others = u64::try_from(files.len() - 1).unwrap_or(u64::MAX);
-    Some(match others {
-        _ if *bytes > sum / 2 => format!("most of it {way} {name}"),
-        0 => format!("{} of it {way} {name}", units::bytes(*bytes)),
-        _ => format!("{} of it {way} {name}, no more {way} any of {}", units::bytes(*bytes), plural(others, "other", "others")),
-    })
+    let is_told = |[written, attributed, rest]: [u64; 3]| {
+        let is_much = rest > written / 100 * (100 - LEAST_ATTRIBUTED_PERCENT);
+        rest > 0 && is_much && (attributed > 0 || rest >= LEAST_WRITTEN_BYTES)
+    };
+    files.into_iter().filter(|(_, figures)| is_told(*figures)).map(|(file, [_, _, rest])| (file, rest)).collect()
+}
+
+/// Bytes by file, whichever processes moved them.
+struct Files<'a>(BTreeMap<&'a End, u64>);
+
+impl<'a> FromIterator<(&'a End, u64)> for Files<'a> {
+    fn from_iter<I: IntoIterator<Item = (&'a End, u64)>>(all: I) -> Self {
+        let mut files = BTreeMap::new();
+        for (file, bytes) in all {
+            let sum: &mut u64 = files.entry(file).or_default();
+            *sum = sum.saturating_add(bytes);
+        }
+        Self(files)
+    }
+}
+
+impl Files<'_> {
+    fn bytes(&self) -> u64 {
+        self.0.values().copied().fold(0, u64::saturating_add)
+    }
+
+    /// The file with the most of these bytes. Where no file is known at all, as of a log without descriptors' paths, there is nothing to
+    /// say that the tables do not.
+    fn largest(&self, way: &str) -> Option<String> {
+        let sum = self.bytes();
+        let (file, bytes) = self.0.iter().max_by_key(|&(file, bytes)| (bytes, Reverse(file)))?;
+        let name = format!("{} {}", end::label(file), end::nature(file));
+        let name = name.trim_end();
+        let others = u64::try_from(self.0.len() - 1).unwrap_or(u64::MAX);
+        Some(match others {
+            _ if *bytes > sum / 2 => format!("most of it {way} {name}"),
+            0 => format!("{} of it {way} {name}", units::bytes(*bytes)),
+            _ => {
+                let others = plural(others, "other", "others");
+                format!("{} of it {way} {name}, no more {way} any of {others}", units::bytes(*bytes))
+            }
+        })
+    }
 }

@@ -10,12 +10,12 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
     ContextSwitches, Counted, Exit, PageFaults, Process, Report, SCHEMA, SortKey, State, Syscall, Thread, Tool, Totals, Usage,
-    file_calls, files,
+    conservation, file_calls, files,
 };
 use crate::{
     report::sums::Sums,
     syscall::Call,
-    trace::{self, Counters, Row, Trace},
+    trace::{self, Counters, Loss, Row, Trace},
     transfer::{self, Ends, InProcess},
 };
 
@@ -57,8 +57,9 @@ pub enum Files {
 impl Report {
     /// The report on a trace.
     pub fn from_trace(trace: &Trace, options: &Options) -> Self {
-        let losses: BTreeMap<String, u64> =
-            trace.losses.iter().filter(|(_, count)| **count > 0).map(|(loss, count)| (loss.name().to_owned(), *count)).collect();
+        let without_files = (Loss::CallsWithoutFiles, trace.calls_without_files);
+        let losses =
+            || trace.losses.iter().map(|(loss, count)| (*loss, *count)).chain([without_files]).filter(|(_, count)| *count > 0);
         let analysis = transfer::analyse(trace);
         let processes = match options.detail {
             Detail::Total => Vec::new(),
@@ -68,7 +69,7 @@ impl Report {
                 processes.map(|(process, moved)| fold_process(process, moved, &ends, *options)).collect()
             }
         };
-        Self {
+        let report = Self {
             schema: SCHEMA,
             tool: Tool { name: env!("CARGO_PKG_NAME").to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
             command: trace.command.clone(),
@@ -78,9 +79,9 @@ impl Report {
             started_at: trace.started_at.and_then(rfc3339),
             wall_ns: trace.wall_ns,
             exit: exit(trace.exit),
-            exact: losses.is_empty(),
+            exact: !losses().any(|(loss, _)| loss.touches_counts()),
             transfers_exact: analysis.is_exact,
-            losses,
+            losses: losses().map(|(loss, count)| (loss.name().to_owned(), count)).collect(),
             notes: notes(trace),
             processes,
             transfers: analysis.across,
@@ -92,7 +93,12 @@ impl Report {
                 Files::Listed => files::totals(trace),
             },
             totals: totals(&trace.processes, options.sort),
+        };
+        if cfg!(any(debug_assertions, test)) {
+            let broken = conservation::broken(&report);
+            assert!(broken.is_empty(), "the books of this report do not balance:\n{}", broken.join("\n"));
         }
+        report
     }
 }
 
@@ -140,6 +146,8 @@ fn fold_process(process: &trace::Process, moved: InProcess, ends: &Ends<'_>, opt
         syscalls: fold_rows(rows(process), options.sort),
         io_uring: fold_rows(process.threads.iter().flat_map(|thread| &thread.ring_rows), options.sort),
         transfers: moved.transfers,
+        sources: moved.sources,
+        destinations: moved.destinations,
         unattributed: moved.unattributed,
         file_calls: match options.file_calls {
             Files::Omitted => None,

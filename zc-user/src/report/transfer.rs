@@ -60,18 +60,60 @@ pub struct Transfer {
     pub reason: Option<Reason>,
     /// What would be cheaper, and its price; `None`: nothing known.
     pub hint: Option<String>,
-    /// The processes that took part, if they are several: one for each hop.
+    /// The processes that took part, if they are several: one for each part of the way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pids: Vec<u32>,
+    /// The way that the bytes went, if it led through pipes or connections: from hop to hop. Hops of one process are in no other
+    /// transfer; hops of several processes are transfers of these, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hops: Vec<Hop>,
+}
+
+/// A part of the way of a transfer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Hop {
+    /// The process that moved the bytes.
+    pub pid: u32,
+    /// Where they came from.
+    pub from: End,
+    /// Where they went.
+    pub to: End,
+    /// The kernel interface that did it.
+    pub api: Api,
+    /// Bytes that arrived, as [`Transfer::bytes`].
+    pub bytes: Option<u64>,
+    /// Those of them that are proven.
+    pub proven_bytes: Option<u64>,
+    /// How it is known.
+    pub evidence: Evidence,
+    /// How sure that is.
+    pub certainty: Certainty,
 }
 
 impl Transfer {
-    /// Its bytes for a person: `5.0 MiB`, or `at least 4.7 MiB, 3.6 MiB of it proven, the rest inferred from the order of calls`.
-    /// `None`: the calls do not tell.
+    /// Its bytes for a person: `5.0 MiB`, or `at least 4.7 MiB`. `None`: the calls do not tell.
     pub fn amount(&self) -> Option<String> {
-        let bytes = self.bytes?;
+        Some(match self.certainty {
+            Certainty::Exact => units::bytes(self.bytes?),
+            Certainty::Inferred => format!("at least {}", units::least_bytes(self.bytes?)),
+        })
+    }
+
+    /// Whether this transfer, within the process `pid`, is a part of the way of another over several processes.
+    pub fn is_hop_of(&self, pid: u32, way: &Self) -> bool {
+        let hops = || way.hops.iter().filter(|hop| hop.pid == pid);
+        let is_hop = |from: &End, to: &End, api| hops().any(|hop| hop.from == *from && hop.to == *to && hop.api == api);
+        if self.hops.is_empty() {
+            is_hop(&self.from, &self.to, self.api)
+        } else {
+            self.hops.iter().all(|hop| is_hop(&hop.from, &hop.to, hop.api))
+        }
+    }
+
+    /// What an inferred transfer rests on: `3.6 MiB of it proven, the rest inferred from the order of calls`. `None`: it is exact.
+    pub fn doubt(&self) -> Option<String> {
         if self.certainty == Certainty::Exact {
-            return Some(units::bytes(bytes));
+            return None;
         }
         let inferred = match self.evidence {
             Some(Evidence::Order) => "inferred from the order of calls",
@@ -79,10 +121,9 @@ impl Transfer {
             Some(Evidence::Memory | Evidence::Mapping) => "inferred from the memory that the calls used",
             Some(Evidence::Call) | None => "inferred",
         };
-        let least = units::least_bytes(bytes);
         Some(match self.proven_bytes {
-            Some(proven @ 1..) => format!("at least {least}, {} of it proven, the rest {inferred}", units::least_bytes(proven)),
-            _ => format!("at least {least}, {inferred}"),
+            Some(proven @ 1..) => format!("{} of it proven, the rest {inferred}", units::least_bytes(proven)),
+            _ => inferred.to_owned(),
         })
     }
 }
@@ -278,8 +319,48 @@ pub struct Share {
     pub file: Option<End>,
     /// Bytes; `None`: the calls do not tell (`recvmmsg`).
     pub bytes: Option<u64>,
-    /// Calls that took part in no transfer.
+    /// Calls that moved some of these bytes and took part in no transfer.
     pub calls: u64,
+    /// Calls that took part in transfers and may have moved some of these bytes besides: a header before what was copied, say.
+    #[serde(default)]
+    pub partly_attributed_calls: u64,
+}
+
+/// All that a process read from one file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SourceTotals {
+    /// The file; `None`: it was not identified.
+    pub file: Option<End>,
+    /// Bytes that it read; `None`: the calls do not tell.
+    pub read_bytes: Option<u64>,
+    /// Calls that read some.
+    pub read_calls: u64,
+    /// At most so many of these bytes were written on, once or more often, as far as transfers tell: bytes that were written twice are
+    /// not told from others. The rest of `read_bytes` stands in no transfer.
+    pub written_on_bytes: Option<u64>,
+}
+
+/// All that a process wrote to one file: in bytes and in calls, `written` is `attributed` plus `unattributed`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DestinationTotals {
+    /// The file; `None`: it was not identified.
+    pub file: Option<End>,
+    /// Bytes that it wrote; `None`: the calls do not tell.
+    pub written_bytes: Option<u64>,
+    /// Calls that wrote some.
+    pub written_calls: u64,
+    /// Bytes that stand in transfers.
+    pub attributed_bytes: u64,
+    /// Calls that wrote some of those; they may have written others besides.
+    pub attributed_calls: u64,
+    /// Those of `attributed_bytes` that are proven.
+    pub proven_bytes: u64,
+    /// Bytes that stand in no transfer; `None`: the calls do not tell.
+    pub unattributed_bytes: Option<u64>,
+    /// Calls that wrote nothing that stands in a transfer.
+    pub unattributed_calls: u64,
+    /// Those of `unattributed_bytes` that are known to come from the program's own memory.
+    pub memory_bytes: u64,
 }
 
 /// Everything that was done with one file, for `--files`.

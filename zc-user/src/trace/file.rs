@@ -92,6 +92,11 @@ impl FileKind {
         Self::Anonymous,
     ];
 
+    /// Whether a file of this kind can be the end of a transfer: what wakes and tells (`eventfd`, `timerfd`, netlink) carries nothing on.
+    pub const fn carries_bytes(self) -> bool {
+        !matches!(self, Self::Eventfd | Self::Netlink | Self::Directory | Self::Anonymous)
+    }
+
     /// The name in reports.
     pub const fn name(self) -> &'static str {
         match self {

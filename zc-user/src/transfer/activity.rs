@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::flow::{moving_calls, sum_bytes};
 use crate::{
-    syscall::Fds,
+    syscall::{Fds, TABLE},
     trace::{File, FileId, FileKind, Input, Part, Process, Row, Trace},
 };
 
@@ -28,6 +29,8 @@ pub(super) struct Activity<'a> {
     pub(super) mappings: BTreeMap<FileId, Vec<&'a Row>>,
     /// What each thread read, and wrote after it.
     pub(super) threads: Vec<Paired<'a>>,
+    /// Whether `reads` and `mappings` have all that was read and mapped.
+    counts_reads: bool,
     /// Whether `held` and `mapped` would have it all.
     pub(super) sees_memory: bool,
 }
@@ -90,6 +93,7 @@ impl<'a> Activity<'a> {
             mappings: BTreeMap::new(),
             held: BTreeMap::new(),
             threads: Vec::new(),
+            counts_reads: counts_reads(trace),
             sees_memory: trace.sees_memory,
         };
         for thread in &process.threads {
@@ -145,16 +149,54 @@ impl<'a> Activity<'a> {
 
     /// Whether a file looks like the program of the process or one of its libraries: they are mapped to be run.
     pub(super) fn is_program(&self, id: FileId) -> bool {
-        let name_of = |path: &'a str| path.rsplit('/').next();
-        let Some(name) = self.file(id).and_then(|file| name_of(file.path.as_deref()?)) else { return false };
-        let is_library = name.rsplit_once(".so").is_some_and(|(_, version)| version.is_empty() || version.starts_with('.'));
-        is_library || self.process.exe.as_deref().and_then(name_of) == Some(name)
+        let is_library = |(_, version): (&str, &str)| version.is_empty() || version.starts_with('.');
+        self.name(id).is_some_and(|name| name.rsplit_once(".so").is_some_and(is_library)) || self.is_executed(id)
     }
 
-    /// Whether a file can be the end of a transfer: what wakes and tells (`eventfd`, `timerfd`, netlink) carries nothing on.
-    pub(super) fn carries_bytes(&self, id: FileId) -> bool {
-        !matches!(self.kind(id), Some(FileKind::Eventfd | FileKind::Netlink | FileKind::Directory | FileKind::Anonymous))
+    /// Whether a file is called as the program of the process.
+    pub(super) fn is_executed(&self, id: FileId) -> bool {
+        let name = self.name(id);
+        name.is_some() && name == self.process.exe.as_deref().and_then(last_part)
     }
+
+    /// Whether it read and mapped nothing but programs, what their loader reads, and the list of its own mappings (as glibc does to find
+    /// the stack).
+    pub(super) fn reads_nothing(&self) -> bool {
+        let path = |id: FileId| self.file(id).and_then(|file| file.path.as_deref()).unwrap_or_default();
+        let is_maps = |id: FileId| path(id).starts_with("/proc/") && path(id).ends_with("/maps");
+        let is_loaded = |id: &FileId| self.is_program(*id) || self.name(*id) == Some("ld.so.cache");
+        let moved = |rows: &[&Row]| sum_bytes(rows) != Some(0);
+        let mut reads = self.reads.iter().filter(|(_, rows)| moved(rows));
+        // The loader reads the head of a library; who reads more of it may copy it.
+        let is_head =
+            |rows: &[&Row]| sum_bytes(rows).is_some_and(|bytes| bytes <= moving_calls(rows).saturating_mul(MOST_HEAD_BYTES));
+        self.counts_reads
+            && reads.all(|(file, rows)| file.is_some_and(|file| is_maps(file) || (is_loaded(&file) && is_head(rows))))
+            && self.mappings.keys().all(is_loaded)
+    }
+
+    fn name(&self, id: FileId) -> Option<&'a str> {
+        last_part(self.file(id)?.path.as_deref()?)
+    }
+
+    /// Whether a file can be the end of a transfer.
+    pub(super) fn carries_bytes(&self, id: FileId) -> bool {
+        self.kind(id).is_none_or(FileKind::carries_bytes)
+    }
+}
+
+/// The loader reads so many bytes of a library at once, at most: `struct filebuf` of glibc's elf/dl-load.c.
+const MOST_HEAD_BYTES: u64 = 832;
+
+fn last_part(path: &str) -> Option<&str> {
+    path.rsplit('/').next()
+}
+
+/// Whether every call that can bring bytes into memory was counted.
+fn counts_reads(trace: &Trace) -> bool {
+    let reads = TABLE.iter().filter(|spec| matches!(spec.fds, Fds::Reads(_))).map(|spec| spec.name);
+    let counted = trace.counted.as_ref();
+    counted.is_some_and(|counted| reads.chain(["mmap", "vmsplice"]).all(|name| counted.contains(name)))
 }
 
 /// What a row did with its files.

@@ -5,10 +5,7 @@ use std::{
     collections::{HashMap, hash_map::Entry},
 };
 
-use super::{
-    activity::Activity,
-    flow::sum_bytes,
-};
+use super::{activity::Activity, flow::sum_bytes};
 use crate::{
     syscall::{Fds, TABLE},
     trace::{File, FileId, FileKind, Row, Trace},
@@ -27,12 +24,16 @@ pub(super) struct Conduits<'a> {
     unix: HashMap<u64, Option<FileId>>,
     /// TCP sockets by their own address and their peer's, likewise.
     tcp: HashMap<(Cow<'a, str>, Cow<'a, str>), Option<FileId>>,
+    /// Whether no call can be missing, and none lacks its files.
+    has_all_files: bool,
+    /// Whether, moreover, every call that moves bytes was counted.
     is_complete: bool,
 }
 
 impl<'a> Conduits<'a> {
     /// Of this trace.
     pub(super) fn of(trace: &'a Trace, activities: &[Activity<'a>]) -> Self {
+        let has_all_files = has_all_files(trace, activities);
         let ids = || (0..).map(FileId).zip(&trace.files);
         let is_unix =
             |file: &File| matches!(file.kind, Some(FileKind::UnixStream | FileKind::UnixSeqpacket | FileKind::UnixDatagram));
@@ -46,8 +47,14 @@ impl<'a> Conduits<'a> {
             read: totals(activities, read_rows),
             unix: unique(unix),
             tcp: unique(tcp),
-            is_complete: is_complete(trace, activities),
+            has_all_files,
+            is_complete: has_all_files && counts_all(trace),
         }
+    }
+
+    /// Whether every counted call stands in a row with its files.
+    pub(super) fn has_all_files(&self) -> bool {
+        self.has_all_files
     }
 
     /// Everything that was written into a file, by all processes. `None`: some call does not tell.
@@ -81,17 +88,25 @@ impl<'a> Conduits<'a> {
     }
 }
 
-/// Whether no call that moves bytes can be missing, nor its file.
-fn is_complete(trace: &Trace, activities: &[Activity<'_>]) -> bool {
-    let moves = |fds| matches!(fds, Fds::Reads(_) | Fds::Writes(_) | Fds::Pipe(_) | Fds::Copies { .. });
-    let counts_all = || {
-        let counted = trace.counted.as_ref();
-        counted.is_some_and(|counted| TABLE.iter().filter(|spec| moves(spec.fds)).all(|spec| counted.contains(spec.name)))
-    };
+/// Whether no counted call is missing, nor its file.
+fn has_all_files(trace: &Trace, activities: &[Activity<'_>]) -> bool {
     let moved = |rows: &Vec<&Row>| sum_bytes(rows) != Some(0);
-    let without_file = |activity: &Activity<'_>| [&activity.reads, &activity.writes].iter().any(|side| side.get(&None).is_some_and(moved));
+    let lacks_files = |activity: &Activity<'_>| {
+        let sides = [&activity.reads, &activity.writes];
+        sides.iter().any(|side| side.get(&None).is_some_and(moved))
+    };
     let lost = trace.losses.iter().any(|(loss, &count)| count > 0 && loss.touches_transfers());
-    !lost && trace.calls_without_files == 0 && !activities.iter().any(without_file) && counts_all()
+    // Of Linux AIO only the submission is counted.
+    let mut rows = trace.processes.iter().flat_map(|process| &process.threads).flat_map(|thread| &thread.rows);
+    let has_aio = rows.any(|row| row.call.name == "io_submit" && row.calls > row.errors);
+    !lost && !has_aio && trace.calls_without_files == 0 && !activities.iter().any(lacks_files)
+}
+
+/// Whether every call that moves bytes was counted. Of a log that somebody recorded, nobody knows.
+fn counts_all(trace: &Trace) -> bool {
+    let moves = |fds| matches!(fds, Fds::Reads(_) | Fds::Writes(_) | Fds::Pipe(_) | Fds::Copies { .. });
+    let counted = trace.counted.as_ref();
+    counted.is_some_and(|counted| TABLE.iter().filter(|spec| moves(spec.fds)).all(|spec| counted.contains(spec.name)))
 }
 
 /// The values by their keys; `None` where a key has several.

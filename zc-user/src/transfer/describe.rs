@@ -7,13 +7,13 @@ use super::{
     activity::Activity,
     crossing::Chain,
     facts::{Facts, user_memory_bytes},
-    flow::{Flow, Source},
+    flow::{Flow, Leg, Source},
     hint,
     rules::{self, Case, Way},
     shared::Shared,
     verdict,
 };
-use crate::report::{Api, Certainty, End, Evidence, Transfer};
+use crate::report::{Api, Certainty, End, Evidence, Hop, Transfer};
 
 /// A verdict names the work of so many processes.
 const MOST_HOPS: usize = 8;
@@ -41,7 +41,8 @@ fn transfer(flow: &Flow<'_>, shared: &Shared, activity: &Activity<'_>, ends: &En
     let reason = rules::reason(&case);
     let verdict = verdict::sentence(&case, reason.as_ref());
     let hint = hint::hint(&case);
-    Transfer { reason, hint, ..described(flow, from, to, facts, verdict, user_memory_bytes(flow)) }
+    let hops = flow.hops.iter().map(|leg| described_hop(leg, activity.process.pid, ends)).collect();
+    Transfer { reason, hint, hops, ..described(flow, from, to, facts, verdict, user_memory_bytes(flow)) }
 }
 
 /// The transfers that cross processes, those with the most bytes first.
@@ -64,8 +65,13 @@ fn across(chain: &Chain<'_, '_>, shared: &Shared, ends: &Ends<'_>) -> Option<Tra
         verdict = format!("{verdict}; and {more} more");
     }
     let user_memory = chain.hops.iter().map(|hop| user_memory_bytes(hop.flow)).reduce(|a, b| a?.checked_add(b?)).flatten();
-    // A pipe, or a connection, joins two flows by their totals.
-    let (evidence, certainty, proven_bytes) = (Some(Evidence::Totals), Certainty::Inferred, Some(0));
+    let certainty = chain.certainty;
+    let weakest = chain.hops.iter().map(|hop| hop.flow.evidence).max();
+    let (evidence, proven_bytes) = match certainty {
+        Certainty::Exact => (weakest, last.flow.bytes),
+        Certainty::Inferred => (weakest.max(Some(Evidence::Totals)), Some(0)),
+    };
+    let hops = chain.hops.iter().flat_map(|hop| hop.flow.legs().map(|leg| described_hop(&leg, hop.process.pid, ends))).collect();
     let costliest = chain.hops.iter().map(|hop| hop.flow).max_by_key(|flow| cost(flow.api))?;
     let facts = each.into_iter().reduce(Facts::then)?;
     let (from, to) = (source(first.flow.from, ends), ends.end(last.flow.to));
@@ -76,6 +82,7 @@ fn across(chain: &Chain<'_, '_>, shared: &Shared, ends: &Ends<'_>) -> Option<Tra
         certainty,
         proven_bytes,
         pids,
+        hops,
         ..described(last.flow, from, to, facts, verdict, user_memory)
     })
 }
@@ -121,5 +128,11 @@ fn described(flow: &Flow<'_>, from: End, to: End, facts: Facts, verdict: String,
         reason: None,
         hint: None,
         pids: Vec::new(),
+        hops: Vec::new(),
     }
+}
+
+fn described_hop(leg: &Leg, pid: u32, ends: &Ends<'_>) -> Hop {
+    let Leg { from, to, api, evidence, certainty, bytes, proven_bytes } = *leg;
+    Hop { pid, from: source(from, ends), to: ends.end(to), api, bytes, proven_bytes, evidence, certainty }
 }

@@ -47,6 +47,34 @@ pub(super) struct Flow<'a> {
     pub(super) parts: Vec<&'a Part>,
     /// Calls that failed, or moved nothing, before these were tried; in their order.
     pub(super) attempts: Vec<&'a Row>,
+    /// The ways from pipe to pipe by which the bytes went, from the source to the destination; none, if they went there straight.
+    pub(super) hops: Vec<Leg>,
+}
+
+/// A way without a stop between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Leg {
+    pub(super) from: Source,
+    pub(super) to: FileId,
+    pub(super) api: Api,
+    pub(super) evidence: Evidence,
+    pub(super) certainty: Certainty,
+    pub(super) bytes: Option<u64>,
+    pub(super) proven_bytes: Option<u64>,
+}
+
+impl Leg {
+    /// The flow as a leg of a longer one.
+    pub(super) fn of(flow: &Flow<'_>) -> Self {
+        let Flow { from, to, api, evidence, bytes, proven_bytes, .. } = *flow;
+        Self { from, to, api, evidence, certainty: flow.certainty(), bytes, proven_bytes }
+    }
+
+    /// As much of it.
+    pub(super) fn with_bytes(self, bytes: u64) -> Self {
+        let proven_bytes = if self.certainty == Certainty::Exact { bytes } else { 0 };
+        Self { bytes: Some(bytes), proven_bytes: Some(proven_bytes), ..self }
+    }
 }
 
 /// What is known of bytes while they were in the program's memory.
@@ -63,9 +91,26 @@ impl<'a> Flow<'a> {
     /// A flow by calls that name both ends.
     pub(super) fn direct(from: Source, to: FileId, api: Api, writing: Vec<&'a Row>) -> Self {
         let bytes = sum_bytes(&writing);
-        let (reading, parts, attempts) = (Vec::new(), Vec::new(), Vec::new());
-        let condition = Condition::AsRead;
-        Self { from, to, api, evidence: Evidence::Call, bytes, proven_bytes: bytes, condition, reading, writing, parts, attempts }
+        Self {
+            from,
+            to,
+            api,
+            evidence: Evidence::Call,
+            bytes,
+            proven_bytes: bytes,
+            condition: Condition::AsRead,
+            reading: Vec::new(),
+            writing,
+            parts: Vec::new(),
+            attempts: Vec::new(),
+            hops: Vec::new(),
+        }
+    }
+
+    /// The ways that it went: its hops, or itself.
+    pub(super) fn legs(&self) -> impl Iterator<Item = Leg> {
+        let own = self.hops.is_empty().then(|| Leg::of(self));
+        self.hops.iter().copied().chain(own)
     }
 
     /// Adds bytes that are not proven.

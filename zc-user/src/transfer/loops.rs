@@ -78,6 +78,7 @@ impl<'a> Found<'a> {
             writing: Vec::new(),
             parts: Vec::new(),
             attempts: Vec::new(),
+            hops: Vec::new(),
         };
         flow.infer(self.bytes, Evidence::Order, &self.reading, &self.writing);
         flow

@@ -1,10 +1,11 @@
-//! Into a pipe and out of it again in one process: one flow, of which the pipe is no end.
+//! Into a pipe and out of it again in one process: one flow, of which the pipe is a hop.
 
 use std::collections::BTreeMap;
 
 use super::{
     activity::Activity,
-    flow::{Flow, Source},
+    conduits::Conduits,
+    flow::{Flow, Leg, Source, moving_calls},
     totals,
 };
 use crate::{
@@ -12,22 +13,10 @@ use crate::{
     trace::{FileId, FileKind, Input, Row},
 };
 
-/// What became of the flows of a process.
-#[derive(Debug, Default)]
-pub(super) struct Joined<'a> {
-    pub(super) flows: Vec<Flow<'a>>,
-    /// Bytes of a source that stayed in a pipe.
-    pub(super) left_in: Vec<(FileId, u64)>,
-    /// Bytes that came out of a pipe and that nobody here had brought there.
-    pub(super) came_out: Vec<(FileId, u64)>,
-}
-
-/// Joins what was spliced (or, with `vmsplice`, lent) into a pipe with what was spliced out of it.
-///
-/// Many sources and many destinations of one pipe are joined only if they took turns, each pair with the same bytes; else the flows
-/// into the pipe and out of it stand by themselves.
-pub(super) fn join<'a>(flows: Vec<Flow<'a>>, activity: &Activity<'a>) -> Joined<'a> {
-    let mut joined = Joined::default();
+/// Joins what was spliced (or, with `vmsplice`, lent) into a pipe with what was spliced out of it, if nothing else went into the pipe or
+/// came out of it: else nobody knows whose bytes came out, and the flows into the pipe and out of it stand by themselves.
+pub(super) fn join<'a>(flows: Vec<Flow<'a>>, activity: &Activity<'a>, conduits: &Conduits<'_>) -> Vec<Flow<'a>> {
+    let mut joined = Vec::new();
     let mut pipes: BTreeMap<FileId, Pipe<'a>> = BTreeMap::new();
     for flow in flows {
         let names_both_ends = flow.api == Api::Splice || (flow.api == Api::IoUring && !flow.is_loop());
@@ -35,14 +24,14 @@ pub(super) fn join<'a>(flows: Vec<Flow<'a>>, activity: &Activity<'a>) -> Joined<
         match flow.from.file().filter(|&from| is_splice && is_pipe(activity, from)) {
             Some(from) => pipes.entry(from).or_default().outs.push(flow),
             None if is_splice && is_pipe(activity, flow.to) => pipes.entry(flow.to).or_default().ins.push(flow),
-            None => joined.flows.push(flow),
+            None => joined.push(flow),
         }
     }
     for flow in lent(activity) {
         pipes.entry(flow.to).or_default().ins.push(flow);
     }
-    for pipe in pipes.into_values() {
-        pipe.join(&mut joined);
+    for (file, pipe) in pipes {
+        joined.extend(pipe.join(file, conduits));
     }
     joined
 }
@@ -83,38 +72,69 @@ struct Pipe<'a> {
     outs: Vec<Flow<'a>>,
 }
 
+/// How the sources of a pipe belong to its destinations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Joint {
+    /// All bytes are from one source, or all went to one destination.
+    Single,
+    /// Each source was followed by a destination that took its bytes, call by call.
+    InTurn,
+    /// The same, as far as the first calls and the sums tell.
+    SeemsInTurn,
+}
+
 impl<'a> Pipe<'a> {
-    fn join(mut self, joined: &mut Joined<'a>) {
+    /// The flows through the pipe, and those into it and out of it that cannot be joined.
+    fn join(mut self, file: FileId, conduits: &Conduits<'_>) -> Vec<Flow<'a>> {
+        let (came, went) = (sum(&self.ins), sum(&self.outs));
+        let is_only_way = conduits.written(file) == Some(came) && conduits.read(file) == Some(went) && went <= came;
         self.ins.sort_by_key(Flow::order);
         self.outs.sort_by_key(Flow::order);
+        let joint = self.joint(came == went).filter(|_| is_only_way && went > 0);
+        let Some(joint) = joint else { return self.ins.into_iter().chain(self.outs).collect() };
+        let is_proven = joint != Joint::SeemsInTurn && conduits.is_closed(file);
         let pairs: Vec<(usize, usize)> = match (self.ins.len(), self.outs.len()) {
-            (0, _) | (_, 0) => Vec::new(),
             (1, outs) => (0..outs).map(|out| (0, out)).collect(),
             (ins, 1) => (0..ins).map(|into| (into, 0)).collect(),
-            _ if self.took_turns() => (0..self.ins.len()).map(|index| (index, index)).collect(),
-            _ => Vec::new(),
+            (ins, _) => (0..ins).map(|index| (index, index)).collect(),
         };
-        if pairs.is_empty() {
-            joined.flows.extend(self.ins.into_iter().chain(self.outs));
-            return;
-        }
         let bytes_of = |flows: &[Flow<'_>]| -> Vec<u64> { flows.iter().map(|flow| flow.bytes.unwrap_or(0)).collect() };
         let (mut left, mut wanted) = (bytes_of(&self.ins), bytes_of(&self.outs));
+        let mut joined = Vec::new();
         for (into, out) in pairs {
             let bytes = left[into].min(wanted[out]);
             left[into] -= bytes;
             wanted[out] -= bytes;
             if bytes > 0 {
-                joined.flows.push(through(&self.ins[into], &self.outs[out], bytes));
+                joined.push(through(&self.ins[into], &self.outs[out], bytes, is_proven));
             }
         }
-        let sources = self.ins.iter().map(|flow| flow.from.file()).zip(left);
-        joined.left_in.extend(sources.filter_map(|(file, bytes)| Some((file?, bytes))).filter(|(_, bytes)| *bytes > 0));
-        let destinations = self.outs.iter().map(|flow| flow.to).zip(wanted);
-        joined.came_out.extend(destinations.filter(|(_, bytes)| *bytes > 0));
+        // What stayed in the pipe.
+        let stayed = self.ins.into_iter().zip(left).filter(|(_, bytes)| *bytes > 0);
+        joined.extend(stayed.map(|(into, bytes)| {
+            let proven_bytes = if into.certainty() == Certainty::Exact { bytes } else { 0 };
+            Flow { bytes: Some(bytes), proven_bytes: Some(proven_bytes), ..into }
+        }));
+        joined
     }
 
-    /// Whether every source was followed by a destination of the same bytes before the next one came. To be called in order.
+    /// How sources and destinations belong together, if they do. To be called in order.
+    fn joint(&self, is_empty: bool) -> Option<Joint> {
+        match (self.ins.len(), self.outs.len()) {
+            (0, _) | (_, 0) => None,
+            (1, _) => Some(Joint::Single),
+            // Of what stayed in the pipe, nobody knows whose it is.
+            (_, 1) => is_empty.then_some(Joint::Single),
+            _ if !self.took_turns() => None,
+            _ => {
+                let is_one_call = |flow: &Flow<'_>| moving_calls(&flow.writing) == 1;
+                let all = self.ins.iter().chain(&self.outs).all(is_one_call);
+                Some(if all { Joint::InTurn } else { Joint::SeemsInTurn })
+            }
+        }
+    }
+
+    /// Whether every source was followed by a destination of the same bytes before the next one came.
     fn took_turns(&self) -> bool {
         let in_turn = |(into, out): (&Flow<'_>, &Flow<'_>)| into.bytes == out.bytes && into.order() < out.order();
         let next = self.outs.iter().zip(self.ins.iter().skip(1)).all(|(out, into)| out.order() < into.order());
@@ -122,14 +142,20 @@ impl<'a> Pipe<'a> {
     }
 }
 
+fn sum(flows: &[Flow<'_>]) -> u64 {
+    flows.iter().map(|flow| flow.bytes.unwrap_or(0)).fold(0, u64::saturating_add)
+}
+
 /// The flow from the source of one to the destination of the other.
-fn through<'a>(into: &Flow<'a>, out: &Flow<'a>, bytes: u64) -> Flow<'a> {
-    let are_exact = [into, out].iter().all(|flow| flow.certainty() == Certainty::Exact);
+fn through<'a>(into: &Flow<'a>, out: &Flow<'a>, bytes: u64, is_proven: bool) -> Flow<'a> {
+    let are_exact = is_proven && [into, out].iter().all(|flow| flow.certainty() == Certainty::Exact);
+    let evidence = into.evidence.max(out.evidence);
+    let leg = |flow: &Flow<'_>| Leg::of(flow).with_bytes(bytes);
     Flow {
         from: into.from,
         to: out.to,
         api: into.api,
-        evidence: into.evidence.max(out.evidence),
+        evidence: if is_proven { evidence } else { Evidence::Totals },
         bytes: Some(bytes),
         proven_bytes: Some(if are_exact { bytes } else { 0 }),
         condition: out.condition,
@@ -137,5 +163,6 @@ fn through<'a>(into: &Flow<'a>, out: &Flow<'a>, bytes: u64) -> Flow<'a> {
         writing: out.writing.clone(),
         parts: Vec::new(),
         attempts: Vec::new(),
+        hops: vec![leg(into), leg(out)],
     }
 }

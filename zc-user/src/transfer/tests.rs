@@ -1,5 +1,6 @@
 //! The analysis as a whole, on made-up traces.
 
+mod accounts;
 mod across;
 mod certainty;
 mod direct;
@@ -7,6 +8,7 @@ mod loops;
 mod pipes;
 mod properties;
 mod totals;
+mod truth;
 
 use super::*;
 use crate::{

@@ -1,11 +1,11 @@
 //! The transfers of two reports of the same command.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use crate::{
-    report::{Api, Attempt, End, Report, Transfer},
+    report::{Api, Attempt, Certainty, End, Evidence, Report, Transfer},
     syscall::Call,
 };
 
@@ -20,37 +20,86 @@ pub struct Moved {
     pub api: Api,
     /// What each backend saw; `None`: no such transfer.
     pub figures: [Option<Figures>; 2],
-    /// Whether that is the same.
+    /// Whether that is the same; of what one of them inferred, whether it can be true if what the other proved is.
     pub equal: bool,
 }
 
 /// The figures of all transfers between two ends by one interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Figures {
-    /// Bytes that arrived.
+    /// How sure it is: as the least sure of them.
+    pub certainty: Certainty,
+    /// Bytes that arrived, or at least so many if they are inferred.
     pub bytes: Option<u64>,
+    /// Those of them that are proven.
+    pub proven_bytes: Option<u64>,
     /// Calls that took part.
     pub calls: u64,
     /// What was tried before.
     pub attempts: Vec<Attempt>,
+    /// Whether calls name both ends of all of them.
+    #[serde(skip)]
+    pub(crate) is_by_call: bool,
 }
 
 type Key = (String, String, Api);
 
 /// Compares the transfers, across processes and within them. Ends are known by their paths, those that have none by their kind: other
 /// names (ports, inode numbers) change from run to run.
+///
+/// What both proved must be the same. What one of them inferred, or did not recognise, must leave room for what the other proved: one
+/// backend knows more than the other.
 pub(super) fn compare(reports: [&Report; 2]) -> Vec<Moved> {
     let [mut first, mut second] = reports.map(sums);
-    let keys: std::collections::BTreeSet<Key> = first.keys().chain(second.keys()).cloned().collect();
+    let keys: BTreeSet<Key> = first.keys().chain(second.keys()).cloned().collect();
+    let rooms = reports.map(rooms);
     let cannot_know =
         |key: &Key| reports.iter().any(|report| !knows_rings(report)) && reports.iter().any(|report| is_by_ring(report, key));
     let moved = |key: Key| {
         let figures = [first.remove(&key), second.remove(&key)];
-        let equal = figures[0] == figures[1] || (figures.contains(&None) && cannot_know(&key));
+        let rooms = rooms.each_ref().map(|rooms| rooms.get(&key.1).copied().unwrap_or(Some(0)));
+        let equal = agree(&figures, rooms) || (figures.contains(&None) && cannot_know(&key));
         let (from, to, api) = key;
         Moved { from, to, api, figures, equal }
     };
     keys.into_iter().map(moved).collect()
+}
+
+/// Whether both can be true, if so many bytes that came to this end are not proven in each.
+fn agree(figures: &[Option<Figures>; 2], rooms: [Option<u64>; 2]) -> bool {
+    let is_exact = |one: &Figures| one.certainty == Certainty::Exact;
+    // The calls of one side say that something went this way; no report misses them.
+    let is_call = |one: &Figures| is_exact(one) && one.is_by_call;
+    match figures {
+        [Some(first), Some(second)] if is_exact(first) && is_exact(second) => first == second,
+        [Some(first), Some(second)] if is_call(first) || is_call(second) => {
+            first.bytes == second.bytes && first.attempts == second.attempts
+        }
+        [Some(first), Some(second)] => first.leaves_room_for(second, rooms[0]) && second.leaves_room_for(first, rooms[1]),
+        [Some(one), None] => !is_call(one) && Figures::default().leaves_room_for(one, rooms[1]),
+        [None, Some(one)] => !is_call(one) && Figures::default().leaves_room_for(one, rooms[0]),
+        [None, None] => true,
+    }
+}
+
+impl Figures {
+    /// Whether as many bytes as in the other may have gone this way, if so many that came to this end are not proven.
+    fn leaves_room_for(&self, other: &Self, room: Option<u64>) -> bool {
+        let (Some(room), Some(other)) = (room, other.bytes) else { return true };
+        self.proven_bytes.unwrap_or(0).saturating_add(room) >= other
+    }
+}
+
+/// By end, how many bytes came there that are not proven to come from anywhere; `None`: unknown.
+fn rooms(report: &Report) -> BTreeMap<String, Option<u64>> {
+    let mut rooms: BTreeMap<String, Option<u64>> = BTreeMap::new();
+    for one in report.processes.iter().flat_map(|process| &process.destinations) {
+        let Some(file) = &one.file else { continue };
+        let unproven = one.written_bytes.map(|written| written.saturating_sub(one.proven_bytes));
+        let room = rooms.entry(name(file)).or_insert(Some(0));
+        *room = room.zip(unproven).and_then(|(a, b)| a.checked_add(b));
+    }
+    rooms
 }
 
 /// Whether the backend sees what `io_uring` does: strace does not.
@@ -84,7 +133,12 @@ fn sums(report: &Report) -> BTreeMap<Key, Figures> {
 }
 
 fn add(entry: std::collections::btree_map::Entry<'_, Key, Figures>, transfer: &Transfer) {
-    let sum = entry.or_insert(Figures { bytes: Some(0), ..Figures::default() });
+    let none =
+        Figures { certainty: Certainty::Exact, bytes: Some(0), proven_bytes: Some(0), is_by_call: true, ..Figures::default() };
+    let sum = entry.or_insert(none);
+    sum.certainty = sum.certainty.max(transfer.certainty);
+    sum.is_by_call &= transfer.evidence == Some(Evidence::Call);
+    sum.proven_bytes = sum.proven_bytes.zip(transfer.proven_bytes).and_then(|(a, b)| a.checked_add(b));
     sum.bytes = sum.bytes.zip(transfer.bytes).and_then(|(a, b)| a.checked_add(b));
     sum.calls += transfer.calls;
     sum.attempts.extend(transfer.attempts.iter().cloned());
@@ -100,7 +154,7 @@ mod tests {
     use crate::{
         report::{
             Options,
-            sample::files::{Scene, copy},
+            sample::files::{Scene, copy, read, write, written_after, written_held},
         },
         trace::Row,
     };
@@ -131,6 +185,47 @@ mod tests {
         for other in others {
             assert!(!compare([&one, &other]).iter().all(|moved| moved.equal), "{other:?}");
         }
+    }
+
+    /// A report of a backend that proves this many bytes, and infers this many more.
+    fn of(proven: u64, inferred: u64, written: u64) -> Report {
+        report(|from, to| {
+            let rest = written - proven - inferred;
+            vec![
+                read("read", from, 16, proven + inferred),
+                written_held("write", from, to, 16, proven, proven),
+                written_after("write", from, to, 16, inferred, inferred),
+                write("write", to, 16, rest),
+            ]
+        })
+    }
+
+    #[test]
+    fn what_one_infers_must_leave_room_for_what_the_other_proves() {
+        let exact = of(10_000, 0, 10_000);
+        let pairs = [
+            (&exact, of(0, 10_000, 10_000), true),
+            (&exact, of(0, 9_000, 10_000), true),
+            (&exact, of(0, 0, 10_000), true),
+            // As much more was written, and one of them says that it came from there.
+            (&of(5_000, 0, 10_000), of(0, 9_000, 10_000), true),
+            (&exact, of(9_000, 0, 9_000), false),
+            (&exact, of(0, 12_000, 12_000), false),
+        ];
+        for (first, second, agree) in pairs {
+            for reports in [[first, &second], [&second, first]] {
+                let all = compare(reports);
+                assert_eq!(all.iter().all(|moved| moved.equal), agree, "{all:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_one_proves_to_come_from_elsewhere_contradicts_a_guess() {
+        let proven = report(|from, to| vec![read("read", from, 16, 10_000), written_held("write", from, to, 16, 10_000, 10_000)]);
+        let mut guess = of(0, 10_000, 10_000);
+        guess.processes[0].transfers[0].from.path = Some("other".into());
+        assert!(compare([&proven, &guess]).iter().any(|moved| !moved.equal));
     }
 
     #[test]

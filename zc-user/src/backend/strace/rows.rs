@@ -28,6 +28,8 @@ pub struct Ended {
     pub from: Option<FileId>,
     /// The file that it names as their destination.
     pub to: Option<FileId>,
+    /// Whether it only looked (`MSG_PEEK`): what it got stays where it was, so no byte has moved.
+    pub is_peek: bool,
 }
 
 /// How a call ended.
@@ -96,6 +98,12 @@ impl Rows {
     fn pair(&mut self, spec: &Spec, ended: &Ended) -> u64 {
         let How::Value(moved) = ended.how else { return 0 };
         let moved = u64::try_from(moved).unwrap_or(0);
+        // What it puts into memory, and how much of it, is not known: nothing that was read before is there for sure.
+        let fills_memory = matches!(spec.fds, Fds::Reads(_)) && (spec.returned != Returned::Bytes || ended.is_peek);
+        if fills_memory && moved > 0 {
+            self.sequence = Sequence::default();
+            return 0;
+        }
         if writes_bytes(spec) {
             let is_known = self.sequence.source() != 0;
             return self.sequence.write(moved) * u64::from(is_known);
@@ -151,9 +159,10 @@ fn add(row: &mut Row, ended: Ended) {
             }
         }
         How::Value(value) => {
-            if let Some(bytes) = &mut row.bytes {
+            if let Some(bytes) = row.bytes.filter(|_| !ended.is_peek) {
                 let moved = u64::try_from(value).unwrap_or(0);
-                *bytes = bytes.saturating_add(moved);
+                // A sum that has no room is unknown from then on.
+                row.bytes = bytes.checked_add(moved);
                 row.moved_order = row.moved_order.or((moved > 0).then_some(ended.left));
                 row.zero_calls += u64::from(moved == 0);
                 row.short_calls += u64::from(moved > 0 && ended.requested_bytes.is_some_and(|requested| moved < requested));

@@ -32,11 +32,12 @@ fn a_line_is_for_the_shell() {
 #[test]
 fn everything_can_be_said() {
     let text = format!(
-        "{HEAD}cwd = 'sub'\nenv = {{ A = '1' }}\nexpect = []\nrepeat = 3\nbackend = 'strace'\ntimeout = '2s'\nsyscalls = 'read,write'\n\
+        "{HEAD}cwd = 'sub'\nenv = {{ A = '1' }}\nexpect = []\nrepeat = 3\nbackend = 'strace'\ntimeout = '2s'\ninferred = 'accept'\nsyscalls = 'read,write'\n\
          baseline = 'b.json'\ntolerance = {{ \"time.wall\" = '10%', 'read.*' = '2' }}"
     );
     let check = parsed(&text).expect("a file").remove(0);
     assert_eq!((check.repeat, check.timeout, check.backend), (3, Duration::from_secs(2), Choice::Strace));
+    assert_eq!(check.inferred, Inferred::Accept);
     assert_eq!(check.directory.as_deref(), Some(Path::new("/base/sub")));
     assert_eq!(check.syscalls(), "read,write");
     assert_eq!(check.baseline.expect("given").path, Path::new("/base/b.json"));
@@ -64,6 +65,7 @@ fn every_mistake_says_where() {
         &format!("{HEAD}expect = ['exit.code == 0']\nfiles = [{{ path = '../in', size = '1MiB' }}]"),
         &format!("{HEAD}expect = ['exit.code == 0']\nfiles = [{{ path = 'in' }}]"),
         &format!("{HEAD}expect = ['exit.code == 0']\nfiles = [{{ path = 'in', size = '1MB', fill = 'ones' }}]"),
+        &format!("{HEAD}expect = ['exit.code == 0']\nfiles = [{{ path = 'in', size = '1TiB' }}]"),
         &format!("{HEAD}expect = ['exit.code == 0']\ncwd = '.'\nfiles = [{{ path = 'in', size = '1MB' }}]"),
         &format!("{HEAD}baseline = 'b.json'\ntolerance = {{ 'raed.calls' = '1%' }}"),
         &format!("{HEAD}baseline = 'b.json'\ntolerance = {{ 'read.calls' = 'much' }}"),

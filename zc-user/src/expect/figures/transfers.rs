@@ -1,8 +1,9 @@
 //! Figures of transfers.
 
-use super::{Measured, Processes, processes, why_inexact};
+use super::{Measured, Processes, processes, unproven::Unproven, why_inexact};
 use crate::{
     expect::{
+        Inferred,
         ast::Figure,
         facts,
         field::Field,
@@ -13,33 +14,53 @@ use crate::{
 };
 
 /// A figure of all transfers between two ends.
-pub(super) fn measure(figure: &Figure, ends: [&EndPattern; 2], report: &Report) -> Measured {
-    let (all, open) = match processes(figure, report) {
+pub(super) fn measure(figure: &Figure, ends: [&EndPattern; 2], report: &Report, inferred: Inferred) -> Measured {
+    let (within, across, open) = match processes(figure, report) {
         Processes::None(why) => return Measured::plain(Known::Missing(why)),
         Processes::Unknown(why) => return Measured::unknown(why),
         // A transfer through several processes is none of one of them.
-        Processes::Chosen(chosen, open) => (transfers_of(chosen.into_iter()), open),
-        Processes::All => (transfers_of(report.processes.iter()).into_iter().chain(&report.transfers).collect(), None),
+        Processes::Chosen(chosen, open) => (chosen, [].as_slice(), open),
+        Processes::All => (report.processes.iter().collect(), report.transfers.as_slice(), None),
     };
+    let all = transfers_of(&within, across);
     let (chosen, has_maybe) = choose(&all, ends);
+    let chosen = without_hops(&chosen);
     let open = open.or_else(|| why_open(report)).or_else(|| has_maybe.then(|| "not all of their ends are known".to_owned()));
+    let all: Vec<&Transfer> = all.into_iter().map(|(_, transfer)| transfer).collect();
     let facts = facts::of_transfers(if chosen.is_empty() { &all } else { &chosen }, !chosen.is_empty());
-    let known = known(figure, &chosen, open.is_some());
+    let unproven = match inferred {
+        Inferred::Accept => Unproven::NONE,
+        Inferred::Inconclusive => Unproven::of(&chosen, ends[1], &within, report),
+    };
+    let known = known(figure, &chosen, open.is_some(), unproven);
     let is_exact = matches!(known, Known::Between(low, Some(high)) if low == high);
+    let is_sure = is_exact || matches!(known, Known::Missing(_) | Known::Apis(_, Completeness::All));
     let own = matches!(&known, Known::Between(..) | Known::Unknown).then(|| "not all of it is known of each transfer".to_owned());
-    Measured { reason: open.or(own).filter(|_| !is_exact && !matches!(known, Known::Missing(_))), known, facts }
+    Measured { reason: open.or_else(|| unproven.why()).or(own).filter(|_| !is_sure), known, facts }
 }
 
-fn transfers_of<'a>(processes: impl Iterator<Item = &'a Process>) -> Vec<&'a Transfer> {
-    processes.flat_map(|process| &process.transfers).collect()
+/// A transfer, and the process that it is within.
+type Within<'a> = (Option<u32>, &'a Transfer);
+
+fn transfers_of<'a>(processes: &[&'a Process], across: &'a [Transfer]) -> Vec<Within<'a>> {
+    let within = processes.iter().flat_map(|process| process.transfers.iter().map(|transfer| (Some(process.pid), transfer)));
+    within.chain(across.iter().map(|transfer| (None, transfer))).collect()
+}
+
+/// Without those that are hops of another of them: no byte is counted twice.
+fn without_hops<'a>(chosen: &[Within<'a>]) -> Vec<&'a Transfer> {
+    let ways: Vec<&Transfer> = chosen.iter().filter(|(pid, _)| pid.is_none()).map(|(_, way)| *way).collect();
+    let is_hop = |pid: u32, transfer: &Transfer| ways.iter().any(|way| transfer.is_hop_of(pid, way));
+    let own = chosen.iter().filter(|(pid, transfer)| !pid.is_some_and(|pid| is_hop(pid, transfer)));
+    own.map(|(_, transfer)| *transfer).collect()
 }
 
 /// Those between these ends, and whether others may be, too.
-fn choose<'a>(all: &[&'a Transfer], [from, to]: [&EndPattern; 2]) -> (Vec<&'a Transfer>, bool) {
-    let matched: Vec<(Match, &Transfer)> =
-        all.iter().map(|&transfer| (from.matches(&transfer.from).min(to.matches(&transfer.to)), transfer)).collect();
+fn choose<'a>(all: &[Within<'a>], [from, to]: [&EndPattern; 2]) -> (Vec<Within<'a>>, bool) {
+    let is_meant = |transfer: &Transfer| from.matches(&transfer.from).min(to.matches(&transfer.to));
+    let matched: Vec<(Match, Within<'a>)> = all.iter().map(|&within| (is_meant(within.1), within)).collect();
     let has_maybe = matched.iter().any(|(matched, _)| *matched == Match::Maybe);
-    (matched.into_iter().filter(|(matched, _)| *matched == Match::Yes).map(|(_, transfer)| transfer).collect(), has_maybe)
+    (matched.into_iter().filter(|(matched, _)| *matched == Match::Yes).map(|(_, within)| within).collect(), has_maybe)
 }
 
 /// Why there may be more transfers than the report has.
@@ -57,26 +78,38 @@ fn why_open(report: &Report) -> Option<String> {
     }
 }
 
-fn known(figure: &Figure, chosen: &[&Transfer], is_open: bool) -> Known {
-    let sum = |part: &dyn Fn(&Transfer) -> Option<u64>| {
-        let low = chosen.iter().filter_map(|transfer| part(transfer)).fold(0, u64::saturating_add);
-        let all_known = chosen.iter().all(|transfer| part(transfer).is_some());
-        Known::Between(low.into(), (all_known && !is_open).then(|| low.into()))
+fn known(figure: &Figure, chosen: &[&Transfer], is_open: bool, unproven: Unproven) -> Known {
+    // What is inferred is there, or not.
+    let sure: Vec<&Transfer> = chosen.iter().copied().filter(|transfer| unproven.is_sure_of(transfer)).collect();
+    let may_be_more = is_open || unproven.may_hide_transfers();
+    let sum = |may_be_more: bool, part: &dyn Fn(&Transfer) -> Option<u64>| {
+        let (low, all_known) = super::sum(sure.iter().map(|transfer| part(transfer)));
+        let is_all = all_known && sure.len() == chosen.len() && !may_be_more;
+        Known::Between(low.into(), is_all.then(|| low.into()))
     };
     match figure.field {
-        Field::Count => sum(&|_| Some(1)),
-        Field::Api => apis(chosen, is_open),
-        _ if chosen.is_empty() && is_open => Known::Unknown,
-        _ if chosen.is_empty() => Known::Missing(NONE.to_owned()),
-        Field::Bytes => sum(&|transfer| transfer.bytes),
-        Field::AvgSize => mean(chosen, is_open),
-        Field::Attempts => sum(&|transfer| Some(attempts(transfer, figure.errno.as_deref()))),
-        Field::Crossings => sum(&|transfer| transfer.crossings),
-        Field::UserMemory => sum(&|transfer| transfer.user_memory_bytes),
-        Field::Total => sum(&|transfer| transfer.total_ns),
+        Field::Count => sum(may_be_more, &|_| Some(1)),
+        Field::Api => apis(&sure, may_be_more || sure.len() < chosen.len()),
+        _ if sure.is_empty() && (may_be_more || !chosen.is_empty()) => Known::Unknown,
+        _ if sure.is_empty() => Known::Missing(NONE.to_owned()),
+        Field::Bytes => bytes(&sure, is_open, unproven),
+        Field::AvgSize => mean(&sure, is_open || sure.len() < chosen.len()),
+        Field::Attempts => sum(is_open, &|transfer| Some(attempts(transfer, figure.errno.as_deref()))),
+        Field::Crossings => sum(may_be_more, &|transfer| transfer.crossings),
+        Field::UserMemory => sum(may_be_more, &|transfer| transfer.user_memory_bytes),
+        Field::Total => sum(may_be_more, &|transfer| transfer.total_ns),
         // The parser lets no other figure through.
-        _ => sum(&|transfer| Some(transfer.calls)),
+        _ => sum(may_be_more, &|transfer| Some(transfer.calls)),
     }
+}
+
+/// At least what is proven; at most that and all that was written there from nobody knows where.
+fn bytes(sure: &[&Transfer], is_open: bool, unproven: Unproven) -> Known {
+    let of = |transfer: &&Transfer| unproven.bytes_of(transfer);
+    let low = sure.iter().filter_map(of).fold(0, u64::saturating_add);
+    let all_known = sure.iter().all(|transfer| of(transfer).is_some());
+    let high = unproven.more_bytes().and_then(|more| low.checked_add(more));
+    Known::Between(low.into(), high.filter(|_| all_known && !is_open).map(Amount::from))
 }
 
 const NONE: &str = "there is no such transfer";

@@ -108,12 +108,15 @@ fn files_are_listed_on_request() {
 fn unattributed(processes: &[&[(&str, u64)]]) -> String {
     let mut scene = Scene::new();
     let mut files = BTreeMap::new();
+    let other = scene.regular("other");
     for writes in processes {
         let rows = writes.iter().map(|&(name, kib)| {
             let to = *files.entry(name).or_insert_with(|| scene.regular(name));
             write("write", to, 1, kib << 10)
         });
-        let rows = rows.collect();
+        let mut rows: Vec<_> = rows.collect();
+        // Who has read nothing writes its own.
+        rows.push(read("read", other, 1, 5));
         scene.process("tar", rows);
     }
     let text = table(&scene.trace, None);

@@ -56,6 +56,15 @@ fn usage_is_unknown_as_soon_as_one_process_s_is() {
 }
 
 #[test]
+fn calls_without_files_are_a_loss_of_transfers_and_not_of_counts() {
+    let mut trace = sample::copier();
+    trace.calls_without_files = 7;
+    let report = Report::from_trace(&trace, &Options::default());
+    assert!(report.exact && !report.transfers_exact);
+    assert_eq!(report.losses, BTreeMap::from([("calls_without_files".to_owned(), 7)]));
+}
+
+#[test]
 fn losses_that_happened_make_it_a_lower_bound() {
     let mut trace = sample::copier();
     trace.losses = BTreeMap::from([(Loss::UncountedCalls, 0), (Loss::LostEvents, 0)]);

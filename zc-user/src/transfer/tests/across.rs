@@ -1,6 +1,7 @@
 //! Chains over several processes.
 
 use super::*;
+use crate::report::{Certainty, sample::files::written_held};
 
 fn across(scene: &Scene) -> Vec<(String, String, Api, Option<u64>)> {
     analyse(&scene.trace).across.iter().map(short).collect()
@@ -26,6 +27,21 @@ fn a_pipeline_is_one_transfer_over_its_processes() {
         "through 3 processes: cat: read + write, 8 calls of 128 KiB; tr: read + write, 8 calls of 128 KiB; \
          dd: read + write, 8 calls of 128 KiB"
     );
+}
+
+#[test]
+fn a_way_over_several_processes_is_exact_if_all_of_it_is() {
+    let held = |from, to| vec![read("read", from, 8, MIB).zero(1), written_held("write", from, to, 8, MIB, MIB)];
+    for (second, certainty) in [(true, Certainty::Exact), (false, Certainty::Inferred)] {
+        let mut scene = Scene::new();
+        let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
+        scene.process("cat", held(from, pipe));
+        scene.process("dd", if second { held(pipe, to) } else { cat(pipe, to) });
+        let transfer = &analyse(&scene.trace).across[0];
+        assert_eq!((transfer.certainty, transfer.bytes), (certainty, Some(MIB)));
+        let hops: Vec<_> = transfer.hops.iter().map(|hop| (hop.pid, hop.certainty)).collect();
+        assert_eq!(hops, [(1234, Certainty::Exact), (1235, certainty)]);
+    }
 }
 
 #[test]

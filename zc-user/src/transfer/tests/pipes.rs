@@ -1,6 +1,10 @@
 //! Into a pipe and out of it in one process.
 
 use super::*;
+use crate::{
+    report::{Certainty, Unattributed},
+    trace::Loss,
+};
 
 #[test]
 fn into_a_pipe_and_out_of_it_is_one_transfer() {
@@ -26,12 +30,72 @@ fn splices_by_a_ring_are_joined_as_well() {
 }
 
 #[test]
-fn what_stayed_in_the_pipe_is_unattributed() {
+fn what_stayed_in_the_pipe_got_no_further() {
     let mut scene = Scene::new();
     let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
     scene.process("copier", vec![copy("splice", from, pipe, 2, 100), copy("splice", pipe, to, 1, 60)]);
-    assert_eq!(transfers(&scene), one("in", "out", Api::Splice, 60));
-    assert_eq!(analyse(&scene.trace).processes[0].unattributed.read[0].bytes, Some(40));
+    let expected = [one("in", "out", Api::Splice, 60), one("in", "pipe", Api::Splice, 40)].concat();
+    assert_eq!(transfers(&scene), expected);
+    let analysis = analyse(&scene.trace);
+    assert!(analysis.processes[0].transfers.iter().all(|transfer| transfer.certainty == Certainty::Exact));
+    assert_eq!(analysis.processes[0].unattributed, Unattributed::default());
+}
+
+/// As in a program that reads what it has spliced in, and writes zeros into the pipe instead.
+#[test]
+fn a_pipe_that_was_also_read_and_written_is_no_way_through() {
+    let mut scene = Scene::new();
+    let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
+    let rows = vec![
+        copy("splice", from, pipe, 20, MIB),
+        read("read", pipe, 20, MIB),
+        write("write", pipe, 20, MIB),
+        copy("splice", pipe, to, 20, MIB),
+    ];
+    scene.process("python3", rows);
+    let legs = [one("in", "pipe", Api::Splice, MIB), one("pipe", "out", Api::Splice, MIB)].concat();
+    let mut found = transfers(&scene);
+    found.sort();
+    assert_eq!(found, legs);
+    assert!(analyse(&scene.trace).processes[0].transfers.iter().all(|transfer| transfer.certainty == Certainty::Exact));
+}
+
+#[test]
+fn another_process_at_the_pipe_makes_it_no_way_through() {
+    let mut scene = Scene::new();
+    let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
+    scene.process("copier", vec![copy("splice", from, pipe, 1, 100), copy("splice", pipe, to, 1, 100)]);
+    for rows in [vec![write("write", pipe, 1, 5)], vec![read("read", pipe, 1, 5)]] {
+        scene.trace.processes.truncate(1);
+        scene.process("other", rows);
+        assert_eq!(analyse(&scene.trace).processes[0].transfers.len(), 2);
+    }
+}
+
+#[test]
+fn a_way_through_a_pipe_shows_its_hops_and_is_as_sure_as_the_pipe_is_closed() {
+    let mut scene = Scene::new();
+    let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
+    scene.process("copier", vec![copy("splice", from, pipe, 1, 100), copy("splice", pipe, to, 1, 100)]);
+    let certainty = |trace: &Trace| {
+        let [transfer] = analyse(trace).processes.swap_remove(0).transfers.try_into().expect("is one");
+        assert_eq!(transfer.hops.iter().map(|hop| (hop.pid, hop.bytes)).collect::<Vec<_>>(), [(1234, Some(100)); 2]);
+        assert!(transfer.hops.iter().all(|hop| hop.certainty == Certainty::Exact));
+        transfer.certainty
+    };
+    assert_eq!(certainty(&scene.trace), Certainty::Exact);
+    let change: [fn(&mut Trace); 5] = [
+        |trace| trace.files[1].path = Some("/work/fifo".into()),
+        |trace| trace.calls_without_files = 1,
+        |trace| trace.counted = Some("splice".parse().expect("a call")),
+        |trace| trace.counted = None,
+        |trace| trace.losses = [(Loss::UncountedCalls, 1)].into(),
+    ];
+    for change in change {
+        let mut trace = scene.trace.clone();
+        change(&mut trace);
+        assert_eq!(certainty(&trace), Certainty::Inferred);
+    }
 }
 
 #[test]
@@ -48,6 +112,13 @@ fn sources_that_took_turns_keep_their_destinations() {
     let found: Vec<_> = transfers(&scene).into_iter().map(|(from, to, _, bytes)| (from, to, bytes)).collect();
     let expected = [2, 1, 0].map(|index| (format!("in{index}"), format!("out{index}"), Some((index + 1) * 1000)));
     assert_eq!(found, expected);
+    let certainties = |scene: &Scene| -> Vec<Certainty> {
+        analyse(&scene.trace).processes[0].transfers.iter().map(|transfer| transfer.certainty).collect()
+    };
+    assert_eq!(certainties(&scene), [Certainty::Exact; 3]);
+    // Of several calls each, only the first ones are known to have taken turns.
+    scene.trace.processes[0].threads[0].rows.iter_mut().for_each(|row| row.calls = 2);
+    assert_eq!(certainties(&scene), [Certainty::Inferred; 3]);
 }
 
 #[test]

@@ -21,6 +21,9 @@ use crate::{
     trace::Loss,
 };
 
+/// A flag of `recv` and its kin, as strace shows it.
+const PEEK: &[u8] = b"MSG_PEEK";
+
 /// A call that returned, or never will.
 pub(super) struct Call<'a> {
     /// Which call.
@@ -64,8 +67,10 @@ impl Collector<'_> {
             requested_bytes: None,
             from: None,
             to: None,
+            is_peek: known.name.starts_with("recv") && has_peek(call.args),
         };
         self.parts.has_durations |= ended.duration_ns.is_some();
+        task.has_exited |= how == How::Never && matches!(known.name.as_ref(), "exit_group" | "exit");
         if matches!(task.first_call, FirstCall::Awaited) {
             task.first_call = FirstCall::Other;
             if role == Role::Exec {
@@ -142,6 +147,12 @@ impl Collector<'_> {
         let outcome = Outcome { result: CallResult::Never, duration_ns: None, descriptor: b"" };
         self.returned(id, &Call { name: entry.name, args: &args, has_all_args: false, entered: entry.line, outcome, at: None });
     }
+}
+
+/// Whether the flags of a call have `MSG_PEEK`. They stand behind what it received.
+fn has_peek(args: &[u8]) -> bool {
+    let behind = args.rsplit(|&byte| byte == b'"').next().unwrap_or(args);
+    behind.windows(PEEK.len()).any(|word| word == PEEK)
 }
 
 /// The name that a task gets from the kernel by executing this: the last part of the path, as far as there is room (`TASK_COMM_LEN` of

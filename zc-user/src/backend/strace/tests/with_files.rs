@@ -164,3 +164,25 @@ fn sockets_that_no_counted_call_made_are_known_all_the_same() {
     let trace = read_logs(vec![log], &selection, &mut |line| panic!("{line}")).expect("memory can be read");
     assert_eq!(trace.files.iter().map(|file| file.kind).collect::<Vec<_>>(), [Some(FileKind::UnixSeqpacket)]);
 }
+
+#[test]
+fn what_is_only_looked_at_has_not_moved() {
+    let trace = launched(
+        "10 recvfrom(3<socket:[7]>, \"MSG_PEEK\"..., 100, 0, NULL, NULL) = 100\n\
+         10 recvfrom(3<socket:[7]>, \"abc\"..., 100, MSG_PEEK, NULL, NULL) = 100\n\
+         10 write(4</b>, \"abc\"..., 100) = 100\n",
+    );
+    let received = row(&trace, "recvfrom");
+    assert_eq!((received.calls, received.bytes, received.zero_calls), (2, Some(100), 0));
+    assert_eq!(ends(&trace, row(&trace, "write")), "nothing -> /b", "the buffer holds something else");
+}
+
+#[test]
+fn who_received_nobody_knows_how_much_may_write_that() {
+    let trace = launched(
+        "10 read(3</a>, \"\"..., 100) = 100\n\
+         10 recvmmsg(5<socket:[7]>, [{msg_hdr={msg_namelen=0}, msg_len=100}], 1, 0, NULL) = 1\n\
+         10 write(4</b>, \"\"..., 100) = 100\n",
+    );
+    assert_eq!(ends(&trace, row(&trace, "write")), "nothing -> /b");
+}

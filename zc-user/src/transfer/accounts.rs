@@ -1,0 +1,241 @@
+//! The books of a process: for each file that it wrote, how much of that is attributed; for each that it read, how much went on.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    ptr,
+};
+
+use super::{
+    Ends,
+    activity::Activity,
+    flow::{Flow, Leg, moving_calls, sum_bytes},
+};
+use crate::{
+    report::{DestinationTotals, End, Share, SourceTotals, Unattributed},
+    syscall::Returned,
+    trace::{FileId, Input, Row},
+};
+
+/// The accounts of one process.
+#[derive(Debug, Default)]
+pub(super) struct Accounts {
+    /// Files that were written, those with the most bytes first.
+    pub(super) destinations: Vec<DestinationTotals>,
+    /// Files that were read, likewise.
+    pub(super) sources: Vec<SourceTotals>,
+    /// What stands in no transfer.
+    pub(super) unattributed: Unattributed,
+    /// Whether all that was written is in exact flows, or known to come from memory.
+    pub(super) is_exact: bool,
+}
+
+/// Where bytes come from that were read nowhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The process read nothing but its program: all that it writes is its own.
+    OwnMemory,
+    /// It may be from anywhere.
+    Unknown,
+}
+
+impl Accounts {
+    /// Of what a process did, and the flows that were found in it.
+    pub(super) fn of(activity: &Activity<'_>, flows: &[Flow<'_>], origin: Origin, ends: &Ends<'_>) -> Self {
+        let rows = flows.iter().flat_map(|flow| flow.rows().chain(flow.attempts.iter().copied()));
+        let used: HashSet<*const Row> = rows.map(ptr::from_ref).collect();
+        let (given, brought) = (taken(flows, |leg| leg.from.file()), taken(flows, |leg| Some(leg.to)));
+        let of = |taken: &HashMap<FileId, Taken>, file: Option<FileId>| {
+            file.and_then(|file| taken.get(&file).copied()).unwrap_or_default()
+        };
+        let mut accounts = Self { is_exact: true, ..Self::default() };
+        for (&file, rows) in &written(activity) {
+            let side = Side { rows, used: &used, taken: of(&brought, file) };
+            let destination = side.destination(activity, origin, file.map(|file| ends.end(file)));
+            accounts.is_exact &= file.is_some_and(|file| !activity.carries_bytes(file)) || is_exact(&destination);
+            accounts.unattributed.written.extend(side.share(&destination.file));
+            accounts.destinations.push(destination);
+        }
+        for (&file, rows) in &read(activity) {
+            let side = Side { rows, used: &used, taken: of(&given, file) };
+            let source = side.source(file.map(|file| ends.end(file)));
+            accounts.unattributed.read.extend(side.share(&source.file));
+            accounts.sources.push(source);
+        }
+        for shares in [&mut accounts.unattributed.read, &mut accounts.unattributed.written] {
+            shares.sort_by_key(|share| Reverse(share.bytes));
+        }
+        accounts.destinations.sort_by_key(|destination| Reverse(destination.written_bytes));
+        accounts.sources.sort_by_key(|source| Reverse(source.read_bytes));
+        accounts
+    }
+}
+
+fn is_exact(destination: &DestinationTotals) -> bool {
+    let own = destination.unattributed_bytes == Some(destination.memory_bytes);
+    own && destination.attributed_bytes == destination.proven_bytes
+}
+
+/// The rows of one file, those that write or those that read.
+struct Side<'s, 'a> {
+    rows: &'s [&'a Row],
+    used: &'s HashSet<*const Row>,
+    taken: Taken,
+}
+
+/// What flows took of a file.
+#[derive(Debug, Default, Clone, Copy)]
+struct Taken {
+    bytes: u64,
+    proven_bytes: u64,
+}
+
+/// What flows took of each file: at their source, or at their destination.
+fn taken(flows: &[Flow<'_>], end: fn(&Leg) -> Option<FileId>) -> HashMap<FileId, Taken> {
+    let mut all: HashMap<FileId, Taken> = HashMap::new();
+    for (file, leg) in flows.iter().flat_map(Flow::legs).filter_map(|leg| Some((end(&leg)?, leg))) {
+        let taken = all.entry(file).or_default();
+        taken.bytes = taken.bytes.saturating_add(leg.bytes.unwrap_or(0));
+        taken.proven_bytes = taken.proven_bytes.saturating_add(leg.proven_bytes.unwrap_or(0));
+    }
+    all
+}
+
+impl Side<'_, '_> {
+    fn bytes(&self) -> Option<u64> {
+        sum_bytes(self.rows)
+    }
+
+    /// Bytes that no flow has.
+    fn left(&self) -> Option<u64> {
+        self.bytes().map(|bytes| bytes.saturating_sub(self.taken.bytes))
+    }
+
+    fn is_used(&self, row: &Row) -> bool {
+        self.used.contains(&ptr::from_ref(row))
+    }
+
+    /// Calls that moved something and stand in no flow, or in some flow.
+    fn calls(&self, in_flows: bool) -> u64 {
+        self.rows.iter().filter(|row| self.is_used(row) == in_flows).map(|row| moving_calls(&[row])).sum()
+    }
+
+    /// Calls of flows that may have moved some of the bytes that no flow has.
+    fn partly_attributed_calls(&self) -> u64 {
+        let whole_calls = self.rows.iter().filter(|row| !self.is_used(row)).filter_map(|row| row.bytes);
+        if self.left().is_some_and(|left| left <= whole_calls.fold(0, u64::saturating_add)) {
+            return 0;
+        }
+        let used = || self.rows.iter().filter(|row| self.is_used(row));
+        let in_part = || used().filter(|row| row.bytes.is_none_or(|bytes| row.paired_bytes < bytes));
+        let calls = |rows: &mut dyn Iterator<Item = &&Row>| rows.map(|row| moving_calls(&[row])).sum::<u64>();
+        match calls(&mut in_part()) {
+            0 => calls(&mut used()),
+            calls => calls,
+        }
+    }
+
+    /// What stands in no flow, if there is anything.
+    fn share(&self, file: &Option<End>) -> Option<Share> {
+        let bytes = self.left();
+        (bytes != Some(0)).then(|| Share {
+            file: file.clone(),
+            bytes,
+            calls: self.calls(false),
+            partly_attributed_calls: self.partly_attributed_calls(),
+        })
+    }
+
+    fn destination(&self, activity: &Activity<'_>, origin: Origin, file: Option<End>) -> DestinationTotals {
+        let (written_bytes, unattributed_bytes) = (self.bytes(), self.left());
+        let constants = self.rows.iter().filter(|row| is_constant(row, activity)).map(|row| row.paired_bytes);
+        let memory_bytes = match (origin, unattributed_bytes) {
+            (_, None) => 0,
+            (Origin::OwnMemory, Some(left)) => left,
+            (Origin::Unknown, Some(left)) => constants.fold(0, u64::saturating_add).min(left),
+        };
+        let (attributed_calls, unattributed_calls) = (self.calls(true), self.calls(false));
+        DestinationTotals {
+            file,
+            written_bytes,
+            written_calls: attributed_calls + unattributed_calls,
+            attributed_bytes: self.taken.bytes,
+            attributed_calls,
+            proven_bytes: self.taken.proven_bytes,
+            unattributed_bytes,
+            unattributed_calls,
+            memory_bytes,
+        }
+    }
+
+    fn source(&self, file: Option<End>) -> SourceTotals {
+        let read_bytes = self.bytes();
+        SourceTotals {
+            file,
+            read_bytes,
+            read_calls: self.rows.iter().map(|row| moving_calls(&[row])).sum(),
+            written_on_bytes: read_bytes.map(|read| read.min(self.taken.bytes)),
+        }
+    }
+}
+
+/// Whether a write's bytes lie in the program that the process runs: its constants.
+fn is_constant(row: &Row, activity: &Activity<'_>) -> bool {
+    matches!(row.ends.input, Some(Input::Mapped(file)) if activity.is_executed(file))
+}
+
+type RowsByFile<'a> = BTreeMap<Option<FileId>, Vec<&'a Row>>;
+
+/// All calls that wrote to each file. What a reflink shares is not written.
+fn written<'a>(activity: &Activity<'a>) -> RowsByFile<'a> {
+    let mut all = activity.writes.clone();
+    for (&(_, to), rows) in &activity.copies {
+        all.entry(Some(to)).or_default().extend(tell_bytes(rows));
+    }
+    for (&pipe, rows) in &activity.lent {
+        all.entry(Some(pipe)).or_default().extend(rows);
+    }
+    all.retain(|_, rows| rows.iter().any(|row| moved(row)));
+    all
+}
+
+/// All calls that read from each file.
+fn read<'a>(activity: &Activity<'a>) -> RowsByFile<'a> {
+    let mut all = activity.reads.clone();
+    for (&(from, _), rows) in &activity.copies {
+        all.entry(Some(from)).or_default().extend(tell_bytes(rows));
+    }
+    all.retain(|_, rows| rows.iter().any(|row| moved(row)));
+    all
+}
+
+fn tell_bytes<'r, 'a: 'r>(rows: &'r [&'a Row]) -> impl Iterator<Item = &'a Row> + 'r {
+    rows.iter().copied().filter(|row| row.call.spec().returned == Returned::Bytes)
+}
+
+/// Whether its calls moved bytes, or may have.
+fn moved(row: &Row) -> bool {
+    row.calls > row.errors && row.bytes != Some(0)
+}
+
+/// The pids of processes all of whose bytes are their own: they, and all whose memory they may have, read nothing but programs.
+pub(super) fn own_memory(activities: &[Activity<'_>]) -> BTreeSet<u32> {
+    let reads_nothing: HashMap<u32, bool> =
+        activities.iter().map(|activity| (activity.process.pid, activity.reads_nothing())).collect();
+    // Who never executed a program shares memory with its creator, perhaps in both directions.
+    let are_copies_clean = activities.iter().all(|activity| activity.process.exe.is_some() || activity.reads_nothing());
+    let parents: HashMap<u32, u32> =
+        activities.iter().filter_map(|activity| Some((activity.process.pid, activity.process.ppid?))).collect();
+    let is_clean = |pid: &u32| {
+        let mut line = std::iter::successors(Some(*pid), |pid| parents.get(pid).copied()).take(activities.len());
+        line.all(|pid| reads_nothing.get(&pid).copied().unwrap_or(true))
+    };
+    // Who executed no program since the trace began, nor did its creators, has memory from before.
+    let executed: BTreeSet<u32> =
+        activities.iter().filter(|activity| activity.process.exe.is_some()).map(|activity| activity.process.pid).collect();
+    let began_in_trace = |pid: &u32| {
+        let mut line = std::iter::successors(Some(*pid), |pid| parents.get(pid).copied()).take(activities.len());
+        line.any(|pid| executed.contains(&pid))
+    };
+    reads_nothing.keys().copied().filter(|_| are_copies_clean).filter(is_clean).filter(began_in_trace).collect()
+}

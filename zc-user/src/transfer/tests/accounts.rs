@@ -1,0 +1,133 @@
+//! What is attributed of each file, and when all of it is exact.
+
+use super::*;
+use crate::{
+    report::{DestinationTotals, SourceTotals, sample::files::written_held},
+    trace::{Loss, Row},
+};
+
+fn copier() -> (Scene, FileId, FileId) {
+    let mut scene = Scene::new();
+    scene.trace.sees_memory = true;
+    let [from, to] = ["in", "out"].map(|name| scene.regular(name));
+    (scene, from, to)
+}
+
+fn destination(scene: &Scene) -> DestinationTotals {
+    analyse(&scene.trace).processes.swap_remove(0).destinations.swap_remove(0)
+}
+
+/// Written, attributed, proven and left: bytes; then calls.
+fn figures(one: &DestinationTotals) -> ([u64; 4], [u64; 3]) {
+    let bytes =
+        [one.written_bytes.expect("is known"), one.attributed_bytes, one.proven_bytes, one.unattributed_bytes.expect("is known")];
+    (bytes, [one.written_calls, one.attributed_calls, one.unattributed_calls])
+}
+
+#[test]
+fn what_was_written_is_what_is_attributed_and_what_is_not() {
+    let (mut scene, from, to) = copier();
+    let rows = vec![
+        read("read", from, 10, 10_000),
+        written_held("write", from, to, 10, 10_500, 10_000).failed(libc::EAGAIN, 3).zero(1),
+        write("write", to, 2, 400),
+    ];
+    scene.process("copier", rows);
+    assert_eq!(figures(&destination(&scene)), ([10_900, 10_000, 10_000, 900], [12, 10, 2]));
+    let share = &analyse(&scene.trace).processes[0].unattributed.written[0];
+    assert_eq!((share.bytes, share.calls, share.partly_attributed_calls), (Some(900), 2, 10));
+}
+
+#[test]
+fn bytes_beside_those_of_a_transfer_have_their_calls() {
+    let (mut scene, from, to) = copier();
+    scene.process("copier", vec![read("read", from, 10, 10_000), written_held("write", from, to, 10, 10_500, 10_000)]);
+    let share = &analyse(&scene.trace).processes[0].unattributed.written[0];
+    assert_eq!((share.bytes, share.calls, share.partly_attributed_calls), (Some(500), 0, 10));
+}
+
+#[test]
+fn a_source_tells_how_much_of_it_was_written_on() {
+    let (mut scene, from, to) = copier();
+    let other = scene.regular("other");
+    let rows = vec![read("read", from, 10, 10_000), written_held("write", from, to, 8, 8_000, 8_000)];
+    scene.process("copier", rows);
+    let source = |scene: &Scene| analyse(&scene.trace).processes.swap_remove(0).sources.swap_remove(0);
+    let figures = |source: SourceTotals| (source.read_bytes, source.read_calls, source.written_on_bytes);
+    assert_eq!(figures(source(&scene)), (Some(10_000), 10, Some(8_000)));
+    // Twice: more than that cannot have been written on.
+    let twice = written_held("write", from, other, 8, 8_000, 8_000);
+    scene.trace.processes[0].threads[0].rows.push(twice);
+    assert_eq!(figures(source(&scene)), (Some(10_000), 10, Some(10_000)));
+}
+
+/// Whether all transfers of this process are said to be exact.
+fn is_exact(rows: impl Fn(FileId, FileId) -> Vec<Row>) -> bool {
+    let (mut scene, from, to) = copier();
+    scene.process("copier", rows(from, to));
+    analyse(&scene.trace).is_exact
+}
+
+#[test]
+fn all_is_exact_if_every_byte_is_proven_or_comes_from_memory() {
+    let held = |from, to, held| vec![read("read", from, 8, MIB), written_held("write", from, to, 8, MIB, held)];
+    assert!(is_exact(|_, _| vec![]));
+    assert!(is_exact(|from, to| vec![copy("sendfile", from, to, 1, MIB)]));
+    assert!(is_exact(|from, to| held(from, to, MIB)));
+    assert!(is_exact(|from, to| vec![map(from, MIB), written_from("write", from, to, 1, MIB)]));
+    assert!(is_exact(|_, to| vec![write("write", to, 1, 23)]), "who has read nothing writes its own");
+    assert!(!is_exact(|from, to| held(from, to, MIB - 1)), "one byte is from nobody knows where");
+    assert!(!is_exact(|from, to| vec![read("read", from, 1, 23), write("write", to, 1, 23)]));
+    assert!(!is_exact(|from, to| vec![map(from, 23), write("write", to, 1, 23)]), "it may be from the mapping");
+    assert!(!is_exact(|from, to| vec![read("read", from, 8, MIB), written_after("write", from, to, 8, MIB, MIB)]));
+    assert!(!is_exact(|_, to| vec![write("sendmmsg", to, 1, 0)]), "how many bytes is unknown");
+}
+
+#[test]
+fn what_the_loader_reads_is_nobody_s_source() {
+    let exact = |bytes| {
+        let (mut scene, _, to) = copier();
+        let libc = scene.regular("libc.so.6");
+        scene.process("hello", vec![read("read", libc, 1, bytes), map(libc, MIB), write("write", to, 1, 6)]);
+        analyse(&scene.trace).is_exact
+    };
+    assert!(exact(832));
+    assert!(!exact(MIB), "it was read as data");
+}
+
+#[test]
+fn a_child_has_the_memory_of_its_parent() {
+    let (mut scene, from, to) = copier();
+    scene.process("sh", vec![read("read", from, 1, 100)]).pid = 10;
+    let child = scene.process("sh", vec![write("write", to, 1, 100)]);
+    (child.pid, child.ppid) = (11, Some(10));
+    assert!(!analyse(&scene.trace).is_exact);
+}
+
+#[test]
+fn who_ran_before_the_trace_has_memory_from_before() {
+    let (mut scene, _, to) = copier();
+    scene.process("test", vec![write("write", to, 1, 100)]).exe = None;
+    assert!(!analyse(&scene.trace).is_exact);
+}
+
+#[test]
+fn with_something_lost_nothing_is_all_exact() {
+    let (mut scene, from, to) = copier();
+    scene.process("copier", vec![copy("sendfile", from, to, 1, MIB)]);
+    for loss in Loss::ALL {
+        scene.trace.losses = [(loss, 1)].into();
+        assert_eq!(analyse(&scene.trace).is_exact, !loss.touches_transfers(), "{loss:?}");
+    }
+    scene.trace.losses.clear();
+    scene.trace.calls_without_files = 1;
+    assert!(!analyse(&scene.trace).is_exact);
+}
+
+#[test]
+fn what_wakes_does_not_count() {
+    let (mut scene, from, to) = copier();
+    let wake = scene.file(Eventfd, "eventfd");
+    scene.process("tokio", vec![copy("sendfile", from, to, 1, MIB), read("read", wake, 1, 8), write("write", wake, 1, 8)]);
+    assert!(analyse(&scene.trace).is_exact);
+}

@@ -40,7 +40,7 @@ enum Series {
     /// Copy between all kinds of ends with `std::io::copy`, and show which kernel interface did it
     Matrix(matrix::Options),
     /// Show how much stack each eBPF program takes, and the calls that take it; fails above the limit
-    Stack,
+    Stack(stack::Options),
 }
 
 fn main() -> ExitCode {
@@ -62,6 +62,6 @@ fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.series {
         Series::Reference(options) => reference::run(options, &tools, places),
         Series::Matrix(options) => matrix::run(options, &tools, &places()?),
-        Series::Stack => stack::run(),
+        Series::Stack(options) => stack::run(options),
     }
 }

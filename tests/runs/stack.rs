@@ -1,10 +1,41 @@
 //! `cargo xtask stack`: what each eBPF program takes of the kernel's stack, and the chain of calls that takes it.
 
-use anyhow::{Result, bail};
-use zc_tests::bpf::{Chain, LIMIT_BYTES, Object, deepest_chain, rounded};
+use std::{fs, io, path::PathBuf};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use clap::Args;
+use zc_tests::bpf::{Chain, LIMIT_BYTES, Object, Rows, deepest_chain, rounded};
 use zctrace::backend::ebpf::embedded_object;
 
-pub fn run() -> Result<()> {
+/// What to do instead.
+#[derive(Args)]
+pub struct Options {
+    /// Take the verifiers' figures from the output of tests on stdin into this table
+    #[arg(long, value_name = "TABLE")]
+    record: Option<PathBuf>,
+}
+
+pub fn run(options: &Options) -> Result<()> {
+    options.record.as_ref().map_or_else(show_all, record)
+}
+
+/// Takes the figures on stdin into a table; what is not one is passed on.
+fn record(path: &PathBuf) -> Result<()> {
+    let mut output = String::new();
+    for line in io::stdin().lines() {
+        let line = line?;
+        println!("{line}");
+        output += &line;
+        output += "\n";
+    }
+    let found = Rows::parse(&output);
+    ensure!(!found.is_empty(), "no figures of a verifier on stdin");
+    let mut table = Rows::parse(&fs::read_to_string(path).with_context(|| path.display().to_string())?);
+    table.record(found);
+    fs::write(path, table.to_string()).with_context(|| path.display().to_string())
+}
+
+fn show_all() -> Result<()> {
     let object = Object::parse(embedded_object())?;
     let mut above = Vec::new();
     for program in object.programs() {

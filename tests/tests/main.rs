@@ -27,3 +27,4 @@ mod saved;
 mod std_io_copy;
 mod storms;
 mod strace_backend;
+mod verifier;

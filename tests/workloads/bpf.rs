@@ -2,7 +2,9 @@
 
 mod instruction;
 mod object;
+mod rows;
 mod stack;
 
-pub use object::{Function, Object};
-pub use stack::{Chain, LIMIT_BYTES, deepest_chain, rounded};
+pub use object::{Function, LOOK_UP, Object};
+pub use rows::{Row, Rows};
+pub use stack::{Chain, LIMIT_BYTES, deepest_chain, deepest_chain_with, rounded};

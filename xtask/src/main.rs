@@ -64,7 +64,11 @@ enum Task {
         args: Vec<OsString>,
     },
     /// Show how much stack each eBPF program takes, and the calls that take it; fails above the limit
-    Stack,
+    Stack {
+        /// Take the verifiers' figures from the output of `cargo xtask vm --test verifier` on stdin into their table
+        #[arg(long)]
+        record: bool,
+    },
     /// Show which kernel interface `std::io::copy` uses between which ends (see `matrix --help`)
     #[command(disable_help_flag = true)]
     Matrix {
@@ -93,7 +97,7 @@ fn main() -> ExitCode {
         Task::Dist => dist::run(),
         Task::Bench(options) => bench::run(&options),
         Task::Reference { args } => series::reference(&args),
-        Task::Stack => series::stack(),
+        Task::Stack { record } => series::stack(record),
         Task::Matrix { args } => series::matrix(&args),
     };
     done.unwrap_or_else(|error| {

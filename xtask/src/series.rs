@@ -25,10 +25,14 @@ pub(crate) fn matrix(args: &[OsString]) -> Result<ExitCode> {
 }
 
 /// What the eBPF programs take of the kernel's stack. It reads the object alone, so it needs no root.
-pub(crate) fn stack() -> Result<ExitCode> {
+pub(crate) fn stack(record: bool) -> Result<ExitCode> {
     run::build(&["zctrace", "zc-tests"])?;
     let mut runs = Command::new(release_dir()?.join("runs"));
-    Ok(exit_code(run_to_end(runs.arg("stack")).context("cannot start the runs")?))
+    runs.arg("stack");
+    if record {
+        runs.arg("--record").arg(root().join("tests/golden/verifier/kernels.md"));
+    }
+    Ok(exit_code(run_to_end(&mut runs).context("cannot start the runs")?))
 }
 
 /// Builds what is run, and hands over to the program that runs it.

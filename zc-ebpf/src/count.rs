@@ -13,7 +13,7 @@ use crate::{
     follow,
     maps::{SPECS, is_over, lose},
     registers::{self, Numbered, Registers},
-    request, rows,
+    request, rows, scope,
 };
 
 /// `SIGKILL` and `SIGSYS`, as bits of the kernel's `sigset_t`.
@@ -35,7 +35,10 @@ const MSG_PEEK: u64 = 2;
 /// A task enters the kernel for a call.
 #[inline(always)]
 pub fn enter(registers: *const Registers, number: i64) {
-    let Some(task) = follow::current().filter(|_| !is_over()) else { return };
+    let Some(task) = follow::current() else { return scope::call_of_bystander(registers, number) };
+    if is_over() {
+        return;
+    }
     // SAFETY: an entry of TASKS is written by its own task only, which is the current one.
     let task = unsafe { &mut *task };
     if task.interrupted != NO_CALL {
@@ -234,6 +237,14 @@ fn begin(row: &mut Row, task: &Task, without_files: bool) {
 #[inline(always)]
 pub fn is_error(result: i64) -> bool {
     (-MAX_ERRNO..0).contains(&result)
+}
+
+/// Whether the call of this number, or a variant of it, is counted.
+#[inline(always)]
+pub fn is_selected(registers: *const Registers, number: i64) -> bool {
+    // SAFETY: `registers` is the tracepoint's argument.
+    let Numbered { number, table } = unsafe { registers::table(registers, number) };
+    SPECS.get(spec_slot(number, table & COMPAT != 0)).is_some_and(|spec| spec.selected != selected::NEVER)
 }
 
 /// Finds which call this is, and puts that, what to do with it and its arguments into the task. Returns whether it is counted.

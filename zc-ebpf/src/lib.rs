@@ -153,10 +153,15 @@ pub enum Loss {
     OverflowedOperation = 6,
     /// What a call wrote from a further file was not counted: the map of parts was full. The call itself is counted.
     UncountedPart = 7,
+    /// A selected call of a thread that is not in scope, in the process of one that came into scope by itself.
+    OtherThread = 8,
 }
 
 /// Number of [`Loss`] variants.
-pub const LOSSES: u32 = 8;
+pub const LOSSES: u32 = 9;
+
+/// Name of the tracer's own thread beside one that is in scope by itself: what it does is not counted as another thread's work.
+pub const WATCHER_COMM: [u8; COMM_BYTES] = *b"zctrace-watches\0";
 
 /// Plain old data, for aya's maps.
 #[cfg(feature = "user")]

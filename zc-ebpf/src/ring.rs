@@ -5,8 +5,8 @@
 
 use aya_ebpf::helpers::{bpf_ktime_get_ns, generated::bpf_get_current_task};
 use zc_ebpf::{
-    ABSENT, CallId, CallSpec, Ends, FileKey, FileNumber, HELD, Loss, NO_ROOM, RING, Row, Task, UNKNOWN_OPERATION, fds, fills,
-    hook, operation_slot, pairing::memory, phase,
+    ABSENT, CallId, CallSpec, Ends, FileKey, FileNumber, HELD, INVALID_OPERATION, Loss, NO_ROOM, RING, Row, Task,
+    UNKNOWN_OPERATION, fds, fills, hook, operation_slot, pairing::memory, phase,
 };
 
 use crate::{
@@ -34,6 +34,10 @@ const BUFFER_SELECT: u32 = 1 << 5;
 const ONE_BUFFER: [u8; 4] = [4, 5, 22, 23];
 /// No range of [`Memory`](zc_ebpf::Memory).
 const NO_HINT: u32 = u32::MAX;
+/// `IORING_OP_NOP`, likewise.
+const NOP: u32 = 0;
+/// `EINVAL` of the kernel's include/uapi/asm-generic/errno-base.h.
+const EINVAL: i32 = 22;
 
 /// The task that made a ring.
 #[repr(C)]
@@ -148,6 +152,8 @@ pub fn completed(ring: KernelPtr, request: KernelPtr) {
             paired_bytes = settled >> 32;
         }
     }
+    let is_invalid = call == RING | NOP && result == -EINVAL;
+    let call = if is_invalid { RING | INVALID_OPERATION } else { call };
     record_operation(
         u64::from(credit.serial) << 32 | u64::from(call),
         u64::from(ends.input) << 32 | u64::from(ends.output),

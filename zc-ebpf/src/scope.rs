@@ -3,14 +3,48 @@
 //! The program runs in the thread that calls `bpf(BPF_PROG_TEST_RUN)`: nobody else can bring a thread into scope or out of it, and
 //! nothing that it does can be missed.
 
-use aya_ebpf::helpers::{bpf_ktime_get_ns, generated::bpf_get_current_task};
-use zc_ebpf::{Control, Ended, Loss, Task, event_kind, phase, scope};
+use aya_ebpf::helpers::{bpf_get_current_comm, bpf_get_current_pid_tgid, bpf_ktime_get_ns, generated::bpf_get_current_task};
+use zc_ebpf::{Control, Ended, Loss, Task, WATCHER_COMM, event_kind, phase, scope};
 
 use crate::{
+    count,
     fields::{self, KernelPtr},
     follow::{self, Identity},
-    maps::{CONTROL, TASKS, fetch_add, lose},
+    maps::{CONTROL, TASKS, fetch_add, is_over, lose},
+    registers::Registers,
 };
+
+/// The process (tgid) of the thread that is in scope by itself; 0: there is none. A global, so that the calls of bystanders cost one load.
+/// In a section of its own: user space takes `.bss` for `IS_OVER` alone.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = ".data.scope")]
+static mut SCOPED_PROCESS: u32 = 0;
+
+/// A task that is not followed enters this call. Counts it as a loss if it may be work that the thread in scope handed to another thread
+/// of its process: nothing tells whether it is.
+#[inline(always)]
+pub fn call_of_bystander(registers: *const Registers, number: i64) {
+    // SAFETY: no reference to it exists; volatile because it changes while programs run.
+    let process = unsafe { core::ptr::read_volatile(&raw const SCOPED_PROCESS) };
+    if process == 0 || process != tgid() || is_over() {
+        return;
+    }
+    // Of a call of which just variants are counted, any may be one: that is not looked at.
+    if count::is_selected(registers, number) && bpf_get_current_comm().ok() != Some(WATCHER_COMM) {
+        lose(Loss::OtherThread);
+    }
+}
+
+#[inline(always)]
+fn tgid() -> u32 {
+    (bpf_get_current_pid_tgid() >> 32) as u32
+}
+
+#[inline(always)]
+fn set_scoped_process(tgid: u32) {
+    // SAFETY: as in `call_of_bystander`. A trace has one thread that comes into scope by itself.
+    unsafe { core::ptr::write_volatile(&raw mut SCOPED_PROCESS, tgid) };
+}
 
 /// What the current thread wants, as one of [`scope`]'s constants.
 #[inline(always)]
@@ -42,6 +76,7 @@ fn enter() -> Option<()> {
     let task = follow::insert(current, &Identity { serial, process: serial, tid, pid, phase: phase::ACTIVE })?;
     // Threads that were there before share it, and are not followed.
     task.space = follow::new_space(control);
+    set_scoped_process(tgid());
     tell(event_kind::ENTERED, task, current);
     Some(())
 }
@@ -49,6 +84,7 @@ fn enter() -> Option<()> {
 /// The current thread is not counted from here on. A call that a signal ended has returned: the thread has gone on to this one.
 #[inline(always)]
 fn pause() {
+    set_scoped_process(0);
     let Some(task) = follow::current() else { return };
     // SAFETY: an entry of TASKS is written by its own task only, which is the current one.
     unsafe { (*task).phase = phase::ARMED };

@@ -142,7 +142,7 @@ pub struct DoctorArgs {
 }
 
 /// How a report is shown.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
 pub struct LookArgs {
     /// Form of the report.

@@ -4,6 +4,7 @@ use crate::{
     backend::{Choice, Limits, RunError, RunOptions, Until, ebpf},
     command::for_tests,
     launch::Manner,
+    privileges::AfterAttach,
     report::Report,
     syscall::Selection,
     toolchain,
@@ -22,8 +23,10 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Counting begins with the closure and ends with it. Other threads of this process are not counted, whatever they do: a thread pool
-/// that was there before among them. What the closure leaves running is counted up to its end. zctrace's own calls are in no figure, unless
+/// Counting begins with the closure and ends with it. Threads of this process that were there before are not counted, whatever they do: a
+/// thread pool (tokio's, rayon's) among them. If they make calls of the selection meanwhile, that may be work of the closure: the report
+/// is not [exact](Report::exact) then, and says how many calls it were. So start a pool within the closure, and run such a test in a
+/// process of its own, as nextest does; other tests of the same process are other threads, too. What the closure leaves running is counted up to its end. zctrace's own calls are in no figure, unless
 /// the closure itself traces something: then they are its calls.
 ///
 /// Traces in several threads stand side by side, as in a test runner; each takes a fraction of a second to begin. If the closure panics,
@@ -86,6 +89,8 @@ impl Tracer {
             until: Until::RootEnds,
             manner: Manner::default(),
             limits: self.limits,
+            privileges: AfterAttach::Lowered,
+            so_far: None,
             timeout: None,
             verbose: false,
         };

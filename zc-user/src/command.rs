@@ -12,6 +12,7 @@ use std::{
 use crate::{
     backend::{Choice, Limits, RunError, RunOptions, Until},
     launch::{Bond, Manner, Stream},
+    privileges::AfterAttach,
     report::{self, Files, Report},
     syscall::Selection,
 };
@@ -54,6 +55,8 @@ impl Command {
             until: Until::RootEnds,
             manner: Manner { bond: Bond::Guest, ..Manner::default() },
             limits: Limits::default(),
+            privileges: AfterAttach::Lowered,
+            so_far: None,
             timeout: None,
             verbose: false,
         };

@@ -23,7 +23,7 @@ use nix::{
     errno::Errno,
     sys::{
         prctl,
-        signal::{SigmaskHow, Signal, kill, pthread_sigmask},
+        signal::{SigmaskHow, Signal, pthread_sigmask},
         stat::stat,
     },
     unistd::{AccessFlags, Pid, access},
@@ -32,10 +32,11 @@ use thiserror::Error;
 use tokio::io::unix::AsyncFd;
 
 pub use environment::Environment;
+pub(crate) use signals::send;
 pub use signals::{Received, SignalError, Signals};
 pub use streams::{Stream, Streams};
 
-use crate::{readable::readable, trace::Exit};
+use crate::{privileges, readable::readable, trace::Exit};
 
 /// The command could not be started.
 #[derive(Debug, Error)]
@@ -194,9 +195,9 @@ impl Child {
         Ok((exit, usage))
     }
 
-    /// Hands a signal on. That the command has ended meanwhile is no error.
-    pub fn forward(&self, signal: Signal) {
-        let _ = kill(self.pid, signal);
+    /// Hands the signal of this number on. That the command has ended meanwhile is no error.
+    pub fn forward(&self, signal: i32) {
+        let _ = send(self.pid, signal);
     }
 }
 
@@ -215,11 +216,15 @@ pub(crate) fn prepare(program: &Path, command: &[OsString], manner: &Manner, sig
         launched.gid(identity.gid).uid(identity.uid);
     }
     let (mask, bond) = (signals.before(), manner.bond);
+    let is_elevated = privileges::is_elevated();
     let sigpipe = SIGPIPE_BEFORE.load(Ordering::Relaxed);
     // SAFETY: the closure runs between fork and exec, and only makes plain system calls.
     unsafe {
         launched.pre_exec(move || {
             libc::signal(libc::SIGPIPE, sigpipe);
+            if is_elevated {
+                prctl::set_no_new_privs()?;
+            }
             if bond != Bond::Free {
                 prctl::set_pdeathsig(Signal::SIGKILL)?;
             }

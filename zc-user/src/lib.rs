@@ -81,6 +81,7 @@ pub mod expect;
 mod golden;
 pub mod histogram;
 pub mod launch;
+pub mod privileges;
 mod readable;
 pub mod render;
 pub mod report;

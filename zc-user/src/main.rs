@@ -1,5 +1,6 @@
 //! The command line program: parse, run, exit code.
 
+mod allocator;
 mod checking;
 mod cli;
 mod comparing;
@@ -12,6 +13,7 @@ use std::{
     io::{self, Write as _},
     os::fd::AsFd,
     process::ExitCode,
+    sync::Arc,
 };
 
 use anyhow::bail;
@@ -20,10 +22,11 @@ use output::Output;
 use rustix::fs::FileType;
 use saved::Saved;
 use zctrace::{
-    backend::{Choice, RunError, RunOptions, Until},
+    backend::{Choice, RunError, RunOptions, SoFar, Until},
     compare::CompareError,
     doctor,
     launch::{Bond, Environment, Manner},
+    privileges::{self, AfterAttach},
     render,
     report::{self, Files, Report},
     trace::{Exit, Trace},
@@ -34,17 +37,9 @@ use zctrace::{
 const FAILED: u8 = 125;
 
 fn main() -> ExitCode {
+    allocator::exit_with(failed());
     let outcome = match Cli::read() {
-        Ok(cli) => match cli.into_action() {
-            Action::Run(args) => run(&args),
-            Action::Compare(args) => comparing::compare(&args),
-            Action::Check(args) => Ok(checking::check(&args)),
-            Action::Report(args) => report(&args),
-            Action::Doctor(args) => doctor(&args),
-            Action::Schema => print(&render::json(&report::schema())),
-            Action::Completions { shell } => print(&cli::completions(shell)),
-            Action::Man => cli::manual().map_err(Into::into).and_then(|page| print(&page)),
-        },
+        Ok(cli) => act(cli.into_action()),
         Err(error) if !error.use_stderr() => {
             // Help or version; that nobody reads it to its end is no error.
             let _ = error.print();
@@ -60,6 +55,26 @@ fn main() -> ExitCode {
     })
 }
 
+/// What the command line asks for.
+fn act(action: Action) -> anyhow::Result<ExitCode> {
+    if privileges::is_set_id() {
+        bail!("zctrace must not be setuid or setgid: use file capabilities, see `zctrace doctor`");
+    }
+    if !matches!(action, Action::Run(_) | Action::Compare(_) | Action::Doctor(_)) {
+        privileges::give_up()?;
+    }
+    match action {
+        Action::Run(args) => run(&args),
+        Action::Compare(args) => comparing::compare(&args),
+        Action::Check(args) => Ok(checking::check(&args)),
+        Action::Report(args) => report(&args),
+        Action::Doctor(args) => doctor(&args),
+        Action::Schema => print(&render::json(&report::schema())),
+        Action::Completions { shell } => print(&cli::completions(shell)),
+        Action::Man => cli::manual().map_err(Into::into).and_then(|page| print(&page)),
+    }
+}
+
 /// Exit status for a command line that cannot be understood, and for all that has no status of its own. That of `check` says that
 /// nothing was checked.
 fn failed() -> u8 {
@@ -73,21 +88,22 @@ fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let output = Output::open(args.look.output.as_deref(), Output::Stderr)?;
     log_if(args.verbose)?;
     if args.verify {
-        return verify(&options, &args.look, output);
+        return verify(&options, &args.look, &output);
     }
-    let trace = args.backend.run(&options)?;
-    show(&report_of(&trace, &args.look), &args.look, output)?;
+    let output = Arc::new(output);
+    let trace = args.backend.run(&RunOptions { so_far: Some(so_far(&args.look, &output)), ..options })?;
+    show(&report_of(&trace, &args.look), &args.look, &output)?;
     Ok(exit_code(&trace))
 }
 
 /// `zctrace run --verify`: both backends side by side; 1 if they differ.
-fn verify(options: &RunOptions, look: &LookArgs, output: Output) -> anyhow::Result<ExitCode> {
+fn verify(options: &RunOptions, look: &LookArgs, output: &Output) -> anyhow::Result<ExitCode> {
     let Some(format) = look.format.plain() else {
         bail!("--verify shows a table or json, no other format: use --format json, or leave it out")
     };
     let [ebpf, strace] = [Choice::Ebpf, Choice::Strace].map(|backend| backend.run(options).map(|trace| report_of(&trace, look)));
     let comparison = Comparison::new(&ebpf?, &strace?);
-    let text = render::comparison(&comparison, format, &options_of(look, &output));
+    let text = render::comparison(&comparison, format, &options_of(look, output));
     output.write(&text)?;
     if !comparison.equal && is_used_up(&io::stdin()) {
         say(format_args!("the first run may have taken what the second would have read from stdin: give them a file by name"));
@@ -112,7 +128,7 @@ fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
         }
         Saved::Trace(trace) => report_of(&trace, &args.look),
     };
-    show(&report, &args.look, output)?;
+    show(&report, &args.look, &output)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -141,8 +157,19 @@ fn report_of(trace: &Trace, look: &LookArgs) -> Report {
     Report::from_trace(trace, &report::Options { detail: look.by, sort: look.sort, files, file_calls })
 }
 
-fn show(report: &Report, look: &LookArgs, output: Output) -> anyhow::Result<()> {
-    let text = render::render(report, look.format, &options_of(look, &output));
+/// Shows the report so far where the last one will be. A file is replaced by the next report.
+fn so_far(look: &LookArgs, output: &Arc<Output>) -> SoFar {
+    let (look, output) = (look.clone(), Arc::clone(output));
+    SoFar::new(move |trace| {
+        let shown = trace.map_err(anyhow::Error::from).and_then(|trace| show(&report_of(&trace, &look), &look, &output));
+        if let Err(error) = shown {
+            say(format_args!("{error:#}"));
+        }
+    })
+}
+
+fn show(report: &Report, look: &LookArgs, output: &Output) -> anyhow::Result<()> {
+    let text = render::render(report, look.format, &options_of(look, output));
     output.write(&text)
 }
 
@@ -179,6 +206,8 @@ fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
             ..Manner::default()
         },
         limits: args.limits.limits(),
+        privileges: if args.verify { AfterAttach::Lowered } else { AfterAttach::GivenUp },
+        so_far: None,
         timeout: None,
         verbose: args.verbose,
     })

@@ -4,16 +4,35 @@ use std::{
     fs,
     io::{self, IsTerminal as _, Write as _},
     os::{
-        fd::AsFd,
+        fd::{AsFd, BorrowedFd},
         unix::fs::{MetadataExt as _, PermissionsExt as _},
     },
     path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use anyhow::Context as _;
+use nix::sys::signal::{SigSet, Signal};
 use tempfile::NamedTempFile;
 
 use crate::cli::ColorWhen;
+
+/// Whether stdout and stderr were closed when this process began. Rust's runtime opens `/dev/null` in their place before `main`, and
+/// std's own writers take a closed stream for one that is not read.
+static CLOSED: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false)];
+
+extern "C" fn note_closed() {
+    for (fd, closed) in [libc::STDOUT_FILENO, libc::STDERR_FILENO].into_iter().zip(&CLOSED) {
+        // SAFETY: no pointers are passed.
+        closed.store(unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0, Ordering::Relaxed);
+    }
+}
+
+/// The loader calls it before Rust's runtime begins.
+// SAFETY: the section holds pointers to functions that take no arguments they need; this one does nothing but system calls.
+#[unsafe(link_section = ".init_array")]
+#[used]
+static NOTE_CLOSED: extern "C" fn() = note_closed;
 
 /// Where a report goes.
 pub enum Output {
@@ -31,10 +50,21 @@ impl Output {
     /// Opens what `-o` names, before the command runs: a report must not be lost for a wrong path.
     pub fn open(path: Option<&Path>, otherwise: Self) -> anyhow::Result<Self> {
         match path {
-            None => Ok(otherwise),
-            Some(path) if path == Path::new("-") => Ok(Self::Stdout),
+            None => otherwise.checked(),
+            Some(path) if path == Path::new("-") => Self::Stdout.checked(),
             Some(path) => Self::open_file(path).with_context(|| cannot_write(path)),
         }
+    }
+
+    /// Itself, unless it is a stream that cannot be written to.
+    fn checked(self) -> anyhow::Result<Self> {
+        let (name, checked) = match &self {
+            Self::Stdout => ("stdout", check_stream(&CLOSED[0], &io::stdout())),
+            Self::Stderr => ("stderr", check_stream(&CLOSED[1], &io::stderr())),
+            Self::File(_) | Self::Special(..) => return Ok(self),
+        };
+        checked.with_context(|| format!("cannot write the report to {name}"))?;
+        Ok(self)
     }
 
     fn open_file(path: &Path) -> io::Result<Self> {
@@ -71,20 +101,48 @@ impl Output {
     }
 
     /// Writes the report. A reader that has gone away is no error.
-    pub fn write(self, report: &str) -> anyhow::Result<()> {
+    pub fn write(&self, report: &str) -> anyhow::Result<()> {
+        // Where files may not grow any more (`ulimit -f`), the signal would end zctrace, and its temporary file would stay.
+        SigSet::from(Signal::SIGXFSZ).thread_block()?;
+        let bytes = report.as_bytes();
         let (written, path) = match self {
-            Self::Stderr => (io::stderr().lock().write_all(report.as_bytes()), None),
-            Self::Stdout => (io::stdout().lock().write_all(report.as_bytes()).and_then(|()| io::stdout().flush()), None),
-            Self::Special(path, mut file) => (file.write_all(report.as_bytes()), Some(path)),
-            Self::File(path) => (replace(&path, report), Some(path)),
+            Self::Stderr => (check_stream(&CLOSED[1], &io::stderr()).and_then(|()| write_all(io::stderr().as_fd(), bytes)), None),
+            Self::Stdout => (check_stream(&CLOSED[0], &io::stdout()).and_then(|()| write_all(io::stdout().as_fd(), bytes)), None),
+            Self::Special(path, file) => (write_all(file.as_fd(), bytes), Some(path)),
+            Self::File(path) => (replace(path, report), Some(path)),
         };
         match (written, path) {
             (Ok(()), _) => Ok(()),
             (Err(error), _) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            (Err(error), Some(path)) => Err(error).with_context(|| cannot_write(&path)),
+            (Err(error), Some(path)) => Err(error).with_context(|| cannot_write(path)),
             (Err(error), None) => Err(error).context("cannot write the report"),
         }
     }
+}
+
+/// Whether somebody opened this stream for writing.
+fn check_stream(was_closed: &AtomicBool, stream: &impl AsFd) -> io::Result<()> {
+    if was_closed.load(Ordering::Relaxed) {
+        return Err(io::Error::other("it is closed"));
+    }
+    let flags = rustix::fs::fcntl_getfl(stream)?;
+    if flags & rustix::fs::OFlags::RWMODE == rustix::fs::OFlags::RDONLY {
+        return Err(io::Error::other("it is open for reading only"));
+    }
+    Ok(())
+}
+
+/// Writes all of it, past what std buffers and forgives.
+fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match rustix::io::write(fd, bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = &bytes[written..],
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 fn cannot_write(path: &Path) -> String {
@@ -94,7 +152,8 @@ fn cannot_write(path: &Path) -> String {
 /// Puts a file in the place of what is there: whole, or not at all.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut file = file_beside(path)?;
-    file.write_all(text.as_bytes())?;
+    // Its own writer would name a file that the user knows nothing of.
+    file.as_file_mut().write_all(text.as_bytes())?;
     file.persist(path)?;
     Ok(())
 }

@@ -29,7 +29,7 @@ pub struct Trace {
     pub directory: Option<String>,
     /// When the command was launched.
     pub started_at: Option<SystemTime>,
-    /// From the command's successful exec to its end.
+    /// From the command's successful exec to its end; with [`Until::AllEnd`](crate::backend::Until::AllEnd) to the end of the trace.
     pub wall_ns: Option<u64>,
     /// How the command ended; `None` while it runs, or if the record does not say.
     pub exit: Option<Exit>,
@@ -81,15 +81,21 @@ pub enum Loss {
     SilentOperations,
     /// Completions of `io_uring` that overflowed its queue: which operations they are of is not known.
     OverflowedOperations,
-    /// The tracer ended before the command did; what came after is missing.
+    /// The tracer ended before the command did, or its log is cut off; what came after is missing.
     TracerEnded,
+    /// Signs that a log leaves out calls that were made.
+    UnshownCalls,
+    /// Calls that other threads of a traced closure's process made meanwhile: they may be its work.
+    OtherThreads,
+    /// The figures were read while the command ran.
+    ReadWhileRunning,
     /// Calls that were counted without their files, for want of room: their bytes are in no transfer. The counts are exact all the same.
     CallsWithoutFiles,
 }
 
 impl Loss {
     /// All of them, in the order in which reports show them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::UnfollowedTasks,
         Self::UncountedCalls,
         Self::UncountedErrnos,
@@ -101,6 +107,9 @@ impl Loss {
         Self::SilentOperations,
         Self::OverflowedOperations,
         Self::TracerEnded,
+        Self::UnshownCalls,
+        Self::OtherThreads,
+        Self::ReadWhileRunning,
         Self::CallsWithoutFiles,
     ];
 
@@ -118,6 +127,9 @@ impl Loss {
             Self::SilentOperations => "silent_operations",
             Self::OverflowedOperations => "overflowed_operations",
             Self::TracerEnded => "tracer_ended",
+            Self::UnshownCalls => "unshown_calls",
+            Self::OtherThreads => "other_threads",
+            Self::ReadWhileRunning => "read_while_running",
             Self::CallsWithoutFiles => "calls_without_files",
         }
     }
@@ -136,6 +148,9 @@ impl Loss {
             | Self::SilentOperations
             | Self::OverflowedOperations
             | Self::TracerEnded
+            | Self::UnshownCalls
+            | Self::OtherThreads
+            | Self::ReadWhileRunning
             | Self::CallsWithoutFiles => true,
         }
     }
@@ -163,7 +178,22 @@ impl Loss {
                 "completions of io_uring that overflowed its queue",
                 "they are missing among their operations; give the ring a larger one",
             ),
-            Self::TracerEnded => ("tracer ended before the command", "all that came after is missing; was strace killed?"),
+            Self::OtherThreads => (
+                "calls that other threads of this process made meanwhile",
+                "they are not counted, and may be work of the closure: start its threads within it, or trace it in a process of its own",
+            ),
+            Self::ReadWhileRunning => (
+                "figures read while the command ran",
+                "a report so far: a call that returned meanwhile may be in some of its figures only",
+            ),
+            Self::TracerEnded => {
+                ("tracer ended before the command", "all that came after is missing; was the tracer killed, or the log cut off?")
+            }
+            Self::UnshownCalls => (
+                "signs that the log leaves calls out",
+                "no exec at its beginning, or a process that ends without exit_group: record it from the start, without -z, -Z, -P and \
+                 -e trace",
+            ),
             Self::CallsWithoutFiles => {
                 ("calls without their files", "their bytes are in no transfer; raise --max-files and --max-rows")
             }
@@ -302,7 +332,8 @@ pub struct Row {
     pub bytes: Option<u64>,
     /// Sum of what it asked for.
     pub requested_bytes: Option<u64>,
-    /// Of [`bytes`](Self::bytes), those that [`Input::LastRead`], [`Input::Held`], [`Input::Changed`] or [`Input::Mapped`] covers.
+    /// Of [`bytes`](Self::bytes), those that [`Input::LastRead`], [`Input::Held`], [`Input::Changed`] or [`Input::Mapped`] covers. Of a
+    /// write without an input, those that were written after the kernel had overwritten what the thread had read.
     pub paired_bytes: u64,
     /// Calls whose bytes were sampled and compared with what had been read: see [`Input::Held`].
     pub checked_calls: u64,
@@ -341,7 +372,7 @@ impl Row {
 /// Times from entry to exit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Times {
-    /// Sum.
+    /// Sum; `u64::MAX`: it has no room here, and is unknown.
     pub total_ns: u64,
     /// Shortest.
     pub min_ns: u64,

@@ -10,7 +10,7 @@ use tempfile::NamedTempFile;
 
 use crate::{
     copiers::{copy, in_rust},
-    harness::{Run, Zctrace, program, shell, workload, zctrace},
+    harness::{Run, Zctrace, fifo, program, shell, workload, zctrace},
 };
 
 /// The running kernel's BTF.
@@ -226,4 +226,21 @@ fn a_note_stands_in_the_table_too() {
     assert_eq!(shown.code, Some(4));
     assert!(shown.stderr.contains("note: ") && shown.stderr.contains("task_struct.nvcsw"), "{}", shown.stderr);
     assert!(shown.stderr.contains("\"-\": unknown, not 0"), "{}", shown.stderr);
+}
+
+#[test]
+fn with_something_that_never_ends_or_begins_instead() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for path in [fifo(dir.path()), "/dev/zero".into()] {
+        with_btf(&path).refuses().with_status(125).saying("it is not a regular file");
+    }
+}
+
+#[test]
+fn without_descriptors_or_memory_it_says_so_in_one_line() {
+    for limit in ["-n 10", "-n 30", "-v 30000", "-v 60000", "-v 100000"] {
+        let limited = zctrace().ebpf().through(&["bash", "-c", &format!(r#"ulimit {limit}; exec "$@""#), "bash"]);
+        let what = if limit.starts_with("-n") { "Too many open files" } else { "memory" };
+        limited.refuses().with_status(125).saying(what);
+    }
 }

@@ -116,6 +116,14 @@ fn operations_that_go_on_are_counted_and_said_to_be_unknown() {
 }
 
 #[test]
+fn an_operation_that_the_kernel_does_not_know_is_no_nop() {
+    let run = traced_odd("ring-unknown-opcode");
+    assert_eq!(operations(run.root()), [("io_uring:invalid", 1, None), ("io_uring:nop", 2, None)]);
+    let invalid = run.root().io_uring.iter().find(|row| row.name == "io_uring:invalid").expect("just seen");
+    assert_eq!(invalid.errnos.get("EINVAL"), Some(&1));
+}
+
+#[test]
 fn without_the_call_that_submits_them_no_operations_are_counted() {
     let directory = directory();
     let run = zctrace().syscalls("read,write").dir(directory.path()).run(&copy(&in_rust(), "io-uring", "in", "out"));

@@ -64,6 +64,11 @@ impl Conversation {
         self.group.wait()
     }
 
+    /// What it has written to stderr so far.
+    pub fn stderr_so_far(&self) -> String {
+        self.stderr.text_so_far()
+    }
+
     /// What it wrote to stderr.
     pub fn into_stderr(self) -> String {
         self.stderr.text()

@@ -4,6 +4,7 @@ use std::{
     ffi::{OsStr, OsString},
     fs::File,
     io::{Read as _, Seek as _, Write as _},
+    os::unix::fs::FileExt as _,
     path::PathBuf,
     process::{Command, Stdio},
     thread,
@@ -185,5 +186,12 @@ impl Capture {
 
     pub fn text(self) -> String {
         String::from_utf8_lossy(&self.bytes()).into_owned()
+    }
+
+    /// Without moving the position, which the program that writes has, too.
+    pub fn text_so_far(&self) -> String {
+        let mut bytes = vec![0; usize::try_from(self.0.metadata().expect("a file").len()).expect("short")];
+        let read = self.0.read_at(&mut bytes, 0).expect("it is a file");
+        String::from_utf8_lossy(&bytes[..read]).into_owned()
     }
 }

@@ -156,6 +156,11 @@ impl ReportFile {
         zctrace.option("--format=json").option("--output").option(self.path())
     }
 
+    /// Whether a report was written.
+    pub fn is_there(&self) -> bool {
+        self.path().exists()
+    }
+
     /// Reads the report; `stderr` is shown if there is none.
     #[track_caller]
     pub fn read(&self, stderr: &str) -> Report {

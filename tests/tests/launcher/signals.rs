@@ -1,9 +1,9 @@
 //! Signals to zctrace reach the command, and zctrace reports all the same.
 
 use rustix::process::Signal;
-use zctrace::report::State;
+use zctrace::report::{Report, State};
 
-use crate::harness::{Conversation, ReportFile, child_of, each_backend, is_alive, shell, state_of, wait_until, zctrace};
+use crate::harness::{Conversation, ReportFile, child_of, each_backend, is_alive, program, shell, state_of, wait_until, zctrace};
 
 /// A command that waits for a signal, and has said that it does.
 fn waiting() -> (Conversation, ReportFile) {
@@ -41,6 +41,71 @@ fn a_command_that_handles_a_signal_goes_on() {
         let report = report.read(&zctrace.into_stderr());
         assert_eq!(report.exit.code, Some(5));
         assert!(report.exact, "{:?}", report.losses);
+    }
+}
+
+#[test]
+fn other_signals_reach_the_command_and_do_not_end_zctrace() {
+    // 34 is the first real-time signal.
+    let script = "for signal in USR2 ALRM VTALRM PROF IO 34; do trap \"echo $signal\" $signal; done; echo ready; \
+                  until read line; do :; done; exit 7";
+    for zctrace in each_backend() {
+        let (mut zctrace, report) = zctrace.start(&program("bash").arg("-c").arg(script));
+        zctrace.expect("ready");
+        for signal in ["USR2", "ALRM", "VTALRM", "PROF", "IO", "34"] {
+            let pid = zctrace.pid().as_raw_pid().to_string();
+            let sent = std::process::Command::new("kill").args([&format!("-{signal}"), &pid]).status().expect("kill is there");
+            assert!(sent.success());
+            zctrace.expect(signal);
+        }
+        zctrace.say("go on");
+        assert_eq!(zctrace.wait(), Some(7));
+        let report = report.read(&zctrace.into_stderr());
+        assert!(report.exact, "{:?}", report.losses);
+    }
+}
+
+#[test]
+fn usr1_shows_the_report_so_far_and_the_trace_goes_on() {
+    let script = "head -c 5000 /dev/zero >/dev/null; echo ready; read line; head -c 5000 /dev/zero >/dev/null";
+    let (mut zctrace, report) = zctrace().ebpf().start(&shell(script));
+    zctrace.expect("ready");
+    zctrace.signal(Signal::USR1);
+    wait_until("a report is there", || report.is_there());
+    let so_far = report.read("");
+    assert_eq!((so_far.exit.code, so_far.exit.signal, so_far.exact), (None, None, false));
+    assert_eq!(so_far.losses.keys().collect::<Vec<_>>(), ["read_while_running"]);
+    let states: Vec<_> = so_far.processes.iter().map(|process| process.state).collect();
+    assert_eq!(states, [State::Running, State::Exited]);
+    let written = |report: &Report| report.totals.syscalls.iter().find(|row| row.name == "write").and_then(|row| row.bytes);
+    let before = written(&so_far).expect("known");
+    assert!(before >= 5000 && so_far.wall_ns.is_some(), "{before}");
+    zctrace.say("go on");
+    assert_eq!(zctrace.wait(), Some(0));
+    let whole = report.read(&zctrace.into_stderr());
+    assert!(whole.exact, "{:?}", whole.losses);
+    assert_eq!(written(&whole), Some(before + 5000));
+}
+
+#[test]
+fn under_strace_there_is_no_report_so_far_and_one_line_says_so() {
+    let (mut zctrace, report) = zctrace().option("--backend=strace").start(&shell("echo ready; read line"));
+    zctrace.expect("ready");
+    zctrace.signal(Signal::USR1);
+    wait_until("it says so", || !zctrace.stderr_so_far().is_empty());
+    zctrace.say("go on");
+    assert_eq!(zctrace.wait(), Some(0));
+    let stderr = zctrace.into_stderr();
+    assert!(stderr.lines().count() == 1 && stderr.contains("--backend ebpf"), "{stderr}");
+    assert!(report.read(&stderr).exact);
+}
+
+#[test]
+fn waiting_for_all_descendants_the_wall_time_is_that_of_the_whole_trace() {
+    for zctrace in each_backend() {
+        let run = zctrace.option("--wait-all").run_with_any_backend(&shell("sleep 0.3 >&- 2>&- &"));
+        let wall_ns = run.report.wall_ns.expect("known");
+        assert!(wall_ns >= 300_000_000, "{wall_ns} ns");
     }
 }
 

@@ -1,6 +1,7 @@
 //! `zctrace::trace`: a closure in this process.
 
 use std::{
+    env,
     fs::{self, File},
     io::{self, Read as _, Write as _},
     panic::{AssertUnwindSafe, catch_unwind},
@@ -25,6 +26,24 @@ use zctrace::{
     report::{Api, State},
 };
 
+/// Set in a process that has just one test to run.
+const ALONE: &str = "ZC_TEST_ALONE";
+
+/// Runs a test in a process of its own, where no other test's threads make calls meanwhile.
+#[track_caller]
+fn alone(test: impl FnOnce()) {
+    if env::var_os(ALONE).is_some() {
+        return test();
+    }
+    let this = thread::current();
+    let name = this.name().filter(|name| *name != "main").expect("libtest names its threads; not with --test-threads=1");
+    let mut process = Command::new(env::current_exe().expect("known"));
+    // With a single thread, that is the main one: no other is there.
+    let output = process.args([name, "--exact", "--nocapture", "--test-threads=1"]).env(ALONE, "1").output().expect("it runs");
+    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert!(output.status.success() && said[0].contains("1 passed"), "{}{}", said[0], said[1]);
+}
+
 /// A directory with a file `in` of this size.
 fn folder_with(bytes: usize) -> TempDir {
     let folder = tempfile::tempdir().expect("a directory");
@@ -40,8 +59,9 @@ fn write_times(calls: u64) {
     }
 }
 
+/// Other tests run in other threads of this process meanwhile; nothing else may be lost.
 fn writes_in(report: &Report) -> u64 {
-    assert!(report.exact, "{:?}", report.losses);
+    assert!(report.losses.keys().all(|loss| loss == "other_threads"), "{:?}", report.losses);
     report.syscall(Sysno::write).expect("was counted").calls
 }
 
@@ -53,21 +73,23 @@ fn all_calls(closure: impl FnOnce()) -> Vec<(String, u64)> {
 
 #[test]
 fn io_copy_between_files_is_copy_file_range_of_exactly_its_bytes() {
-    let folder = folder_with(300_000);
-    let mut from = File::open(folder.path().join("in")).expect("is there");
-    let mut to = File::create(folder.path().join("out")).expect("room for it");
-    let (copied, report) = zctrace::trace(|| io::copy(&mut from, &mut to)).expect("is traced");
-    assert_eq!(copied.expect("is copied"), 300_000);
-    let call = report.syscall(Sysno::copy_file_range).expect("was counted");
-    assert_eq!((call.errors, call.bytes), (0, Some(300_000)));
-    let others: Vec<_> = report.totals.syscalls.iter().filter(|row| row.name != "copy_file_range").collect();
-    assert!(others.is_empty() && report.exact, "{others:?} {:?}", report.losses);
-    let transfers: Vec<_> = report.transfers().map(|transfer| (transfer.api, transfer.bytes)).collect();
-    assert_eq!(transfers, [(Api::CopyFileRange, Some(300_000))]);
-    report.expect("transfer(\"in\" -> \"out\").api == copy_file_range and read[file=\"in\"].calls == 0").expect("holds");
-    report.expect("copy_file_range.bytes == 1").expect_err("does not hold");
-    let files: Vec<_> = report.files.iter().filter_map(|file| file.file.path.as_deref()).collect();
-    assert!(files.iter().any(|path| path.ends_with("/in")) && files.iter().any(|path| path.ends_with("/out")), "{files:?}");
+    alone(|| {
+        let folder = folder_with(300_000);
+        let mut from = File::open(folder.path().join("in")).expect("is there");
+        let mut to = File::create(folder.path().join("out")).expect("room for it");
+        let (copied, report) = zctrace::trace(|| io::copy(&mut from, &mut to)).expect("is traced");
+        assert_eq!(copied.expect("is copied"), 300_000);
+        let call = report.syscall(Sysno::copy_file_range).expect("was counted");
+        assert_eq!((call.errors, call.bytes), (0, Some(300_000)));
+        let others: Vec<_> = report.totals.syscalls.iter().filter(|row| row.name != "copy_file_range").collect();
+        assert!(others.is_empty() && report.exact, "{others:?} {:?}", report.losses);
+        let transfers: Vec<_> = report.transfers().map(|transfer| (transfer.api, transfer.bytes)).collect();
+        assert_eq!(transfers, [(Api::CopyFileRange, Some(300_000))]);
+        report.expect("transfer(\"in\" -> \"out\").api == copy_file_range and read[file=\"in\"].calls == 0").expect("holds");
+        report.expect("copy_file_range.bytes == 1").expect_err("does not hold");
+        let files: Vec<_> = report.files.iter().filter_map(|file| file.file.path.as_deref()).collect();
+        assert!(files.iter().any(|path| path.ends_with("/in")) && files.iter().any(|path| path.ends_with("/out")), "{files:?}");
+    });
 }
 
 #[test]
@@ -93,7 +115,7 @@ fn the_report_is_about_this_thread() {
     assert_eq!(process.ppid.map(i64::from), getppid().map(|pid| i64::from(pid.as_raw_pid())));
     assert_eq!((process.comm.as_deref(), process.threads, process.state), (Some("the-traced-one"), 1, State::Running));
     assert_eq!((report.exit.code, report.exit.signal, report.backend.as_str()), (None, None, "ebpf"));
-    assert_eq!(report.command, std::env::args().collect::<Vec<_>>());
+    assert_eq!(report.command, env::args().collect::<Vec<_>>());
     assert_eq!(report.process("the-traced-*").expect("is there").syscall(Sysno::read).expect("was counted").calls, 0);
 }
 
@@ -111,47 +133,85 @@ fn a_bystander_is_not_counted() {
         });
         let ((), report) = zctrace::trace(|| write_times(1000)).expect("is traced");
         is_over.store(true, Relaxed);
-        assert_eq!(writes_in(&report), 1000);
+        assert_eq!(report.syscall(Sysno::write).expect("was counted").calls, 1000);
         assert!(bystander.join().expect("does not panic") > 0, "there was a bystander");
     });
 }
 
 #[test]
+fn work_of_a_thread_that_was_there_before_makes_the_report_a_lower_bound() {
+    alone(|| {
+        let (order, orders) = std::sync::mpsc::channel::<u64>();
+        let (done, is_done) = std::sync::mpsc::channel();
+        let pool = thread::spawn(move || {
+            for calls in orders {
+                write_times(calls);
+                done.send(()).expect("somebody waits");
+            }
+        });
+        // What it does before and after is none of the closure's.
+        let hand_over = |calls| {
+            order.send(calls).expect("it lives");
+            is_done.recv().expect("it answers");
+        };
+        hand_over(10);
+        let ((), idle) = zctrace::trace(|| ()).expect("is traced");
+        assert!(idle.exact, "{:?}", idle.losses);
+        idle.expect("write.calls == 0").expect("holds");
+        let ((), report) = zctrace::trace(|| hand_over(100)).expect("is traced");
+        hand_over(10);
+        assert_eq!(
+            report.losses.iter().map(|(name, count)| (name.as_str(), *count)).collect::<Vec<_>>(),
+            [("other_threads", 100)]
+        );
+        assert_eq!((report.exact, report.syscall(Sysno::write).expect("was counted").calls), (false, 0));
+        let failed = report.expect("write.calls == 0").expect_err("it may have been more");
+        assert!(failed.to_string().contains("inconclusive"), "{failed}");
+        drop(order);
+        pool.join().expect("does not panic");
+    });
+}
+
+#[test]
 fn threads_of_the_closure_are_counted_to_their_last_call() {
-    let threads = || {
-        let spawned: Vec<_> = (1..=8).map(|number| thread::spawn(move || write_times(100 * number))).collect();
-        for thread in spawned {
-            thread.join().expect("does not panic");
-        }
-        write_times(7);
-    };
-    let ((), report) = zctrace::trace(threads).expect("is traced");
-    assert_eq!(writes_in(&report), 3607);
-    assert_eq!((report.totals.processes, report.totals.threads), (1, 9));
+    alone(|| {
+        let threads = || {
+            let spawned: Vec<_> = (1..=8).map(|number| thread::spawn(move || write_times(100 * number))).collect();
+            for thread in spawned {
+                thread.join().expect("does not panic");
+            }
+            write_times(7);
+        };
+        let ((), report) = zctrace::trace(threads).expect("is traced");
+        assert_eq!(writes_in(&report), 3607);
+        assert_eq!((report.totals.processes, report.totals.threads), (1, 9));
+    });
 }
 
 #[test]
 fn child_processes_are_counted() {
-    let children = || {
-        let mut child = Command::new("sh")
-            .args(["-c", "cat | cat"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("sh is there");
-        child.stdin.take().expect("a pipe").write_all(&[1; 5000]).expect("is read");
-        let mut echo = Vec::new();
-        child.stdout.take().expect("a pipe").read_to_end(&mut echo).expect("is written");
-        assert!(child.wait().expect("is ours").success());
-        echo.len()
-    };
-    let (length, report) = zctrace::trace(children).expect("is traced");
-    assert_eq!(length, 5000);
-    let cats = report.process("cat").expect("is there");
-    assert_eq!(cats.iter().count(), 2);
-    assert_eq!(cats.syscall(Sysno::write).expect("was counted").bytes, Some(10_000));
-    assert!(cats.iter().all(|cat| cat.state == State::Exited));
-    assert!(report.exact, "{:?}", report.losses);
+    alone(|| {
+        let children = || {
+            let mut child = Command::new("sh")
+                .args(["-c", "cat | cat"])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .expect("sh is there");
+            child.stdin.take().expect("a pipe").write_all(&[1; 5000]).expect("is read");
+            let mut echo = Vec::new();
+            child.stdout.take().expect("a pipe").read_to_end(&mut echo).expect("is written");
+            assert!(child.wait().expect("is ours").success());
+            echo.len()
+        };
+        let (length, report) = zctrace::trace(children).expect("is traced");
+        assert_eq!(length, 5000);
+        let cats = report.process("cat").expect("is there");
+        assert_eq!(cats.iter().count(), 2);
+        assert_eq!(cats.syscall(Sysno::write).expect("was counted").bytes, Some(10_000));
+        assert!(cats.iter().all(|cat| cat.state == State::Exited));
+        assert!(report.exact, "{:?}", report.losses);
+    });
 }
 
 #[test]
@@ -177,24 +237,28 @@ fn traces_stand_side_by_side() {
 
 #[test]
 fn a_trace_within_a_trace_has_what_is_its_own() {
-    let (inner, outer) = zctrace::trace(|| {
-        write_times(10);
-        zctrace::trace(|| write_times(5)).expect("is traced").1
-    })
-    .expect("is traced");
-    assert_eq!(writes_in(&inner), 5);
-    // What the inner one needs for itself is the outer closure's doing, but that is elsewhere.
-    let null = outer.files.iter().find(|file| file.file.path.as_deref() == Some("/dev/null")).expect("was written");
-    assert!(null.writes == 15 && writes_in(&outer) >= 15, "{null:?}");
+    alone(|| {
+        let (inner, outer) = zctrace::trace(|| {
+            write_times(10);
+            zctrace::trace(|| write_times(5)).expect("is traced").1
+        })
+        .expect("is traced");
+        assert_eq!(writes_in(&inner), 5);
+        // What the inner one needs for itself is the outer closure's doing, but that is elsewhere.
+        let null = outer.files.iter().find(|file| file.file.path.as_deref() == Some("/dev/null")).expect("was written");
+        assert!(null.writes == 15 && writes_in(&outer) >= 15, "{null:?}");
+    });
 }
 
 #[test]
 fn a_panic_goes_on_and_the_trace_has_ended() {
-    let caught = catch_unwind(AssertUnwindSafe(|| zctrace::trace(|| -> u32 { panic!("of the closure") })));
-    let panic = caught.map(|_| ()).expect_err("goes on");
-    assert_eq!(panic.downcast_ref::<&str>(), Some(&"of the closure"));
-    let ((), report) = zctrace::trace(|| write_times(3)).expect("the next one is traced");
-    assert_eq!(writes_in(&report), 3);
+    alone(|| {
+        let caught = catch_unwind(AssertUnwindSafe(|| zctrace::trace(|| -> u32 { panic!("of the closure") })));
+        let panic = caught.map(|_| ()).expect_err("goes on");
+        assert_eq!(panic.downcast_ref::<&str>(), Some(&"of the closure"));
+        let ((), report) = zctrace::trace(|| write_times(3)).expect("the next one is traced");
+        assert_eq!(writes_in(&report), 3);
+    });
 }
 
 #[test]
@@ -235,9 +299,11 @@ fn counters_are_those_of_the_closure() {
 
 #[test]
 fn it_may_be_called_from_async_code() {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let ((), report) = runtime.block_on(async { zctrace::trace(|| write_times(2)).expect("is traced") });
-    assert_eq!(writes_in(&report), 2);
+    alone(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let ((), report) = runtime.block_on(async { zctrace::trace(|| write_times(2)).expect("is traced") });
+        assert_eq!(writes_in(&report), 2);
+    });
 }
 
 #[test]

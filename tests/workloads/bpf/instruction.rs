@@ -96,6 +96,11 @@ impl Instruction {
         self.code == LOAD_64
     }
 
+    /// The number of the helper that it calls, if it does.
+    pub const fn helper(self) -> Option<i32> {
+        if let Does::CallsHelper(number) = self.does() { Some(number) } else { None }
+    }
+
     /// What it does.
     pub const fn does(self) -> Does {
         let Self { code, target, source, offset, immediate } = self;

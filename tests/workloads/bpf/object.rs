@@ -31,9 +31,14 @@ pub struct Function {
     pub stack_bytes: u32,
     /// How many instructions it has. One that takes the room of two counts as two, as the kernel counts them.
     pub instructions: usize,
-    /// The functions that it calls or has called back, as indices into [`Object::functions`], each once.
+    /// The functions that it calls or has called back, as indices into [`Object::functions`], each once, in the order of its instructions.
     pub callees: Vec<usize>,
+    /// The helpers of the kernel that it calls, by number, one for each instruction that does.
+    pub helpers: Vec<i32>,
 }
+
+/// The number of `bpf_map_lookup_elem` (the kernel's include/uapi/linux/bpf.h).
+pub const LOOK_UP: i32 = 1;
 
 /// Where a function begins: the index of its section, and the offset there.
 type Place = (SectionIndex, u64);
@@ -64,6 +69,7 @@ impl Object {
                 stack_bytes: stack::frame_bytes(&code),
                 instructions: code.len(),
                 callees,
+                helpers: code.iter().flatten().filter_map(|instruction| instruction.helper()).collect(),
             });
         }
         Ok(Self { functions })
@@ -74,6 +80,31 @@ impl Object {
         let mut programs: Vec<_> = (0..self.functions.len()).filter(|&index| self.functions[index].is_program).collect();
         programs.sort_by(|&a, &b| self.functions[a].name.cmp(&self.functions[b].name));
         programs
+    }
+
+    /// All functions that a program is made of, itself included, in the order in which aya puts them behind each other: a function's callees
+    /// follow it in the order of its calls, each with its own callees, if they are not there yet.
+    pub fn parts(&self, program: usize) -> Vec<usize> {
+        let mut parts = vec![program];
+        self.add_callees(program, &mut parts);
+        parts
+    }
+
+    fn add_callees(&self, function: usize, parts: &mut Vec<usize>) {
+        for &callee in &self.functions[function].callees {
+            if !parts.contains(&callee) {
+                parts.push(callee);
+                self.add_callees(callee, parts);
+            }
+        }
+    }
+
+    /// The compiler that made the object, as its debug information says.
+    pub fn compiler(bytes: &[u8]) -> Option<String> {
+        const START: &[u8] = b"rustc version ";
+        let at = bytes.windows(START.len()).position(|window| window == START)?;
+        let end = bytes[at..].iter().position(|&byte| byte == b')' || byte == 0)?;
+        String::from_utf8(bytes[at..at + end].to_vec()).ok().map(|text| text.replace(" (", ", "))
     }
 }
 

@@ -32,9 +32,14 @@ pub const fn rounded(bytes: u32) -> u32 {
 
 /// The chain of calls that takes the most stack, beginning with this function. The verifier refuses functions that call themselves.
 pub fn deepest_chain(object: &Object, function: usize) -> Chain {
-    let below = object.functions[function].callees.iter().map(|&callee| deepest_chain(object, callee));
+    deepest_chain_with(object, function, &|function| object.functions[function].stack_bytes)
+}
+
+/// The same, where frames are as large as this says.
+pub fn deepest_chain_with(object: &Object, function: usize, frame: &impl Fn(usize) -> u32) -> Chain {
+    let below = object.functions[function].callees.iter().map(|&callee| deepest_chain_with(object, callee, frame));
     let below = below.max_by_key(|chain| chain.bytes).unwrap_or_default();
-    let bytes = rounded(object.functions[function].stack_bytes) + below.bytes;
+    let bytes = rounded(frame(function)) + below.bytes;
     Chain { functions: std::iter::once(function).chain(below.functions).collect(), bytes }
 }
 
@@ -71,4 +76,67 @@ pub(super) fn frame_bytes(code: &[Option<Instruction>]) -> u32 {
 /// Where an access ends up, from the end of the frame; 0 if it is not in the frame.
 fn reached(base: Option<i32>, offset: i16) -> i32 {
     base.map_or(0, |base| base.saturating_add(offset.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bpf::Function;
+
+    /// Functions with these frames and callees, the first one a program.
+    fn object(functions: &[(u32, &[usize])]) -> Object {
+        let function = |&(stack_bytes, callees): &(u32, &[usize])| Function {
+            stack_bytes,
+            callees: callees.to_vec(),
+            ..Function::default()
+        };
+        Object { functions: functions.iter().map(function).collect() }
+    }
+
+    fn code(instructions: &[[u8; 8]]) -> Vec<Option<Instruction>> {
+        instructions.iter().map(|bytes| Some(Instruction::decode(*bytes))).collect()
+    }
+
+    #[test]
+    fn frames_are_rounded_up_as_linux_6_1_does() {
+        for (used, reckoned) in [(0, 32), (1, 32), (32, 32), (33, 64), (104, 128), (264, 288)] {
+            assert_eq!(rounded(used), reckoned, "{used} bytes");
+        }
+    }
+
+    #[test]
+    fn the_deepest_chain_is_the_one_that_linux_6_1_complained_of() {
+        // "combined stack size of 4 calls is 544. Too large": sys_enter, mapped_file, look_up_mapping, look_closer. The rest is what it
+        // did not get to.
+        let object = object(&[(264, &[5, 1]), (0, &[2]), (104, &[3]), (80, &[4]), (56, &[]), (120, &[])]);
+        let chain = deepest_chain(&object, 0);
+        assert_eq!(chain, Chain { functions: vec![0, 1, 2, 3, 4], bytes: 544 + 64 });
+        assert_eq!(deepest_chain(&object, 1).bytes, 544 + 64 - 288);
+        assert_eq!(deepest_chain(&object, 5), Chain { functions: vec![5], bytes: 128 });
+    }
+
+    #[test]
+    fn what_is_called_twice_is_on_the_stack_once_at_a_time() {
+        assert_eq!(deepest_chain(&object(&[(8, &[1, 2]), (8, &[2]), (40, &[])]), 0).bytes, 32 + 32 + 64);
+    }
+
+    #[test]
+    fn a_frame_is_as_large_as_its_lowest_access() {
+        // *(u64 *)(r10 - 8) = r1; r2 = *(u32 *)(r10 - 20)
+        assert_eq!(frame_bytes(&code(&[[0x7b, 0x1a, 0xf8, 0xff, 0, 0, 0, 0], [0x61, 0xa2, 0xec, 0xff, 0, 0, 0, 0]])), 20);
+        // r2 = r10; r2 += -96; *(u8 *)(r2 + 90) = r1
+        let pointer =
+            [[0xbf, 0xa2, 0, 0, 0, 0, 0, 0], [0x07, 0x02, 0, 0, 0xa0, 0xff, 0xff, 0xff], [0x73, 0x12, 90, 0, 0, 0, 0, 0]];
+        assert_eq!(frame_bytes(&code(&pointer)), 96);
+        // r2 = 5; r2 += -96: a number
+        assert_eq!(frame_bytes(&code(&[[0xb7, 0x02, 0, 0, 5, 0, 0, 0], pointer[1]])), 0);
+        assert_eq!(frame_bytes(&code(&[[0x95, 0, 0, 0, 0, 0, 0, 0]])), 0);
+    }
+
+    #[test]
+    fn a_wide_instruction_has_no_second_one_in_it() {
+        let halves = [[0x18, 0x01, 0, 0, 1, 0, 0, 0], [0x85, 0, 0, 0, 9, 0, 0, 0]];
+        assert!(Instruction::decode(halves[0]).is_wide());
+        assert_eq!(Instruction::decode(halves[1]).helper(), Some(9), "taken for itself, it would be a call");
+    }
 }

@@ -43,6 +43,7 @@ const CASES: &[Case] = &[
     ("ring-of-a-thread", rings::of_a_thread),
     ("ring-silent", rings::silent),
     ("ring-multishot", rings::multishot),
+    ("ring-unknown-opcode", rings::unknown_opcode),
 ];
 
 fn main() -> ExitCode {

@@ -157,6 +157,20 @@ pub(crate) fn multishot() -> Result<()> {
     Ok(())
 }
 
+/// An operation that no kernel has, two that do nothing.
+pub(crate) fn unknown_opcode() -> Result<()> {
+    const UNKNOWN: u8 = 200;
+    let mut ring = IoUring::new(2)?;
+    let mut entry = opcode::Nop::new().build();
+    // SAFETY: the opcode is the first byte of an entry (`struct io_uring_sqe` of the kernel's include/uapi/linux/io_uring.h).
+    unsafe { (&raw mut entry).cast::<u8>().write(UNKNOWN) };
+    ensure!(complete(&mut ring, &entry).is_err(), "opcode {UNKNOWN} is known");
+    for _ in 0..2 {
+        complete(&mut ring, &opcode::Nop::new().build())?;
+    }
+    Ok(())
+}
+
 /// Makes one request, and returns its result.
 fn complete(ring: &mut IoUring, request: &squeue::Entry) -> Result<u32> {
     // SAFETY: the callers keep what the request names until this returns, which is after its completion.

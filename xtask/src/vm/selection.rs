@@ -4,8 +4,8 @@
 const LEFT_OUT: [(&str, &str); 0] = [];
 
 /// What CI runs in guests: that the programs load, every kernel interface that a copier can take, storms of processes and threads, known
-/// counts and the kernel's own counters beside ours.
-const SUBSET: [&str; 4] = ["copiers::apis::", "counters::", "counts::", "storms::"];
+/// counts and the kernel's own counters beside ours, and what the verifier says of each program.
+const SUBSET: [&str; 5] = ["copiers::apis::", "counters::", "counts::", "storms::", "verifier::"];
 
 /// Names that choose tests: those that contain one of `only`, or all if there is none, without those that contain one of `without`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -38,7 +38,7 @@ impl Numbered {
 /// memory.
 ///
 /// On arm64 a tag has bits 56 to 63 (the kernel's Documentation/arch/arm64/tagged-address-abi.rst), on x86 with linear address masking
-/// bits 57 to 62 (its arch/x86/include/asm/uaccess_64.h), and addresses of user space are below both. Where tags are not allowed, the
+/// bits 57 to 62 (its `arch/x86/include/asm/uaccess_64.h`), and addresses of user space are below both. Where tags are not allowed, the
 /// kernel refuses such an address.
 #[inline(always)]
 pub const fn untagged(address: u64) -> u64 {

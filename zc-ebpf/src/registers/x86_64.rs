@@ -9,7 +9,7 @@ use crate::fields::{self, offset_of_field};
 /// `struct pt_regs` of the kernel's arch/x86/include/uapi/asm/ptrace.h, which is ABI.
 pub use aya_ebpf::bindings::pt_regs as Registers;
 
-/// `TS_COMPAT` of the kernel's arch/x86/include/asm/thread_info.h: this call came through the 32-bit entry. The CS register does not
+/// `TS_COMPAT` of the kernel's `arch/x86/include/asm/thread_info.h`: this call came through the 32-bit entry. The CS register does not
 /// tell, since 64-bit code may use `int 0x80`.
 const TS_COMPAT: u32 = 2;
 /// `__X32_SYSCALL_BIT` of the kernel's arch/x86/include/uapi/asm/unistd.h.

@@ -1,7 +1,7 @@
 //! Which backend runs a command.
 
 use super::{Backend as _, RunError, RunOptions, ebpf::Ebpf, strace::Strace};
-use crate::{toolchain, trace::Trace};
+use crate::{privileges, toolchain, trace::Trace};
 
 /// What the user says of the backend.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -18,9 +18,7 @@ pub enum Choice {
 impl Choice {
     /// Runs the command under the backend of choice, and looks at what its programs were built with. If that is strace only for want of another, the trace has a note that says why.
     pub fn run(self, options: &RunOptions) -> Result<Trace, RunError> {
-        let mut trace = self.run_backend(options)?;
-        toolchain::recognise(&mut trace);
-        Ok(trace)
+        self.run_backend(options).map(complete)
     }
 
     fn run_backend(self, options: &RunOptions) -> Result<Trace, RunError> {
@@ -38,4 +36,11 @@ impl Choice {
             },
         }
     }
+}
+
+/// Adds what no backend knows: what the programs were built with, and what they were kept from.
+pub(super) fn complete(mut trace: Trace) -> Trace {
+    toolchain::recognise(&mut trace);
+    trace.notes.extend(privileges::restrained_note(&trace));
+    trace
 }

@@ -7,8 +7,9 @@ pub mod strace;
 use std::{
     collections::BTreeMap,
     ffi::OsString,
-    io,
+    fmt, io,
     path::PathBuf,
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -18,6 +19,7 @@ pub use choice::Choice;
 
 use crate::{
     launch::{LaunchError, Manner, SignalError},
+    privileges::AfterAttach,
     syscall::Selection,
     trace::Trace,
 };
@@ -33,12 +35,37 @@ pub struct RunOptions {
     pub until: Until,
     /// How the command is started.
     pub manner: Manner,
+    /// Who gets the trace so far when SIGUSR1 asks for it. Without, that signal goes to the command like others.
+    pub so_far: Option<SoFar>,
     /// How long it may take; then it is killed, with all that it has started.
     pub timeout: Option<Duration>,
     /// How much is kept at once.
     pub limits: Limits,
+    /// What becomes of zctrace's file capabilities while the command runs.
+    pub privileges: AfterAttach,
     /// Whether the backend tells what it does, on stderr.
     pub verbose: bool,
+}
+
+/// Gets the trace so far while the command runs on.
+#[derive(Clone)]
+pub struct SoFar(Arc<dyn Fn(Result<Trace, RunError>) + Send + Sync>);
+
+impl SoFar {
+    /// Has this function called with the trace so far, or why there is none.
+    pub fn new(show: impl Fn(Result<Trace, RunError>) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(show))
+    }
+
+    fn give(&self, trace: Result<Trace, RunError>) {
+        self.0(trace.map(choice::complete));
+    }
+}
+
+impl fmt::Debug for SoFar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SoFar")
+    }
 }
 
 /// When a trace ends.
@@ -104,6 +131,9 @@ pub enum RunError {
     /// The command ran, and its start was not seen.
     #[error("the kernel did not run the eBPF program sched_process_exec when the command started: nothing of it was counted")]
     UnseenExec,
+    /// The strace backend learns of most calls from lines that strace has yet to print.
+    #[error("the strace backend has no report before the end of its command: use --backend ebpf")]
+    NotSoFar,
     /// A thread cannot trace itself under strace.
     #[error("strace cannot trace a closure, only a command: use the eBPF backend")]
     ClosureUnderStrace,

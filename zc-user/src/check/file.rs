@@ -206,7 +206,7 @@ impl Source<'_> {
         {
             return Err(wrong("the path of a file lies within the check's folder: no '/' before it, no '..' in it"));
         }
-        let size = self.value(size.clone(), |size| size_bytes(size))?;
+        let size = self.value(size.clone(), |size: &String| file_bytes(size))?;
         let content = match (content, size, fill) {
             (Some(text), None, None) => Content::Text(text.clone()),
             (None, Some(size), None | Some(Fill::Random)) => Content::Random(size),
@@ -226,6 +226,16 @@ impl Source<'_> {
             tolerances.add(read.map_err(|error| self.error(metric.span().start, error.to_string()))?);
         }
         Ok(tolerances)
+    }
+}
+
+/// The most bytes that a prepared file may have: it is written before each run.
+const MAX_FILE_BYTES: u64 = 16 << 30;
+
+fn file_bytes(text: &str) -> Result<u64, String> {
+    match size_bytes(text)? {
+        bytes if bytes > MAX_FILE_BYTES => Err(format!("a file of '{text}' is too large: at most {} GiB", MAX_FILE_BYTES >> 30)),
+        bytes => Ok(bytes),
     }
 }
 

@@ -133,7 +133,7 @@ fn mean_of_calls(calls: &[Syscall]) -> Option<f64> {
 fn loop_of(read: &Half<'_>, written: &Half<'_>) -> Option<Moved> {
     let (from, to) = (read.bytes()?, written.bytes()?);
     let calls = read.calls().zip(written.calls()).map(|(reads, writes)| reads + writes);
-    let mean_bytes = calls.and_then(|calls| mean(from.saturating_add(to), calls));
+    let mean_bytes = calls.zip(from.checked_add(to)).and_then(|(calls, bytes)| mean(bytes, calls));
     let is_loop = from > 0 && to > 0 && from / 2 <= to && to / 2 <= from;
     is_loop.then(|| Moved { api: Api::ReadWrite.name(), bytes: Some(from.min(to)), mean_bytes })
 }

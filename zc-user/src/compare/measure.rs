@@ -15,6 +15,7 @@ use crate::{
     backend::{RunOptions, Until},
     descendants,
     launch::{Bond, Manner, Signals, Streams, find_program},
+    privileges::AfterAttach,
     trace::{Exit, Trace},
 };
 
@@ -197,6 +198,8 @@ impl Session<'_> {
             until: Until::RootEnds,
             manner,
             limits: tracing.limits,
+            privileges: AfterAttach::Lowered,
+            so_far: None,
             timeout: None,
             verbose: tracing.verbose,
         };

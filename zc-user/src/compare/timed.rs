@@ -12,7 +12,7 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::CompareError;
 use crate::{
-    launch::{Child, LaunchError, Manner, Signals, find_program, prepare},
+    launch::{Child, LaunchError, Manner, Received, Signals, find_program, prepare},
     trace::Exit,
 };
 
@@ -54,7 +54,7 @@ pub(super) async fn time(words: &[OsString], manner: &Manner, signals: &Signals)
         tokio::select! {
             // What the terminal sends, it sends to the command too: the signal comes first.
             biased;
-            signal = signals.next() => drop(signal?),
+            signal = signals.next() => if let Received::ToForward(signal) = signal? { child.forward(signal) },
             ended = child.wait_with_usage() => break ended?,
         }
     };

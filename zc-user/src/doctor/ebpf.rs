@@ -7,7 +7,10 @@ use super::{
     facts::{Capability, EbpfFacts, Facts, KernelTypes, Lockdown, Reading, Seccomp, Setting, System, Trial},
     install::as_root,
 };
-use crate::backend::ebpf::{BTF_PATH_VARIABLE, TooOld, object::BTF_PATH};
+use crate::backend::ebpf::{
+    TooOld,
+    kernel::{BTF_PATH, BTF_PATH_VARIABLE},
+};
 
 /// What was looked at, and what it means. Whether the backend can run is what the trial says; the rest explains it.
 pub(super) fn diagnose(facts: &Facts) -> BackendDiagnosis {
@@ -24,7 +27,7 @@ pub(super) fn diagnose(facts: &Facts) -> BackendDiagnosis {
     }
     let privileges = if usable { Ok(()) } else { privileges(system) };
     findings.push(match &privileges {
-        Ok(()) => Finding::ok("privileges", "enough to load eBPF programs"),
+        Ok(()) => enough(system),
         Err(finding) => finding.clone(),
     });
     findings.push(settings(system));
@@ -66,6 +69,14 @@ fn types(ebpf: &EbpfFacts) -> Finding {
     const WHAT: &str = "kernel types";
     let path = ebpf.types_path.display();
     match &ebpf.types {
+        Reading::Known(types) if let Some(ignored) = &ebpf.ignored_types_path => Finding::warning(
+            WHAT,
+            format!(
+                "{path}, {} bytes; {BTF_PATH_VARIABLE}={} is ignored: this zctrace has more privileges than its caller",
+                types.bytes,
+                ignored.display()
+            ),
+        ),
         Reading::Known(types) => Finding::ok(WHAT, format!("{path}, {} bytes", types.bytes)),
         Reading::Unknown { unknown } => {
             let detail = format!("cannot use {path}: {unknown}");
@@ -94,6 +105,18 @@ fn tracepoints(types: &KernelTypes) -> Finding {
     Finding::missing(WHAT, format!("this kernel has no {}; use another one", types.missing_tracepoints.join(", ")), None)
 }
 
+/// There are enough privileges. Those of a file are everybody's who may run it.
+fn enough(system: &System) -> Finding {
+    const WHAT: &str = "privileges";
+    /// Others may execute it.
+    const OTHERS: u32 = 0o001;
+    if system.elevated && system.executable_mode.known().is_none_or(|mode| mode & OTHERS != 0) {
+        let detail = "enough to load eBPF programs, for everybody on this machine; keep them for those in the group zctrace";
+        return Finding { remedy: Some(set_capabilities(system)), ..Finding::warning(WHAT, detail) };
+    }
+    Finding::ok(WHAT, "enough to load eBPF programs")
+}
+
 /// Whether this process holds what loading takes, else what is missing and how to get it.
 fn privileges(system: &System) -> Result<(), Finding> {
     const WHAT: &str = "privileges";
@@ -115,7 +138,9 @@ fn privileges(system: &System) -> Result<(), Finding> {
         (false, _, true) => ("start the container with them", Some(DOCKER_BPF.to_owned())),
         (false, _, false) => ("nothing started from here can have them, not with sudo either (capability bounding set)", None),
         (true, true, _) => ("nothing started from here can gain them, not with sudo either (no_new_privs)", None),
-        (true, false, _) => ("run zctrace with sudo, or give them to it for good", Some(set_capabilities(system))),
+        (true, false, _) => {
+            ("run zctrace with sudo, or give them to it for good, for those in the group zctrace", Some(set_capabilities(system)))
+        }
     };
     Err(Finding::missing(WHAT, format!("no {missing}; {way}"), remedy))
 }
@@ -130,12 +155,22 @@ fn missing_capabilities(held: u64) -> Vec<&'static str> {
     needed.filter(|one| !held.has(*one) && !held.has(Capability::SysAdmin)).map(Capability::name).collect()
 }
 
+/// The group that may run a zctrace with file capabilities.
+const GROUP: &str = "zctrace";
+
+/// Gives the program to a group alone, and then its capabilities: a new owner takes them away, so the order matters.
 fn set_capabilities(system: &System) -> String {
     let program = match &system.executable {
         Reading::Known(path) => shell_word(&path.to_string_lossy()),
         Reading::Unknown { .. } => "\"$(command -v zctrace)\"".to_owned(),
     };
-    as_root(system, &format!("setcap cap_bpf,cap_perfmon=ep {program}"))
+    let steps = [
+        format!("groupadd --force {GROUP}"),
+        format!("chown root:{GROUP} {program}"),
+        format!("chmod 0750 {program}"),
+        format!("setcap cap_bpf,cap_perfmon=ep {program}"),
+    ];
+    steps.map(|step| as_root(system, &step)).join(" && ")
 }
 
 /// The word as a shell reads it.

@@ -60,6 +60,10 @@ pub struct System {
     pub distribution: Reading<Distribution>,
     /// This program.
     pub executable: Reading<PathBuf>,
+    /// Permission bits of its file.
+    pub executable_mode: Reading<u32>,
+    /// Whether it has privileges by its file that its caller, who is not root, lacks.
+    pub elevated: bool,
     /// Effective user id.
     pub euid: u32,
     /// This process in `/proc/self/status`.
@@ -209,6 +213,8 @@ pub struct EbpfFacts {
     pub built: bool,
     /// Where the kernel's type information is read from.
     pub types_path: PathBuf,
+    /// The file that the environment names for it, and that is ignored for safety.
+    pub ignored_types_path: Option<PathBuf>,
     /// What that tells.
     pub types: Reading<KernelTypes>,
     /// Loading and attaching the programs; `None` if it was not tried, since something that it needs is missing.

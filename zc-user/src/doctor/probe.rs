@@ -5,6 +5,7 @@ mod trial;
 
 use std::{
     fs, io,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     process::Command,
     time::Duration,
@@ -17,8 +18,9 @@ use super::{
     parse,
 };
 use crate::{
-    backend::ebpf::{btf::Btf, fields, object},
+    backend::ebpf::{btf::Btf, fields, kernel, object},
     launch::{Manner, find_program, reason},
+    privileges,
 };
 
 /// How long a trial, or another program's answer, is waited for.
@@ -40,6 +42,8 @@ pub(super) fn system() -> System {
         arch: name.map(|name| word(name.machine())).into(),
         distribution: release.map(|text| parse::os_release(&text)).into(),
         executable: std::env::current_exe().map_err(|error| reason(&error)).into(),
+        executable_mode: executable_mode().into(),
+        elevated: privileges::is_elevated(),
         euid: geteuid().as_raw(),
         status: parse::status(status.as_deref().map_err(String::as_str)),
         unprivileged_bpf_disabled: setting("/proc/sys/kernel/unprivileged_bpf_disabled"),
@@ -48,6 +52,11 @@ pub(super) fn system() -> System {
         lockdown: optional("/sys/kernel/security/lockdown", parse::lockdown),
         container: container(),
     }
+}
+
+/// The permission bits of this program's file.
+fn executable_mode() -> Result<u32, String> {
+    fs::metadata("/proc/self/exe").map(|found| found.mode() & 0o7777).map_err(|error| reason(&error))
 }
 
 fn container() -> Container {
@@ -66,18 +75,15 @@ fn container() -> Container {
 
 fn ebpf() -> EbpfFacts {
     let built = !object::OBJECT.is_empty();
-    let types_path = object::btf_path();
+    let types_path = kernel::named_file().unwrap_or_else(|| PathBuf::from(kernel::BTF_PATH));
+    let ignored_types_path = kernel::ignored_file();
     let types: Reading<_> = kernel_types(&types_path).into();
     let is_complete = types.known().is_some_and(|types| types.missing_field.is_none() && types.missing_tracepoints.is_empty());
-    EbpfFacts { built, trial: (built && is_complete).then(trial::ebpf), types, types_path }
+    EbpfFacts { built, trial: (built && is_complete).then(trial::ebpf), types, types_path, ignored_types_path }
 }
 
 fn kernel_types(path: &Path) -> Result<KernelTypes, String> {
-    // Something without an end, or that never begins, is no type information.
-    if !fs::metadata(path).map_err(|error| reason(&error))?.is_file() {
-        return Err("it is not a regular file".into());
-    }
-    let data = fs::read(path).map_err(|error| reason(&error))?;
+    let data = kernel::read_file(path).map_err(|error| reason(&error))?;
     let btf = Btf::parse(&data).map_err(|error| error.to_string())?;
     let (missing_field, notes) = match fields::find(&btf) {
         Ok((_, notes)) => (None, notes),

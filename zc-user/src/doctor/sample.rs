@@ -20,6 +20,8 @@ pub(crate) fn root() -> Facts {
             arch: Reading::Known("x86_64".into()),
             distribution: distribution("Debian GNU/Linux 13 (trixie)", &["debian"]),
             executable: Reading::Known("/usr/bin/zctrace".into()),
+            executable_mode: Reading::Known(0o755),
+            elevated: false,
             euid: 0,
             status: Status {
                 effective: ALL,
@@ -41,6 +43,7 @@ pub(crate) fn root() -> Facts {
         ebpf: EbpfFacts {
             built: true,
             types_path: "/sys/kernel/btf/vmlinux".into(),
+            ignored_types_path: None,
             types: Reading::Known(KernelTypes {
                 bytes: 5_515_236,
                 missing_field: None,
@@ -65,6 +68,16 @@ pub(crate) fn user() -> Facts {
     facts.system.euid = 1000;
     facts.system.status.effective = NONE;
     facts.ebpf.trial = Some(Trial::Denied);
+    facts
+}
+
+/// A user whose zctrace has file capabilities, set up as the doctor recommends.
+pub(crate) fn elevated() -> Facts {
+    let mut facts = root();
+    facts.system.euid = 1000;
+    facts.system.elevated = true;
+    facts.system.executable_mode = Reading::Known(0o750);
+    facts.system.status.effective = Reading::Known(Capabilities(1 << 38 | 1 << 39));
     facts
 }
 

@@ -48,8 +48,13 @@ fn where_all_is_fine_ebpf_is_taken() {
 #[test]
 fn a_user_without_privileges_has_strace() {
     let (detail, remedy) = only_missing(&user(), "ebpf");
-    assert_eq!(detail, "no CAP_BPF and CAP_PERFMON; run zctrace with sudo, or give them to it for good");
-    assert_eq!(remedy.as_deref(), Some("sudo setcap cap_bpf,cap_perfmon=ep /usr/bin/zctrace"));
+    assert_eq!(
+        detail,
+        "no CAP_BPF and CAP_PERFMON; run zctrace with sudo, or give them to it for good, for those in the group zctrace"
+    );
+    let expected = "sudo groupadd --force zctrace && sudo chown root:zctrace /usr/bin/zctrace && sudo chmod 0750 /usr/bin/zctrace \
+                    && sudo setcap cap_bpf,cap_perfmon=ep /usr/bin/zctrace";
+    assert_eq!(remedy.as_deref(), Some(expected));
     let diagnosis = diagnose(&user());
     assert_eq!((diagnosis.auto.backend, diagnosis.exit_status()), (Some("strace"), 0));
     assert_eq!(diagnosis.auto.why, format!("ebpf cannot run: {detail}"));
@@ -59,10 +64,30 @@ fn a_user_without_privileges_has_strace() {
 fn a_remedy_can_be_typed_whatever_the_path() {
     let mut facts = user();
     facts.system.executable = Reading::Known("/home/a b/it's".into());
-    assert_eq!(only_missing(&facts, "ebpf").1.as_deref(), Some(r"sudo setcap cap_bpf,cap_perfmon=ep '/home/a b/it'\''s'"));
+    let remedy = only_missing(&facts, "ebpf").1.expect("a remedy");
+    assert!(remedy.ends_with(r"sudo setcap cap_bpf,cap_perfmon=ep '/home/a b/it'\''s'"), "{remedy}");
     facts.system.executable = Reading::unknown("no /proc");
-    let remedy = only_missing(&facts, "ebpf").1;
-    assert_eq!(remedy.as_deref(), Some("sudo setcap cap_bpf,cap_perfmon=ep \"$(command -v zctrace)\""));
+    let remedy = only_missing(&facts, "ebpf").1.expect("a remedy");
+    assert!(remedy.ends_with("sudo setcap cap_bpf,cap_perfmon=ep \"$(command -v zctrace)\""), "{remedy}");
+}
+
+#[test]
+fn file_capabilities_are_for_a_group() {
+    let finding = |facts: &Facts, what: &str| {
+        let [ebpf, _] = diagnose(facts).backends;
+        ebpf.findings.into_iter().find(|finding| finding.what == what).expect("it is looked at")
+    };
+    let mut facts = sample::elevated();
+    assert_eq!(finding(&facts, "privileges").state, State::Ok);
+    facts.system.executable_mode = Reading::Known(0o755);
+    let open = finding(&facts, "privileges");
+    assert_eq!(open.state, State::Warning);
+    assert!(open.detail.contains("everybody"), "{}", open.detail);
+    assert!(open.remedy.as_ref().is_some_and(|remedy| remedy.contains("chmod 0750")), "{:?}", open.remedy);
+    facts.ebpf.ignored_types_path = Some("/tmp/crafted".into());
+    let types = finding(&facts, "kernel types");
+    assert_eq!(types.state, State::Warning);
+    assert!(types.detail.contains("ZCTRACE_BTF=/tmp/crafted is ignored"), "{}", types.detail);
 }
 
 #[test]

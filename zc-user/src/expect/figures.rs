@@ -36,6 +36,15 @@ impl Measured {
     }
 }
 
+/// The sum of what is known of some figures, and whether that is all: none is unknown, and there was room for the sum.
+fn sum(figures: impl Iterator<Item = Option<u64>>) -> (u64, bool) {
+    figures.fold((0, true), |(sum, is_all), figure| match figure.map(|figure| u64::overflowing_add(sum, figure)) {
+        Some((sum, false)) => (sum, is_all),
+        Some((_, true)) => (u64::MAX, false),
+        None => (sum, false),
+    })
+}
+
 /// What is known of a figure. The error names calls that were not counted.
 pub(super) fn measure(figure: &Figure, report: &Report, inferred: Inferred) -> Result<Measured, Vec<String>> {
     match &figure.subject {
@@ -92,4 +101,16 @@ fn processes<'a>(figure: &Figure, report: &'a Report) -> Processes<'a> {
     names.sort_unstable();
     names.dedup();
     Processes::None(format!("no process is called {}; there is {}", glob.text(), names.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_sum_without_room_is_a_lower_bound() {
+        let sum = |figures: &[Option<u64>]| super::sum(figures.iter().copied());
+        assert_eq!(sum(&[Some(1), Some(2)]), (3, true));
+        assert_eq!(sum(&[Some(1), None, Some(2)]), (3, false));
+        assert_eq!(sum(&[Some(u64::MAX - 1), Some(2)]), (u64::MAX, false));
+        assert_eq!(sum(&[Some(u64::MAX), Some(1), Some(1)]), (u64::MAX, false));
+    }
 }

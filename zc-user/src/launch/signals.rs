@@ -2,9 +2,13 @@
 
 use std::{cell::OnceCell, io};
 
-use nix::sys::{
-    signal::{SigSet, SigmaskHow, Signal, pthread_sigmask},
-    signalfd::{SfdFlags, SignalFd},
+use nix::{
+    errno::Errno,
+    sys::{
+        signal::{SigSet, SigmaskHow, Signal, pthread_sigmask},
+        signalfd::{SfdFlags, SignalFd},
+    },
+    unistd::Pid,
 };
 use thiserror::Error;
 use tokio::io::unix::AsyncFd;
@@ -13,7 +17,21 @@ use super::Bond;
 use crate::readable::readable;
 
 /// The signals that a person or a supervisor ends a program with; zctrace must outlive its command to report on it.
-const FORWARDED: [Signal; 4] = [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGHUP];
+const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGHUP];
+/// The other signals that would end zctrace, and that are meant for a program (`man 7 signal`). Real-time signals are among them.
+/// Not SIGPIPE, which Rust's runtime ignores, nor those that tell of a fault of zctrace's own.
+const OTHERS: [Signal; 10] = [
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGALRM,
+    Signal::SIGVTALRM,
+    Signal::SIGPROF,
+    Signal::SIGSTKFLT,
+    Signal::SIGIO,
+    Signal::SIGPWR,
+    Signal::SIGXCPU,
+    Signal::SIGXFSZ,
+];
 /// `SI_KERNEL` of the kernel's include/uapi/asm-generic/siginfo.h: the terminal sent the signal, to the whole process group.
 const FROM_KERNEL: i32 = 0x80;
 
@@ -39,7 +57,7 @@ impl Signals {
         if bond == Bond::Guest {
             return Ok(Self { fd: None, before: SigSet::thread_get_mask()?, bond });
         }
-        let held: SigSet = FORWARDED.into_iter().collect();
+        let held = held();
         let mut before = SigSet::empty();
         pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&held), Some(&mut before))?;
         let before = MASK_BEFORE.with(|noted| *noted.get_or_init(|| before));
@@ -69,13 +87,30 @@ impl Signals {
         let Some(fd) = &self.fd else { return Ok(None) };
         let Some(info) = fd.get_ref().read_signal().map_err(io::Error::from)? else { return Ok(None) };
         let number = i32::try_from(info.ssi_signo).map_err(io::Error::other)?;
-        let signal = Signal::try_from(number).map_err(io::Error::from)?;
-        match self.bond {
-            Bond::DiesWithUs | Bond::Guest => Err(SignalError::Interrupted(signal)),
-            Bond::Free if info.ssi_code == FROM_KERNEL => Ok(Some(Received::FromTerminal)),
-            Bond::Free => Ok(Some(Received::ToForward(signal))),
+        match ENDING.into_iter().find(|signal| *signal as i32 == number) {
+            Some(signal) if self.bond != Bond::Free => Err(SignalError::Interrupted(signal)),
+            Some(_) if info.ssi_code == FROM_KERNEL => Ok(Some(Received::FromTerminal)),
+            // The kernel says that zctrace itself has used up its CPU time, or has written too much.
+            None if [libc::SIGXCPU, libc::SIGXFSZ].contains(&number) && is_from_itself(&info) => Ok(Some(Received::Own)),
+            _ => Ok(Some(Received::ToForward(number))),
         }
     }
+}
+
+/// The signals that are held back.
+fn held() -> SigSet {
+    let set: SigSet = ENDING.into_iter().chain(OTHERS).collect();
+    let mut set = *set.as_ref();
+    for number in libc::SIGRTMIN()..=libc::SIGRTMAX() {
+        // SAFETY: the set is initialized; a number that is no signal's is an error and changes nothing.
+        unsafe { libc::sigaddset(&raw mut set, number) };
+    }
+    // SAFETY: it was made of a valid set.
+    unsafe { SigSet::from_sigset_t_unchecked(set) }
+}
+
+fn is_from_itself(info: &libc::signalfd_siginfo) -> bool {
+    info.ssi_code == FROM_KERNEL || info.ssi_pid == std::process::id()
 }
 
 /// There is no signal to hand on.
@@ -94,6 +129,25 @@ pub enum SignalError {
 pub enum Received {
     /// The command has it too.
     FromTerminal,
-    /// The command is to have it.
-    ToForward(Signal),
+    /// The command is to have the signal of this number.
+    ToForward(i32),
+    /// It is about zctrace itself, and has no effect.
+    Own,
+}
+
+impl Received {
+    /// Whether a person or a supervisor wants an end of it.
+    pub fn is_ending(self) -> bool {
+        match self {
+            Self::FromTerminal => true,
+            Self::ToForward(number) => ENDING.into_iter().any(|signal| signal as i32 == number),
+            Self::Own => false,
+        }
+    }
+}
+
+/// Sends the signal of this number to a process.
+pub(crate) fn send(process: Pid, number: i32) -> Result<(), Errno> {
+    // SAFETY: no pointers are passed.
+    Errno::result(unsafe { libc::kill(process.as_raw(), number) }).map(drop)
 }

@@ -43,6 +43,7 @@ impl Sums {
         // A call that was counted without its entry has no time: mean and percentiles are those of the timed calls.
         let times = self.times.known().filter(|times| times.histogram.count() > 0);
         let times = times.as_ref();
+        let total_ns = times.map(|times| times.total_ns).filter(|&ns| ns != u64::MAX);
         let percentile = |percent| {
             let times = times?;
             // The middle of a bucket may lie outside of what was seen.
@@ -57,10 +58,10 @@ impl Sums {
             unfinished: self.unfinished,
             bytes: self.bytes.known(),
             requested_bytes: self.requested_bytes.known(),
-            total_ns: times.map(|times| times.total_ns),
+            total_ns,
             min_ns: times.map(|times| times.min_ns),
             max_ns: times.map(|times| times.max_ns),
-            mean_ns: times.map(|times| times.total_ns / times.histogram.count()),
+            mean_ns: times.zip(total_ns).map(|(times, total_ns)| total_ns / times.histogram.count()),
             p50_ns: percentile(50),
             p90_ns: percentile(90),
             p99_ns: percentile(99),
@@ -106,6 +107,9 @@ impl<T: Clone> Sum<T> {
 fn add_times(sum: &mut Times, times: &Times) -> Option<()> {
     if times.histogram.count() == 0 {
         return Some(());
+    }
+    if times.total_ns == u64::MAX {
+        return None;
     }
     if sum.histogram.count() == 0 {
         *sum = times.clone();

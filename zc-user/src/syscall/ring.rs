@@ -1,6 +1,6 @@
 //! The one table of `io_uring`'s operations: what they do with files, what their result means.
 
-use zc_ebpf::UNKNOWN_OPERATION;
+use zc_ebpf::{INVALID_OPERATION, UNKNOWN_OPERATION};
 
 use super::{
     Fds, Requested,
@@ -96,10 +96,15 @@ static TABLE: &[Spec] = &[
 /// Name of an operation that the kernel does not tell: it goes on to complete (multishot), or its completion did not fit into the queue.
 pub(super) const UNKNOWN: &str = "unknown";
 
+/// Name of an operation that the kernel refused as invalid: of an opcode that it does not know it keeps no more than that.
+const INVALID: &str = "invalid";
+
 /// The name of the operation with this opcode. One that is not in the table becomes `op_N`.
 pub(super) fn name(opcode: u32) -> String {
-    if opcode == UNKNOWN_OPERATION {
-        return UNKNOWN.to_owned();
+    match opcode {
+        UNKNOWN_OPERATION => return UNKNOWN.to_owned(),
+        INVALID_OPERATION => return INVALID.to_owned(),
+        _ => {}
     }
     let spec = usize::try_from(opcode).ok().and_then(|opcode| TABLE.get(opcode));
     spec.map_or_else(|| format!("op_{opcode}"), |spec| spec.name.to_owned())
@@ -141,7 +146,7 @@ mod tests {
 
     #[test]
     fn what_is_not_in_the_table_has_a_name_all_the_same() {
-        assert_eq!((name(200), name(UNKNOWN_OPERATION)), ("op_200".to_owned(), "unknown".to_owned()));
+        assert_eq!([200, UNKNOWN_OPERATION, INVALID_OPERATION].map(name), ["op_200", "unknown", "invalid"]);
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::trace::{Counters, Process, State, Thread};
+use crate::{
+    backend::Until,
+    trace::{Counters, Process, State, Thread},
+};
 
 use super::{
     drain::Counted,
@@ -19,7 +22,7 @@ const NAMELESS: u32 = u32::MAX;
 pub type RawCounters = zc_ebpf::Counters;
 
 /// Everybody that was followed.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Census {
     tasks: BTreeMap<u32, Task>,
     processes: HashMap<u32, Program>,
@@ -30,7 +33,7 @@ pub struct Census {
     root_is_thread: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Task {
     process: u32,
     tid: u32,
@@ -40,13 +43,13 @@ struct Task {
     ended: Option<End>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct End {
     time_ns: u64,
     counters: RawCounters,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Program {
     exe: Option<String>,
     command: Option<Vec<String>>,
@@ -86,8 +89,13 @@ impl Census {
         self.tasks.iter().filter(|(_, task)| task.ended.is_none()).map(|(serial, _)| *serial)
     }
 
-    /// From the root's exec to the end of its last thread; of a thread that came into scope by itself, until it left.
-    pub fn wall_ns(&self) -> Option<u64> {
+    /// From the root's exec to the end of its last thread; of a thread that came into scope by itself, until it left. If the trace
+    /// lasts until all end: to the end of the last task, or until `stopped_ns` if some live on.
+    pub fn wall_ns(&self, until: Until, stopped_ns: u64) -> Option<u64> {
+        if until == Until::AllEnd {
+            let ends = self.tasks.values().map(|task| task.ended.as_ref().map_or(stopped_ns, |end| end.time_ns));
+            return Some(ends.max()?.saturating_sub(self.began_ns?));
+        }
         let is_roots = |serial: u32, task: &Task| if self.root_is_thread { serial == ROOT } else { task.process == ROOT };
         let roots = self.tasks.iter().filter(|(serial, task)| is_roots(**serial, task));
         let ends = roots.filter_map(|(_, task)| Some(task.ended.as_ref()?.time_ns));
@@ -245,7 +253,7 @@ mod tests {
             census.record(event(serial, 1, Kind::Ended { counters: raw(5) }));
         }
         assert_eq!(census.not_ended().count(), 0);
-        assert_eq!(census.wall_ns(), Some(10));
+        assert_eq!(census.wall_ns(Until::RootEnds, 0), Some(10));
         let (processes, unseen) = census.into_processes(HashMap::new(), &HashMap::new(), true);
         assert_eq!((processes.len(), unseen), (1, 0));
         let process = &processes[0];
@@ -276,9 +284,9 @@ mod tests {
             census
                 .record(Event { time_ns: 500 - u64::from(serial) * 100, ..event(serial, 1, Kind::Ended { counters: raw(42) }) });
         }
-        assert_eq!(census.wall_ns(), Some(390));
+        assert_eq!(census.wall_ns(Until::RootEnds, 0), Some(390));
         census.record(Event { time_ns: 900, ..event(2, 1, Kind::Ended { counters: raw(1) }) });
-        assert_eq!(census.wall_ns(), Some(390), "a thread that goes on after that does not make it longer");
+        assert_eq!(census.wall_ns(Until::RootEnds, 0), Some(390), "a thread that goes on after that does not make it longer");
         let (processes, _) = census.into_processes(HashMap::new(), &HashMap::new(), true);
         assert_eq!(processes[0].threads[0].counters.expect("known").minor_faults, 12);
     }

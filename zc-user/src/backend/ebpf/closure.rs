@@ -10,6 +10,7 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::mpsc,
     thread,
     time::SystemTime,
 };
@@ -21,24 +22,33 @@ use zc_ebpf::scope;
 
 use super::{
     Ebpf,
+    kernel::TypesFile,
     object::{Loaded, Settings},
     run::Watch,
 };
 use crate::{
-    backend::{Backend as _, RunError, RunOptions, new_trace},
+    backend::{Backend as _, RunError, RunOptions, Until, new_trace},
     trace::{State, Trace},
 };
 
 /// Runs the closure in this thread, and gives back what it returned, and what this thread and whatever it created meanwhile did.
 /// Of the options, `command` is what the trace says of this process. A panic in the closure goes on when the trace has ended.
 pub fn run<R>(options: &RunOptions, closure: impl FnOnce() -> R) -> Result<(R, Trace), RunError> {
-    let (mut loaded, events) =
-        Loaded::new(&Settings { selection: &options.selection, limits: options.limits, verbose: options.verbose })?;
+    let settings = Settings { selection: &options.selection, limits: options.limits, verbose: options.verbose };
+    let (mut loaded, events) = Loaded::new(&settings, TypesFile::find()?)?;
     loaded.await_thread()?;
     let trace = new_trace(Ebpf.name(), options, SystemTime::now())?;
     thread::scope(|scope| {
         let (conclude, concluded) = oneshot::channel();
-        let helper = thread::Builder::new().name("zctrace".into()).spawn_scoped(scope, move || watch(events, concluded))?;
+        let (ready, is_ready) = mpsc::channel();
+        let watcher = thread::Builder::new().name(watcher_name());
+        let helper = watcher.spawn_scoped(scope, move || {
+            // It has its name by now, by which the kernel side knows it. If nobody waits, the caller has failed, and says why.
+            let _ = ready.send(());
+            watch(events, concluded)
+        })?;
+        // Fails only if the helper has; its error comes when it is joined.
+        let _ = is_ready.recv();
         let scoped = Scoped::enter(&loaded)?;
         let outcome = catch_unwind(AssertUnwindSafe(closure));
         scoped.leave()?;
@@ -50,6 +60,11 @@ pub fn run<R>(options: &RunOptions, closure: impl FnOnce() -> R) -> Result<(R, T
         describe_root(&mut trace);
         Ok((value, trace))
     })
+}
+
+/// The name of the helper.
+fn watcher_name() -> String {
+    String::from_utf8_lossy(&zc_ebpf::WATCHER_COMM).trim_end_matches('\0').to_owned()
 }
 
 /// What the helper gets when the closure has returned.
@@ -70,7 +85,7 @@ fn watch(events: RingBuf<MapData>, mut concluded: oneshot::Receiver<End>) -> Res
                 },
             }
         };
-        watch.conclude(&mut loaded, &mut trace).await?;
+        watch.conclude(Until::RootEnds, &mut loaded, &mut trace).await?;
         Ok(trace)
     })
 }

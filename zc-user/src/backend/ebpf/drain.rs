@@ -78,6 +78,7 @@ impl Maps {
             (Kernel::LostEvent, Loss::LostEvents),
             (Kernel::SilentOperation, Loss::SilentOperations),
             (Kernel::OverflowedOperation, Loss::OverflowedOperations),
+            (Kernel::OtherThread, Loss::OtherThreads),
         ]
         .into_iter()
         .map(|(kernel, loss)| Ok((loss, self.lost(kernel)?)))
@@ -173,20 +174,16 @@ fn add(sum: &mut Row, row: &zc_ebpf::Row) {
     sum.short_calls += row.short_calls;
     sum.order = earlier(sum.order, row.first_ns);
     sum.moved_order = earlier(sum.moved_order, row.moved_ns);
-    if let Some(bytes) = &mut sum.bytes {
-        *bytes += row.bytes;
-    }
-    match &mut sum.requested_bytes {
-        Some(_) if row.requested_unknown > 0 => sum.requested_bytes = None,
-        Some(requested) => *requested += row.requested_bytes,
-        None => {}
-    }
+    // A sum that has no room is unknown from then on.
+    sum.bytes = sum.bytes.and_then(|bytes| bytes.checked_add(row.bytes));
+    let requested = sum.requested_bytes.filter(|_| row.requested_unknown == 0);
+    sum.requested_bytes = requested.and_then(|requested| requested.checked_add(row.requested_bytes));
     if row.min_ns == u64::MAX {
         return;
     }
     let times =
         sum.times.get_or_insert_with(|| Times { total_ns: 0, min_ns: u64::MAX, max_ns: 0, histogram: Histogram::default() });
-    times.total_ns += row.total_ns;
+    times.total_ns = times.total_ns.saturating_add(row.total_ns);
     times.min_ns = times.min_ns.min(row.min_ns);
     times.max_ns = times.max_ns.max(row.max_ns);
     times.histogram.add_buckets(&row.histogram);

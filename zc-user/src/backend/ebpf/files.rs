@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Gives files their place in [`Trace::files`](crate::trace::Trace::files).
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Files {
     /// What the kernel side told last of each.
     seen: HashMap<FileNumber, File>,

@@ -1,6 +1,11 @@
 //! What is to be known of the running kernel before the programs are loaded: its types and fields, and which programs fit it.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    io::{self, Read as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
 
 use aya::{Btf, Endianness};
 use zc_ebpf::{ABSENT, KernelFields, programs};
@@ -10,6 +15,78 @@ use super::{
     fields,
     unavailable::EbpfUnavailable,
 };
+
+use crate::privileges;
+
+/// Where the kernel shows its type information.
+pub(crate) const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
+/// This environment variable names another file, unless zctrace has more privileges than its caller: whoever chooses the offsets of
+/// the kernel's fields chooses what kernel memory the programs read.
+pub const BTF_PATH_VARIABLE: &str = "ZCTRACE_BTF";
+/// No file of type information is longer. That of a distribution's kernel has 5 to 15 MB.
+const MAX_BTF_BYTES: u64 = 64 << 20;
+
+/// The file that the environment names instead of the kernel's own, if that is allowed.
+pub(crate) fn named_file() -> Option<PathBuf> {
+    named_in_environment().filter(|_| !privileges::is_secure())
+}
+
+/// The file that the environment names, and that is ignored.
+pub(crate) fn ignored_file() -> Option<PathBuf> {
+    named_in_environment().filter(|_| privileges::is_secure())
+}
+
+fn named_in_environment() -> Option<PathBuf> {
+    std::env::var_os(BTF_PATH_VARIABLE).map(PathBuf::from)
+}
+
+/// A file of type information. One that the environment names has been read.
+pub(crate) enum TypesFile {
+    /// The kernel's own.
+    Kernel,
+    /// Another one, and its content.
+    Named(PathBuf, Vec<u8>),
+}
+
+impl TypesFile {
+    /// Finds the file, and reads it unless it is the kernel's own.
+    pub(crate) fn find() -> Result<Self, EbpfUnavailable> {
+        let Some(path) = named_file() else { return Ok(Self::Kernel) };
+        match read_file(&path) {
+            Ok(content) => Ok(Self::Named(path, content)),
+            Err(cause) => Err(EbpfUnavailable::NoBtf { path, cause }),
+        }
+    }
+
+    fn into_content(self) -> Result<(PathBuf, Vec<u8>), EbpfUnavailable> {
+        let path = match self {
+            Self::Named(path, content) => return Ok((path, content)),
+            Self::Kernel => PathBuf::from(BTF_PATH),
+        };
+        match read_file(&path) {
+            Ok(content) => Ok((path, content)),
+            Err(cause) => Err(EbpfUnavailable::NoBtf { path, cause }),
+        }
+    }
+}
+
+/// Reads a regular file of type information. Refuses what is not one, or too long, and never waits for a FIFO's writer.
+pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let file = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    let found = file.metadata()?;
+    if found.is_dir() {
+        return Err(io::Error::from_raw_os_error(libc::EISDIR));
+    }
+    if !found.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut content = Vec::with_capacity(usize::try_from(found.len().min(MAX_BTF_BYTES)).unwrap_or(0) + 1);
+    file.take(MAX_BTF_BYTES + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > MAX_BTF_BYTES {
+        return Err(io::Error::other(format!("it is longer than {} MiB", MAX_BTF_BYTES >> 20)));
+    }
+    Ok(content)
+}
 
 /// What is to be known of the running kernel.
 pub struct Kernel {
@@ -24,9 +101,9 @@ pub struct Kernel {
 }
 
 /// Reads the kernel's type information from this file.
-pub fn read(path: &Path) -> Result<Kernel, EbpfUnavailable> {
-    let bad = |cause| EbpfUnavailable::BadBtf { path: path.to_owned(), cause };
-    let mut data = fs::read(path).map_err(|cause| EbpfUnavailable::NoBtf { path: path.to_owned(), cause })?;
+pub(crate) fn read(file: TypesFile) -> Result<Kernel, EbpfUnavailable> {
+    let (path, mut data) = file.into_content()?;
+    let bad = |cause| EbpfUnavailable::BadBtf { path: path.clone(), cause };
     let (fields, rings, notes, types_length) = {
         let types = btf::Btf::parse(&data).map_err(bad)?;
         let (fields, mut notes) = fields::find(&types)?;
@@ -50,4 +127,28 @@ fn ring_programs(types: &btf::Btf<'_>, notes: &mut Vec<String>) -> Vec<(&'static
         notes.push("what io_uring's operations move is unknown: this kernel lacks a tracepoint for it".to_owned());
         Vec::new()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn only_a_regular_file_of_limited_length_is_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("types");
+        let why = |path: &Path| read_file(path).map_err(|error| error.to_string()).expect_err("refused");
+        assert!(Command::new("mkfifo").arg(&path).status().is_ok_and(|status| status.success()));
+        assert_eq!(why(&path), "it is not a regular file");
+        assert_eq!(why(Path::new("/dev/zero")), "it is not a regular file");
+        assert_eq!(why(folder.path()), "Is a directory (os error 21)");
+        fs::remove_file(&path).expect("ours");
+        let file = fs::File::create(&path).expect("ours");
+        file.set_len(MAX_BTF_BYTES + 1).expect("a hole needs no room");
+        assert_eq!(why(&path), "it is longer than 64 MiB");
+        file.set_len(3).expect("shorter");
+        assert_eq!(read_file(&path).expect("readable"), [0; 3]);
+    }
 }

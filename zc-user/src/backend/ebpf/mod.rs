@@ -8,7 +8,7 @@ mod events;
 pub(crate) mod fields;
 mod file_seen;
 mod files;
-mod kernel;
+pub(crate) mod kernel;
 mod living;
 pub(crate) mod object;
 mod rehearsal;
@@ -19,7 +19,7 @@ use crate::trace::Trace;
 
 use super::{Backend, RunError, RunOptions};
 
-pub use object::BTF_PATH_VARIABLE;
+pub use kernel::BTF_PATH_VARIABLE;
 pub use unavailable::{EbpfUnavailable, TooOld};
 
 /// The kernel side that is embedded in this program, an ELF object; empty: it was built without.

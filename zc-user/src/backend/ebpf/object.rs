@@ -5,7 +5,6 @@ mod scope;
 use std::{
     fs, io,
     os::fd::{AsFd as _, AsRawFd as _},
-    path::PathBuf,
     thread,
 };
 
@@ -20,7 +19,7 @@ use zc_ebpf::{ABSENT, CallSpec, Control, KernelFields, maps, programs};
 use super::{
     drain::Maps,
     fields,
-    kernel::{self, Kernel},
+    kernel::{self, Kernel, TypesFile},
     rehearsal::{self, Unproven},
     unavailable::{self, EbpfUnavailable, TooOld, object_refused, program_refused, refused},
 };
@@ -31,15 +30,6 @@ use crate::{
 
 /// The compiled kernel side; empty if this zctrace was built without a BPF toolchain.
 pub(crate) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/zctrace-bpf"));
-
-/// Where the kernel shows its type information, unless this environment variable names another file.
-pub const BTF_PATH_VARIABLE: &str = "ZCTRACE_BTF";
-pub(crate) const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
-
-/// The file that the kernel's type information is read from.
-pub(crate) fn btf_path() -> PathBuf {
-    std::env::var_os(BTF_PATH_VARIABLE).map_or_else(|| PathBuf::from(BTF_PATH), PathBuf::from)
-}
 
 /// What the object is loaded with.
 #[derive(Debug, Clone)]
@@ -73,17 +63,17 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Loads the programs, attaches them, and has the kernel run each once. Gives back the kernel side's events, too.
-    pub fn new(settings: &Settings<'_>) -> Result<(Self, RingBuf<MapData>), EbpfUnavailable> {
+    /// Loads the programs for a kernel of these types, attaches them, and has the kernel run each once. Gives back the kernel side's
+    /// events, too.
+    pub fn new(settings: &Settings<'_>, types: TypesFile) -> Result<(Self, RingBuf<MapData>), EbpfUnavailable> {
         if OBJECT.is_empty() {
             return Err(EbpfUnavailable::NotBuilt);
         }
         TooOld::check(&unavailable::release())?;
-        let path = btf_path();
         // To make a loader is to parse the whole of the kernel's BTF (~25 ms); there is no way around that, but beside it.
         let (loader, kernel) = thread::scope(|scope| {
             let loader = thread::Builder::new().spawn_scoped(scope, EbpfLoader::new);
-            let kernel = kernel::read(&path);
+            let kernel = kernel::read(types);
             // aya tries out what the kernel can do as soon as somebody asks.
             let _ = aya::features();
             (loader.map(joined), kernel)

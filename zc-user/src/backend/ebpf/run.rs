@@ -21,12 +21,14 @@ use super::{
     census::{Census, RawCounters},
     events::Message,
     files::Files,
+    kernel::TypesFile,
     living,
     object::{Loaded, Settings},
 };
 use crate::{
     backend::{RunError, RunOptions, Until, new_trace, within},
     launch::{Child, Received, Signals, find_program},
+    privileges,
     readable::readable,
     trace::{Exit, Loss, Process, Trace},
 };
@@ -40,24 +42,27 @@ const LIVING_CHECK: Duration = Duration::from_millis(200);
 
 /// Runs the command and gives back what it did.
 pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, RunError> {
+    // Before signals are held back: the file may be on a filesystem that does not answer.
+    let types = TypesFile::find()?;
     let signals = Signals::hold(options.manner.bond)?;
     let program = find_program(&options.command, &options.manner)?;
-    let (mut loaded, events) =
-        Loaded::new(&Settings { selection: &options.selection, limits: options.limits, verbose: options.verbose })?;
+    let settings = Settings { selection: &options.selection, limits: options.limits, verbose: options.verbose };
+    let (mut loaded, events) = Loaded::new(&settings, types)?;
     let mut log = Log::open(options.verbose, &mut loaded);
     let mut watch = Watch::new(events)?;
     loaded.arm(armed::ROOT)?;
+    let _lowered = privileges::lower(options.privileges, || loaded.maps.losses().is_ok())?;
     let mut trace = new_trace(backend, options, SystemTime::now())?;
     let child = Child::start(&program, &options.command, &options.manner, &signals)?;
-    let over = watch.until_over(options.until, &child, &loaded, &signals, &mut log);
-    let Some(exit) = within(options.timeout, over).await else {
+    let under_way = UnderWay { options, begun: &trace, child: &child, loaded: &loaded, signals: &signals };
+    let Some(exit) = within(options.timeout, watch.until_over(&under_way, &mut log)).await else {
         kill_all(&loaded).await?;
         child.wait().await?;
         return Err(RunError::timed_out(options));
     };
     let exit = exit?;
     trace.exit = Some(exit);
-    watch.conclude(&mut loaded, &mut trace).await?;
+    watch.conclude(options.until, &mut loaded, &mut trace).await?;
     log.flush();
     Ok(trace)
 }
@@ -99,117 +104,132 @@ fn unknown_operations_note(processes: &[Process], overflowed: u64) -> Option<Str
     })
 }
 
+/// A run that has been started.
+struct UnderWay<'a> {
+    options: &'a RunOptions,
+    /// Its trace, in which nothing has happened so far.
+    begun: &'a Trace,
+    child: &'a Child,
+    loaded: &'a Loaded,
+    signals: &'a Signals,
+}
+
 /// Watching the tasks by their events.
 pub struct Watch {
+    seen: Seen,
+    events: AsyncFd<RingBuf<MapData>>,
+}
+
+/// What the events told.
+#[derive(Clone, Default)]
+struct Seen {
     census: Census,
     files: Files,
-    events: AsyncFd<RingBuf<MapData>>,
     /// Events that were none of this version's.
     unreadable: u64,
+}
+
+/// The tasks that live at some moment.
+struct Living {
+    tasks: Vec<Task>,
+    /// The counters of those that are not about to end, by serial number; `None`: they cannot be read.
+    counters: HashMap<u32, Option<RawCounters>>,
 }
 
 impl Watch {
     /// Has seen nothing so far. To be called in a tokio runtime.
     pub fn new(events: RingBuf<MapData>) -> std::io::Result<Self> {
-        Ok(Self { census: Census::default(), files: Files::default(), events: readable(events)?, unreadable: 0 })
+        Ok(Self { seen: Seen::default(), events: readable(events)? })
     }
 
     /// Ends the trace: counts no more, waits for the tasks that are about to end, and adds all that was seen and counted.
-    pub async fn conclude(mut self, loaded: &mut Loaded, trace: &mut Trace) -> Result<(), RunError> {
+    pub async fn conclude(mut self, until: Until, loaded: &mut Loaded, trace: &mut Trace) -> Result<(), RunError> {
+        let stopped_ns = now_ns();
         loaded.stop_counting()?;
-        let (living, alive) = self.settle(loaded).await?;
-        let rows = loaded.maps.rows(&living, self.files)?;
-        trace.notes = std::mem::take(&mut loaded.notes);
-        trace.notes.extend(rows.unknown_files_note());
-        trace.notes.extend(loaded.maps.untimed_note()?);
-        if !alive.is_empty() && !living::is_proc_ours() {
-            trace.notes.push(FOREIGN_PROC.to_owned());
+        let living = self.settle(loaded).await?;
+        trace.wall_ns = self.seen.census.wall_ns(until, stopped_ns);
+        let has_seen_exec = self.seen.census.has_seen_exec();
+        self.seen.describe(loaded, &living, trace)?;
+        // A closure has none, and a command that the kernel kills in its exec never begins.
+        if !has_seen_exec && matches!(trace.exit, Some(Exit::Code(_))) && trace.losses[&Loss::LostEvents] == 0 {
+            return Err(RunError::UnseenExec);
         }
-        (trace.files, trace.calls_without_files) = (rows.files, rows.calls_without_files);
-        trace.sees_memory = loaded.sees_memory;
-        trace.losses = loaded.maps.losses()?.into_iter().collect();
-        *trace.losses.entry(Loss::LostEvents).or_default() += self.unreadable;
-        trace.losses.insert(Loss::MissedProbes, loaded.missed()?);
-        if !self.census.has_seen_exec() {
-            // A closure has none, and a command that the kernel kills in its exec never begins.
-            if matches!(trace.exit, Some(Exit::Code(_))) && trace.losses[&Loss::LostEvents] == 0 {
-                return Err(RunError::UnseenExec);
-            }
-            trace.notes.extend(loaded.unproven.exec.take());
-        }
-        trace.wall_ns = self.census.wall_ns();
-        let (processes, unseen_ends) = self.census.into_processes(rows.by_task, &alive, loaded.counters_known);
-        trace.losses.insert(Loss::UnseenEnds, unseen_ends);
-        let overflowed = trace.losses.get(&Loss::OverflowedOperations).copied().unwrap_or(0);
-        if uses_io_uring(&processes) {
-            trace.notes.push(IO_WORKERS.to_owned());
-            trace.notes.extend(loaded.unproven.rings.take());
-            trace.notes.extend(unknown_operations_note(&processes, overflowed));
-        }
-        trace.processes = processes;
         Ok(())
     }
 
-    async fn until_over(
-        &mut self,
-        until: Until,
-        child: &Child,
-        loaded: &Loaded,
-        signals: &Signals,
-        log: &mut Log,
-    ) -> Result<Exit, RunError> {
-        let exit = self.until_root_ends(child, signals, log).await?;
-        if until == Until::AllEnd {
-            self.until_all_end(loaded, signals, log).await?;
+    /// The trace so far. Counting goes on meanwhile, so the figures of a row may not all be of the same moment.
+    fn so_far(&mut self, loaded: &Loaded, begun: &Trace) -> Result<Trace, RunError> {
+        self.drain();
+        let mut trace = begun.clone();
+        trace.wall_ns = self.seen.census.wall_ns(Until::AllEnd, now_ns());
+        self.seen.clone().describe(loaded, &Living::now(loaded)?, &mut trace)?;
+        trace.losses.insert(Loss::ReadWhileRunning, 1);
+        Ok(trace)
+    }
+
+    async fn until_over(&mut self, run: &UnderWay<'_>, log: &mut Log) -> Result<Exit, RunError> {
+        let exit = self.until_root_ends(run, log).await?;
+        if run.options.until == Until::AllEnd {
+            self.until_all_end(run, log).await?;
         }
         Ok(exit)
     }
 
-    async fn until_root_ends(&mut self, child: &Child, signals: &Signals, log: &mut Log) -> Result<Exit, RunError> {
+    async fn until_root_ends(&mut self, run: &UnderWay<'_>, log: &mut Log) -> Result<Exit, RunError> {
         loop {
             tokio::select! {
                 // First its end: a signal that comes after that is for us.
                 biased;
-                exit = child.wait() => return Ok(exit?),
+                exit = run.child.wait() => return Ok(exit?),
                 more = self.more() => more?,
-                signal = signals.next() => if let Received::ToForward(signal) = signal? { child.forward(signal) },
+                signal = run.signals.next() => {
+                    if let Received::ToForward(signal) = signal? && !self.shows_so_far(signal, run) {
+                        run.child.forward(signal);
+                    }
+                }
                 more = log.more() => more?,
             }
         }
     }
 
     /// Until the last descendant has ended, or a signal says that this is enough.
-    async fn until_all_end(&mut self, loaded: &Loaded, signals: &Signals, log: &mut Log) -> Result<(), RunError> {
+    async fn until_all_end(&mut self, run: &UnderWay<'_>, log: &mut Log) -> Result<(), RunError> {
         self.drain();
-        while self.census.not_ended().next().is_some() {
+        while self.seen.census.not_ended().next().is_some() {
             tokio::select! {
                 more = self.more() => more?,
-                signal = signals.next() => { signal?; return Ok(()) }
+                signal = run.signals.next() => match signal? {
+                    signal if signal.is_ending() => return Ok(()),
+                    Received::ToForward(signal) => drop(self.shows_so_far(signal, run)),
+                    Received::FromTerminal | Received::Own => {}
+                },
                 more = log.more() => more?,
                 // The message of the last end may be lost.
-                () = sleep(LIVING_CHECK) => if loaded.maps.living()?.is_empty() { return Ok(()) },
+                () = sleep(LIVING_CHECK) => if run.loaded.maps.living()?.is_empty() { return Ok(()) },
             }
         }
         Ok(())
     }
 
-    /// Waits for the tasks that are about to end, so that their counters are final. Gives back the tasks that live on,
-    /// and their counters by serial number.
-    async fn settle(&mut self, loaded: &Loaded) -> Result<(Vec<Task>, HashMap<u32, Option<RawCounters>>), RunError> {
+    /// Shows the trace so far if this signal asks for it. Whether it does.
+    fn shows_so_far(&mut self, signal: i32, run: &UnderWay<'_>) -> bool {
+        let Some(so_far) = run.options.so_far.as_ref().filter(|_| signal == libc::SIGUSR1) else { return false };
+        so_far.give(self.so_far(run.loaded, run.begun));
+        true
+    }
+
+    /// Waits for the tasks that are about to end, so that their counters are final. Gives back the tasks that live on.
+    async fn settle(&mut self, loaded: &Loaded) -> Result<Living, RunError> {
         let deadline = Instant::now() + LAST_BREATH;
         let is_proc_ours = living::is_proc_ours();
         loop {
-            let tasks = loaded.maps.living()?;
-            let alive: HashMap<_, _> = tasks
-                .iter()
-                .filter(|task| task.exited_ns == 0)
-                .map(|task| (task.serial, is_proc_ours.then(|| living::counters(task.pid, task.tid)).flatten()))
-                .collect();
+            let living = Living::now(loaded)?;
             self.drain();
+            let alive = &living.counters;
             // A task whose counters cannot be read any more is ending right now.
-            let all_live = alive.len() == tasks.len() && (!is_proc_ours || alive.values().all(Option::is_some));
-            if (all_live && !self.census_waits_for(&alive)) || Instant::now() >= deadline {
-                return Ok((tasks, alive));
+            let all_live = alive.len() == living.tasks.len() && (!is_proc_ours || alive.values().all(Option::is_some));
+            if (all_live && !self.census_waits_for(alive)) || Instant::now() >= deadline {
+                return Ok(living);
             }
             tokio::select! {
                 more = self.more() => more?,
@@ -220,7 +240,7 @@ impl Watch {
 
     /// Whether a task is neither alive nor known to have ended: its last event is on the way.
     fn census_waits_for(&self, alive: &HashMap<u32, Option<RawCounters>>) -> bool {
-        self.census.not_ended().any(|serial| !alive.contains_key(&serial))
+        self.seen.census.not_ended().any(|serial| !alive.contains_key(&serial))
     }
 
     /// Waits until there is something to see, and takes note of it.
@@ -234,12 +254,63 @@ impl Watch {
     fn drain(&mut self) {
         while let Some(bytes) = self.events.get_mut().next() {
             match Message::parse(&bytes) {
-                Some(Message::Task(event)) => self.census.record(event),
-                Some(Message::File(number, file)) => self.files.record(number, file),
-                None => self.unreadable += 1,
+                Some(Message::Task(event)) => self.seen.census.record(event),
+                Some(Message::File(number, file)) => self.seen.files.record(number, file),
+                None => self.seen.unreadable += 1,
             }
         }
     }
+}
+
+impl Living {
+    fn now(loaded: &Loaded) -> Result<Self, RunError> {
+        let is_proc_ours = living::is_proc_ours();
+        let tasks = loaded.maps.living()?;
+        let counters = tasks
+            .iter()
+            .filter(|task| task.exited_ns == 0)
+            .map(|task| (task.serial, is_proc_ours.then(|| living::counters(task.pid, task.tid)).flatten()))
+            .collect();
+        Ok(Self { tasks, counters })
+    }
+}
+
+impl Seen {
+    /// Adds to the trace all that was seen and counted.
+    fn describe(self, loaded: &Loaded, living: &Living, trace: &mut Trace) -> Result<(), RunError> {
+        let alive = &living.counters;
+        let rows = loaded.maps.rows(&living.tasks, self.files)?;
+        trace.notes.clone_from(&loaded.notes);
+        trace.notes.extend(rows.unknown_files_note());
+        trace.notes.extend(loaded.maps.untimed_note()?);
+        if !alive.is_empty() && !living::is_proc_ours() {
+            trace.notes.push(FOREIGN_PROC.to_owned());
+        }
+        (trace.files, trace.calls_without_files) = (rows.files, rows.calls_without_files);
+        trace.sees_memory = loaded.sees_memory;
+        trace.losses = loaded.maps.losses()?.into_iter().collect();
+        *trace.losses.entry(Loss::LostEvents).or_default() += self.unreadable;
+        trace.losses.insert(Loss::MissedProbes, loaded.missed()?);
+        if !self.census.has_seen_exec() {
+            trace.notes.extend(loaded.unproven.exec.clone());
+        }
+        let (processes, unseen_ends) = self.census.into_processes(rows.by_task, alive, loaded.counters_known);
+        trace.losses.insert(Loss::UnseenEnds, unseen_ends);
+        let overflowed = trace.losses.get(&Loss::OverflowedOperations).copied().unwrap_or(0);
+        if uses_io_uring(&processes) {
+            trace.notes.push(IO_WORKERS.to_owned());
+            trace.notes.extend(loaded.unproven.rings.clone());
+            trace.notes.extend(unknown_operations_note(&processes, overflowed));
+        }
+        trace.processes = processes;
+        Ok(())
+    }
+}
+
+/// `CLOCK_MONOTONIC`, as the kernel side has it.
+fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    u64::try_from(Duration::try_from(now).unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The programs' own diagnostics.

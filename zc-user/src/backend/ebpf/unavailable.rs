@@ -21,7 +21,7 @@ pub enum EbpfUnavailable {
     #[error(transparent)]
     TooOld(#[from] TooOld),
     /// The kernel shows no BTF.
-    #[error("cannot read the kernel's type information {}: {cause}; it needs a kernel built with CONFIG_DEBUG_INFO_BTF", path.display())]
+    #[error("cannot read the kernel's type information {}: {cause}{}", path.display(), if_missing(cause))]
     NoBtf {
         /// The file.
         path: PathBuf,
@@ -69,6 +69,11 @@ pub enum EbpfUnavailable {
     /// Anything else that the kernel refuses.
     #[error("the kernel refuses the eBPF programs: {0}")]
     Refused(String),
+}
+
+/// What to do where the kernel shows no types.
+fn if_missing(cause: &io::Error) -> &'static str {
+    if cause.kind() == io::ErrorKind::NotFound { "; it needs a kernel built with CONFIG_DEBUG_INFO_BTF" } else { "" }
 }
 
 /// The kernel is older than the oldest that is supported.

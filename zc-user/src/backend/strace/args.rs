@@ -102,7 +102,7 @@ fn is_size_of(size: u64, text: Option<&[u8]>) -> bool {
 fn vector_bytes(vector: &[u8]) -> Option<u64> {
     Arguments::new(inside(vector, b'[', b']')?).try_fold(0_u64, |sum, element| {
         let length = field(inside(element, b'{', b'}')?, b"iov_len=").and_then(number)?;
-        Some(sum.saturating_add(length))
+        sum.checked_add(length)
     })
 }
 

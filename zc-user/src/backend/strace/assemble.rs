@@ -1,5 +1,6 @@
 //! The [`Trace`] of what was collected: tasks become processes with threads.
 
+mod complete;
 mod used;
 
 use std::collections::{BTreeMap, HashMap};
@@ -16,6 +17,7 @@ use crate::trace::{File, Loss, Process, Row, State, Thread, Trace};
 
 /// What was collected besides tasks.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the log")]
 pub struct Parts {
     /// What was lost.
     pub losses: BTreeMap<Loss, u64>,
@@ -27,6 +29,12 @@ pub struct Parts {
     pub guessed_abi: bool,
     /// Whether what stands later in the log happened later: it is one log, and not one for each thread.
     pub is_ordered: bool,
+    /// Whether somebody else called strace, with options that are not known.
+    pub is_recorded: bool,
+    /// Whether the log ends within a line.
+    pub is_cut_off: bool,
+    /// Whether strace let go of a task that went on.
+    pub was_detached: bool,
 }
 
 impl Parts {
@@ -40,6 +48,10 @@ impl Parts {
 pub fn trace(tasks: Tasks, files: Vec<File>, names: &Names, mut parts: Parts) -> Trace {
     let (mut tasks, unseen) = tasks.into_parts();
     let root = root(&tasks, parts.is_ordered);
+    let is_recorded = parts.is_recorded;
+    if is_recorded {
+        complete::find_gaps(&tasks, root, &mut parts);
+    }
     count_first_execs(&mut tasks, root, names, &mut parts);
     let mut trace = Trace {
         backend: super::NAME,
@@ -68,6 +80,8 @@ pub fn trace(tasks: Tasks, files: Vec<File>, names: &Names, mut parts: Parts) ->
         rows(&mut trace).for_each(|row| (row.order, row.moved_order) = (None, None));
     }
     trace.files = used::keep(files, rows(&mut trace));
+    let unnamed = complete::unnamed_files_note(&trace).filter(|_| is_recorded);
+    trace.notes.extend(unnamed);
     trace
 }
 
@@ -118,6 +132,9 @@ fn describe_root(trace: &mut Trace, root: &Task, parts: &Parts) {
 /// What the log does not tell. Children that it does not show are a loss.
 fn notes(tasks: &[Task], root: Option<TaskId>, unseen: usize, parts: &mut Parts) -> Vec<String> {
     let mut notes = Vec::new();
+    if parts.is_recorded {
+        notes.push(complete::UNKNOWN_FILTER.to_owned());
+    }
     if !parts.has_durations {
         notes.push("the log has no durations, so times are unknown: record it with strace -T".to_owned());
     }

@@ -101,10 +101,14 @@ impl<'a> Collector<'a> {
         }
         self.lines += 1;
         let line = line.strip_suffix(b"\r").unwrap_or(line);
+        self.parts.was_detached |= line.ends_with(b"<detached ...>");
         let parsed = Line::parse(line);
         let understood = match parsed.event {
             Event::Unparsed => false,
-            Event::Notice => true,
+            Event::Notice => {
+                self.parts.was_detached |= line.ends_with(b" detached");
+                true
+            }
             Event::Attached { tid } => {
                 self.tasks.attached(tid);
                 true
@@ -137,6 +141,7 @@ impl<'a> Collector<'a> {
             | Event::StillUnfinished { .. } => return self.push_line(line),
             Event::Resumed { .. } | Event::Unparsed => (b"".as_slice(), 0),
         };
+        self.parts.is_cut_off |= !self.is_over;
         if !self.is_over && !self.open_cut(&parsed, name, &line[..length], None) {
             self.give_up_cut();
             self.unparsed(line);
@@ -158,6 +163,7 @@ impl<'a> Collector<'a> {
             self.tasks.add_unseen(&self.followed, self.lines);
         }
         self.parts.is_ordered = self.logs <= 1;
+        self.parts.is_recorded = self.logs > 0;
         assemble::trace(self.tasks, self.files.into_all(), &self.names, self.parts)
     }
 

@@ -169,7 +169,25 @@ fn read_resumed(text: &[u8]) -> Option<Event<'_>> {
     }
     // A thread that dies inside a call: `<... read resumed> <unfinished ...>) = ?`.
     let arguments = rest.strip_prefix(b" <unfinished ...>").unwrap_or(rest);
-    split_outcome(arguments).map(|(args, outcome)| Event::Resumed { name, args, outcome })
+    split_rest(arguments).map(|(args, outcome)| Event::Resumed { name, args, outcome })
+}
+
+/// The rest of some arguments, and the outcome after it. The line before may have ended within a structure or an array, as that of
+/// `get_thread_area({entry_number=12 <unfinished ...>`: then brackets close here that were opened there.
+fn split_rest(text: &[u8]) -> Option<(&[u8], Outcome<'_>)> {
+    /// More than structures nest in a call's arguments. It keeps a line full of brackets from taking quadratic time.
+    const MAX_OPEN: usize = 16;
+    let mut from = 0;
+    for _ in 0..=MAX_OPEN {
+        let close = from + scan::find_closing(&text[from..])?;
+        if text[close] == b')'
+            && let Some(outcome) = Outcome::read(&text[close + 1..])
+        {
+            return Some((&text[..close], outcome));
+        }
+        from = close + 1;
+    }
+    None
 }
 
 /// Arguments up to their closing bracket, and the outcome after it.

@@ -19,7 +19,7 @@ use tokio::time::sleep;
 use super::{Collector, StraceError, arguments, fifo::Fifo, lines::Lines, look::Proc, script};
 use crate::{
     backend::{RunError, RunOptions, Until, new_trace, within},
-    launch::{Bond, Child, Environment, LaunchError, Manner, Received, Signals, find_program},
+    launch::{Bond, Child, Environment, LaunchError, Manner, Received, Signals, find_program, send},
     trace::{Exit, Loss, State, Trace},
 };
 
@@ -53,7 +53,7 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
         collector = collector.looking(proc);
     }
     let mut session = Session { fifo, lines: Lines::default(), collector, began: None, ended: None };
-    let over = session.until_over(&child, &signals, options.until);
+    let over = session.until_over(&child, &signals, options);
     let Some(over) = within(options.timeout, over).await else {
         session.kill_all(&child).await?;
         return Err(RunError::timed_out(options));
@@ -95,7 +95,7 @@ struct Session<'a> {
 
 impl Session<'_> {
     /// Until the trace is over, or strace is. Gives back how strace ended by itself; `None` if it was told to.
-    async fn until_over(&mut self, child: &Child, signals: &Signals, until: Until) -> Result<Option<Exit>, RunError> {
+    async fn until_over(&mut self, child: &Child, signals: &Signals, options: &RunOptions) -> Result<Option<Exit>, RunError> {
         let mut is_enough = false;
         loop {
             tokio::select! {
@@ -112,21 +112,26 @@ impl Session<'_> {
                     ready?;
                     self.take_chunk()?;
                 }
-                signal = signals.next() => is_enough |= self.hand_on(signal?),
+                signal = signals.next() => match (signal?, &options.so_far) {
+                    (Received::ToForward(libc::SIGUSR1), Some(so_far)) => so_far.give(Err(RunError::NotSoFar)),
+                    (signal, _) => is_enough |= self.hand_on(signal),
+                },
             }
-            if self.collector.is_over() || (is_enough && until == Until::AllEnd && self.ended.is_some()) {
+            if self.collector.is_over() || (is_enough && options.until == Until::AllEnd && self.ended.is_some()) {
                 return self.dismiss(child).await;
             }
         }
     }
 
-    /// Hands a signal on to the command. `true` if there is no command any more: then it is for us.
+    /// Hands a signal on to the command. `true` if it ends the trace, since there is no command any more.
     fn hand_on(&self, signal: Received) -> bool {
-        let Some(root) = self.root().filter(|_| self.ended.is_none()) else { return self.ended.is_some() };
+        let Some(root) = self.root().filter(|_| self.ended.is_none()) else {
+            return self.ended.is_some() && signal.is_ending();
+        };
         match signal {
-            Received::FromTerminal => false,
+            Received::FromTerminal | Received::Own => false,
             // It may have ended without its last line having come.
-            Received::ToForward(signal) => kill(root, signal) == Err(Errno::ESRCH),
+            Received::ToForward(number) => send(root, number) == Err(Errno::ESRCH) && signal.is_ending(),
         }
     }
 
@@ -135,7 +140,7 @@ impl Session<'_> {
         self.collector.end_now();
         self.look_at_unseen(child).await?;
         // Of all signals it holds back the others: it must survive what a terminal sends to the command.
-        child.forward(Signal::SIGKILL);
+        child.forward(libc::SIGKILL);
         child.wait().await?;
         Ok(None)
     }
@@ -202,11 +207,12 @@ impl Session<'_> {
             let program = options.command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
             return Err(LaunchError { program, cause: io::Error::from_raw_os_error(errno) }.into());
         }
-        let wall = self.ended.unwrap_or_else(Instant::now).saturating_duration_since(began);
+        let ended = self.ended.filter(|_| options.until == Until::RootEnds);
+        let wall = ended.unwrap_or_else(Instant::now).saturating_duration_since(began);
         let mut trace = self.collector.finish();
         trace.wall_ns = u64::try_from(Duration::as_nanos(&wall)).ok();
         if self.ended.is_none() {
-            *trace.losses.entry(Loss::TracerEnded).or_default() += 1;
+            trace.losses.insert(Loss::TracerEnded, 1);
             trace.exit = orphan;
             if let Some(root) = trace.processes.first_mut().filter(|_| orphan.is_some()) {
                 root.state = State::Exited;

@@ -48,7 +48,7 @@ pub fn read_log(log: Log<impl BufRead>, collector: &mut Collector<'_>) -> io::Re
             None if line.len() < MAX_LINE => collector.push_cut_line(&line),
             None => {
                 skip_line(&mut reader)?;
-                collector.push_line(&line);
+                collector.push_long_line(&line);
             }
         }
     }

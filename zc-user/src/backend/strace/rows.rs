@@ -159,9 +159,10 @@ fn add(row: &mut Row, ended: Ended) {
             }
         }
         How::Value(value) => {
-            if let Some(bytes) = row.bytes.as_mut().filter(|_| !ended.is_peek) {
+            if let Some(bytes) = row.bytes.filter(|_| !ended.is_peek) {
                 let moved = u64::try_from(value).unwrap_or(0);
-                *bytes = bytes.saturating_add(moved);
+                // A sum that has no room is unknown from then on.
+                row.bytes = bytes.checked_add(moved);
                 row.moved_order = row.moved_order.or((moved > 0).then_some(ended.left));
                 row.zero_calls += u64::from(moved == 0);
                 row.short_calls += u64::from(moved > 0 && ended.requested_bytes.is_some_and(|requested| moved < requested));

@@ -37,6 +37,8 @@ pub struct Task {
     pub abi: Abi,
     /// Whether it lives.
     pub life: Life,
+    /// Whether it made the call that ends a thread or a process.
+    pub has_exited: bool,
     /// When it ended.
     pub ended_at: Option<Moment>,
     /// The program it executed last.
@@ -185,6 +187,7 @@ impl Tasks {
             first_line: line,
             abi: model.map_or(Abi::NATIVE, |id| self.all[id].abi),
             life: Life::Alive,
+            has_exited: false,
             ended_at: None,
             program: None,
             first_call: FirstCall::Awaited,

@@ -21,6 +21,7 @@ use crate::{
         Limits,
         ebpf::{
             EbpfUnavailable,
+            kernel::TypesFile,
             object::{Loaded, Settings},
         },
     },
@@ -31,7 +32,7 @@ use crate::{
 pub(super) fn ebpf() -> Trial {
     let limits = Limits { max_rows: 64, max_files: 64, max_tasks: 64 };
     let settings = Settings { selection: &Selection::default(), limits, verbose: false };
-    match Loaded::new(&settings) {
+    match TypesFile::find().and_then(|types| Loaded::new(&settings, types)) {
         Ok(_) => Trial::Works,
         Err(EbpfUnavailable::NotPermitted) => Trial::Denied,
         Err(other) => Trial::Failed(other.to_string()),

@@ -73,13 +73,9 @@ impl Sum<'_> {
         self.rows.iter().copied().filter(|row| row.calls > 0)
     }
 
-    /// At least this, and exactly this unless there may be more.
-    fn at_least(&self, low: u64) -> Known {
-        Known::Between(low.into(), (!self.is_open).then(|| low.into()))
-    }
-
     fn count(&self, figure: impl Fn(&Syscall) -> u64) -> Known {
-        self.at_least(self.rows.iter().map(|row| figure(row)).fold(0, u64::saturating_add))
+        let (low, fits) = super::sum(self.rows.iter().map(|row| Some(figure(row))));
+        Known::Between(low.into(), (fits && !self.is_open).then(|| low.into()))
     }
 
     fn errors(&self, errno: Option<&str>) -> Known {
@@ -92,8 +88,7 @@ impl Sum<'_> {
 
     /// A sum of which parts may be unknown.
     fn total(&self, figure: impl Fn(&Syscall) -> Option<u64>) -> Known {
-        let low = self.returned().filter_map(&figure).fold(0, u64::saturating_add);
-        let all_known = self.returned().all(|row| figure(row).is_some());
+        let (low, all_known) = super::sum(self.returned().map(&figure));
         Known::Between(low.into(), (all_known && !self.is_open).then(|| low.into()))
     }
 

@@ -83,9 +83,9 @@ fn known(figure: &Figure, chosen: &[&Transfer], is_open: bool, unproven: Unprove
     let sure: Vec<&Transfer> = chosen.iter().copied().filter(|transfer| unproven.is_sure_of(transfer)).collect();
     let may_be_more = is_open || unproven.may_hide_transfers();
     let sum = |may_be_more: bool, part: &dyn Fn(&Transfer) -> Option<u64>| {
-        let low = sure.iter().filter_map(|transfer| part(transfer)).fold(0, u64::saturating_add);
-        let all_known = sure.len() == chosen.len() && sure.iter().all(|transfer| part(transfer).is_some());
-        Known::Between(low.into(), (all_known && !may_be_more).then(|| low.into()))
+        let (low, all_known) = super::sum(sure.iter().map(|transfer| part(transfer)));
+        let is_all = all_known && sure.len() == chosen.len() && !may_be_more;
+        Known::Between(low.into(), is_all.then(|| low.into()))
     };
     match figure.field {
         Field::Count => sum(may_be_more, &|_| Some(1)),

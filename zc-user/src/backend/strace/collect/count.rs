@@ -70,6 +70,7 @@ impl Collector<'_> {
             is_peek: known.name.starts_with("recv") && has_peek(call.args),
         };
         self.parts.has_durations |= ended.duration_ns.is_some();
+        task.has_exited |= how == How::Never && matches!(known.name.as_ref(), "exit_group" | "exit");
         if matches!(task.first_call, FirstCall::Awaited) {
             task.first_call = FirstCall::Other;
             if role == Role::Exec {

@@ -9,6 +9,12 @@ use crate::{
     trace::Loss,
 };
 
+/// As much of a line as is worth showing.
+fn shortened(line: &[u8]) -> &[u8] {
+    const MAX_SHOWN: usize = 200;
+    &line[..line.len().min(MAX_SHOWN)]
+}
+
 impl Collector<'_> {
     /// A line is the beginning of one. `false` if it cannot be.
     pub(super) fn open_cut(&mut self, line: &Line<'_>, name: &[u8], head: &[u8], attached: Option<u32>) -> bool {
@@ -22,8 +28,22 @@ impl Collector<'_> {
             self.tasks.attached(tid);
         }
         self.cut.open(head);
-        self.cut_call = Some((id, name));
+        if self.cut.is_open() {
+            self.cut_call = Some((id, name));
+        } else {
+            self.unparsed(shortened(head));
+        }
         true
+    }
+
+    /// Adds a line of which only the beginning was kept: what it tells is lost.
+    pub fn push_long_line(&mut self, beginning: &[u8]) {
+        if self.is_over {
+            return;
+        }
+        self.lines += 1;
+        self.give_up_cut();
+        self.unparsed(shortened(beginning));
     }
 
     /// Completes the line that is cut, if there is one and `tail` is the rest of it; or keeps `tail` as something that stands in between.

@@ -29,6 +29,16 @@ const CLASSES: [Class; 256] = {
 ///
 /// `None` if there is none, or if a bracket closes that was not opened.
 pub fn find_top_level(text: &[u8], stop: u8) -> Option<usize> {
+    find_stop(text, stop).filter(|&at| text[at] == stop)
+}
+
+/// Index of the first bracket that closes and was not opened in `text`.
+pub fn find_closing(text: &[u8]) -> Option<usize> {
+    find_stop(text, b')')
+}
+
+/// Index of the first `stop` at the level that `text` begins at, or of the first bracket that ends that level.
+fn find_stop(text: &[u8], stop: u8) -> Option<usize> {
     let mut depth = 0_usize;
     let mut at = 0;
     // An annotation without an end is looked for once, so that a line full of `<` takes linear time.
@@ -50,7 +60,7 @@ pub fn find_top_level(text: &[u8], stop: u8) -> Option<usize> {
                 Annotation::IsNone => {}
             },
             Class::Open => depth += 1,
-            Class::Close if depth == 0 => return (byte == stop).then_some(at),
+            Class::Close if depth == 0 => return Some(at),
             Class::Close => depth -= 1,
             Class::Comma if depth == 0 && byte == stop => return Some(at),
             Class::Plain | Class::Angle | Class::Comma => {}

@@ -56,6 +56,21 @@ fn the_rest_of_a_call() {
 }
 
 #[test]
+fn the_rest_of_a_call_may_begin_within_a_structure() {
+    for (name, args) in [
+        ("get_thread_area", ", base_addr=0x55, limit=0xfffff}"),
+        ("ioctl", " => 80, ifc_buf=[{ifr_name=\"lo\", ifr_addr={sa_family=AF_INET, sin_port=htons(0)}}]}"),
+        ("rt_sigtimedwait", "{si_signo=SIGCHLD}, {tv_sec=1}, 8"),
+        ("recvmsg", "[{iov_base=\"a) = 1}\", iov_len=1}], msg_flags=0}, 0"),
+        ("bind", "0), sin_addr=inet_addr(\"0.0.0.0\")}, 16"),
+    ] {
+        let line = format!("<... {name} resumed>{args}) = 3");
+        assert_eq!(event(&line), Event::Resumed { name: name.as_bytes(), args: args.as_bytes(), outcome: value(3) }, "{line}");
+    }
+    assert_eq!(event("<... read resumed>}, 3"), Event::Unparsed);
+}
+
+#[test]
 fn a_restarted_call_names_itself_in_its_arguments() {
     assert_eq!(
         event("restart_syscall(<... resuming interrupted read ...>) = 0"),

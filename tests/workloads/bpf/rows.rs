@@ -1,0 +1,149 @@
+//! A table of what verifiers say: for each kernel and program, stack and processed instructions.
+
+use std::{collections::BTreeMap, fmt};
+
+/// What lines of a test's output begin with that are rows of the table.
+const MARK: &str = "verifier: ";
+
+const HEAD: &str = "\
+# What the verifiers of kernels say of the eBPF programs
+
+Stack is that of the deepest chain of calls, with the frames as this kernel's verifier finds them, rounded as Linux 6.1 does.
+`cargo xtask vm --test verifier | cargo xtask stack --record` writes this anew.
+
+| kernel | program | stack bytes | processed instructions |
+|---|---|--:|--:|
+";
+
+/// What a verifier says of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// Stack of the deepest chain of calls.
+    pub stack_bytes: u32,
+    /// Instructions that the verifier has gone through, on all ways.
+    pub processed: u32,
+}
+
+/// The table, by kernel (`6.1 x86_64`) and program.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rows(BTreeMap<(Version, String, String), Row>);
+
+/// Major and minor version of a kernel, so that 6.12 comes after 6.1.
+type Version = (u32, u32);
+
+impl Rows {
+    /// Reads a table, or any text with its rows in it, marked or not. What is no row is passed over.
+    pub fn parse(text: &str) -> Self {
+        let mut rows = Self::default();
+        for line in text.lines() {
+            let line = line.find(MARK).map_or(line, |at| &line[at + MARK.len()..]);
+            let cells: Vec<&str> = line.trim().trim_matches('|').split('|').map(str::trim).collect();
+            if let [kernel, program, stack_bytes, processed] = cells[..]
+                && let (Ok(stack_bytes), Ok(processed)) = (stack_bytes.parse(), processed.parse())
+            {
+                rows.insert(kernel, program, Row { stack_bytes, processed });
+            }
+        }
+        rows
+    }
+
+    /// Adds a row, in place of the one that is there.
+    pub fn insert(&mut self, kernel: &str, program: &str, row: Row) {
+        self.0.insert((version(kernel), kernel.to_owned(), program.to_owned()), row);
+    }
+
+    /// Takes over the rows of another table; of the kernels in it, nothing else stays.
+    pub fn record(&mut self, other: Self) {
+        self.0.retain(|(_, kernel, _), _| !other.0.keys().any(|(_, recorded, _)| recorded == kernel));
+        self.0.extend(other.0);
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The rows as lines of a test's output.
+    pub fn lines(&self) -> String {
+        self.cells().map(|row| format!("{MARK}{row}\n")).collect()
+    }
+
+    /// What is larger in `found` than here, by more than this many percent, a line each. What has no row here is not.
+    pub fn grown(&self, found: &Self, tolerance: u32) -> Vec<String> {
+        let is_grown = |known: u32, now: u32| u64::from(now) * 100 > u64::from(known) * u64::from(100 + tolerance);
+        let pairs = found.0.iter().filter_map(|(key, now)| Some((key, now, self.0.get(key)?)));
+        let grown = pairs
+            .filter(|(_, now, known)| is_grown(known.stack_bytes, now.stack_bytes) || is_grown(known.processed, now.processed));
+        grown.map(|((_, kernel, program), now, known)| format!("{program} on {kernel}: {known:?}, now {now:?}")).collect()
+    }
+
+    fn cells(&self) -> impl Iterator<Item = String> + '_ {
+        self.0
+            .iter()
+            .map(|((_, kernel, program), row)| format!("| {kernel} | {program} | {} | {} |", row.stack_bytes, row.processed))
+    }
+}
+
+impl fmt::Display for Rows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(HEAD)?;
+        self.cells().try_for_each(|row| writeln!(f, "{row}"))
+    }
+}
+
+fn version(kernel: &str) -> Version {
+    let release = kernel.split(' ').next().unwrap_or_default();
+    let mut numbers = release.split('.').map(|number| number.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(rows: &[(&str, &str, u32, u32)]) -> Rows {
+        let mut all = Rows::default();
+        for &(kernel, program, stack_bytes, processed) in rows {
+            all.insert(kernel, program, Row { stack_bytes, processed });
+        }
+        all
+    }
+
+    #[test]
+    fn a_table_reads_as_it_was_written() {
+        let table = rows(&[
+            ("6.12 x86_64", "sys_exit", 448, 20_000),
+            ("6.1 x86_64", "sys_exit", 416, 24_099),
+            ("7.0 aarch64", "scope", 32, 9),
+        ]);
+        assert_eq!(Rows::parse(&table.to_string()), table);
+        assert_eq!(Rows::parse(&table.lines()), table);
+        let kernels: Vec<_> = table.cells().map(|row| row[2..5].to_owned()).collect();
+        assert_eq!(kernels, ["6.1", "6.1", "7.0"], "6.1, then 6.12: {table}");
+        assert!(table.to_string().find("| 6.1 x86_64").expect("there") < table.to_string().find("| 6.12").expect("there"));
+    }
+
+    #[test]
+    fn rows_are_found_in_the_output_of_guests() {
+        let output = "[    1.2] boot\r\n6.1 | verifier: | 6.1 x86_64 | sys_exit | 416 | 24099 |\r\ntest verifier::x ... ok\r\n";
+        assert_eq!(Rows::parse(output), rows(&[("6.1 x86_64", "sys_exit", 416, 24_099)]));
+        assert!(Rows::parse("nothing | of | the | kind\n| a | b | 1 |\n").is_empty());
+    }
+
+    #[test]
+    fn what_is_recorded_takes_the_place_of_that_kernel_alone() {
+        let mut table =
+            rows(&[("6.1 x86_64", "sys_exit", 1, 1), ("6.1 x86_64", "gone", 1, 1), ("6.1 aarch64", "sys_exit", 1, 1)]);
+        table.record(rows(&[("6.1 x86_64", "sys_exit", 2, 2)]));
+        assert_eq!(table, rows(&[("6.1 x86_64", "sys_exit", 2, 2), ("6.1 aarch64", "sys_exit", 1, 1)]));
+    }
+
+    #[test]
+    fn what_has_grown_is_named() {
+        let table = rows(&[("6.1 x86_64", "sys_exit", 400, 1000)]);
+        let grown = |stack_bytes, processed| table.grown(&rows(&[("6.1 x86_64", "sys_exit", stack_bytes, processed)]), 10).len();
+        assert_eq!((grown(400, 1000), grown(440, 1100), grown(10, 10)), (0, 0, 0));
+        assert_eq!((grown(441, 1000), grown(400, 1101)), (1, 1));
+        assert!(table.grown(&rows(&[("6.1 x86_64", "new", 500, 5000)]), 10).is_empty());
+    }
+}

@@ -61,7 +61,8 @@ fn read_report(reader: &mut BufReader<File>, path: &Path) -> anyhow::Result<Repo
     let no_report = || format!("'{}' is no report of zctrace", path.display());
     let Head { schema } = serde_json::from_str(&text).with_context(no_report)?;
     ensure!(schema == SCHEMA, "'{}' has schema {schema}, this zctrace reads schema {SCHEMA}", path.display());
-    serde_json::from_str(&text).with_context(no_report)
+    let report: Report = serde_json::from_str(&text).with_context(no_report)?;
+    Ok(report.brought_up_to_date())
 }
 
 fn read_trace(readers: Vec<BufReader<File>>, paths: &[PathBuf], selection: &Selection) -> anyhow::Result<Trace> {

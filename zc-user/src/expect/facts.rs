@@ -133,12 +133,11 @@ pub(super) fn of_transfers(transfers: &[&Transfer], are_meant: bool) -> Vec<Stri
 
 /// `in (regular, ext4) -> out (pipe): 1 MiB, read + write, 16 calls of 64 KiB ..., after copy_file_range EXDEV (1)`.
 fn transfer(transfer: &Transfer) -> String {
-    let bytes = match (transfer.bytes, transfer.certainty) {
-        (Some(bytes), Certainty::Exact) => units::short_bytes(bytes),
-        _ => {
-            let amount = transfer.amount().unwrap_or_else(|| "unknown bytes".to_owned());
-            transfer.doubt().into_iter().fold(amount, |amount, doubt| format!("{amount}, {doubt}"))
-        }
+    let bytes = if let (Some(bytes), Certainty::Exact) = (transfer.bytes, transfer.certainty) {
+        units::short_bytes(bytes)
+    } else {
+        let amount = transfer.amount().unwrap_or_else(|| "unknown bytes".to_owned());
+        transfer.doubt().into_iter().fold(amount, |amount, doubt| format!("{amount}, {doubt}"))
     };
     let attempts: Vec<String> =
         transfer.attempts.iter().map(|attempt| format!("{} {} ({})", attempt.syscall, attempt.errno, attempt.calls)).collect();

@@ -56,6 +56,10 @@ pub enum Files {
 
 impl Report {
     /// The report on a trace.
+    ///
+    /// # Panics
+    ///
+    /// In debug builds, if the books of its transfers do not balance: that is a bug of the analysis.
     pub fn from_trace(trace: &Trace, options: &Options) -> Self {
         let without_files = (Loss::CallsWithoutFiles, trace.calls_without_files);
         let losses =

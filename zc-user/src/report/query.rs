@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use glob::Pattern;
 use thiserror::Error;
 
-use super::{Process, Report, Syscall, Transfer};
+use super::{Certainty, Evidence, Process, Report, Syscall, Transfer};
 use crate::{
     Sysno,
     syscall::{Abi, Call, Requested, Returned},
@@ -99,6 +99,19 @@ impl Report {
     /// The sums of a call over all processes, whichever table of numbers it came through. Without any such call they are 0.
     pub fn syscall<'n>(&self, name: impl Into<SyscallName<'n>>) -> Result<Calls, QueryError> {
         self.sum(name.into().0, &self.totals.syscalls)
+    }
+
+    /// A report that an older version wrote, with what follows from it. Calls that name both ends proved their bytes before reports said so.
+    #[must_use]
+    pub fn brought_up_to_date(mut self) -> Self {
+        let within = self.processes.iter_mut().flat_map(|process| &mut process.transfers);
+        for transfer in within.chain(&mut self.transfers) {
+            let is_by_call = transfer.evidence == Some(Evidence::Call);
+            if is_by_call && transfer.proven_bytes.is_none() {
+                (transfer.certainty, transfer.proven_bytes) = (Certainty::Exact, transfer.bytes);
+            }
+        }
+        self
     }
 
     /// All transfers, those that cross processes last.
@@ -216,6 +229,32 @@ mod tests {
         assert_eq!(sum(&[row(Some(5), 1), row(Some(6), 1)]), Some(11));
         assert_eq!(sum(&[row(Some(5), 1), row(None, 1)]), None);
         assert_eq!(sum(&[row(Some(5), 1), row(None, 0)]), Some(5), "of no call nothing is unknown");
+    }
+
+    #[test]
+    fn a_report_of_an_older_version_proved_what_calls_named() {
+        let mut scene = sample::files::Scene::new();
+        let [from, to] = ["in", "out"].map(|name| scene.regular(name));
+        let rows = vec![
+            sample::files::copy("sendfile", from, to, 1, 100),
+            sample::files::read("read", to, 1, 50),
+            sample::files::written_held("write", to, from, 1, 50, 50),
+        ];
+        scene.process("copier", rows);
+        let report = Report::from_trace(&scene.trace, &Options::default());
+        let mut json = serde_json::to_value(&report).expect("serialises");
+        for transfer in json["processes"][0]["transfers"].as_array_mut().expect("a list") {
+            let transfer = transfer.as_object_mut().expect("an object");
+            transfer.remove("certainty");
+            transfer.remove("proven_bytes");
+            if transfer["evidence"] == "call" {
+                transfer["evidence"] = "calls".into();
+            }
+        }
+        let old: Report = serde_json::from_value(json).expect("is read");
+        let old = old.brought_up_to_date();
+        let found: Vec<_> = old.transfers().map(|transfer| (transfer.certainty, transfer.proven_bytes)).collect();
+        assert_eq!(found, [(Certainty::Exact, Some(100)), (Certainty::Inferred, None)]);
     }
 
     #[test]

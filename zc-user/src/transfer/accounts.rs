@@ -53,13 +53,13 @@ impl Accounts {
             let side = Side { rows, used: &used, taken: of(&brought, file) };
             let destination = side.destination(activity, origin, file.map(|file| ends.end(file)));
             accounts.is_exact &= file.is_some_and(|file| !activity.carries_bytes(file)) || is_exact(&destination);
-            accounts.unattributed.written.extend(side.share(&destination.file));
+            accounts.unattributed.written.extend(side.share(destination.file.as_ref()));
             accounts.destinations.push(destination);
         }
         for (&file, rows) in &read(activity) {
             let side = Side { rows, used: &used, taken: of(&given, file) };
             let source = side.source(file.map(|file| ends.end(file)));
-            accounts.unattributed.read.extend(side.share(&source.file));
+            accounts.unattributed.read.extend(side.share(source.file.as_ref()));
             accounts.sources.push(source);
         }
         for shares in [&mut accounts.unattributed.read, &mut accounts.unattributed.written] {
@@ -136,10 +136,10 @@ impl Side<'_, '_> {
     }
 
     /// What stands in no flow, if there is anything.
-    fn share(&self, file: &Option<End>) -> Option<Share> {
+    fn share(&self, file: Option<&End>) -> Option<Share> {
         let bytes = self.left();
         (bytes != Some(0)).then(|| Share {
-            file: file.clone(),
+            file: file.cloned(),
             bytes,
             calls: self.calls(false),
             partly_attributed_calls: self.partly_attributed_calls(),

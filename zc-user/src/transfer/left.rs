@@ -16,8 +16,8 @@ impl Left {
     /// What these flows leave.
     pub(super) fn of(flows: &[Flow<'_>], activity: &Activity<'_>) -> Self {
         Self {
-            read: side(&activity.reads, taken(flows, Flow::read_from)),
-            written: side(&activity.writes, taken(flows, Flow::written_to)),
+            read: side(&activity.reads, &taken(flows, Flow::read_from)),
+            written: side(&activity.writes, &taken(flows, Flow::written_to)),
         }
     }
 
@@ -31,7 +31,7 @@ impl Left {
     }
 }
 
-fn side(rows: &BTreeMap<Option<FileId>, Vec<&Row>>, taken: HashMap<FileId, u64>) -> HashMap<FileId, u64> {
+fn side(rows: &BTreeMap<Option<FileId>, Vec<&Row>>, taken: &HashMap<FileId, u64>) -> HashMap<FileId, u64> {
     let left = |(file, rows): (&Option<FileId>, &Vec<&Row>)| {
         let file = (*file)?;
         let all = rows.iter().filter_map(|row| row.bytes).fold(0, u64::saturating_add);

@@ -158,7 +158,8 @@ impl Threads {
 }
 
 fn kept(thread: &Paired<'_>, activity: &Activity<'_>) -> u64 {
-    let read = thread.reads.iter().filter(|(file, _)| activity.carries_bytes(**file));
+    let is_data = |file: FileId| activity.carries_bytes(file) && !activity.is_program(file);
+    let read = thread.reads.iter().filter(|(file, _)| is_data(**file));
     let read = read.map(|(_, rows)| sum_bytes(rows).unwrap_or(u64::MAX)).fold(0, u64::saturating_add);
     let written = thread.writes.values().flatten().flat_map(|(_, rows)| rows).map(|row| row.paired_bytes);
     let written = written.chain(thread.explained.values().copied()).fold(0, u64::saturating_add);

@@ -47,7 +47,9 @@ impl Way {
     pub(super) fn of(flow: &Flow<'_>, sees_memory: bool) -> Self {
         match flow.evidence {
             _ if flow.condition == Condition::Changed => Self::Changed,
+            // What lies elsewhere than it was read to was copied there, at least.
             Evidence::Order if sees_memory => Self::Handled,
+            Evidence::Totals if sees_memory && flow.api == Api::ReadWrite => Self::Handled,
             Evidence::Call | Evidence::Memory | Evidence::Mapping | Evidence::Order => Self::Straight,
             Evidence::Totals => Self::Unseen,
         }

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::Path};
 
-use super::files;
+use super::{files, names::FILLING};
 use crate::{backend::RunOptions, syscall::Selection};
 
 /// Calls that tell who begot whom and which program runs. They are traced also when nobody asked for them, as are those that tell
@@ -56,7 +56,8 @@ fn trace_set(selection: &Selection) -> String {
         Selection::Names(names) => {
             let bare = names.iter().map(|name| name.split('(').next().unwrap_or_default());
             let of_files = files::CALLS.iter().map(|(name, _)| *name);
-            let mut words: Vec<String> = bare.chain(FAMILY).chain(of_files).map(|name| format!("?{name}")).collect();
+            let mut words: Vec<String> =
+                bare.chain(FAMILY).chain(of_files).chain(FILLING).map(|name| format!("?{name}")).collect();
             words.sort_unstable();
             words.dedup();
             words.join(",")

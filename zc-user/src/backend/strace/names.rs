@@ -41,7 +41,12 @@ pub enum Role {
     Ioctl,
     /// It opens, makes or connects a file.
     Files(Lesson),
+    /// It puts bytes into memory that no read of a file has brought there.
+    FillsMemory,
 }
+
+/// Calls that fill memory and name no file: what a thread had read before may not be there any more.
+pub const FILLING: [&str; 3] = ["getrandom", "io_uring_enter", "process_vm_readv"];
 
 /// Index of a call in [`Names`].
 pub type NameId = u16;
@@ -103,6 +108,7 @@ impl Names {
             "execve" | "execveat" => Role::Exec,
             "set_tid_address" | "gettid" => Role::Identity,
             "ioctl" => Role::Ioctl,
+            name if FILLING.contains(&name) => Role::FillsMemory,
             name => Lesson::of(name).map_or(Role::None, Role::Files),
         };
         self.known.push(Known { spec: Spec::of(&name), is_selected: self.selection.contains(&name), role, only_in, name });

@@ -114,7 +114,7 @@ impl Rows {
         0
     }
 
-    /// Another program runs, which has not read what the one before has.
+    /// What was read may not be in memory any more: another program runs, or something else filled it.
     pub fn forget_what_was_read(&mut self) {
         self.sequence = Sequence::default();
     }

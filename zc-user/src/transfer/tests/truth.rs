@@ -166,7 +166,6 @@ impl World {
                 self.memory[to * PLACE..][..bytes].copy_from_slice(&copied);
                 self.is_changed[to * PLACE..][..bytes].fill(true);
             }
-            Step::Copy { .. } => {}
             Step::Fill { place, bytes } => self.fill(None, place * PLACE, bytes),
             Step::Splice { thread, from, to, bytes } if from != to => {
                 let taken = self.take(from, bytes);
@@ -180,13 +179,15 @@ impl World {
                     }
                 }
             }
-            Step::Splice { .. } => {}
+            // To where it is already.
+            Step::Copy { .. } | Step::Splice { .. } => {}
         }
     }
 
     fn write(&mut self, thread: usize, to: usize, start: usize, bytes: usize) {
         let range = start..start + bytes;
-        self.bring(to, &self.memory[range.clone()].to_vec());
+        let owners = self.memory[range.clone()].to_vec();
+        self.bring(to, &owners);
         let output = self.files[to];
         let found = if self.sees_memory { self.seen.borrow().find(count(start), count(bytes)) } else { Vec::new() };
         let is_changed = self.is_changed[range].contains(&true);
@@ -224,7 +225,9 @@ fn number(end: &End) -> usize {
 /// Holds what a report says of a program against the truth. Gives how many bytes were proven.
 fn compare(steps: &[Step], sees_memory: bool) -> Result<u64, TestCaseError> {
     let (mut world, scene) = World::new(sees_memory);
-    steps.iter().for_each(|&step| world.step(step));
+    for &step in steps {
+        world.step(step);
+    }
     let report = world.report(scene);
     let mut proven = Moved::new();
     for transfer in &report.processes[0].transfers {

@@ -113,6 +113,7 @@ impl Collector<'_> {
                     task.opened.insert(opened.number, self.files.find(task.tid, opened));
                 }
             }
+            (Role::FillsMemory, Ok(1..)) => self.tasks.get(id).rows.forget_what_was_read(),
             (Role::Exec, Ok(0)) => {
                 let (exe, command) = program(call.args);
                 let task = self.tasks.get(id);

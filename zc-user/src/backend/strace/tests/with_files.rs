@@ -186,3 +186,11 @@ fn who_received_nobody_knows_how_much_may_write_that() {
     );
     assert_eq!(ends(&trace, row(&trace, "write")), "nothing -> /b");
 }
+
+#[test]
+fn what_fills_memory_ends_what_was_read() {
+    for (call, source) in [("getrandom(\"\"..., 100, 0) = 100", "nothing"), ("getpid() = 10", "read /a")] {
+        let trace = launched(&format!("10 read(3</a>, \"\"..., 100) = 100\n10 {call}\n10 write(4</b>, \"\"..., 100) = 100\n"));
+        assert_eq!(ends(&trace, row(&trace, "write")), format!("{source} -> /b"));
+    }
+}

@@ -20,6 +20,9 @@ const ELEMENTS: u64 = 32;
 /// How often a lock is tried before its memory counts as unknown. Whoever holds it needs about a microsecond.
 const ATTEMPTS: u32 = 64;
 
+/// No address space is larger: an argument that says more is wrong.
+const ADDRESSES: u64 = (1 << 48) - 1;
+
 /// `MSG_TRUNC` and `MSG_ERRQUEUE` of the kernel's include/linux/socket.h: bytes that are thrown away, or are no data of the peer.
 const NO_DATA: u64 = 0x20 | 0x2000;
 
@@ -54,9 +57,14 @@ extern "C" fn overwrite_argument(task: *const Task) -> u32 {
     if task.spec.fills == fills::ALL {
         return forget(task.space);
     }
-    let start = untagged(task.arguments.get(task.spec.fills.wrapping_sub(1)));
-    let count = if task.spec.fills_count == 0 { 1 } else { task.arguments.get(task.spec.fills_count - 1) & 0xffff_ffff_ffff };
-    let end = start.saturating_add(count.saturating_mul(task.spec.fills_bytes.into()));
+    let (start, length) = if task.spec.fills == fills::ABOVE {
+        (task.arguments.get(0), fills::ABOVE_BYTES)
+    } else {
+        let is_one = task.spec.fills_count == 0;
+        let count = if is_one { 1 } else { task.arguments.get(task.spec.fills_count.wrapping_sub(1)) & ADDRESSES };
+        (untagged(task.arguments.get(task.spec.fills.wrapping_sub(1))), count.saturating_mul(task.spec.fills_bytes.into()))
+    };
+    let end = start.saturating_add(length);
     let Some(memory) = MEMORIES.get_ptr_mut(task.space).filter(|_| start != 0) else { return 0 };
     if !lock(memory, true) {
         return 0;
@@ -182,15 +190,16 @@ extern "C" fn written(task: *mut Task) -> u32 {
     } else {
         exchange_memory(task, bytes, intent::TAKE);
     }
-    if generation != task.generation {
+    let is_overwritten = generation != task.generation;
+    if is_overwritten {
         // What it had read is overwritten by now. If it kept a copy, nobody knows.
         task.sequence = Sequence::NOTHING;
     }
     let by_order = task.sequence.source();
     let covered_by_order = task.sequence.write(bytes);
-    if task.ends.input == 0 && by_order != 0 {
+    if task.ends.input == 0 {
         task.ends.input = by_order;
-        task.outcome.paired_bytes = covered_by_order;
+        task.outcome.paired_bytes = if is_overwritten { bytes } else { covered_by_order };
     }
     0
 }

@@ -11,7 +11,7 @@ pub const RING: CallId = 1 << 29;
 /// Stands for an opcode that the kernel does not tell.
 pub const UNKNOWN_OPERATION: u32 = 0xffff;
 /// Stands for an operation that the kernel refused as invalid before it looked at its files. Of an opcode that the kernel does not know it
-/// keeps a 0, that of a nop (`io_init_req` of its io_uring/io_uring.c): which one it was cannot be told.
+/// keeps a 0, that of a nop (`io_init_req` of its `io_uring/io_uring.c`): which one it was cannot be told.
 pub const INVALID_OPERATION: u32 = 0xfffe;
 /// In [`CallId`]: where the variant of a multiplexed call stands (see [`FICLONE_VARIANT`]).
 pub const VARIANT_SHIFT: u32 = 16;
@@ -122,6 +122,10 @@ pub mod fills {
     pub const NONE: u8 = 0;
     /// It is not known which.
     pub const ALL: u8 = u8::MAX;
+    /// What lies above the address in the first argument, within [`ABOVE_BYTES`]: `brk` takes it away.
+    pub const ABOVE: u8 = u8::MAX - 1;
+    /// More than a heap shrinks by, and less than lies between a heap and what is mapped.
+    pub const ABOVE_BYTES: u64 = 1 << 30;
 }
 
 /// Whether a call is counted.

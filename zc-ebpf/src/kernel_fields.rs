@@ -173,6 +173,8 @@ kernel_fields! {
     vma_flags,
     /// `vm_area_struct.vm_file`.
     vma_file,
+    /// `vm_area_struct.vm_pgoff`: the page of the file that the mapping begins with.
+    vma_page,
     /// `inode.i_flags`.
     inode_flags,
     /// `mm_struct.exe_file`.

@@ -84,15 +84,34 @@ struct Found {
 extern "C" fn take(_task: *mut task_struct, vma: KernelPtr, found: *mut c_void) -> i64 {
     // SAFETY: the helper passes on the pointer that `look_up_mapping` gave it, and `vma` is a typed pointer to the verifier.
     unsafe {
+        let (start, end): (u64, u64) =
+            (fields::load(vma, offset_of_field!(vma_start)), fields::load(vma, offset_of_field!(vma_end)));
+        let end_of_file = end_of_file(vma, start);
         found.cast::<Found>().write(Found {
-            start: fields::load(vma, offset_of_field!(vma_start)),
-            end: fields::load(vma, offset_of_field!(vma_end)),
+            start,
+            end: if end_of_file < end { end_of_file } else { end },
             flags: fields::load(vma, offset_of_field!(vma_flags)),
             // Not as a typed pointer, which is none of the numbers that a global function takes.
             file: fields::probe(vma, offset_of_field!(vma_file)).unwrap_or(core::ptr::null()),
         });
     }
     0
+}
+
+/// Where in memory a mapped file ends: the rest of its last page are zeroes, and no bytes of the file. The kernel counts a mapping's
+/// offset in pages; those larger than 4 KiB, on some arm64 kernels, are taken for 4 KiB, which matters beyond a file's beginning only.
+#[inline(always)]
+fn end_of_file(vma: KernelPtr, start: u64) -> u64 {
+    const PAGE_SHIFT: u64 = 12;
+    let size = || {
+        let file: KernelPtr = fields::probe(vma, offset_of_field!(vma_file))?;
+        let inode: KernelPtr = fields::probe(file, offset_of_field!(file_inode))?;
+        let bytes: u64 = fields::probe(inode, offset_of_field!(inode_size))?;
+        let pages: u64 = fields::probe(vma, offset_of_field!(vma_page))?;
+        // The inode of a block device's name has no size.
+        (bytes > 0).then(|| bytes.saturating_sub(pages << PAGE_SHIFT))
+    };
+    size().map_or(u64::MAX, |size| start.saturating_add(size))
 }
 
 /// The file that is written from the mapping, marked; 0: none.

@@ -38,7 +38,8 @@ pub struct Row {
     pub first_ns: u64,
     /// When the first of the calls that moved bytes returned, likewise.
     pub moved_ns: u64,
-    /// Of [`bytes`](Self::bytes), those that the task had read before from the file of [`Ends::input`].
+    /// Of [`bytes`](Self::bytes), those that came from the file of [`Ends::input`]. Of a write without an input, those that were written
+    /// after the kernel had overwritten what the task had read.
     pub paired_bytes: u64,
     /// Calls whose bytes were sampled when they were read and when they were written.
     pub checked_calls: u64,

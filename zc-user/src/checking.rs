@@ -55,7 +55,7 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         }
     }
     // Whatever cannot be written, the others are.
-    let mut written = vec![show(args, &results, output)];
+    let mut written = vec![show(args, &results, &output)];
     written.extend(exports.into_iter().map(|export| export.write(&results)));
     let mut all_written = true;
     for error in written.into_iter().filter_map(Result::err) {
@@ -70,7 +70,7 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn show(args: &CheckArgs, results: &Results, output: Output) -> anyhow::Result<()> {
+fn show(args: &CheckArgs, results: &Results, output: &Output) -> anyhow::Result<()> {
     let look = render::Options {
         width: output.width(),
         colour: output::wants_colour(args.color, output.is_terminal()),

@@ -395,8 +395,8 @@ mod tests {
     #[test]
     fn calls_of_arm64_have_the_names_of_the_kernel() {
         let named = [17, 71, 79, 80, 222, 223, 281].map(|number| Abi::Aarch64.call_name(number));
-        let names = ["getcwd", "sendfile", "newfstatat", "fstat", "mmap", "fadvise64", "execveat"];
-        assert_eq!(named, names.map(Some));
+        let expected = ["getcwd", "sendfile", "newfstatat", "fstat", "mmap", "fadvise64", "execveat"];
+        assert_eq!(named, expected.map(Some));
     }
 
     #[test]

@@ -332,7 +332,8 @@ pub struct Row {
     pub bytes: Option<u64>,
     /// Sum of what it asked for.
     pub requested_bytes: Option<u64>,
-    /// Of [`bytes`](Self::bytes), those that [`Input::LastRead`], [`Input::Held`], [`Input::Changed`] or [`Input::Mapped`] covers.
+    /// Of [`bytes`](Self::bytes), those that [`Input::LastRead`], [`Input::Held`], [`Input::Changed`] or [`Input::Mapped`] covers. Of a
+    /// write without an input, those that were written after the kernel had overwritten what the thread had read.
     pub paired_bytes: u64,
     /// Calls whose bytes were sampled and compared with what had been read: see [`Input::Held`].
     pub checked_calls: u64,

@@ -15,6 +15,7 @@ mod accounts;
 mod activity;
 mod attempts;
 mod balance;
+mod bounds;
 mod conduits;
 mod crossing;
 mod describe;
@@ -96,7 +97,9 @@ fn in_process<'a>(activity: &Activity<'a>, conduits: &Conduits<'_>) -> Vec<Flow<
     let mut flows = direct::flows(activity);
     flows.extend(memory::flows(activity));
     loops::add(&mut flows, activity);
+    flows.retain(|flow| memory::is_worth_showing(flow, activity));
     totals::add(&mut flows, activity);
+    bounds::mark(&mut flows, activity);
     let mut flows = pipes::join(flows, activity, conduits);
     attempts::add(&mut flows, activity);
     flows

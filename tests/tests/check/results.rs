@@ -95,7 +95,7 @@ fn what_is_inferred_proves_nothing_unless_it_is_accepted() {
     assert_eq!(inferred.code, Some(3), "{}", inferred.text());
     assert!(inferred.text().contains("at least 292.9 KiB, inferred from the order of calls"), "{}", inferred.text());
     assert_eq!(run(&["--inferred=accept"]).code, Some(0));
-    let by_file = check(&["accepting.toml"]).dir(dir.path()).finish();
+    let by_file = check(&[]).dir(dir.path()).launch_with(&["accepting.toml"]).finish();
     assert_eq!(by_file.code, Some(0), "{}", by_file.text());
     // What memory proves needs nobody's consent.
     let options = ["--backend=ebpf", "--expect=transfer(regular -> regular).bytes == 300000"];

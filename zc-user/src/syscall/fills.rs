@@ -109,6 +109,9 @@ pub(super) fn with(name: &str, spec: CallSpec) -> CallSpec {
     if UNKNOWN.contains(&name) {
         return CallSpec { fills: fills::ALL, ..spec };
     }
+    if name == "brk" {
+        return CallSpec { fills: fills::ABOVE, ..spec };
+    }
     let Some(fill) = TABLE.iter().find(|fill| fill.name == name) else { return spec };
     let (fills_count, fills_bytes) = match fill.size {
         Size::Bytes(bytes) => (0, bytes),
@@ -145,6 +148,7 @@ mod tests {
         let spec = with("fstat", CallSpec::default());
         assert_eq!((spec.fills, spec.fills_count, spec.fills_bytes), (2, 0, 144));
         assert_eq!(with("process_vm_readv", CallSpec::default()).fills, fills::ALL);
+        assert_eq!(with("brk", CallSpec::default()).fills, fills::ABOVE);
         assert_eq!(with("read", CallSpec::default()), CallSpec::default());
     }
 }

@@ -37,6 +37,8 @@ pub(super) struct Flow<'a> {
     pub(super) bytes: Option<u64>,
     /// Those of them that are proven. The flow is exact if that is all of them.
     pub(super) proven_bytes: Option<u64>,
+    /// Whether more bytes may have gone the same way: then the figure is a lower bound.
+    pub(super) may_be_more: bool,
     /// What became of the bytes in the program's memory.
     pub(super) condition: Condition,
     /// Calls at the source, of a flow whose calls name one end each.
@@ -98,6 +100,7 @@ impl<'a> Flow<'a> {
             evidence: Evidence::Call,
             bytes,
             proven_bytes: bytes,
+            may_be_more: false,
             condition: Condition::AsRead,
             reading: Vec::new(),
             writing,
@@ -128,7 +131,7 @@ impl<'a> Flow<'a> {
     /// How sure it is. Calls that do not tell their bytes prove what they do all the same.
     pub(super) fn certainty(&self) -> Certainty {
         let is_weak = matches!(self.evidence, Evidence::Order | Evidence::Totals);
-        if is_weak || self.condition == Condition::Changed || self.bytes != self.proven_bytes {
+        if is_weak || self.may_be_more || self.condition == Condition::Changed || self.bytes != self.proven_bytes {
             Certainty::Inferred
         } else {
             Certainty::Exact

@@ -73,6 +73,7 @@ impl<'a> Found<'a> {
             evidence: Evidence::Order,
             bytes: Some(0),
             proven_bytes: Some(0),
+            may_be_more: false,
             condition: Condition::AsRead,
             reading: Vec::new(),
             writing: Vec::new(),

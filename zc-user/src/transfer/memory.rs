@@ -27,7 +27,7 @@ fn from_held<'a>((from, to): (FileId, FileId), held: &Held<'a>, activity: &Activ
     let is_proven = sums.changed == 0 && sums.checked_calls > 0;
     let reading = activity.reads.get(&Some(from)).cloned().unwrap_or_default();
     let writing: Vec<&Row> = held.same.iter().chain(&held.changed).copied().collect();
-    if !is_proven && (from == to || !balances(bytes, &reading, &writing, to, activity)) {
+    if !is_proven && from == to {
         return None;
     }
     let is_ring = reading.iter().chain(&writing).any(|row| is_by_ring(row));
@@ -39,6 +39,7 @@ fn from_held<'a>((from, to): (FileId, FileId), held: &Held<'a>, activity: &Activ
         evidence: Evidence::Memory,
         bytes: Some(bytes),
         proven_bytes: Some(if is_proven { bytes } else { 0 }),
+        may_be_more: false,
         condition: if sums.changed > 0 { Condition::Changed } else { Condition::AsRead },
         reading: used(reading),
         writing: used(writing),
@@ -78,11 +79,12 @@ impl Sums {
     }
 }
 
-/// Whether bytes that are not proven are worth a transfer.
-fn balances(bytes: u64, reading: &[&Row], writing: &[&Row], to: FileId, activity: &Activity<'_>) -> bool {
-    let written = activity.writes.get(&Some(to)).map_or(Some(0), |rows| sum_bytes(rows));
-    let Some((read, written)) = sum_bytes(reading).zip(written) else { return false };
-    let is_many = moving_calls(reading) >= MANY && moving_calls(writing) >= MANY;
+/// Whether a flow from memory is worth showing: it is proven, or its bytes balance.
+pub(super) fn is_worth_showing(flow: &Flow<'_>, activity: &Activity<'_>) -> bool {
+    let Some(bytes) = flow.bytes.filter(|_| flow.is_loop() && flow.proven_bytes == Some(0)) else { return true };
+    let written = activity.writes.get(&Some(flow.to)).map_or(Some(0), |rows| sum_bytes(rows));
+    let Some((read, written)) = sum_bytes(&flow.reading).zip(written) else { return false };
+    let is_many = moving_calls(&flow.reading) >= MANY && moving_calls(&flow.writing) >= MANY;
     let is_near = is_many && bytes <= read && covers(bytes, read) && covers(bytes, written);
     is_near || (bytes == read && bytes == written)
 }

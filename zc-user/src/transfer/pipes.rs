@@ -55,9 +55,13 @@ fn lent<'a>(activity: &Activity<'a>) -> Vec<Flow<'a>> {
     let flow = |((from, to), rows)| {
         let flow = Flow::direct(from, to, Api::Vmsplice, rows);
         let by_total = || flow.bytes.and_then(|bytes| totals::mapped_source(activity, bytes));
+        // What a process lends may be what it read before.
+        let from_memory = if activity.reads_nothing() { flow.bytes } else { Some(0) };
         let (from, evidence, proven_bytes) = match from.file() {
             Some(_) => (from, Evidence::Mapping, flow.bytes),
-            None => by_total().map_or((from, Evidence::Call, flow.bytes), |file| (Source::File(file), Evidence::Totals, Some(0))),
+            None => {
+                by_total().map_or((from, Evidence::Call, from_memory), |file| (Source::File(file), Evidence::Totals, Some(0)))
+            }
         };
         let reading = from.file().and_then(|from| activity.mappings.get(&from)).cloned().unwrap_or_default();
         Flow { from, evidence, proven_bytes, reading, ..flow }
@@ -158,6 +162,7 @@ fn through<'a>(into: &Flow<'a>, out: &Flow<'a>, bytes: u64, is_proven: bool) -> 
         evidence: if is_proven { evidence } else { Evidence::Totals },
         bytes: Some(bytes),
         proven_bytes: Some(if are_exact { bytes } else { 0 }),
+        may_be_more: into.may_be_more || out.may_be_more,
         condition: out.condition,
         reading: into.rows().collect(),
         writing: out.writing.clone(),

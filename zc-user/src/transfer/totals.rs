@@ -191,12 +191,19 @@ fn rests<'a>(
     let used: HashSet<*const Row> = flows.iter().flat_map(Flow::rows).map(ptr::from_ref).collect();
     let rest = |(&file, rows): (&Option<FileId>, &Vec<&'a Row>)| {
         let file = file.filter(|&file| activity.carries_bytes(file))?;
-        let bytes = sum_bytes(rows)?.saturating_sub(taken.get(&file).copied().unwrap_or(0));
+        let taken = taken.get(&file).copied().unwrap_or(0).saturating_add(overwritten(rows));
+        let bytes = sum_bytes(rows)?.saturating_sub(taken);
         let order = order(rows);
         let rows = rows.iter().copied().filter(|row| !used.contains(&ptr::from_ref(*row))).collect();
         Some(Rest { file, bytes, rows, order, is_mapping: false })
     };
     sides.iter().filter_map(rest).collect()
+}
+
+/// Bytes that were written after the kernel had overwritten what the thread had read: equal sums say nothing of these.
+fn overwritten(rows: &[&Row]) -> u64 {
+    let unknown = rows.iter().filter(|row| row.ends.input.is_none() && row.ends.output.is_some());
+    unknown.map(|row| row.paired_bytes).fold(0, u64::saturating_add)
 }
 
 /// When the first bytes had been read; `None` if unknown.
@@ -237,6 +244,7 @@ fn connect<'a>(flows: &mut Vec<Flow<'a>>, source: &Rest<'a>, destination: &Rest<
             evidence: Evidence::Totals,
             bytes: Some(bytes),
             proven_bytes: Some(0),
+            may_be_more: false,
             condition: Condition::AsRead,
             reading: source.rows.clone(),
             writing: destination.rows.clone(),

@@ -17,6 +17,7 @@ use crate::trace::{File, Loss, Process, Row, State, Thread, Trace};
 
 /// What was collected besides tasks.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the log")]
 pub struct Parts {
     /// What was lost.
     pub losses: BTreeMap<Loss, u64>,

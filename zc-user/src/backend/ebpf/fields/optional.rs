@@ -106,6 +106,7 @@ fn mappings(find: &Find<'_>, fields: &mut KernelFields) -> Result<(), MissingFie
     fields.vma_start = find.offset("vm_area_struct.vm_start")?;
     fields.vma_end = find.offset("vm_area_struct.vm_end")?;
     fields.vma_flags = find.offset("vm_area_struct.vm_flags")?;
+    fields.vma_page = find.offset("vm_area_struct.vm_pgoff")?;
     fields.vma_file = find.offset("vm_area_struct.vm_file")?;
     fields.inode_flags = find.offset("inode.i_flags")?;
     fields.mm_exe_file = find.offset("mm_struct.exe_file")?;

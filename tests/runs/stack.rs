@@ -1,5 +1,7 @@
 //! `cargo xtask stack`: what each eBPF program takes of the kernel's stack, and the chain of calls that takes it.
 
+use std::fmt::Write as _;
+
 use std::{fs, io, path::PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -58,7 +60,8 @@ fn show(object: &Object, chain: &Chain) -> String {
     let mut text = format!("{program}: {} bytes of stack in {} functions\n", chain.bytes, chain.functions.len());
     for function in functions() {
         let reckoned = rounded(function.stack_bytes);
-        text += &format!("  {reckoned:4}  ({:3} used)  {}\n", function.stack_bytes, function.name);
+        // A string takes all.
+        let _ = writeln!(text, "  {reckoned:4}  ({:3} used)  {}", function.stack_bytes, function.name);
     }
     text
 }

@@ -268,6 +268,7 @@ pub fn memory_of(space: u32, is_read: bool) -> Option<*mut Memory> {
     if known.is_some() || !is_read {
         return known;
     }
+    #[expect(clippy::needless_borrows_for_generic_args, reason = "a copy would be too large for the stack")]
     let _ = MEMORIES.insert(space, &EMPTY_MEMORY, BPF_NOEXIST.into());
     MEMORIES.get_ptr_mut(space)
 }

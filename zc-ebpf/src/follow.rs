@@ -135,6 +135,7 @@ pub struct Identity {
 /// Begins to follow a task that does not run now, or is the current one. `None` if the map is full.
 #[inline(always)]
 pub fn insert(address: u64, identity: &Identity) -> Option<&'static mut Task> {
+    #[expect(clippy::needless_borrows_for_generic_args, reason = "a copy would be too large for the stack")]
     TASKS.insert(address, &NOBODY, 0).ok()?;
     // SAFETY: nobody else writes the entry: its task does not run, or is the current one.
     let task = unsafe { &mut *TASKS.get_ptr_mut(address)? };

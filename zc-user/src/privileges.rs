@@ -3,7 +3,7 @@
 //! - Environment variables that name kernel data are ignored, see [`is_secure`].
 //! - The command gains no privileges by exec (`no_new_privs`): otherwise a user could watch what a setuid program does with files
 //!   that this user may not see. strace and ptrace(2) do the same (`LSM_UNSAFE_PTRACE` in the kernel's security/commoncap.c).
-//! - zctrace needs its capabilities to load and attach the programs, not to read their maps: see [`lower`].
+//! - zctrace needs its capabilities to load and attach the programs, not to read their maps: see `lower`.
 
 use std::{io, path::Path};
 

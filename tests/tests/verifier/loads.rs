@@ -1,7 +1,7 @@
 //! What the verifier says of the programs that a zctrace loads.
 //!
 //! aya asks for the verifier's log after a failure only. So this traces zctrace (ptrace(2)) and asks in its place: when it enters
-//! bpf(BPF_PROG_LOAD), a buffer for the log is named in its arguments, on the part of the stack that is not in use.
+//! `bpf(BPF_PROG_LOAD)`, a buffer for the log is named in its arguments, on the part of the stack that is not in use.
 
 use std::{
     collections::HashMap,
@@ -23,7 +23,7 @@ use nix::{
 
 /// `BPF_PROG_LOAD` of the kernel's include/uapi/linux/bpf.h.
 const PROG_LOAD: u64 = 5;
-/// `BPF_LOG_STATS` of the kernel's include/linux/bpf_verifier.h.
+/// `BPF_LOG_STATS` of the kernel's `include/linux/bpf_verifier.h`.
 const LOG_STATS: u32 = 4;
 /// Where the fields of `union bpf_attr` for `BPF_PROG_LOAD` stand: `insn_cnt`, `log_level` (with `log_size` and `log_buf` behind it),
 /// `prog_name`.

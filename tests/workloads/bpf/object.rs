@@ -144,18 +144,17 @@ fn callees<'data>(
             let section = symbol.section_index().context("a symbol without a section")?;
             Ok((section, symbol.address().checked_add_signed(addend).context("beyond the section")?))
         };
-        let is_text = |symbol: &&object::read::elf::ElfSymbol64<'data, '_, object::Endianness>| {
+        let is_text = |symbol: &object::read::elf::ElfSymbol64<'data, '_, object::Endianness>| {
             let section = symbol.section_index().and_then(|index| file.section_by_index(index).ok());
             section.is_some_and(|section| section.kind() == SectionKind::Text)
         };
         let place = match instruction.map(Instruction::does) {
-            Some(Does::CallsFunction(distance)) if symbol.is_some() => target((i64::from(distance) + 1) * SIZE as i64)?,
+            Some(Does::CallsFunction(distance)) if symbol.is_some() => target(bytes_of(distance))?,
             Some(Does::CallsFunction(distance)) => {
-                let distance = (i64::from(distance) + 1) * SIZE as i64;
-                (section.index(), offset.checked_add_signed(distance).context("beyond the section")?)
+                (section.index(), offset.checked_add_signed(bytes_of(distance)).context("beyond the section")?)
             }
             // The address of a function that a helper calls back.
-            Some(Does::LoadsConstant { constant, .. }) if symbol.filter(is_text).is_some() => target(constant.into())?,
+            Some(Does::LoadsConstant { constant, .. }) if symbol.is_some_and(is_text) => target(constant.into())?,
             _ => continue,
         };
         if !places.contains(&place) {
@@ -163,4 +162,9 @@ fn callees<'data>(
         }
     }
     Ok(places)
+}
+
+/// What a relative call skips, in bytes: the distance counts instructions from the one after the call.
+const fn bytes_of(distance: i32) -> i64 {
+    (distance as i64 + 1) * SIZE.cast_signed() as i64
 }

@@ -65,7 +65,7 @@ impl Rows {
 
     /// The rows as lines of a test's output.
     pub fn lines(&self) -> String {
-        self.cells().map(|row| format!("{MARK}{row}\n")).collect()
+        self.cells().flat_map(|row| [MARK.to_owned(), row, "\n".to_owned()]).collect()
     }
 
     /// What is larger in `found` than here, by more than this many percent, a line each. What has no row here is not.

@@ -4,6 +4,12 @@
 //! bytes from the range's file, if a sample of the bytes is the same as at the time of the read: stores of the program itself are seen
 //! by nobody. Forgetting a range is always safe, since the write then has no known source.
 
+#![expect(clippy::cast_possible_truncation, reason = "there are few ranges and samples, and no call moves 4 GiB")]
+#![expect(
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "the verifier knows what a pointer of a global function points to, or that it is null"
+)]
+
 use crate::FileNumber;
 
 /// Ranges that are remembered of an address space.

@@ -44,7 +44,7 @@ impl Maps {
             sums.calls_without_files += row.without_files;
             add(sums.row(key.task, key.call, key.ends), row);
         }
-        for entry in self.parts.iter() {
+        for entry in &self.parts {
             let (key, part) = entry?;
             sums.part(key, &part);
         }

@@ -129,7 +129,7 @@ pub(super) fn program_refused(program: &str, error: &ProgramError) -> EbpfUnavai
 }
 
 /// Why `BPF_PROG_LOAD` fails. A lack of capabilities is EPERM. The verifier refuses with EACCES, EINVAL, E2BIG and others, and says why in
-/// its log. A security module refuses with EACCES as well (SELinux does), before the verifier runs: then there is no log.
+/// its log. A security module refuses with `EACCES` as well (`SELinux` does), before the verifier runs: then there is no log.
 fn load_refused(program: &str, error: &io::Error, log: &str) -> EbpfUnavailable {
     match (error.raw_os_error(), verifier_reason(log)) {
         (Some(libc::EPERM), _) | (Some(libc::EACCES), None) => EbpfUnavailable::NotPermitted,

@@ -87,7 +87,7 @@ impl Matrix<'_> {
         let to = sink.as_ref().map_or(to, |peer| peer.address().to_owned());
         let mut command = vec![copier.display().to_string(), "std-io-copy".into(), "--from".into(), from, "--to".into(), to];
         command.extend(source.options.iter().chain(destination.options).chain(options).map(|&option| option.to_owned()));
-        let report = self.tools.trace(&command, &[&self.backend, "--wait-all"], Stdout::Null, self.room.scratch())?;
+        let report = self.tools.trace(&command, &[&self.backend, "--wait-all"], Stdout::Pipe, self.room.scratch())?;
         for peer in [feed, sink].into_iter().flatten() {
             peer.finish()?;
         }

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Elements of a vector that are looked at.
-const ELEMENTS: u64 = 32;
+const ELEMENTS: u64 = 16;
 
 /// How often a lock is tried before its memory counts as unknown. Whoever holds it needs about a microsecond.
 const ATTEMPTS: u32 = 64;
@@ -81,30 +81,36 @@ pub extern "C" fn forget(space: u32) -> u32 {
     if !lock(memory, true) {
         return 0;
     }
-    // SAFETY: the lock is held.
-    unsafe { (*memory).forget() };
+    memory::forget_all(memory);
     unlock(memory)
 }
 
 /// Takes the lock of a memory. Whoever writes there and cannot have it makes all of it unknown.
 #[inline(always)]
 pub fn lock(memory: *mut Memory, writes: bool) -> bool {
+    lock_memory(memory, writes.into()) != 0
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn lock_memory(memory: *mut Memory, writes: u32) -> u32 {
+    // SAFETY: null or what the caller passes, which points into MEMORIES.
+    let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
     for _ in 0..ATTEMPTS {
         // SAFETY: points into MEMORIES; set atomically, as several CPUs do so.
-        if unsafe { exchange(&raw mut (*memory).lock, 1) } == 0 {
+        if unsafe { exchange(&raw mut memory.lock, 1) } == 0 {
             // SAFETY: as above.
-            if unsafe { exchange(&raw mut (*memory).is_stale, 0) } != 0 {
-                // SAFETY: the lock is held.
-                unsafe { (*memory).forget() };
+            if unsafe { exchange(&raw mut memory.is_stale, 0) } != 0 {
+                memory::forget_all(memory);
             }
-            return true;
+            return 1;
         }
     }
-    if writes {
+    if writes != 0 {
         // SAFETY: as above.
-        unsafe { exchange(&raw mut (*memory).is_stale, 1) };
+        unsafe { exchange(&raw mut memory.is_stale, 1) };
     }
-    false
+    0
 }
 
 #[inline(always)]
@@ -240,8 +246,7 @@ extern "C" fn exchange_memory(task: *mut Task, bytes: u64, intent: u32) -> u32 {
         }
     }
     if left > 0 && intent <= intent::CLEAR {
-        // SAFETY: the lock is held.
-        unsafe { (*memory).forget() };
+        memory::forget_all(memory);
     }
     if intent == intent::TAKE || intent == intent::FIND {
         let settled = settle(memory, task.serial, task.outcome.call, task.ends.output, u32::from(intent == intent::TAKE));

@@ -184,7 +184,7 @@ const _: () = {
     assert!(size_of::<Ends>() == 8);
     assert!(size_of::<Sequence>() == 32);
     assert!(size_of::<Range>() == 7 * 8 + 4 * 4 + 8 * SAMPLES);
-    assert!(size_of::<Memory>() == 2 * 8 + 4 * 4 + SOURCES * 16 + RANGES * size_of::<Range>());
+    assert!(size_of::<Memory>() == 2 * 8 + 6 * 4 + SOURCES * 16 + RANGES * size_of::<Range>());
     // With its key and the kernel's own head, an element of a hash should stay within a page.
     assert!(size_of::<Memory>() <= 4096 - 64);
     assert!(size_of::<Mapping>() == 2 * 8 + 2 * 4);

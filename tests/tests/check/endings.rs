@@ -9,7 +9,7 @@ use std::{
 use rustix::process::Signal;
 
 use super::{BACKENDS, check, folder, run_in};
-use crate::harness::{Terminal, wait_until};
+use crate::harness::{Terminal, patience, wait_until};
 
 /// Everything that a command can do to outlive its end: children in the background, in another session, deaf to signals.
 const CLINGING: &str = r#"trap "" INT TERM HUP; pwd > "$ZCTRACE_CHECK_DIR/where"; cd "$ZCTRACE_CHECK_DIR"
@@ -47,7 +47,7 @@ fn a_timeout_ends_everything_below_the_check() {
         let folder = clinging("2s");
         let began = Instant::now();
         let finished = run_in(folder.path(), &[backend]);
-        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+        assert!(began.elapsed() < patience(Duration::from_secs(20)), "{:?}", began.elapsed());
         assert_eq!(finished.code, Some(2), "{}", finished.text());
         let text = finished.text();
         assert!(text.contains("it did not end within 2.000 s, and was killed with everything below it (timeout)"), "{text}");

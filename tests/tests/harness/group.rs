@@ -14,6 +14,8 @@ use std::{
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process, kill_process_group, waitid};
 
+use super::patience;
+
 /// What takes longer than this hangs. Everything here takes a few seconds at most, also on a busy machine.
 const DEADLINE: Duration = Duration::from_mins(1);
 
@@ -68,7 +70,7 @@ impl Group {
     pub fn wait(&self) -> Option<i32> {
         let ended = self.wait_with(WaitIdOptions::empty()).expect("it ends");
         let overdue = self.watchdog.as_ref().is_some_and(|watchdog| watchdog.has_bitten.load(SeqCst));
-        assert!(!overdue, "it did not end within {DEADLINE:?}");
+        assert!(!overdue, "it did not end within {:?}", patience(DEADLINE));
         ended.exit_status()
     }
 
@@ -83,7 +85,7 @@ impl Watchdog {
         let has_bitten = Arc::new(AtomicBool::new(false));
         let bites = Arc::clone(&has_bitten);
         let thread = thread::spawn(move || {
-            if stopped.recv_timeout(DEADLINE) == Err(RecvTimeoutError::Timeout) {
+            if stopped.recv_timeout(patience(DEADLINE)) == Err(RecvTimeoutError::Timeout) {
                 bites.store(true, SeqCst);
                 let _ = kill_process_group(group, Signal::KILL);
             }

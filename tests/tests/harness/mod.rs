@@ -22,5 +22,5 @@ pub use run::Run;
 pub use strace::{counted_by_strace, moved_as_strace_logs};
 pub use terminal::Terminal;
 pub use transfers::Transfers;
-pub use wait::{child_of, is_alive, state_of, wait_until};
+pub use wait::{child_of, is_alive, patience, state_of, wait_until};
 pub use zctrace::{ReportFile, Zctrace, binary, each_backend, zctrace};

@@ -40,7 +40,9 @@ impl Run {
     /// Makes sure that the report claims to be exact.
     #[track_caller]
     pub fn assert_exact(&self) {
-        assert!(self.report.exact && self.report.losses.is_empty(), "it should be exact: {:?}", self.report.losses);
+        // Calls that stand without their files are counted all the same.
+        let is_lossless = self.report.losses.keys().all(|loss| loss == "calls_without_files");
+        assert!(self.report.exact && is_lossless, "it should be exact: {:?}", self.report.losses);
     }
 
     /// The rows of the only thread with this name.

@@ -1,7 +1,7 @@
 //! Waiting for the thing itself.
 
 use std::{
-    fs, thread,
+    env, fs, thread,
     time::{Duration, Instant},
 };
 
@@ -10,12 +10,22 @@ use rustix::process::{Pid, test_kill_process};
 /// What has not come true after this long never will.
 const DEADLINE: Duration = Duration::from_secs(30);
 
+/// Names how many times slower than usual this machine is: an emulated one has it.
+const PATIENCE_VARIABLE: &str = "ZC_TEST_PATIENCE";
+
+/// A limit for waiting, on a machine as slow as this one. It is no part of what a test asserts: what comes in time comes in time.
+pub fn patience(limit: Duration) -> Duration {
+    let factor = env::var(PATIENCE_VARIABLE).map_or(1, |factor| factor.parse().expect("a number of times"));
+    limit * factor
+}
+
 /// Waits until something is so.
 #[track_caller]
 pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + DEADLINE;
+    let limit = patience(DEADLINE);
+    let deadline = Instant::now() + limit;
     while !is_so() {
-        assert!(Instant::now() < deadline, "after {DEADLINE:?} still not so: {what}");
+        assert!(Instant::now() < deadline, "after {limit:?} still not so: {what}");
         thread::yield_now();
     }
 }

@@ -59,9 +59,11 @@ fn write_times(calls: u64) {
     }
 }
 
-/// Other tests run in other threads of this process meanwhile; nothing else may be lost.
+/// Other tests run in other threads of this process meanwhile, and a trace that starts within a trace tries out an `io_uring` that
+/// overflows; nothing else may be lost.
 fn writes_in(report: &Report) -> u64 {
-    assert!(report.losses.keys().all(|loss| loss == "other_threads"), "{:?}", report.losses);
+    let is_expected = |loss: &String| ["other_threads", "overflowed_operations"].contains(&loss.as_str());
+    assert!(report.losses.keys().all(is_expected), "{:?}", report.losses);
     report.syscall(Sysno::write).expect("was counted").calls
 }
 

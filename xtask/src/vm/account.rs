@@ -1,6 +1,6 @@
 //! What a guest said of its tests, and what follows from it.
 
-use super::{kernels::Promise, qemu::End};
+use super::{kernels::Promise, qemu::End, selection::Selection};
 
 /// Begins the lines by which a guest tells how its work ended.
 const OWN: &str = "zctrace-vm: ";
@@ -57,7 +57,7 @@ impl Account {
     }
 
     /// What the guest has shown: a sentence for the closing line. The error says what is wrong. What was not said is wrong.
-    pub(super) fn judge(&self, end: End, promise: Promise) -> Result<String, String> {
+    pub(super) fn judge(&self, end: End, promise: Promise, selection: &Selection) -> Result<String, String> {
         if end == End::OutOfTime {
             return Err("the guest ran out of time".to_owned());
         }
@@ -65,12 +65,12 @@ impl Account {
             return Err("the guest died".to_owned());
         }
         match promise {
-            Promise::Works => self.judge_tests(),
+            Promise::Works => self.judge_tests(selection),
             Promise::Refused => self.judge_refusal(),
         }
     }
 
-    fn judge_tests(&self) -> Result<String, String> {
+    fn judge_tests(&self, selection: &Selection) -> Result<String, String> {
         if !self.names_of_no_test.is_empty() {
             return Err(format!("no test is called {}", self.names_of_no_test.join(", ")));
         }
@@ -88,8 +88,9 @@ impl Account {
             return Err(sentence);
         }
         match self.checks_ended_with {
-            Some(0) => Ok(format!("{sentence}, all checks hold")),
+            Some(0) => Ok(format!("{sentence}, the checks hold")),
             Some(status) => Err(format!("{sentence}, but the checks ended with {status}")),
+            None if !selection.has_checks() => Ok(sentence),
             None => Err(format!("{sentence}, but the checks did not come to their end")),
         }
     }
@@ -135,7 +136,7 @@ mod tests {
         for line in lines {
             account.hear(line);
         }
-        account.judge(End::Off, promise)
+        account.judge(End::Off, promise, &Selection::all())
     }
 
     /// What a guest says whose tests end so.
@@ -149,7 +150,7 @@ mod tests {
     #[test]
     fn tests_and_checks_that_pass_are_summed_up() {
         let said = judged(&guest(&["test storms::one ... ok", PASSED], OK, CHECKED), Promise::Works);
-        assert_eq!(said.as_deref(), Ok("12 passed, 0 failed, 432 left out, all checks hold"));
+        assert_eq!(said.as_deref(), Ok("12 passed, 0 failed, 432 left out, the checks hold"));
     }
 
     #[test]
@@ -182,7 +183,17 @@ mod tests {
         for line in guest(&[PASSED], OK, CHECKED) {
             late.hear(line);
         }
-        assert!(late.judge(End::OutOfTime, Promise::Works).is_err());
+        assert!(late.judge(End::OutOfTime, Promise::Works, &Selection::all()).is_err());
+    }
+
+    #[test]
+    fn checks_that_were_not_asked_for_are_not_missed() {
+        let mut account = Account::default();
+        for line in [PASSED, OK, "zctrace-vm: end"] {
+            account.hear(line);
+        }
+        let said = account.judge(End::Off, Promise::Works, &Selection::named(&["storms::".to_owned()]));
+        assert_eq!(said.as_deref(), Ok("12 passed, 0 failed, 432 left out"));
     }
 
     #[test]

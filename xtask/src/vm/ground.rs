@@ -105,7 +105,7 @@ impl Base {
 
     fn boot(&self, guest: Guest, kernel: &Kernel, selection: &Selection, limit: Duration) -> Result<Verdict> {
         let initramfs = self.work.join(format!("initramfs-{}", guest.series.name));
-        let mut plan = selection.plan().to_vec();
+        let mut plan = selection.plan();
         plan.push(("variables", self.variables(guest.series)));
         self.tree.initramfs(kernel, &plan, &initramfs)?;
         println!("== {} on {}: boots, within {} s", kernel.release, guest.arch.name(), limit.as_secs());
@@ -116,7 +116,7 @@ impl Base {
             println!("{prefix} | {line}");
             account.hear(line);
         })?;
-        Ok(match account.judge(end, guest.series.promise) {
+        Ok(match account.judge(end, guest.series.promise, selection) {
             Ok(sentence) => Verdict { state: State::Passed, sentence },
             Err(sentence) => Verdict { state: State::Failed, sentence },
         })

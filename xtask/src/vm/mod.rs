@@ -158,7 +158,7 @@ fn list(guests: &[Guest], selection: &Selection) -> Result<ExitCode> {
         };
         println!("{guest}  {release}: {promise}");
     }
-    println!("tests: {}", selection.describe());
+    println!("{}", selection.describe());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -154,15 +154,22 @@ pub struct Comparison {
 
 impl Comparison {
     /// Adds a word: what it was, and what it is now.
+    ///
+    /// Without branches: the verifier would follow each combination of the three sums.
     #[inline(always)]
     pub const fn add(&mut self, then: u64, now: u64, mask: u64) {
-        if (now ^ then) & mask != 0 {
-            self.different += 1;
-            return;
-        }
-        self.equal += 1;
-        self.telling += (then & mask != 0 && then & mask != mask) as u32;
+        let differs = is_not_zero((now ^ then) & mask);
+        let is_telling = is_not_zero(then & mask) & is_not_zero(!then & mask);
+        self.different += differs;
+        self.equal += 1 ^ differs;
+        self.telling += is_telling & (1 ^ differs);
     }
+}
+
+/// 1 for any number but 0.
+#[inline(always)]
+const fn is_not_zero(number: u64) -> u32 {
+    ((number | number.wrapping_neg()) >> 63) as u32
 }
 
 /// What a piece of a range is to a write.
@@ -222,6 +229,10 @@ pub struct Memory {
     pub dense_reads: u32,
     /// Chooses the varying place of samples.
     pub varying: u32,
+    /// While a read is added: the range that its bytes continue.
+    continued: u32,
+    /// Unused; keeps the layout free of padding.
+    reserved: u32,
     /// Where the bytes of the call under way came from: the first are filled.
     pub sources: [Source; SOURCES],
     /// The ranges. They have no memory in common, from `low` to `high`.
@@ -248,6 +259,8 @@ impl Memory {
         next: 0,
         dense_reads: DENSE_READS,
         varying: 0,
+        continued: 0,
+        reserved: 0,
         sources: [Source { file: 0, reserved: 0, bytes: 0 }; SOURCES],
         ranges: [Range::EMPTY; RANGES],
     };
@@ -278,15 +291,6 @@ impl Memory {
             }
         }
         index
-    }
-
-    /// Gives up all ranges: something was written into this memory, and nobody knows where.
-    #[inline(always)]
-    pub fn forget(&mut self) {
-        self.generation = self.generation.wrapping_add(1);
-        for range in &mut self.ranges {
-            (range.low, range.high, range.start, range.end) = (0, 0, 0, 0);
-        }
     }
 
     /// How the next read is sampled.
@@ -331,17 +335,18 @@ const CONTINUES: u32 = 1 << 31;
 extern "C" fn take_room(memory: *mut Memory, file: FileNumber, start: u64, end: u64) -> u32 {
     // SAFETY: null, or what the caller has.
     let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
-    let mut continued = RANGES as u32;
+    // Kept in the map: of a variable, the verifier would follow each value that it can have.
+    memory.continued = RANGES as u32;
     for index in 0..RANGES as u32 {
         let Some(range) = memory.ranges.get_mut(index as usize) else { break };
         match cut(range, file, start, end) {
             Cut::FOREIGN => memory.generation = memory.generation.wrapping_add(1),
-            Cut::CONTINUED => continued = index,
+            Cut::CONTINUED => memory.continued = index,
             _ => {}
         }
     }
-    if continued < RANGES as u32 {
-        return continued | CONTINUES;
+    if memory.continued < RANGES as u32 {
+        return memory.continued | CONTINUES;
     }
     let index = memory.next;
     memory.next = if index + 1 < RANGES as u32 { index + 1 } else { 0 };
@@ -391,6 +396,19 @@ extern "C" fn cut(range: *mut Range, file: FileNumber, start: u64, end: u64) -> 
     }
     (range.low, range.high) = (range.start, range.end);
     if is_overwritten && range.file != file { Cut::FOREIGN } else { Cut::NOTHING }
+}
+
+/// Gives up all ranges: something was written into this memory, and nobody knows where.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+pub extern "C" fn forget_all(memory: *mut Memory) -> u32 {
+    // SAFETY: null, or what the caller has.
+    let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
+    memory.generation = memory.generation.wrapping_add(1);
+    for range in &mut memory.ranges {
+        (range.low, range.high, range.start, range.end) = (0, 0, 0, 0);
+    }
+    0
 }
 
 /// Something that comes from no file was written into this memory. The result means nothing: a global function must have one.

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ptr;
 
 use super::{
-    activity::{Activity, Paired},
+    activity::Activity,
     balance::{MANY, are_worth_adding},
     flow::{Condition, Flow, Source, first_order, is_by_ring, moving_calls, sum_bytes},
     left::taken,
@@ -114,11 +114,7 @@ fn add_equal<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
     let mut found: Vec<_> = by_bytes
         .values()
         .filter_map(|ends| match (ends.0.as_slice(), ends.1.as_slice()) {
-            (&[source], &[destination])
-                if source.comes_before(destination)
-                    && known.no_other(source.file, destination.file)
-                    && may_be_copied(source, destination, activity) =>
-            {
+            (&[source], &[destination]) if source.comes_before(destination) && known.no_other(source.file, destination.file) => {
                 Some((source, destination))
             }
             _ => None,
@@ -142,8 +138,7 @@ fn add_main<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
     let are_many = calls.iter().all(|&calls| calls > 1) && calls.iter().sum::<u64>() >= MANY;
     let is_stored = [source, destination].iter().any(|end| activity.kind(end.file) == Some(FileKind::Regular));
     let agree = is_part(NEAR_PERCENT, least, most) && are_many && is_stored;
-    let is_only = known.no_other(source.file, destination.file) && may_be_copied(source, destination, activity);
-    if agree && source.is_before_some_of(destination) && is_only {
+    if agree && source.is_before_some_of(destination) && known.no_other(source.file, destination.file) {
         connect(flows, source, destination, least);
     }
 }
@@ -152,19 +147,6 @@ fn add_main<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
 fn main_of<'r, 'a>(rests: &'r [Rest<'a>]) -> Option<&'r Rest<'a>> {
     let all = rests.iter().map(|rest| rest.bytes).fold(0, u64::saturating_add);
     rests.iter().find(|rest| is_part(MOST_PERCENT, rest.bytes, all))
-}
-
-/// Whether a backend that sees memory leaves room for it. Of what one thread reads and then writes it tells the order, unless it saw that
-/// something else filled the memory: then equal numbers of bytes are chance.
-fn may_be_copied(source: &Rest<'_>, destination: &Rest<'_>, activity: &Activity<'_>) -> bool {
-    let (from, to) = (source.file, destination.file);
-    let reads = |thread: &Paired<'_>| thread.reads.contains_key(&from);
-    let writes = |thread: &Paired<'_>| thread.written.contains_key(&to);
-    let by_order = |thread: &Paired<'_>| thread.writes.get(&from).is_some_and(|written| written.contains_key(&to));
-    let is_ring = || source.rows.iter().chain(&destination.rows).any(|row| is_by_ring(row));
-    let threads = &activity.threads;
-    let are_several = threads.iter().any(|thread| reads(thread) != writes(thread));
-    !activity.sees_memory || source.is_mapping || are_several || is_ring() || threads.iter().any(by_order)
 }
 
 fn is_part(percent: u64, part: u64, all: u64) -> bool {

@@ -310,7 +310,7 @@ pub extern "C" fn fill(memory: *mut Memory, hint: u32, file: FileNumber, start: 
     // SAFETY: null or what the caller passes, a memory whose lock is held.
     let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
     let index = memory.fill(hint, file, start, start.saturating_add(length));
-    let plan = memory.plan();
+    let plan = memory.plan(length);
     if let Some(range) = memory.ranges.get_mut(index as usize) {
         range.plan_samples(start, length, plan);
         sample(range);

@@ -6,7 +6,7 @@ pub type FileNumber = u32;
 /// In [`Ends::input`]: the call names only its output, and its buffer lies in a mapping of this file.
 pub const MAPPED: FileNumber = 1 << 31;
 
-/// Likewise: its buffer lies where bytes of this file had been read to (see [`Held`](crate::Held)).
+/// Likewise: its buffer lies where bytes of this file had been read to (see [`Memory`](crate::Memory)).
 pub const HELD: FileNumber = 1 << 30;
 
 /// Beside [`HELD`]: the sampled bytes are not those that were read, so the program changed them on the way.

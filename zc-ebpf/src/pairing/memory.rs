@@ -27,6 +27,9 @@ const FEW_SAMPLES: u32 = 3;
 /// Reads that are sampled at [`SAMPLES`] places, at first and after a write of a piece that held no sampled word.
 const DENSE_READS: u32 = 32;
 
+/// From so many bytes on, a read is sampled densely each time: that costs little beside the copying.
+const LARGE_READ_BYTES: u64 = 16 << 10;
+
 /// Bytes of a sampled word.
 const WORD_BYTES: u64 = 8;
 
@@ -299,9 +302,12 @@ impl Memory {
         index
     }
 
-    /// How the next read is sampled.
+    /// How the next read, of so many bytes, is sampled.
     #[inline(always)]
-    pub const fn plan(&mut self) -> Plan {
+    pub const fn plan(&mut self, length: u64) -> Plan {
+        if length >= LARGE_READ_BYTES {
+            return Plan::Dense;
+        }
         if self.dense_reads > 0 {
             self.dense_reads -= 1;
             return Plan::Dense;

@@ -2,7 +2,7 @@
 //!
 //! A figure is exact if it is all that went from the source to the destination. The program may have copied some of the bytes to
 //! another buffer and written them from there, which nobody sees. So a flow is exact if every byte of its destination is proven to come
-//! from somewhere, or every byte of its source is proven to have gone somewhere. Otherwise it is a lower bound.
+//! from somewhere, or every byte that was read from its source is proven to have gone there. Otherwise it is a lower bound.
 
 use std::collections::HashMap;
 
@@ -14,8 +14,7 @@ use crate::trace::{FileId, FileKind};
 
 /// Marks the flows that are lower bounds.
 pub(super) fn mark(flows: &mut [Flow<'_>], activity: &Activity<'_>) {
-    let proven_to = proven(flows, Flow::written_to);
-    let proven_from = proven(flows, Flow::read_from);
+    let proven_to = proven(flows);
     for flow in flows.iter_mut() {
         let Some(to) = flow.written_to() else { continue };
         let is_filled = activity
@@ -28,7 +27,7 @@ pub(super) fn mark(flows: &mut [Flow<'_>], activity: &Activity<'_>) {
             Some(from) => activity
                 .reads
                 .get(&Some(from))
-                .is_some_and(|rows| sum_bytes(rows).is_some_and(|read| read <= proven_from.get(&from).copied().unwrap_or(0))),
+                .is_some_and(|rows| sum_bytes(rows).is_some_and(|read| Some(read) <= flow.proven_bytes)),
             // A mapping: all of the file was written.
             None => flow.from.file().and_then(|from| activity.file(from)?.size_bytes) == flow.proven_bytes,
         };
@@ -36,10 +35,10 @@ pub(super) fn mark(flows: &mut [Flow<'_>], activity: &Activity<'_>) {
     }
 }
 
-/// What is proven of each file.
-fn proven<'a>(flows: &[Flow<'a>], end: fn(&Flow<'a>) -> Option<FileId>) -> HashMap<FileId, u64> {
+/// What is proven of each destination.
+fn proven(flows: &[Flow<'_>]) -> HashMap<FileId, u64> {
     let mut proven: HashMap<FileId, u64> = HashMap::new();
-    for (file, flow) in flows.iter().filter_map(|flow| Some((end(flow)?, flow))) {
+    for (file, flow) in flows.iter().filter_map(|flow| Some((flow.written_to()?, flow))) {
         let sum = proven.entry(file).or_default();
         *sum = sum.saturating_add(flow.proven_bytes.unwrap_or(0));
     }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     report::{Api, Evidence},
-    trace::{FileId, Input, Row},
+    trace::{FileId, FileKind, Input, Row},
 };
 
 /// The flows from memory.
@@ -27,7 +27,9 @@ fn from_held<'a>((from, to): (FileId, FileId), held: &Held<'a>, activity: &Activ
     let is_proven = sums.changed == 0 && sums.checked_calls > 0;
     let reading = activity.reads.get(&Some(from)).cloned().unwrap_or_default();
     let writing: Vec<&Row> = held.same.iter().chain(&held.changed).copied().collect();
-    if !is_proven && from == to {
+    // A file that is written back to itself is updated: the samples may have missed what changed. A socket answers with what it heard.
+    let is_stored = matches!(activity.kind(from), Some(FileKind::Regular | FileKind::Memfd | FileKind::Block));
+    if from == to && (is_stored || !is_proven) {
         return None;
     }
     let is_ring = reading.iter().chain(&writing).any(|row| is_by_ring(row));

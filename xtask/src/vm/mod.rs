@@ -200,10 +200,9 @@ fn next_of(guests: &[Guest], next: &AtomicUsize) -> Option<(usize, Guest)> {
 
 /// Success if all guests have shown what they were to show.
 fn exit_code(closings: &[Closing]) -> ExitCode {
-    let any = |state| closings.iter().any(|closing| closing.verdict.state == state);
-    if any(State::Failed) {
+    if closings.iter().any(Closing::failed) {
         ExitCode::FAILURE
-    } else if any(State::NotRun) {
+    } else if closings.iter().any(|closing| closing.verdict.state == State::NotRun) {
         ExitCode::from(NOT_RUN)
     } else {
         ExitCode::SUCCESS
@@ -224,7 +223,7 @@ impl Verdict {
 
 impl Closing {
     /// Whether the guest did not show what it was to show.
-    pub(crate) fn failed(&self) -> bool {
+    fn failed(&self) -> bool {
         self.verdict.state == State::Failed
     }
 }

@@ -238,7 +238,7 @@ fn unknown_completed(ring: KernelPtr, hook: u32) -> bool {
 
 /// The same, for want of room: it is missing among those of its kind.
 pub fn overflowed(ring: KernelPtr) {
-    if unknown_completed(ring, hook::RING_OVERFLOW) {
+    if unknown_completed(ring, hook::OTHER) {
         lose(Loss::OverflowedOperation);
     }
 }

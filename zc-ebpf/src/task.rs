@@ -203,6 +203,6 @@ pub mod hook {
     pub const RING_SUBMIT: u32 = 1 << 7;
     /// `ring_complete`
     pub const RING_COMPLETE: u32 = 1 << 8;
-    /// `ring_overflow`
-    pub const RING_OVERFLOW: u32 = 1 << 9;
+    /// One that no rehearsal shows.
+    pub const OTHER: u32 = 0;
 }

@@ -21,7 +21,7 @@ use super::{
     fields,
     kernel::{self, Kernel, TypesFile},
     rehearsal::{self, Unproven},
-    unavailable::{self, EbpfUnavailable, TooOld, object_refused, program_refused, refused},
+    unavailable::{self, EbpfUnavailable, TooOld, is_interrupted, object_refused, program_refused, refused},
 };
 use crate::{
     backend::{Limits, RunError},
@@ -227,10 +227,19 @@ fn attach(ebpf: &mut Ebpf, kernel: &Kernel, rings: &[(&'static str, &'static str
     Ok(())
 }
 
+/// How often a program is loaded again after a signal came between. libbpf tries five times; our largest takes longer than most.
+const ATTEMPTS: u32 = 20;
+
 /// Has the kernel verify a program.
 fn verify(name: &str, program: &mut Program, tracepoint: &str, types: &Btf) -> Result<(), EbpfUnavailable> {
     let refused = |error| program_refused(name, &error);
     let program: &mut BtfTracePoint = program.try_into().map_err(refused)?;
+    for _ in 1..ATTEMPTS {
+        match program.load(tracepoint, types) {
+            Err(error) if is_interrupted(&error) => {}
+            loaded => return loaded.map_err(refused),
+        }
+    }
     program.load(tracepoint, types).map_err(refused)
 }
 

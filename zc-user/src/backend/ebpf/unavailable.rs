@@ -128,6 +128,11 @@ pub(super) fn program_refused(program: &str, error: &ProgramError) -> EbpfUnavai
     }
 }
 
+/// Whether the verifier gave up because a signal came: `do_check` of the kernel's kernel/bpf/verifier.c returns EAGAIN then.
+pub(super) fn is_interrupted(error: &ProgramError) -> bool {
+    matches!(error, ProgramError::LoadError { io_error, .. } if io_error.raw_os_error() == Some(libc::EAGAIN))
+}
+
 /// Why `BPF_PROG_LOAD` fails. A lack of capabilities is EPERM. The verifier refuses with EACCES, EINVAL, E2BIG and others, and says why in
 /// its log. A security module refuses with `EACCES` as well (`SELinux` does), before the verifier runs: then there is no log.
 fn load_refused(program: &str, error: &io::Error, log: &str) -> EbpfUnavailable {

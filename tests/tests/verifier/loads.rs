@@ -62,11 +62,20 @@ impl Load {
         name.bytes().take(NAME_BYTES - 1).eq(self.name.bytes()) && self.instructions == instructions
     }
 
-    /// The figures in what the verifier says (`print_verification_stats` of the kernel's kernel/bpf/verifier.c).
+    /// The figures in what the verifier says (`print_verification_stats` of the kernel's `kernel/bpf/verifier.c`).
     pub fn figures(&self) -> Option<Figures> {
-        let after = |start: &str| self.log.lines().find_map(|line| line.strip_prefix(start));
-        let frames = after("stack depth ")?.split('+').map(str::parse).collect::<Result<_, _>>().ok()?;
-        Some(Figures { frames, processed: after("processed ")?.split(' ').next()?.parse().ok()? })
+        let processed = self.log.lines().find_map(|line| line.strip_prefix("processed "))?;
+        Some(Figures { frames: self.frames()?, processed: processed.split(' ').next()?.parse().ok()? })
+    }
+
+    /// The frames, which 7.3 tells in a line for each function, and kernels before it all in one.
+    fn frames(&self) -> Option<Vec<u32>> {
+        let after = |line: &'static str| self.log.lines().filter_map(move |found| found.strip_prefix(line));
+        let mut lines = after("subprog ").peekable();
+        if lines.peek().is_some() {
+            return lines.map(|line| line.rsplit_once(" stack ")?.1.parse().ok()).collect();
+        }
+        after("stack depth ").next()?.split('+').map(|frame| frame.parse().ok()).collect()
     }
 }
 
@@ -179,6 +188,12 @@ fn figures_of_a_log() {
     let log = "verification time 339530 usec\nstack depth 264+48+0\n\
                processed 15688 insns (limit 1000000) max_states_per_insn 6 total_states 806 peak_states 653 mark_read 26\n";
     assert_eq!(load(log).figures(), Some(Figures { frames: vec![264, 48, 0], processed: 15_688 }));
+    // Linux 7.3.
+    let log = "verification time 1384453 usec\nstack depth max 160\n\
+               subprog 0 (ring_complete) main insns_self 1254 insns_total 1418 stack 152\n\
+               subprog 1 (unknown_completed) static insns_self 164 insns_total 164 stack 32\n\
+               processed 18424 insns (limit 1000000) max_states_per_insn 17 total_states 4869 peak_states 1322 mark_read 0\n";
+    assert_eq!(load(log).figures(), Some(Figures { frames: vec![152, 32], processed: 18_424 }));
     assert_eq!(load("").figures(), None);
     assert_eq!(load("stack depth 8+x\nprocessed 1 insns").figures(), None);
     assert!(

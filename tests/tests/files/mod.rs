@@ -1,6 +1,7 @@
 //! Which file it was: what the kernel side says of files, seen through reports under eBPF.
 
 mod descriptors;
+mod evidence;
 mod kinds;
 mod many;
 mod memory;

@@ -3,6 +3,7 @@
 //! Each case writes a number of bytes to each of its files that no other file has; the tests know which.
 
 mod descriptors;
+mod evidence;
 mod kinds;
 mod many;
 mod memory;
@@ -35,6 +36,14 @@ const CASES: &[Case] = &[
     ("vectors", memory::vectors),
     ("replaced-bytes", memory::replaced),
     ("passed-on", memory::passed_on),
+    ("stdio-after-a-header", evidence::stdio_after_a_header),
+    ("filled-by-another-thread", evidence::filled_by_another_thread),
+    ("refilled-by-messages", evidence::refilled_by_messages),
+    ("refilled-with-random", evidence::refilled_with_random),
+    ("refilled-by-a-ring", evidence::refilled_by_a_ring),
+    ("drained-pipe", evidence::drained_pipe),
+    ("stack-buffers", evidence::stack_buffers),
+    ("peeked", evidence::peeked),
     ("ring-replaced", rings::replaced),
     ("ring-splice", rings::splice),
     ("ring-fixed", rings::fixed),

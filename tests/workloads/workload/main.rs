@@ -52,6 +52,18 @@ const CASES: &[Case] = &[
     case("killed-sending", "", "kills a child that has sent a part of what it sends", unfinished::killed_sending),
     case("trapped", "[N]", "N sends and N writes that seccomp traps, on thread zc-trapped", seccomp::trapped),
     case(
+        "trapped-in-handler",
+        "[N]",
+        "N pauses (3) on thread zc-paused that a signal ends, in whose handler seccomp traps a call",
+        seccomp::trapped_in_handler,
+    ),
+    case(
+        "denied-in-handler",
+        "[N]",
+        "N reads (3) on thread zc-reading that a signal ends, in whose handler seccomp denies a call",
+        seccomp::denied_in_handler,
+    ),
+    case(
         "deny",
         "ERRNO CALL PROGRAM...",
         "executes a program for which seccomp answers a call, given as a number",

@@ -1,13 +1,18 @@
 //! Calls that seccomp answers before the kernel makes them.
 
+use std::ffi::CStr;
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
+use std::thread;
 
 use anyhow::{Context, Result, bail};
 use rustix::io::Errno;
+use rustix::pipe::pipe;
 use serde_json::json;
-use zc_tests::{Figure, Figures, print_expectation, with_bare_thread};
+use zc_tests::{Figure, Figures, print_expectation, wait_until_in_call, with_bare_thread};
 
 use crate::parameters::Parameters;
 
@@ -48,6 +53,98 @@ fn trap(times: usize) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Signals interrupt `pause` N times; their handler asks for the parent's id, which seccomp traps.
+pub(crate) fn trapped_in_handler(mut parameters: Parameters) -> Result<()> {
+    let times = parameters.count(3)?;
+    parameters.end()?;
+    handle(libc::SIGSYS, ignore)?;
+    handle(libc::SIGUSR1, ask_for_parent)?;
+    let body = || {
+        answer(libc::SYS_getppid, libc::SECCOMP_RET_TRAP)?;
+        for _ in 0..times {
+            // SAFETY: has no preconditions.
+            unsafe { libc::pause() };
+        }
+        Ok(())
+    };
+    interrupt(c"zc-paused", libc::SYS_pause, times, body)?;
+    print_interrupted("trapped-in-handler", "pause", "ERESTARTNOHAND", times)
+}
+
+/// Signals interrupt a read of an empty pipe N times; their handler makes a call that seccomp answers with an error.
+pub(crate) fn denied_in_handler(mut parameters: Parameters) -> Result<()> {
+    let times = parameters.count(3)?;
+    parameters.end()?;
+    let (reader, _writer) = pipe()?;
+    handle(libc::SIGUSR1, ask_for_parent)?;
+    let body = || {
+        answer(libc::SYS_getppid, libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs())?;
+        for _ in 0..times {
+            // SAFETY: the buffer has one byte.
+            unsafe { libc::read(reader.as_raw_fd(), (&raw mut READ).cast(), 1) };
+        }
+        Ok(())
+    };
+    interrupt(c"zc-reading", libc::SYS_read, times, body)?;
+    print_interrupted("denied-in-handler", "read", "ERESTARTSYS", times)
+}
+
+/// Where the reads of [`denied_in_handler`] would put a byte.
+static mut READ: u8 = 0;
+
+/// How many times [`ask_for_parent`] has run.
+static ASKED: AtomicUsize = AtomicUsize::new(0);
+
+/// Makes the call that seccomp answers.
+extern "C" fn ask_for_parent(_signal: libc::c_int) {
+    // SAFETY: has no preconditions, and may be called at any moment.
+    unsafe { libc::syscall(libc::SYS_getppid) };
+    ASKED.fetch_add(1, SeqCst);
+}
+
+/// Installs a handler that does not restart calls.
+fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) -> Result<()> {
+    // SAFETY: zeroes are no flags and an empty set; the handlers of this file may run at any moment.
+    let done = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as libc::sighandler_t;
+        libc::sigaction(signal, &raw const action, std::ptr::null_mut())
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()).context("sigaction") }
+}
+
+/// Runs `body` on a thread of this name, and sends it a signal whenever it waits in this call, so many times.
+fn interrupt(name: &CStr, call: libc::c_long, times: usize, body: impl FnOnce() -> io::Result<()> + Send) -> Result<()> {
+    let tid = AtomicI32::new(0);
+    let mut outcome = Ok(());
+    let body = || {
+        tid.store(rustix::thread::gettid().as_raw_nonzero().get(), SeqCst);
+        outcome = body();
+    };
+    with_bare_thread(name, body, |thread| -> io::Result<()> {
+        while tid.load(SeqCst) == 0 {
+            thread::yield_now();
+        }
+        let task = format!("self/task/{}", tid.load(SeqCst));
+        for sent in 0..times {
+            wait_until_in_call(&task, call)?;
+            // SAFETY: the thread has not been joined.
+            unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
+            while ASKED.load(SeqCst) <= sent {
+                thread::yield_now();
+            }
+        }
+        Ok(())
+    })??;
+    Ok(outcome?)
+}
+
+fn print_interrupted(case: &str, name: &str, errno: &str, times: usize) -> Result<()> {
+    let count = times as u64;
+    let figure = Figure { calls: count, errors: count, errnos: [(errno.to_owned(), count)].into(), ..Figure::default() };
+    print_expectation(case, &[(name.to_owned(), figure)].into(), json!({}))
 }
 
 /// Executes a program for which one call fails at once.

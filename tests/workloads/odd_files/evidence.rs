@@ -1,0 +1,211 @@
+//! Bytes that seem to come from a file, and do not: something else was put where they had been read to.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::{ptr, thread};
+
+use anyhow::{Context as _, Result, ensure};
+use io_uring::{IoUring, opcode, types::Fd};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
+use rustix::pipe::{SpliceFlags, pipe, splice};
+
+/// What is read at once.
+const PIECE: usize = 60_000;
+
+/// What comes before the bytes that are copied.
+const HEADER: usize = 246;
+
+/// A buffer as long as a [`PIECE`].
+type Buffer = Box<[u8; PIECE]>;
+
+fn buffer() -> Buffer {
+    Box::new([0; PIECE])
+}
+
+/// Copies `in` without its first [`HEADER`] bytes to `out` by `fwrite`: stdio writes what fills whole blocks from the caller's buffer,
+/// and the rest from its own.
+pub(crate) fn stdio_after_a_header() -> Result<()> {
+    let mut from = File::open("in")?;
+    // SAFETY: both are C strings.
+    let to = unsafe { libc::fopen(c"out".as_ptr(), c"w".as_ptr()) };
+    ensure!(!to.is_null(), "cannot open out");
+    let mut piece = [0; 14_000];
+    let mut skipped = HEADER;
+    loop {
+        let read = from.read(&mut piece)?;
+        if read == 0 {
+            break;
+        }
+        let rest = &piece[skipped..read];
+        skipped = 0;
+        // SAFETY: `rest` has so many bytes, and the stream is open.
+        let written = unsafe { libc::fwrite(rest.as_ptr().cast(), 1, rest.len(), to) };
+        ensure!(written == rest.len(), "a short fwrite");
+    }
+    // SAFETY: the stream is open, and not used after this.
+    ensure!(unsafe { libc::fclose(to) } == 0, "cannot close out");
+    Ok(())
+}
+
+/// One thread reads `/dev/zero` to a buffer, another reads `in` to the same buffer, the first writes that to `out`.
+pub(crate) fn filled_by_another_thread() -> Result<()> {
+    let (mut zeroes, mut from, mut to) = (File::open("/dev/zero")?, File::open("in")?, File::create("out")?);
+    let mut buffer = buffer();
+    loop {
+        zeroes.read_exact(&mut buffer[..])?;
+        let read = thread::scope(|scope| scope.spawn(|| from.read(&mut buffer[..])).join().expect("it does not panic"))?;
+        if read == 0 {
+            return Ok(());
+        }
+        to.write_all(&buffer[..read])?;
+    }
+}
+
+/// Reads `in` to a buffer, receives a datagram of zeroes there by `recvmmsg`, writes that to `out`.
+pub(crate) fn refilled_by_messages() -> Result<()> {
+    let (there, here) = socketpair(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    let zeroes = buffer();
+    refilled(|buffer| {
+        send(&there, &zeroes[..], SendFlags::empty())?;
+        let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+        // SAFETY: a `msghdr` of zeroes is an empty one.
+        let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
+        (message.msg_hdr.msg_iov, message.msg_hdr.msg_iovlen) = (&raw mut part, 1);
+        // SAFETY: the message names the buffer, which lives until the call is over.
+        let received = unsafe { libc::recvmmsg(here.as_raw_fd(), &raw mut message, 1, 0, ptr::null_mut()) };
+        ensure!(received == 1 && message.msg_len == u32::try_from(PIECE)?, "one whole message");
+        Ok(())
+    })
+}
+
+/// Reads `in` to a buffer, has `getrandom` fill that, and writes it to `out`.
+pub(crate) fn refilled_with_random() -> Result<()> {
+    refilled(|buffer| {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            let rest = &mut buffer[filled..];
+            // SAFETY: the rest has so many bytes.
+            let got = unsafe { libc::getrandom(rest.as_mut_ptr().cast(), rest.len(), 0) };
+            filled += usize::try_from(got).context("getrandom failed")?;
+        }
+        Ok(())
+    })
+}
+
+/// Reads `in` to a buffer, has that refilled, and writes it to `out`.
+fn refilled(mut refill: impl FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+    let (mut from, mut to) = (File::open("in")?, File::create("out")?);
+    let mut buffer = buffer();
+    while from.read(&mut buffer[..])? == PIECE {
+        refill(&mut buffer[..])?;
+        to.write_all(&buffer[..])?;
+    }
+    Ok(())
+}
+
+/// Reads `/dev/zero` to a buffer, has a ring read `in` to the same buffer, and writes that to `out`.
+pub(crate) fn refilled_by_a_ring() -> Result<()> {
+    let mut ring = IoUring::new(2)?;
+    let (mut zeroes, from, mut to) = (File::open("/dev/zero")?, File::open("in")?, File::create("out")?);
+    let mut buffer = buffer();
+    let mut at = 0;
+    loop {
+        zeroes.read_exact(&mut buffer[..])?;
+        let length = u32::try_from(PIECE)?;
+        let read = opcode::Read::new(Fd(from.as_raw_fd()), buffer.as_mut_ptr().cast(), length).offset(at).build();
+        // SAFETY: the buffer lives until the read is complete, below.
+        unsafe { ring.submission().push(&read) }?;
+        ring.submit_and_wait(1)?;
+        let result = ring.completion().next().context("a completion")?.result();
+        let read = usize::try_from(result).context("the read failed")?;
+        if read == 0 {
+            return Ok(());
+        }
+        to.write_all(&buffer[..read])?;
+        at += u64::try_from(read)?;
+    }
+}
+
+/// `in` into a pipe by `splice`, out of it by `read`; zeroes into the pipe by `write`, and out of it to `out` by `splice`.
+pub(crate) fn drained_pipe() -> Result<()> {
+    const BYTES: usize = 50_000;
+    let (from, to) = (File::open("in")?, File::create("out")?);
+    let (reader, writer) = pipe()?;
+    let (mut drained, zeroes) = ([0; BYTES], [0; BYTES]);
+    let (mut reads, mut writes) = (File::from(reader.try_clone()?), File::from(writer.try_clone()?));
+    while splice(&from, None, &writer, None, BYTES, SpliceFlags::empty())? == BYTES {
+        reads.read_exact(&mut drained)?;
+        writes.write_all(&zeroes)?;
+        let mut left = BYTES;
+        while left > 0 {
+            left -= splice(&reader, None, &to, None, left, SpliceFlags::empty())?;
+        }
+    }
+    Ok(())
+}
+
+/// Two threads copy `in` to `out0` and `out1`. Each reads to a buffer on its stack and writes from another one, which overlap; the
+/// bytes go from the one to the other over the heap.
+pub(crate) fn stack_buffers() -> Result<()> {
+    let copies = ["out0", "out1"].map(|name| thread::spawn(move || over_the_heap(name)));
+    copies.into_iter().try_for_each(|copy| copy.join().expect("it does not panic"))
+}
+
+fn over_the_heap(name: &str) -> Result<()> {
+    let (mut from, mut to) = (File::open("in")?, File::create(name)?);
+    let mut heap = Vec::with_capacity(8192);
+    loop {
+        read_to_stack(&mut from, &mut heap)?;
+        if heap.is_empty() {
+            return Ok(());
+        }
+        write_from_stack(&mut to, &heap)?;
+    }
+}
+
+#[inline(never)]
+fn read_to_stack(from: &mut File, heap: &mut Vec<u8>) -> Result<()> {
+    let mut piece = [0; 8192];
+    let read = from.read(&mut piece)?;
+    heap.clear();
+    heap.extend_from_slice(&piece[..read]);
+    Ok(())
+}
+
+#[inline(never)]
+fn write_from_stack(to: &mut File, heap: &[u8]) -> Result<()> {
+    // Moves the next buffer a little away from that of the read.
+    let padding = std::hint::black_box([1_u8; 256]);
+    let mut piece = [padding[0]; 8192];
+    piece[..heap.len()].copy_from_slice(heap);
+    Ok(to.write_all(&piece[..heap.len()])?)
+}
+
+/// Looks at 100 bytes of a socket (`MSG_PEEK`) before each reception, and writes what was received to `out`. A thread sends `in`.
+pub(crate) fn peeked() -> Result<()> {
+    let (there, here) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    let sender = thread::spawn(move || -> Result<()> {
+        let mut from = File::open("in")?;
+        let mut piece = vec![0; 8192];
+        loop {
+            let read = from.read(&mut piece)?;
+            if read == 0 {
+                return Ok(());
+            }
+            let mut sent = 0;
+            while sent < read {
+                sent += send(&there, &piece[sent..read], SendFlags::empty())?;
+            }
+        }
+    });
+    let (mut to, mut buffer) = (File::create("out")?, buffer());
+    loop {
+        recv(&here, &mut buffer[..100], RecvFlags::PEEK)?;
+        let (received, _) = recv(&here, &mut buffer[..], RecvFlags::empty())?;
+        if received == 0 {
+            return sender.join().expect("it does not panic");
+        }
+        to.write_all(&buffer[..received])?;
+    }
+}

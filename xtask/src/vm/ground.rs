@@ -110,7 +110,7 @@ impl Base {
         self.tree.initramfs(kernel, &plan, &initramfs)?;
         println!("== {} on {}: boots, within {} s", kernel.release, guest.arch.name(), limit.as_secs());
         let mut account = Account::default();
-        let machine = Machine { arch: guest.arch, kernel: &kernel.image(), initramfs: &initramfs, disk: &self.disk };
+        let machine = Machine { arch: guest.arch, kernel: &kernel.image()?, initramfs: &initramfs, disk: &self.disk };
         let prefix = format!("{} {}", guest.series.name, guest.arch.name());
         let end = machine.boot(limit, |line| {
             println!("{prefix} | {line}");

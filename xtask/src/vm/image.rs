@@ -60,9 +60,8 @@ const PLACES: [&str; 9] = ["dev", "proc", "sys", "run", "tmp", "root", "mnt", "v
 /// How large the disk is; only what is used takes room.
 const DISK_BYTES: u64 = 4 << 30;
 
-/// The modules that a disk needs, in the order in which they build on each other; newer kernels have most of them inside.
-const DISK_MODULES: [&str; 6] =
-    ["virtio", "virtio_ring", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_blk"];
+/// The modules that a disk needs, besides those that they build on. Newer kernels have them inside.
+const DISK_MODULES: [&str; 3] = ["virtio_pci", "virtio_blk", "ext4"];
 
 /// The tree of Debian's files that a disk is made of.
 pub(super) struct Tree(PathBuf);
@@ -185,11 +184,10 @@ impl Tree {
         for (name, text) in plan {
             fs::write(start.join("plan").join(name), text)?;
         }
-        let modules = kernel.modules()?;
-        for (position, name) in DISK_MODULES.iter().enumerate() {
-            if let Some(module) = find_module(&modules, name)? {
-                write_module(&module, &start.join(format!("modules/{position}-{name}.ko")))?;
-            }
+        let modules = self.0.join("lib/modules").join(&kernel.release);
+        let dependencies = fs::read_to_string(modules.join("modules.dep")).context("depmod has not listed the modules")?;
+        for (position, module) in load_order(&dependencies, &DISK_MODULES).into_iter().enumerate() {
+            write_module(&modules.join(module), &start.join(format!("modules/{position:02}.ko")))?;
         }
         pack(&start, path)?;
         fs::remove_dir_all(start)?;
@@ -197,23 +195,21 @@ impl Tree {
     }
 }
 
-/// A module of this name below a directory.
-fn find_module(directory: &Path, name: &str) -> Result<Option<PathBuf>> {
-    for entry in fs::read_dir(directory)? {
-        let path = entry?.path();
-        // The link to the kernel's sources leads elsewhere.
-        if path.is_dir() && !path.is_symlink() {
-            if let Some(found) = find_module(&path, name)? {
-                return Ok(Some(found));
+/// The files of these modules and of those that they build on, in the order in which they can be loaded. A line of `modules.dep` has a
+/// module, a colon, and what it builds on, of which the last one comes first (`man 5 modules.dep`). What is in no line is in the kernel.
+fn load_order<'a>(dependencies: &'a str, names: &[&str]) -> Vec<&'a str> {
+    let stem = |path: &'a str| path.rsplit('/').next().and_then(|file| file.split_once(".ko")).map(|(stem, _)| stem);
+    let lines = || dependencies.lines().filter_map(|line| line.split_once(':'));
+    let mut order = Vec::new();
+    for name in names {
+        let Some((module, below)) = lines().find(|(module, _)| stem(module) == Some(name)) else { continue };
+        for file in below.split_ascii_whitespace().rev().chain([module]) {
+            if !order.contains(&file) {
+                order.push(file);
             }
-        } else if path
-            .file_name()
-            .is_some_and(|file| file.to_string_lossy().split_once(".ko").is_some_and(|(stem, _)| stem == name))
-        {
-            return Ok(Some(path));
         }
     }
-    Ok(None)
+    order
 }
 
 /// Writes a module as it is without compression.
@@ -240,22 +236,16 @@ fn pack(directory: &Path, into: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::Scratch;
 
     #[test]
-    fn a_module_is_found_by_its_whole_name() {
-        let scratch = Scratch::new("modules").expect("a directory");
-        let drivers = scratch.path("kernel/drivers");
-        fs::create_dir_all(&drivers).expect("a directory");
-        for name in ["virtio_blk.ko.xz", "virtio_ring.ko", "virtio.txt"] {
-            fs::write(drivers.join(name), "").expect("a file");
-        }
-        let found = |name| {
-            find_module(scratch.directory(), name).expect("directories").map(|path| path.file_name().map(ToOwned::to_owned))
-        };
-        assert_eq!(found("virtio_blk"), Some(Some("virtio_blk.ko.xz".into())));
-        assert_eq!(found("virtio_ring"), Some(Some("virtio_ring.ko".into())));
-        assert_eq!(found("virtio"), None);
+    fn modules_are_loaded_after_those_that_they_build_on() {
+        let dependencies = "kernel/virtio/virtio_ring.ko.xz:\n\
+                            kernel/virtio/virtio.ko.xz: kernel/virtio/virtio_ring.ko.xz\n\
+                            kernel/block/virtio_blk.ko.xz: kernel/virtio/virtio.ko.xz kernel/virtio/virtio_ring.ko.xz\n\
+                            kernel/virtio/virtio_pci.ko.xz: kernel/virtio/legacy.ko.xz kernel/virtio/virtio.ko.xz kernel/virtio/virtio_ring.ko.xz\n";
+        let order = load_order(dependencies, &["virtio_pci", "virtio_blk", "ext4"]);
+        let names = ["virtio/virtio_ring", "virtio/virtio", "virtio/legacy", "virtio/virtio_pci", "block/virtio_blk"];
+        assert_eq!(order, names.map(|name| format!("kernel/{name}.ko.xz")));
     }
 
     #[test]

@@ -108,7 +108,7 @@ impl Series {
 
 /// Unpacks the packages that make up a kernel. Newer ones have the image and the modules in packages of their own.
 fn unpack(apt: &Apt, names: &[String], release: &str, tree: &Path) -> Result<()> {
-    let parts = ["linux-image", "linux-binary", "linux-modules"].map(|part| format!("{part}-{release}"));
+    let parts = ["linux-image", "linux-base", "linux-binary", "linux-modules"].map(|part| format!("{part}-{release}"));
     let parts: Vec<String> = parts.into_iter().filter(|part| names.contains(part)).collect();
     let packages = tree.with_extension("packages");
     if tree.exists() {
@@ -123,9 +123,10 @@ fn unpack(apt: &Apt, names: &[String], release: &str, tree: &Path) -> Result<()>
 }
 
 impl Kernel {
-    /// What QEMU starts.
-    pub(super) fn image(&self) -> PathBuf {
-        self.tree.join("boot").join(format!("vmlinuz-{}", self.release))
+    /// What QEMU starts: newer packages have it among the modules.
+    pub(super) fn image(&self) -> Result<PathBuf> {
+        let places = [self.tree.join("boot").join(format!("vmlinuz-{}", self.release)), self.modules()?.join("vmlinuz")];
+        places.into_iter().find(|place| place.is_file()).with_context(|| format!("{} has no image", self.release))
     }
 
     /// The directory of its modules.

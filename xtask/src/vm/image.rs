@@ -171,7 +171,7 @@ impl Tree {
 
     /// Makes the file system that the kernel starts from: with what mounts the disk, and with the plan.
     pub(super) fn initramfs(&self, kernel: &Kernel, plan: &[(&str, String)], path: &Path) -> Result<()> {
-        let start = path.with_extension("start");
+        let start = beside(path, "start");
         if start.exists() {
             fs::remove_dir_all(&start)?;
         }
@@ -193,6 +193,14 @@ impl Tree {
         fs::remove_dir_all(start)?;
         Ok(())
     }
+}
+
+/// A path with a suffix. It is not for `Path::with_extension`, to which the end of a kernel's version is one.
+pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(suffix);
+    name.into()
 }
 
 /// The files of these modules and of those that they build on, in the order in which they can be loaded. A line of `modules.dep` has a
@@ -246,6 +254,12 @@ mod tests {
         let order = load_order(dependencies, &["virtio_pci", "virtio_blk", "ext4"]);
         let names = ["virtio/virtio_ring", "virtio/virtio", "virtio/legacy", "virtio/virtio_pci", "block/virtio_blk"];
         assert_eq!(order, names.map(|name| format!("kernel/{name}.ko.xz")));
+    }
+
+    #[test]
+    fn two_kernels_have_two_directories() {
+        let starts = ["initramfs-6.1", "initramfs-6.12"].map(|path| beside(path.as_ref(), "start"));
+        assert_eq!(starts, ["initramfs-6.1.start", "initramfs-6.12.start"].map(PathBuf::from));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{apt::Apt, arch::Arch};
+use super::{apt::Apt, arch::Arch, image::beside};
 use crate::command::check;
 
 /// What a guest with a kernel is to show.
@@ -110,7 +110,7 @@ impl Series {
 fn unpack(apt: &Apt, names: &[String], release: &str, tree: &Path) -> Result<()> {
     let parts = ["linux-image", "linux-base", "linux-binary", "linux-modules"].map(|part| format!("{part}-{release}"));
     let parts: Vec<String> = parts.into_iter().filter(|part| names.contains(part)).collect();
-    let packages = tree.with_extension("packages");
+    let packages = beside(tree, "packages");
     if tree.exists() {
         fs::remove_dir_all(tree)?;
     }

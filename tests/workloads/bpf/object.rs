@@ -39,6 +39,8 @@ pub struct Function {
 
 /// The number of `bpf_map_lookup_elem` (the kernel's include/uapi/linux/bpf.h).
 pub const LOOK_UP: i32 = 1;
+/// The number of `bpf_loop` there.
+pub const LOOP: i32 = 181;
 
 /// Where a function begins: the index of its section, and the offset there.
 type Place = (SectionIndex, u64);

@@ -1,8 +1,8 @@
 //! How much stack a program takes with all that it calls, by the rule of the strictest kernel.
 //!
 //! The kernel allows 512 bytes over all nested calls (`MAX_BPF_STACK` in its include/linux/filter.h). Linux 6.1 rounds every function's frame
-//! up to 32 bytes (`check_max_stack_depth` in kernel/bpf/verifier.c, v6.1); from 6.9 on, to 16 where programs are compiled
-//! (`round_up_stack_depth`); from 6.13 on, a program may have a stack of its own for some of its frames (`check_max_stack_depth_subprog`).
+//! up to 32 bytes (`check_max_stack_depth` in kernel/bpf/verifier.c, v6.1); 6.12, to 16 where programs are compiled
+//! (`round_up_stack_depth`); and newer ones may give a program a stack of its own for some of its frames (`check_max_stack_depth_subprog`).
 //! So what fits on 6.1 fits everywhere.
 
 use super::{

@@ -47,6 +47,9 @@ pub const WORKLOADS: &[(&[&str], Compared)] = &[
     (&["killed"], OwnProcess),
     (&["killed-sending"], OwnProcess),
     (&["trapped"], OwnThread),
+    // How often the other thread looks whether this one waits depends on time; tests/files/evidence.rs has them.
+    (&["trapped-in-handler"], Nothing),
+    (&["denied-in-handler"], Nothing),
     // ENOSYS of copy_file_range.
     (&["deny", "38", "326", "true"], All),
     // strace cannot follow it, and says so.

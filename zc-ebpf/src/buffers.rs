@@ -2,23 +2,24 @@
 
 use aya_ebpf::bindings::BPF_NOEXIST;
 use zc_ebpf::{
-    ABSENT, CHANGED, CallId, Ends, FileNumber, HELD, Loss, MAPPED, Memory, NO_ROOM, Part, RowKey, Sequence, Task, fds, fills,
-    pairing::memory::{self, Comparison, RANGES, Range, SAMPLES, Verdict, common_length},
+    ABSENT, CHANGED, CallId, Ends, FileNumber, HELD, Loss, MAPPED, Memory, NO_ROOM, Part, RowKey, Sequence, Task, UNSAMPLED, fds,
+    fills,
+    pairing::memory::{self, Comparison, RANGES, Range, SAMPLES, Verdict, common_length, compared, folded},
+    pairing::stream::Stream,
     requested,
 };
 
 use crate::{
     fields::offset_of_field,
-    maps::{EMPTY_MEMORY, MEMORIES, exchange, fetch_add, lose},
+    lock::{lock, unlock},
+    maps::{EMPTY_MEMORY, MEMORIES, fetch_add, lose},
     registers::untagged,
-    request, rows,
+    request, rows, streams,
+    sums::{sum_differs, sum_up},
 };
 
 /// Elements of a vector that are looked at.
 const ELEMENTS: u64 = 16;
-
-/// How often a lock is tried before its memory counts as unknown. Whoever holds it needs about a microsecond.
-const ATTEMPTS: u32 = 64;
 
 /// No address space is larger: an argument that says more is wrong.
 const ADDRESSES: u64 = (1 << 48) - 1;
@@ -85,41 +86,6 @@ pub extern "C" fn forget(space: u32) -> u32 {
     unlock(memory)
 }
 
-/// Takes the lock of a memory. Whoever writes there and cannot have it makes all of it unknown.
-#[inline(always)]
-pub fn lock(memory: *mut Memory, writes: bool) -> bool {
-    lock_memory(memory, writes.into()) != 0
-}
-
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn lock_memory(memory: *mut Memory, writes: u32) -> u32 {
-    // SAFETY: null or what the caller passes, which points into MEMORIES.
-    let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
-    for _ in 0..ATTEMPTS {
-        // SAFETY: points into MEMORIES; set atomically, as several CPUs do so.
-        if unsafe { exchange(&raw mut memory.lock, 1) } == 0 {
-            // SAFETY: as above.
-            if unsafe { exchange(&raw mut memory.is_stale, 0) } != 0 {
-                memory::forget_all(memory);
-            }
-            return 1;
-        }
-    }
-    if writes != 0 {
-        // SAFETY: as above.
-        unsafe { exchange(&raw mut memory.is_stale, 1) };
-    }
-    0
-}
-
-#[inline(always)]
-pub fn unlock(memory: *mut Memory) -> u32 {
-    // SAFETY: points into MEMORIES; an exchange orders what was written before it, on every architecture.
-    unsafe { exchange(&raw mut (*memory).lock, 0) };
-    0
-}
-
 /// What is wanted with the memory of a call.
 mod intent {
     /// Bytes of the file that the call reads from were put there.
@@ -133,6 +99,9 @@ mod intent {
     /// It was written from a mapping: how many bytes lie in that?
     pub const MEASURE: u32 = 4;
 }
+
+/// `MSG_PEEK` of the kernel's include/linux/socket.h: what is received stays in the socket, so it has not moved.
+pub const MSG_PEEK: u64 = 2;
 
 /// The call under way has returned: takes note of what it read, and finds where the bytes came from that it wrote.
 #[inline(always)]
@@ -149,11 +118,11 @@ pub fn moved(task: &mut Task) {
         fds::WRITES if task.spec.returns_bytes != 0 => {
             written(task);
         }
-        // `recvmmsg`, and `vmsplice` out of a pipe.
-        fds::READS => {
-            forget(task.space);
+        fds::PIPE if task.ends.output != 0 => {
+            lent(task);
         }
-        fds::PIPE if task.ends.output == 0 => {
+        // `recvmmsg`, and `vmsplice` out of a pipe.
+        fds::READS | fds::PIPE => {
             forget(task.space);
         }
         _ => {}
@@ -175,6 +144,9 @@ extern "C" fn read(task: *mut Task) -> u32 {
     let filled = if bytes < task.outcome.requested_bytes { bytes } else { task.outcome.requested_bytes };
     exchange_memory(task, filled, if file != 0 && is_data { intent::FILL } else { intent::CLEAR });
     task.sequence.read(file, bytes);
+    if request::message_flags(task) & MSG_PEEK == 0 {
+        add_to_stream(task, filled, streams::of(file, false).unwrap_or(core::ptr::null_mut()));
+    }
     0
 }
 
@@ -196,6 +168,7 @@ extern "C" fn written(task: *mut Task) -> u32 {
     } else {
         exchange_memory(task, bytes, intent::TAKE);
     }
+    add_to_stream(task, bytes, streams::of(task.ends.output, true).unwrap_or(core::ptr::null_mut()));
     let is_overwritten = generation != task.generation;
     if is_overwritten {
         // What it had read is overwritten by now. If it kept a copy, nobody knows.
@@ -205,7 +178,40 @@ extern "C" fn written(task: *mut Task) -> u32 {
     let covered_by_order = task.sequence.write(bytes);
     if task.ends.input == 0 {
         task.ends.input = by_order;
-        task.outcome.paired_bytes = if is_overwritten { bytes } else { covered_by_order };
+        task.outcome.paired_bytes = covered_by_order;
+    }
+    0
+}
+
+/// Memory was lent to a pipe: where did its bytes come from?
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn lent(task: *mut Task) -> u32 {
+    // SAFETY: as above.
+    let Some(task) = (unsafe { task.as_mut() }) else { return 0 };
+    if task.outcome.result > 0 {
+        let is_mapped = task.ends.input & MAPPED != 0;
+        exchange_memory(task, task.outcome.result as u64, if is_mapped { intent::MEASURE } else { intent::TAKE });
+    }
+    0
+}
+
+/// Adds the bytes of the call under way to the stream of its file. The result means nothing.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn add_to_stream(task: *const Task, bytes: u64, stream: *mut Stream) -> u32 {
+    // SAFETY: as above.
+    let Some(task) = (unsafe { task.as_ref() }) else { return 0 };
+    let (vector, count) = buffers(task);
+    let mut left = bytes;
+    for index in 0..ELEMENTS {
+        if index >= count || left == 0 {
+            break;
+        }
+        let piece = element(task, vector, index, left);
+        let length = common_length(0, left, 0, piece.bytes);
+        streams::add(stream, piece.start, length);
+        left -= length;
     }
     0
 }
@@ -229,10 +235,13 @@ extern "C" fn exchange_memory(task: *mut Task, bytes: u64, intent: u32) -> u32 {
         if index >= count || left == 0 {
             break;
         }
-        let (start, length) = element(task, vector, index, left);
+        let Piece { start, bytes: wanted } = element(task, vector, index, left);
+        let length = common_length(0, left, 0, wanted);
         left -= length;
         match intent {
-            intent::FILL => task.last_range = fill(memory, task.last_range, task.ends.input, start, length),
+            intent::FILL => {
+                task.last_range = fill(memory, task.last_range, task.ends.input, start, lengths(length, wanted));
+            }
             intent::CLEAR => {
                 memory::clear(memory, start, start.saturating_add(length));
             }
@@ -284,16 +293,31 @@ fn buffers(task: &Task) -> (u64, u64) {
     }
 }
 
-/// Where an element begins, and how many bytes of those that are left it has.
+/// A buffer of a call.
+struct Piece {
+    start: u64,
+    bytes: u64,
+}
+
+/// The element of a vector with this index; without a vector, the only buffer, which has all bytes that are left.
 #[inline(always)]
-fn element(task: &Task, vector: u64, index: u64, left: u64) -> (u64, u64) {
+fn element(task: &Task, vector: u64, index: u64, left: u64) -> Piece {
     if vector == 0 {
-        return (untagged(task.arguments.get(1)), left);
+        let requested = task.outcome.requested_bytes;
+        return Piece { start: untagged(task.arguments.get(1)), bytes: if requested > left { requested } else { left } };
     }
     let word_bytes = if task.compat == 0 { 8 } else { 4 };
     let address = vector.wrapping_add(index * 2 * word_bytes);
-    let length = common_length(0, left, 0, word_or_zero(address.wrapping_add(word_bytes), task.compat));
-    (untagged(word_or_zero(address, task.compat)), length)
+    Piece {
+        start: untagged(word_or_zero(address, task.compat)),
+        bytes: word_or_zero(address.wrapping_add(word_bytes), task.compat),
+    }
+}
+
+/// How many bytes were read, in the lower half, and how many were wanted: a global function takes five arguments. No call moves 4 GiB.
+#[inline(always)]
+pub fn lengths(read: u64, wanted: u64) -> u64 {
+    common_length(0, wanted, 0, u32::MAX.into()) << 32 | read
 }
 
 /// A word of the caller's memory.
@@ -303,17 +327,22 @@ extern "C" fn word_or_zero(address: u64, compat: u32) -> u64 {
     request::word(address, compat != 0).unwrap_or(0)
 }
 
-/// Bytes of a file were put here. Returns the index of their range; `hint` is that of the caller's last one.
+/// Bytes of a file were put here, so many as [`lengths`] says. Returns the index of their range; `hint` is that of the caller's last one.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn fill(memory: *mut Memory, hint: u32, file: FileNumber, start: u64, length: u64) -> u32 {
+pub extern "C" fn fill(memory: *mut Memory, hint: u32, file: FileNumber, start: u64, lengths: u64) -> u32 {
     // SAFETY: null or what the caller passes, a memory whose lock is held.
     let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
-    let index = memory.fill(hint, file, start, start.saturating_add(length));
-    let plan = memory.plan(length);
+    let (length, wanted) = (lengths & u64::from(u32::MAX), lengths >> 32);
+    let index = memory.fill(hint, file, start, start.saturating_add(length), start.saturating_add(wanted));
+    let (plan, summed_blocks) = memory.plan(file, length);
     if let Some(range) = memory.ranges.get_mut(index as usize) {
-        range.plan_samples(start, length, plan);
-        sample(range);
+        let first = range.plan_samples(start, length, plan);
+        sample(range, first);
+        if summed_blocks > 0 && start == range.start {
+            range.summed_blocks = summed_blocks;
+            sum_up(range, start, length);
+        }
     }
     index
 }
@@ -336,21 +365,24 @@ pub extern "C" fn take(memory: *mut Memory, hint: u32, start: u64, length: u64, 
     0
 }
 
-/// Reads the words that are sampled. If one cannot be read, none is.
+/// Reads the words that are sampled, from this one on. If one cannot be read, none is.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn sample(range: *mut Range) -> u32 {
+extern "C" fn sample(range: *mut Range, first: u32) -> u32 {
     // SAFETY: as above.
     let Some(range) = (unsafe { range.as_mut() }) else { return 0 };
     for index in 0..SAMPLES as u32 {
         if index >= range.samples {
             break;
         }
+        if index < first {
+            continue;
+        }
         let Some(word) = request::word(range.sampled_at(index), false) else {
             range.samples = 0;
             break;
         };
-        range.words[index as usize & (SAMPLES - 1)] = word;
+        range.words[index as usize & (SAMPLES - 1)] = folded(word, range.mask());
     }
     0
 }
@@ -367,40 +399,43 @@ extern "C" fn take_range(memory: *mut Memory, index: u32, written: u64, written_
     if start >= end {
         return 0;
     }
-    let file = match range.judge(start, compare(range, start, end)) {
-        Verdict::Same => range.file,
-        Verdict::Changed => range.file | CHANGED,
+    let (file, bytes) = match range.judge(start, compare(range, start, end)) {
+        Verdict::Same => (range.file, end - start),
+        Verdict::Changed => (range.file | CHANGED, end - start),
+        Verdict::Unsampled => (range.file | UNSAMPLED, end - start),
+        Verdict::Undecided => (range.file | UNSAMPLED, 0),
         Verdict::Reused => {
             range.end = 0;
-            return 0;
-        }
-        Verdict::Unproven => {
-            memory.sample_densely();
             return 0;
         }
     };
     if is_moved != 0 && end > range.written_to {
         range.written_to = end;
     }
-    memory.add_source(file, end - start);
+    if file & UNSAMPLED != 0 {
+        memory.sample_densely();
+    }
+    memory.add_source(file, bytes);
     0
 }
 
-/// Compares the samples that lie in a piece of a range with what is there now.
+/// Compares the samples that lie in a piece of a range, and its sum, with what is there now.
 #[inline(always)]
 fn compare(range: &Range, start: u64, end: u64) -> Comparison {
     let words = compare_words(range, start, end);
-    Comparison { equal: words & 0xff, different: words >> 8 & 0xff, telling: words >> 16 }
+    let mut compared = Comparison::unpack(words.into());
+    compared.different += sum_differs(range, start, end);
+    compared
 }
 
-/// A [`Comparison`], with a byte for each number.
+/// The sum of what all samples add to a [`Comparison`].
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn compare_words(range: *const Range, start: u64, end: u64) -> u32 {
     // SAFETY: as above.
     let Some(range) = (unsafe { range.as_ref() }) else { return 0 };
     let mask = range.mask();
-    let mut compared = Comparison { equal: 0, different: 0, telling: 0 };
+    let mut sums = NEVER_ZERO;
     for index in 0..SAMPLES as u32 {
         if index >= range.samples {
             break;
@@ -408,11 +443,14 @@ extern "C" fn compare_words(range: *const Range, start: u64, end: u64) -> u32 {
         if range.sample_lies_in(index, start, end)
             && let Some(now) = request::word(range.sampled_at(index), false)
         {
-            compared.add(range.words[index as usize & (SAMPLES - 1)], now, mask);
+            sums += compared(range.words[index as usize & (SAMPLES - 1)], now, mask);
         }
     }
-    compared.equal | compared.different << 8 | compared.telling << 16
+    sums as u32
 }
+
+/// Begins the sum of [`compare_words`], above what is returned: the verifier of 6.1 tells a 0 on the stack from any other number.
+const NEVER_ZERO: u64 = 1 << 32;
 
 /// Credits the bytes of a call to their sources. Those of all files but one get parts of their own. Returns the one with most of the
 /// bytes in the lower half, and how many these are in the upper half: no call moves 4 GiB.
@@ -426,8 +464,8 @@ pub extern "C" fn settle(memory: *mut Memory, serial: u32, call: CallId, output:
         if source.file == 0 {
             break;
         }
-        if source.bytes > most {
-            (most, file) = (source.bytes, source.file);
+        if u64::from(source.bytes) > most {
+            (most, file) = (source.bytes.into(), source.file);
         }
     }
     for source in &mut memory.sources {
@@ -435,7 +473,7 @@ pub extern "C" fn settle(memory: *mut Memory, serial: u32, call: CallId, output:
             break;
         }
         if source.file != file && is_moved != 0 {
-            add_part(serial, call, source.file, output, source.bytes);
+            add_part(serial, call, source.file, output, source.bytes.into());
         }
         (source.file, source.bytes) = (0, 0);
     }

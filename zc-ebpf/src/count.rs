@@ -29,9 +29,6 @@ const RESTARTS: core::ops::RangeInclusive<i64> = -516..=-512;
 /// The numbers of `io_uring_setup`, `io_uring_enter` and `io_uring_register`, the same in all tables.
 const RING_CALLS: core::ops::RangeInclusive<u16> = 425..=427;
 
-/// `MSG_PEEK` of the kernel's include/linux/socket.h: what is received stays in the socket, so it has not moved.
-const MSG_PEEK: u64 = 2;
-
 /// A task enters the kernel for a call.
 #[inline(always)]
 pub fn enter(registers: *const Registers, number: i64) {
@@ -109,7 +106,7 @@ pub fn exit(registers: *const Registers, result: i64) {
         return;
     }
     buffers::moved(task);
-    let is_peek = request::message_flags(task) & MSG_PEEK != 0;
+    let is_peek = request::message_flags(task) & buffers::MSG_PEEK != 0;
     task.outcome.returns_bytes = u32::from(task.spec.returns_bytes != 0 && !is_peek);
     record(task);
 }
@@ -228,6 +225,7 @@ fn begin(row: &mut Row, task: &Task, without_files: bool) {
     if row.first_ns == 0 {
         row.first_ns = task.entered_ns;
     }
+    row.last_ns = task.entered_ns;
     if without_files {
         row.without_files += 1;
     }

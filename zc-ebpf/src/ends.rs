@@ -20,7 +20,10 @@ pub fn of(task: &mut Task) -> Ends {
     let first = task.arguments.get(spec.first);
     let (from, to) = match spec.fds {
         fds::WRITES => (NO_FD, first),
-        fds::PIPE => return pipe(identify::number(task, first, identify::PIPE)),
+        fds::PIPE => {
+            let number = identify::number(task, first, identify::PIPE);
+            return pipe(task, number);
+        }
         fds::READS | fds::ON => (first, NO_FD),
         fds::COPIES => (first, task.arguments.get(spec.second)),
         _ => match task.arguments.get(spec.argument) as u32 {
@@ -39,8 +42,12 @@ pub fn of(task: &mut Task) -> Ends {
 }
 
 #[inline(always)]
-const fn pipe(number: FileNumber) -> Ends {
-    if number & FOR_WRITING == 0 { Ends { input: number, output: 0 } } else { Ends { input: 0, output: number & !FOR_WRITING } }
+fn pipe(task: &Task, number: FileNumber) -> Ends {
+    if number & FOR_WRITING == 0 {
+        Ends { input: number, output: 0 }
+    } else {
+        Ends { input: mapping::source(task), output: number & !FOR_WRITING }
+    }
 }
 
 /// `src_fd`, the first field of a `struct file_clone_range` of the kernel's include/uapi/linux/fs.h.

@@ -12,8 +12,11 @@ pub const HELD: FileNumber = 1 << 30;
 /// Beside [`HELD`]: the sampled bytes are not those that were read, so the program changed them on the way.
 pub const CHANGED: FileNumber = 1 << 29;
 
+/// Beside [`HELD`]: nothing but the place speaks for the file, since no sample lies in what was written.
+pub const UNSAMPLED: FileNumber = 1 << 28;
+
 /// In [`Ends`] of a call under way: there is a file, but no room to give it a number.
-pub const NO_ROOM: FileNumber = CHANGED - 1;
+pub const NO_ROOM: FileNumber = UNSAMPLED - 1;
 
 /// The files at the ends of a call.
 #[repr(C)]
@@ -55,6 +58,15 @@ pub struct FileKey {
     pub generation: u32,
     /// 1: it shares its inode, as everything does that the kernel calls `anon_inode`.
     pub shared: u32,
+}
+
+/// Files below this number have [`Stream`](crate::Stream)s.
+pub const STREAM_FILES: FileNumber = 1 << 13;
+
+/// Where the stream of what was read from a file stands, or of what was written to it.
+#[inline(always)]
+pub const fn stream_slot(file: FileNumber, is_written: bool) -> u32 {
+    2 * file + is_written as u32
 }
 
 /// What the programs know of a [`FileKey`].

@@ -3,6 +3,7 @@
 //! Both sides compile this one file, so a layout cannot differ between them.
 //! All types are `#[repr(C)]`, free of padding, and valid for every bit pattern.
 #![no_std]
+#![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 
 mod call;
 mod events;
@@ -17,11 +18,11 @@ pub use call::*;
 pub use events::{ARGS_BYTES, COMM_BYTES, Counters, EXE_BYTES, Ended, EventHeader, Exec, event_kind};
 pub use file::{
     CHANGED, Ends, FILESYSTEM_BYTES, FileKey, FileNumber, FileSeen, HELD, KnownFile, MAPPED, NAME_BYTES, NAMES_BYTES, NO_ROOM,
-    path_end, told,
+    STREAM_FILES, UNSAMPLED, path_end, stream_slot, told,
 };
 pub use histogram::{BUCKETS, bucket_of};
 pub use kernel_fields::{ABSENT, KernelFields};
-pub use pairing::{memory::Memory, order::Sequence};
+pub use pairing::{memory::Memory, order::Sequence, stream::Stream};
 pub use row::{ErrnoKey, Part, Row, RowKey};
 pub use task::{Arguments, Descriptor, Interrupted, Mapping, Outcome, Task, hook, phase};
 
@@ -83,6 +84,8 @@ pub mod maps {
     pub const EVENTS: &str = "EVENTS";
     /// Hash, [`Task::space`](crate::Task::space) -> [`Memory`](crate::Memory): the address spaces that reads have filled.
     pub const MEMORIES: &str = "MEMORIES";
+    /// Array, [`stream_slot`](crate::stream_slot) -> [`Stream`](crate::Stream).
+    pub const STREAMS: &str = "STREAMS";
     /// Array, call slot -> [`CallSpec`](crate::CallSpec).
     pub const SPECS: &str = "SPECS";
     /// Array of one [`Control`](crate::Control).
@@ -174,7 +177,7 @@ mod pod {
             )+
         };
     }
-    pod!(CallSpec, Task, RowKey, Row, Part, ErrnoKey, FileKey, KnownFile, Control, KernelFields);
+    pod!(CallSpec, Task, RowKey, Row, Part, ErrnoKey, FileKey, KnownFile, Control, KernelFields, Stream);
 }
 
 const _: () = {
@@ -183,8 +186,8 @@ const _: () = {
     assert!(size_of::<Interrupted>() == 2 * 4 + 2 * 8);
     assert!(size_of::<Ends>() == 8);
     assert!(size_of::<Sequence>() == 32);
-    assert!(size_of::<Range>() == 7 * 8 + 4 * 4 + 8 * SAMPLES);
-    assert!(size_of::<Memory>() == 2 * 8 + 6 * 4 + SOURCES * 16 + RANGES * size_of::<Range>());
+    assert!(size_of::<Range>() == 7 * 8 + 6 * 4 + 2 * 4 * SAMPLES);
+    assert!(size_of::<Memory>() == 2 * 8 + 8 * 4 + SOURCES * 8 + RANGES * size_of::<Range>());
     // With its key and the kernel's own head, an element of a hash should stay within a page.
     assert!(size_of::<Memory>() <= 4096 - 64);
     assert!(size_of::<Mapping>() == 2 * 8 + 2 * 4);
@@ -201,8 +204,9 @@ const _: () = {
                 + size_of::<Mapping>()
                 + 2 * size_of::<Descriptor>()
     );
+    assert!(size_of::<Stream>() == 5 * 8);
     assert!(size_of::<RowKey>() == 16);
-    assert!(size_of::<Row>() == 16 * 8 + 4 * BUCKETS);
+    assert!(size_of::<Row>() == 17 * 8 + 4 * BUCKETS);
     assert!(size_of::<Part>() == 3 * 8);
     assert!(size_of::<ErrnoKey>() == 20);
     assert!(size_of::<FileKey>() == 24);

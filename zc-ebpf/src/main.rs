@@ -16,6 +16,7 @@ mod ends;
 mod fields;
 mod follow;
 mod identify;
+mod lock;
 mod mapping;
 mod maps;
 mod path;
@@ -26,6 +27,8 @@ mod rows;
 mod scope;
 mod sight;
 mod socket;
+mod streams;
+mod sums;
 
 use aya_ebpf::{
     macros::{btf_tracepoint, raw_tracepoint},

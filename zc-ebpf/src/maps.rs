@@ -7,7 +7,7 @@ use aya_ebpf::{
 };
 use zc_ebpf::{
     CallSpec, Control, ErrnoKey, FileKey, FileSeen, KnownFile, LOSSES as LOSS_COUNT, Loss, Memory, Part, Row, RowKey, SPEC_SLOTS,
-    Task,
+    STREAM_FILES, Stream, Task, pairing::memory::BLOCK_BYTES,
 };
 
 use crate::{
@@ -46,6 +46,14 @@ pub static FILE_ERRNOS: HashMap<ErrnoKey, u64> = HashMap::with_max_entries(1, BP
 /// The files that counted calls used.
 #[map]
 pub static FILES: HashMap<FileKey, KnownFile> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
+
+/// What was read from each file and written to it, at some places, by [`stream_slot`](zc_ebpf::stream_slot).
+#[map]
+pub static STREAMS: Array<Stream> = Array::with_max_entries(2 * STREAM_FILES, 0);
+
+/// A block of memory that is summed up: too large for the stack.
+#[map]
+pub static BLOCK: PerCpuArray<[u64; BLOCK_BYTES as usize / 8]> = PerCpuArray::with_max_entries(1, 0);
 
 /// Where an event of a file is put together: too large for the stack, and sent with just the bytes that are filled.
 #[map]

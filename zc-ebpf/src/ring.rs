@@ -14,6 +14,7 @@ use crate::{
     count::is_error,
     fields::{self, KernelPtr, offset_of_field},
     identify,
+    lock::{lock, unlock},
     maps::{POLLED_RINGS, RING_INPUTS, SPECS, TASKS, fetch_add, is_over, lose},
     rows,
 };
@@ -196,9 +197,9 @@ fn buffer(request: KernelPtr) -> Option<Buffer> {
 #[inline(always)]
 fn overwrite(space: u32, buffer: Buffer) {
     let Some(memory) = buffers::memory_of(space, false) else { return };
-    if buffers::lock(memory, true) {
+    if lock(memory, true) {
         memory::clear(memory, buffer.start, buffer.start.saturating_add(buffer.bytes));
-        buffers::unlock(memory);
+        unlock(memory);
     }
 }
 
@@ -208,9 +209,9 @@ fn fill(space: u32, file: FileNumber, buffer: Buffer) {
         return overwrite(space, buffer);
     }
     let Some(memory) = buffers::memory_of(space, true) else { return };
-    if buffers::lock(memory, true) {
-        buffers::fill(memory, NO_HINT, file, buffer.start, buffer.bytes);
-        buffers::unlock(memory);
+    if lock(memory, true) {
+        buffers::fill(memory, NO_HINT, file, buffer.start, buffers::lengths(buffer.bytes, buffer.bytes));
+        unlock(memory);
     }
 }
 
@@ -218,12 +219,12 @@ fn fill(space: u32, file: FileNumber, buffer: Buffer) {
 #[inline(always)]
 fn take(credit: Credit, call: CallId, output: FileNumber, buffer: Buffer) -> u64 {
     let Some(memory) = buffers::memory_of(credit.space, false).filter(|_| buffer.bytes > 0) else { return 0 };
-    if !buffers::lock(memory, false) {
+    if !lock(memory, false) {
         return 0;
     }
     buffers::take(memory, NO_HINT, buffer.start, buffer.bytes, 1);
     let settled = buffers::settle(memory, credit.serial, call, output, 1);
-    buffers::unlock(memory);
+    unlock(memory);
     settled
 }
 
@@ -334,9 +335,11 @@ fn record(serial: u32, call: CallId, ends: Ends, result: i64, returns_bytes: boo
     let row: *mut Row = place.row.as_ptr();
     // SAFETY: rows and errnos are never removed while programs run; all of a row is aligned to 8 bytes.
     unsafe {
+        let now = bpf_ktime_get_ns();
         if (*row).first_ns == 0 {
-            (*row).first_ns = bpf_ktime_get_ns();
+            (*row).first_ns = now;
         }
+        (*row).last_ns = now;
         fetch_add(&raw mut (*row).calls, 1);
         fetch_add(&raw mut (*row).without_files, u64::from(place.without_files));
         if errno != 0 {
@@ -347,7 +350,7 @@ fn record(serial: u32, call: CallId, ends: Ends, result: i64, returns_bytes: boo
             fetch_add(&raw mut (*row).checked_calls, u64::from(paired_bytes > 0));
             fetch_add(&raw mut (*row).zero_calls, u64::from(result == 0));
             if (*row).moved_ns == 0 && result != 0 {
-                (*row).moved_ns = bpf_ktime_get_ns();
+                (*row).moved_ns = now;
             }
         }
         match place.errno {

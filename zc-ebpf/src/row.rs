@@ -36,10 +36,11 @@ pub struct Row {
     pub total_ns: u64,
     /// When the first of the calls was entered: `CLOCK_MONOTONIC`, ns; 0 without any.
     pub first_ns: u64,
+    /// When the last of them was entered, likewise.
+    pub last_ns: u64,
     /// When the first of the calls that moved bytes returned, likewise.
     pub moved_ns: u64,
-    /// Of [`bytes`](Self::bytes), those that came from the file of [`Ends::input`]. Of a write without an input, those that were written
-    /// after the kernel had overwritten what the task had read.
+    /// Of [`bytes`](Self::bytes), those that came from the file of [`Ends::input`].
     pub paired_bytes: u64,
     /// Calls whose bytes were sampled when they were read and when they were written.
     pub checked_calls: u64,
@@ -68,6 +69,7 @@ impl Row {
         unfinished: 0,
         total_ns: 0,
         first_ns: 0,
+        last_ns: 0,
         moved_ns: 0,
         paired_bytes: 0,
         checked_calls: 0,

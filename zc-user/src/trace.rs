@@ -7,7 +7,7 @@ mod file;
 
 use std::{collections::BTreeMap, time::SystemTime};
 
-pub use file::{Ends, File, FileId, FileIdentity, FileKind, Input};
+pub use file::{Ends, File, FileId, FileIdentity, FileKind, Input, Stream, Streams};
 
 use crate::{
     histogram::Histogram,
@@ -279,7 +279,7 @@ pub struct Thread {
 pub struct Part {
     /// The call.
     pub call: Call,
-    /// Where these bytes came from: [`Input::Held`] or [`Input::Changed`].
+    /// Where these bytes came from: [`Input::Held`], [`Input::Changed`] or [`Input::Unsampled`].
     pub from: Input,
     /// Where they went.
     pub to: FileId,
@@ -318,6 +318,8 @@ pub struct Row {
     /// Where the first of these calls stands among all first calls of the trace: rows compare by it, the number means nothing else.
     /// `None`: unknown.
     pub order: Option<u64>,
+    /// Where the last of them stands in the same order. `None`: unknown.
+    pub last_order: Option<u64>,
     /// Where the return of the first of them that moved bytes stands in the same order. `None`: unknown, or none did.
     pub moved_order: Option<u64>,
     /// How often it returned.
@@ -332,8 +334,7 @@ pub struct Row {
     pub bytes: Option<u64>,
     /// Sum of what it asked for.
     pub requested_bytes: Option<u64>,
-    /// Of [`bytes`](Self::bytes), those that [`Input::LastRead`], [`Input::Held`], [`Input::Changed`] or [`Input::Mapped`] covers. Of a
-    /// write without an input, those that were written after the kernel had overwritten what the thread had read.
+    /// Of [`bytes`](Self::bytes), those that [`input`](Ends::input) covers, unless the call names it.
     pub paired_bytes: u64,
     /// Calls whose bytes were sampled and compared with what had been read: see [`Input::Held`].
     pub checked_calls: u64,
@@ -353,6 +354,7 @@ impl Row {
             call,
             ends,
             order: None,
+            last_order: None,
             moved_order: None,
             calls: 0,
             errnos: BTreeMap::new(),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! rows ──activity──▶ per process: copies, reads and writes by file
-//!        ──direct, memory──▶ proven flows ──loops, totals──▶ inferred ones
+//!        ──direct, memory──▶ proven flows ──alike, loops, totals──▶ inferred ones
 //!        ──pipes (conduits)──▶ flows through a pipe joined ──attempts──▶ what failed before
 //!        ──crossing (conduits)──▶ chains over several processes
 //!        ──accounts──▶ what is attributed of each file ──describe (ends, facts, verdict, rules, hint)──▶ the report's transfers
@@ -13,6 +13,7 @@
 
 mod accounts;
 mod activity;
+mod alike;
 mod attempts;
 mod balance;
 mod bounds;
@@ -77,11 +78,13 @@ pub(crate) fn analyse(trace: &Trace) -> Analysis {
     let ends = Ends::new(trace);
     let activities: Vec<Activity> = trace.processes.iter().map(|process| Activity::of(process, trace)).collect();
     let conduits = Conduits::of(trace, &activities);
-    let flows: Vec<Vec<Flow>> = activities.iter().map(|activity| in_process(activity, &conduits)).collect();
     let own_memory = accounts::own_memory(&activities);
+    let has_own_memory = |activity: &Activity<'_>| own_memory.contains(&activity.process.pid);
+    let flows: Vec<Vec<Flow>> =
+        activities.iter().map(|activity| in_process(activity, &conduits, has_own_memory(activity))).collect();
     let mut is_exact = conduits.has_all_files();
     let processes = activities.iter().zip(&flows).map(|(activity, flows)| {
-        let has_own = conduits.has_all_files() && own_memory.contains(&activity.process.pid);
+        let has_own = conduits.has_all_files() && has_own_memory(activity);
         let origin = if has_own { Origin::OwnMemory } else { Origin::Unknown };
         let Accounts { destinations, sources, unattributed, is_exact: are_exact } = Accounts::of(activity, flows, origin, &ends);
         is_exact &= are_exact;
@@ -93,14 +96,18 @@ pub(crate) fn analyse(trace: &Trace) -> Analysis {
 }
 
 /// The flows within one process.
-fn in_process<'a>(activity: &Activity<'a>, conduits: &Conduits<'_>) -> Vec<Flow<'a>> {
+fn in_process<'a>(activity: &Activity<'a>, conduits: &Conduits<'_>, has_own_memory: bool) -> Vec<Flow<'a>> {
     let mut flows = direct::flows(activity);
     flows.extend(memory::flows(activity));
+    alike::add(&mut flows, activity);
     loops::add(&mut flows, activity);
+    alike::judge_order(&mut flows, activity);
     flows.retain(|flow| memory::is_worth_showing(flow, activity));
-    totals::add(&mut flows, activity);
+    if !activity.sees_memory {
+        totals::add(&mut flows, activity);
+    }
     bounds::mark(&mut flows, activity);
-    let mut flows = pipes::join(flows, activity, conduits);
+    let mut flows = pipes::join(flows, activity, conduits, has_own_memory);
     attempts::add(&mut flows, activity);
     flows
 }

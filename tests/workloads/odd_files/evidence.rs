@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
-use std::{ptr, thread};
+use std::{ptr, sync::mpsc, thread};
 
 use anyhow::{Context as _, Result, ensure};
 use io_uring::{IoUring, opcode, types::Fd};
@@ -208,4 +208,85 @@ pub(crate) fn peeked() -> Result<()> {
         }
         to.write_all(&buffer[..received])?;
     }
+}
+
+/// Copies `in` to `out`, but for one bit of every third piece.
+pub(crate) fn one_bit_changed() -> Result<()> {
+    let mut pieces = 0;
+    refilled(|buffer| {
+        if pieces % 3 == 0 {
+            buffer[PIECE / 3] ^= 1;
+        }
+        pieces += 1;
+        Ok(())
+    })
+}
+
+/// Writes each piece of `in` to `out`, and once more from another buffer that it was copied to.
+pub(crate) fn written_again_from_a_copy() -> Result<()> {
+    let (mut from, mut to) = (File::open("in")?, File::create("out")?);
+    let (mut buffer, mut copy) = (buffer(), buffer());
+    loop {
+        let read = from.read(&mut buffer[..])?;
+        if read == 0 {
+            return Ok(());
+        }
+        copy[..read].copy_from_slice(&buffer[..read]);
+        to.write_all(&buffer[..read])?;
+        to.write_all(&copy[..read])?;
+    }
+}
+
+/// Copies `in` to a pipe by `vmsplice` of what was read, and from there to `out` by `splice`.
+pub(crate) fn lent_after_a_read() -> Result<()> {
+    let (mut from, to) = (File::open("in")?, File::create("out")?);
+    let (reader, writer) = pipe()?;
+    let mut buffer = buffer();
+    loop {
+        let read = from.read(&mut buffer[..])?;
+        if read == 0 {
+            return Ok(());
+        }
+        let mut lent = 0;
+        while lent < read {
+            let part = libc::iovec { iov_base: buffer[lent..].as_mut_ptr().cast(), iov_len: read - lent };
+            // SAFETY: the buffer lives until the pipe is drained, below.
+            let bytes = usize::try_from(unsafe { libc::vmsplice(writer.as_raw_fd(), &raw const part, 1, 0) })?;
+            let mut left = bytes;
+            while left > 0 {
+                left -= splice(&reader, None, &to, None, left, SpliceFlags::empty())?;
+            }
+            lent += bytes;
+        }
+    }
+}
+
+/// A thread reads `in` to buffers that lie side by side, another writes these to `out` while the next ones are read.
+pub(crate) fn buffers_side_by_side() -> Result<()> {
+    const BUFFERS: usize = 6;
+    let (mut from, mut to) = (File::open("in")?, File::create("out")?);
+    let mut memory = vec![0; BUFFERS * 16_384];
+    let (give, given) = mpsc::channel::<&mut [u8]>();
+    let (fill, filled) = mpsc::channel::<(&mut [u8], usize)>();
+    for buffer in memory.chunks_mut(16_384) {
+        give.send(buffer).ok().context("the reader is gone")?;
+    }
+    thread::scope(|scope| {
+        let reader = scope.spawn(move || -> Result<()> {
+            for buffer in given {
+                let read = from.read(buffer)?;
+                if read == 0 {
+                    break;
+                }
+                fill.send((buffer, read)).ok().context("the writer is gone")?;
+            }
+            Ok(())
+        });
+        for (buffer, read) in filled {
+            to.write_all(&buffer[..read])?;
+            // The reader may have ended.
+            let _ = give.send(buffer);
+        }
+        reader.join().expect("it does not panic")
+    })
 }

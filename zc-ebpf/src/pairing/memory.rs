@@ -21,11 +21,20 @@ pub const SAMPLES: usize = 8;
 /// Files that one call may write from and still be told apart.
 pub const SOURCES: usize = 16;
 
-/// Words that are sampled of each read while a program copies whole buffers: the first, the last, and one at a varying place.
-const FEW_SAMPLES: u32 = 3;
-
 /// Reads that are sampled at [`SAMPLES`] places, at first and after a write of a piece that held no sampled word.
 const DENSE_READS: u32 = 32;
+
+/// Bytes of a block that is summed up.
+pub const BLOCK_BYTES: u64 = 512;
+
+/// Blocks of each of the first reads that are summed up: all bytes of up to 64 KiB.
+const MOST_BLOCKS: u64 = 128;
+
+/// Later, one read in so many is summed up,
+const SUMMED_READS: u32 = 16;
+
+/// and of this, so many blocks.
+const FEW_BLOCKS: u64 = 32;
 
 /// From so many bytes on, a read is sampled densely each time: that costs little beside the copying.
 const LARGE_READ_BYTES: u64 = 16 << 10;
@@ -33,7 +42,7 @@ const LARGE_READ_BYTES: u64 = 16 << 10;
 /// Bytes of a sampled word.
 const WORD_BYTES: u64 = 8;
 
-/// Memory that one or several adjacent reads of a file filled.
+/// Memory that a read of a file filled, or several that went on where the one before had ended.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
@@ -47,20 +56,26 @@ pub struct Range {
     pub end: u64,
     /// Up to where they have been written.
     pub written_to: u64,
-    /// Where the sampled read began.
+    /// Where the buffer of the last read ends: what it did not get, the next read may bring.
+    pub wanted_to: u64,
+    /// What the places of the samples count from.
     pub origin: u64,
-    /// Bytes of the sampled read.
-    pub length: u64,
-    /// Where the samples between the first and the last begin, in bytes from the origin.
-    pub phase: u32,
-    /// Bytes from each of these to the next.
-    pub stride: u32,
+    /// Bytes from the origin that [`sum`](Self::sum) is of; 0: there is no sum.
+    pub summed_bytes: u32,
+    /// A sum of all these bytes, or of blocks all over them if there are many.
+    pub sum: u32,
     /// Words that are sampled.
     pub samples: u32,
     /// The file.
     pub file: FileNumber,
-    /// The sampled words.
-    pub words: [u64; SAMPLES],
+    /// Blocks that are summed up.
+    pub summed_blocks: u32,
+    /// Bytes of a sampled word that are the file's: fewer than a word's if the read was shorter.
+    pub sampled_bytes: u32,
+    /// Where the sampled words stand, in bytes from the origin.
+    pub places: [u32; SAMPLES],
+    /// The sampled words, each [`folded`].
+    pub words: [u32; SAMPLES],
 }
 
 impl Range {
@@ -71,12 +86,15 @@ impl Range {
         start: 0,
         end: 0,
         written_to: 0,
+        wanted_to: 0,
         origin: 0,
-        length: 0,
-        phase: 0,
-        stride: 0,
+        summed_bytes: 0,
+        sum: 0,
         samples: 0,
         file: 0,
+        summed_blocks: 0,
+        sampled_bytes: 0,
+        places: [0; SAMPLES],
         words: [0; SAMPLES],
     };
 
@@ -86,58 +104,106 @@ impl Range {
         self.start <= start && end <= self.end && start < end
     }
 
-    /// Chooses where a read of these bytes is sampled.
+    /// Chooses where a read of these bytes, the last ones of the range, is sampled. Returns the index of the first new sample: a read
+    /// that goes on with another keeps some of that one's.
     #[inline(always)]
-    pub const fn plan_samples(&mut self, start: u64, length: u64, plan: Plan) {
-        self.origin = start;
-        self.length = length;
+    pub fn plan_samples(&mut self, start: u64, length: u64, plan: Plan) -> u32 {
+        let all_bytes = start - self.start + length;
+        let is_first = start == self.start || all_bytes < WORD_BYTES || (self.sampled_bytes as u64) < WORD_BYTES;
+        if is_first {
+            self.origin = self.start;
+            self.set_samples(0);
+        } else {
+            self.thin_samples(start);
+        }
+        let kept = self.samples();
+        self.summed_bytes = 0;
+        self.sampled_bytes = if all_bytes < WORD_BYTES { all_bytes as u32 } else { WORD_BYTES as u32 };
         if length < 2 * WORD_BYTES {
-            self.samples = 1;
-            return;
+            // Its last word, which may begin in the read before.
+            let end = start + length;
+            self.place(if all_bytes < WORD_BYTES { self.start } else { end - WORD_BYTES });
+            return kept;
         }
         // No call moves 4 GiB: MAX_RW_COUNT of the kernel's include/linux/fs.h is 2 GiB less a page.
         let room = (length - WORD_BYTES) as u32;
+        self.place(start);
         match plan {
             Plan::Dense => {
-                self.samples = SAMPLES as u32;
-                self.stride = room / (SAMPLES as u32 - 1);
-                self.phase = self.stride;
+                let last = if is_first { SAMPLES as u32 - 1 } else { SAMPLES as u32 / 2 - 1 };
+                let stride = room / last;
+                for index in 1..SAMPLES as u32 - 1 {
+                    if index < last {
+                        self.place(start + (stride * index) as u64);
+                    }
+                }
             }
-            Plan::Few(varying) => {
-                self.samples = FEW_SAMPLES;
-                self.stride = 0;
-                // A multiplication spreads the place over the room without a division.
-                self.phase = ((room as u64 * (varying.wrapping_mul(0x9e37_79b1) as u64)) >> 32) as u32;
+            // A multiplication spreads the place over the room without a division.
+            Plan::Few(varying) => self.place(start + ((room as u64 * (varying.wrapping_mul(0x9e37_79b1) as u64)) >> 32)),
+        }
+        self.place(start + room as u64);
+        kept
+    }
+
+    /// Gives up every second sample, to make room for those of a read to here, and those of what lay here before.
+    #[inline(always)]
+    fn thin_samples(&mut self, end: u64) {
+        for index in 0..SAMPLES as u32 {
+            if index < self.samples() && self.sampled_at(index) + WORD_BYTES > end {
+                self.set_samples(index);
             }
         }
+        for index in 1..SAMPLES / 2 {
+            self.places[index] = self.places[2 * index];
+            self.words[index] = self.words[2 * index];
+        }
+        self.set_samples(self.samples().div_ceil(2));
+    }
+
+    /// Adds a sample.
+    #[inline(always)]
+    fn place(&mut self, at: u64) {
+        let index = self.samples() & (SAMPLES as u32 - 1);
+        self.places[index as usize] = (at - self.origin) as u32;
+        self.set_samples(index + 1);
+    }
+
+    /// The number of samples. Volatile, so that it stays in the map: in a register, the verifier would follow each value.
+    #[inline(always)]
+    fn samples(&self) -> u32 {
+        // SAFETY: a field of its own.
+        unsafe { core::ptr::read_volatile(&raw const self.samples) }
+    }
+
+    #[inline(always)]
+    fn set_samples(&mut self, samples: u32) {
+        // SAFETY: as above.
+        unsafe { core::ptr::write_volatile(&raw mut self.samples, samples) };
     }
 
     /// Where the word of a sample stands.
     #[inline(always)]
     pub const fn sampled_at(&self, index: u32) -> u64 {
-        match index {
-            0 => self.origin,
-            1 => self.origin + self.length - WORD_BYTES,
-            _ => self.origin + self.phase as u64 + self.stride as u64 * (index - 2) as u64,
-        }
+        self.origin + self.places[index as usize & (SAMPLES - 1)] as u64
     }
 
     /// Whether a sample lies in all of these bytes of the range.
     #[inline(always)]
     pub const fn sample_lies_in(&self, index: u32, start: u64, end: u64) -> bool {
         let at = self.sampled_at(index);
-        index < self.samples && start <= at && at + self.sampled_bytes() <= end && self.start <= at
+        index < self.samples && start <= at && at + self.sampled_bytes as u64 <= end && self.start <= at
     }
 
-    /// Which bits of a sampled word are the file's: fewer than all if the read was shorter than a word.
+    /// Whether the sum is of these bytes.
+    #[inline(always)]
+    pub const fn has_sum_of(&self, start: u64, end: u64) -> bool {
+        self.summed_bytes != 0 && start == self.origin && end - start == self.summed_bytes as u64
+    }
+
+    /// Which bits of a sampled word are the file's.
     #[inline(always)]
     pub const fn mask(&self) -> u64 {
-        if self.length >= WORD_BYTES { u64::MAX } else { (1 << (8 * (self.length & 7))) - 1 }
-    }
-
-    #[inline(always)]
-    const fn sampled_bytes(&self) -> u64 {
-        if self.length < WORD_BYTES { self.length } else { WORD_BYTES }
+        if self.sampled_bytes as u64 >= WORD_BYTES { u64::MAX } else { (1 << (8 * (self.sampled_bytes & 7))) - 1 }
     }
 }
 
@@ -162,23 +228,51 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Adds a word: what it was, and what it is now.
-    ///
-    /// Without branches: the verifier would follow each combination of the three sums.
+    /// The comparison that is the sum of such numbers of [`compared`].
     #[inline(always)]
-    pub const fn add(&mut self, then: u64, now: u64, mask: u64) {
-        let differs = is_not_zero((now ^ then) & mask);
-        let is_telling = is_not_zero(then & mask) & is_not_zero(!then & mask);
-        self.different += differs;
-        self.equal += 1 ^ differs;
-        self.telling += is_telling & (1 ^ differs);
+    pub const fn unpack(sums: u64) -> Self {
+        Self { equal: sums as u32 & 0xff, different: sums as u32 >> 8 & 0xff, telling: sums as u32 >> 16 & 0xff }
     }
 }
 
-/// 1 for any number but 0.
+/// What a word adds to a [`Comparison`], with a byte for each number: what it was, [`folded`], and what it is now.
+///
+/// One number, and without branches: the verifier would follow each combination of three sums.
 #[inline(always)]
-const fn is_not_zero(number: u64) -> u32 {
-    ((number | number.wrapping_neg()) >> 63) as u32
+pub fn compared(then: u32, now: u64, mask: u64) -> u64 {
+    let differs = is_not_zero((then ^ folded(now, mask)) as u64);
+    let is_telling = is_not_zero(now & mask) & is_not_zero(!now & mask);
+    let equal = 1 ^ differs;
+    equal | differs << 8 | (is_telling & equal) << 16
+}
+
+/// Those bits of a word that are the file's, so that few words look alike.
+#[inline(always)]
+pub const fn folded(word: u64, mask: u64) -> u32 {
+    ((word & mask).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+}
+
+/// 1 for any number but 0; not as a comparison, which the compiler makes a branch.
+#[inline(always)]
+fn is_not_zero(number: u64) -> u64 {
+    let mut sign = number | number.wrapping_neg();
+    #[cfg(target_arch = "bpf")]
+    // SAFETY: a shift.
+    unsafe {
+        core::arch::asm!("{sign} >>= 63", sign = inout(reg) sign, options(pure, nomem, nostack));
+    }
+    #[cfg(not(target_arch = "bpf"))]
+    {
+        sign >>= 63;
+    }
+    sign
+}
+
+/// How many blocks so many bytes have, but no more than `most`; none if they are too few for one.
+#[inline(always)]
+const fn blocks(bytes: u64, most: u64) -> u32 {
+    let blocks = if bytes < BLOCK_BYTES { 0 } else { bytes.div_ceil(BLOCK_BYTES) };
+    (if blocks < most { blocks } else { most }) as u32
 }
 
 /// What a piece of a range is to a write.
@@ -190,8 +284,10 @@ pub enum Verdict {
     Changed,
     /// The memory was used for something else: the range is over.
     Reused,
-    /// No sample speaks for it.
-    Unproven,
+    /// Nothing but the place speaks for it: no sample lies in it.
+    Unsampled,
+    /// It was written before, and what the samples say of it now could be chance.
+    Undecided,
 }
 
 impl Range {
@@ -202,8 +298,10 @@ impl Range {
         if compared.different > 0 {
             // A buffer that was written and holds other bytes by now is in use for something else, as the records of an archive are.
             if again { Verdict::Reused } else { Verdict::Changed }
-        } else if compared.equal == 0 || (again && compared.telling == 0) {
-            Verdict::Unproven
+        } else if again && compared.telling == 0 {
+            Verdict::Undecided
+        } else if compared.equal == 0 {
+            Verdict::Unsampled
         } else {
             Verdict::Same
         }
@@ -214,12 +312,10 @@ impl Range {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Source {
-    /// The file, with [`CHANGED`](crate::CHANGED) if its bytes are not the same any more; 0: none.
+    /// The file, with [`CHANGED`](crate::CHANGED) if its bytes are not the same any more, or [`UNSAMPLED`](crate::UNSAMPLED); 0: none.
     pub file: FileNumber,
-    /// Unused; keeps the layout free of padding.
-    pub reserved: u32,
     /// How many of the call's bytes.
-    pub bytes: u64,
+    pub bytes: u32,
 }
 
 /// What is known of an address space.
@@ -238,10 +334,14 @@ pub struct Memory {
     pub dense_reads: u32,
     /// Chooses the varying place of samples.
     pub varying: u32,
-    /// While a read is added: the range that its bytes continue.
+    /// While a read is added: the range that goes on with its bytes.
     continued: u32,
-    /// Unused; keeps the layout free of padding.
-    reserved: u32,
+    /// Likewise, the range that ends where its bytes begin, but had all that it wanted.
+    adjacent: u32,
+    /// Likewise, a range that is empty.
+    empty: u32,
+    /// The file that was read last.
+    last_file: FileNumber,
     /// Where the bytes of the call under way came from: the first are filled.
     pub sources: [Source; SOURCES],
     /// The ranges. They have no memory in common, from `low` to `high`.
@@ -269,16 +369,19 @@ impl Memory {
         dense_reads: DENSE_READS,
         varying: 0,
         continued: 0,
-        reserved: 0,
-        sources: [Source { file: 0, reserved: 0, bytes: 0 }; SOURCES],
+        adjacent: 0,
+        empty: 0,
+        last_file: 0,
+        sources: [Source { file: 0, bytes: 0 }; SOURCES],
         ranges: [Range::EMPTY; RANGES],
     };
 
-    /// The range that these bytes of a file fill; `hint` is the one that the caller filled last. What lay there before is over.
+    /// The range that these bytes of a file fill, of a buffer that ends at `wanted_to`; `hint` is the range that the caller filled last.
+    /// What lay there before is over.
     ///
     /// The caller samples the range as [`Plan`] says.
     #[inline(always)]
-    pub fn fill(&mut self, hint: u32, file: FileNumber, start: u64, end: u64) -> u32 {
+    pub fn fill(&mut self, hint: u32, file: FileNumber, start: u64, end: u64, wanted_to: u64) -> u32 {
         if let Some(range) = self.ranges.get_mut(hint as usize)
             && range.file == file
             && range.low <= start
@@ -286,34 +389,36 @@ impl Memory {
             && (start <= range.start || range.written_to > range.start)
         {
             // As in every loop over one buffer.
-            (range.start, range.end, range.written_to) = (start, end, 0);
+            (range.start, range.end, range.written_to, range.wanted_to) = (start, end, 0, wanted_to);
             return hint;
         }
         let room = take_room(self, file, start, end);
         let index = room & !CONTINUES;
         if let Some(range) = self.ranges.get_mut(index as usize) {
             if room & CONTINUES != 0 {
-                range.end = end;
+                (range.end, range.wanted_to) = (end, wanted_to);
                 range.high = if range.high > end { range.high } else { end };
             } else {
-                *range = Range { low: start, high: end, start, end, file, ..Range::EMPTY };
+                *range = Range { low: start, high: end, start, end, wanted_to, file, ..Range::EMPTY };
             }
         }
         index
     }
 
-    /// How the next read, of so many bytes, is sampled.
+    /// How the next read, of so many bytes of this file, is sampled; and how many blocks of it are summed up.
     #[inline(always)]
-    pub const fn plan(&mut self, length: u64) -> Plan {
-        if length >= LARGE_READ_BYTES {
-            return Plan::Dense;
+    pub const fn plan(&mut self, file: FileNumber, length: u64) -> (Plan, u32) {
+        if file != self.last_file {
+            self.last_file = file;
+            self.dense_reads = DENSE_READS;
         }
         if self.dense_reads > 0 {
             self.dense_reads -= 1;
-            return Plan::Dense;
+            return (Plan::Dense, blocks(length, MOST_BLOCKS));
         }
         self.varying = self.varying.wrapping_add(1);
-        Plan::Few(self.varying)
+        let plan = if length >= LARGE_READ_BYTES { Plan::Dense } else { Plan::Few(self.varying) };
+        (plan, if self.varying.is_multiple_of(SUMMED_READS) { blocks(length, FEW_BLOCKS) } else { 0 })
     }
 
     /// A piece was written that held no sampled word: programs that write pieces of what they read need more of them.
@@ -328,7 +433,7 @@ impl Memory {
         for source in &mut self.sources {
             if source.file == file || source.file == 0 {
                 source.file = file;
-                source.bytes += bytes;
+                source.bytes += bytes as u32;
                 return;
             }
         }
@@ -347,18 +452,29 @@ const CONTINUES: u32 = 1 << 31;
 extern "C" fn take_room(memory: *mut Memory, file: FileNumber, start: u64, end: u64) -> u32 {
     // SAFETY: null, or what the caller has.
     let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
-    // Kept in the map: of a variable, the verifier would follow each value that it can have.
-    memory.continued = RANGES as u32;
+    // Kept in the map: of variables, the verifier would follow each value that they can have.
+    (memory.continued, memory.adjacent, memory.empty) = (RANGES as u32, RANGES as u32, RANGES as u32);
     for index in 0..RANGES as u32 {
         let Some(range) = memory.ranges.get_mut(index as usize) else { break };
         match cut(range, file, start, end) {
             Cut::FOREIGN => memory.generation = memory.generation.wrapping_add(1),
             Cut::CONTINUED => memory.continued = index,
+            Cut::ADJACENT => memory.adjacent = index,
             _ => {}
+        }
+        if range.end == 0 && index < memory.empty {
+            memory.empty = index;
         }
     }
     if memory.continued < RANGES as u32 {
         return memory.continued | CONTINUES;
+    }
+    if memory.empty < RANGES as u32 {
+        return memory.empty;
+    }
+    // Better one range for two reads than none for another file.
+    if memory.adjacent < RANGES as u32 {
+        return memory.adjacent | CONTINUES;
     }
     let index = memory.next;
     memory.next = if index + 1 < RANGES as u32 { index + 1 } else { 0 };
@@ -373,8 +489,10 @@ impl Cut {
     const NOTHING: u32 = 0;
     /// Bytes of a file were overwritten by something else.
     const FOREIGN: u32 = 1;
-    /// The new bytes go on where those of the range end.
+    /// The new bytes are what the range's last read wanted and did not get.
     const CONTINUED: u32 = 2;
+    /// The new bytes go on where those of the range end, in another buffer.
+    const ADJACENT: u32 = 3;
 }
 
 /// Takes this memory from a range, for bytes of `file` (0: of none).
@@ -383,21 +501,20 @@ impl Cut {
 extern "C" fn cut(range: *mut Range, file: FileNumber, start: u64, end: u64) -> u32 {
     // SAFETY: null, or what the caller has.
     let Some(range) = (unsafe { range.as_mut() }) else { return Cut::NOTHING };
+    if range.file == file && range.end == start && range.start < start && range.written_to <= range.start {
+        // What room it had beyond its bytes, it has no more.
+        range.high = start;
+        return if end <= range.wanted_to { Cut::CONTINUED } else { Cut::ADJACENT };
+    }
     if range.low >= end || range.high <= start {
-        let continues = range.file == file && range.end == start && range.start < start && range.written_to <= range.start;
-        return if continues { Cut::CONTINUED } else { Cut::NOTHING };
+        return Cut::NOTHING;
     }
     let is_overwritten = common_length(range.start, range.end, start, end) > 0;
-    if range.file == file && range.end == start && range.start < start && range.written_to <= range.start {
-        // The rest of its own room: the bytes go on.
-        range.high = start;
-        return Cut::CONTINUED;
-    }
     let before = common_length(range.start, range.end, 0, start);
     let after = common_length(range.start, range.end, end, u64::MAX);
     if is_overwritten && range.written_to > range.start {
-        // The program is done with these bytes and uses the memory for the next ones.
-        (range.start, range.end) = (0, 0);
+        // The program is done with the bytes that it has written, and uses their memory for the next ones.
+        range.start = if range.written_to > end { range.written_to } else { end };
     } else if before >= after {
         range.end = if range.end < start { range.end } else { start };
     } else {
@@ -418,7 +535,10 @@ pub extern "C" fn forget_all(memory: *mut Memory) -> u32 {
     let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
     memory.generation = memory.generation.wrapping_add(1);
     for range in &mut memory.ranges {
-        (range.low, range.high, range.start, range.end) = (0, 0, 0, 0);
+        for bound in [&mut range.low, &mut range.high, &mut range.start, &mut range.end] {
+            // SAFETY: a field of its own. Volatile, for the compiler would have a loop over the bytes of all four, which the verifier follows.
+            unsafe { core::ptr::write_volatile(bound, 0) };
+        }
     }
     0
 }

@@ -1,7 +1,9 @@
 //! Which bytes of a write came from which read: pure, and tested on the host.
 //!
 //! [`memory`] knows where in an address space the bytes of a file lie. [`order`] knows what a thread read last, for programs that copy
-//! or change the bytes between the read and the write.
+//! or change the bytes between the read and the write. [`stream`] tells whether all that was read from one file can be what was written
+//! to another.
 
 pub mod memory;
 pub mod order;
+pub mod stream;

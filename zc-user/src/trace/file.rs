@@ -24,6 +24,29 @@ pub struct File {
     pub peer: Option<String>,
     /// Of a connected Unix socket: the inode of its peer.
     pub peer_inode: Option<u64>,
+    /// What is known of the bytes themselves.
+    pub streams: Streams,
+}
+
+/// What is known of the bytes that calls put into memory and took from there. `None`: nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Streams {
+    /// Of those that were read from a file.
+    pub read: Option<Stream>,
+    /// Of those that were written to it.
+    pub written: Option<Stream>,
+}
+
+/// Bytes in the order of the calls that moved them, sampled at places that depend on nothing but how many bytes came before:
+/// [`zc_ebpf::Stream`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stream {
+    /// How many bytes.
+    pub bytes: u64,
+    /// A sum of the sampled ones.
+    pub sum: u64,
+    /// How many of the sampled ones are no zeroes.
+    pub telling: u64,
 }
 
 /// What tells a file from all others of the machine, also from those that had or will have its inode number.
@@ -142,6 +165,8 @@ pub enum Input {
     Held(FileId),
     /// As [`Held`](Self::Held), but the sampled bytes differ: the program changed them on the way.
     Changed(FileId),
+    /// As [`Held`](Self::Held), but no sample lies in these bytes: nothing but the place speaks for the file.
+    Unsampled(FileId),
     /// The call names only the output; its buffer lies in a mapping of this file, with so many bytes as
     /// [`Row::paired_bytes`](super::Row::paired_bytes) says.
     Mapped(FileId),
@@ -151,7 +176,12 @@ impl Input {
     /// The file.
     pub const fn file(self) -> FileId {
         match self {
-            Self::Named(file) | Self::LastRead(file) | Self::Held(file) | Self::Changed(file) | Self::Mapped(file) => file,
+            Self::Named(file)
+            | Self::LastRead(file)
+            | Self::Held(file)
+            | Self::Changed(file)
+            | Self::Unsampled(file)
+            | Self::Mapped(file) => file,
         }
     }
 }

@@ -42,6 +42,8 @@ pub(super) struct Held<'a> {
     pub(super) same: Vec<&'a Row>,
     /// Calls whose sampled bytes differed.
     pub(super) changed: Vec<&'a Row>,
+    /// Calls of which nothing was sampled.
+    pub(super) unsampled: Vec<&'a Row>,
     /// Bytes in calls that wrote from several files.
     pub(super) parts: Vec<&'a Part>,
 }
@@ -68,7 +70,7 @@ impl<'a> Paired<'a> {
         self.written.entry(to).or_default().push(row);
         match source {
             Some(Input::LastRead(from)) => self.writes.entry(from).or_default().entry(to).or_default().push(row),
-            Some(Input::Held(from) | Input::Changed(from)) => self.explain(from, row.paired_bytes),
+            Some(Input::Held(from) | Input::Changed(from) | Input::Unsampled(from)) => self.explain(from, row.paired_bytes),
             Some(Input::Named(_) | Input::Mapped(_)) | None => {}
         }
     }
@@ -129,6 +131,7 @@ impl<'a> Activity<'a> {
                     Some(Input::Mapped(from)) => self.mapped.entry((from, to)).or_default().push(row),
                     Some(Input::Held(from)) => self.held.entry((from, to)).or_default().same.push(row),
                     Some(Input::Changed(from)) => self.held.entry((from, to)).or_default().changed.push(row),
+                    Some(Input::Unsampled(from)) => self.held.entry((from, to)).or_default().unsampled.push(row),
                     Some(Input::Named(_) | Input::LastRead(_)) | None => {}
                 }
             }

@@ -37,6 +37,8 @@ pub(super) struct Flow<'a> {
     pub(super) bytes: Option<u64>,
     /// Those of them that are proven. The flow is exact if that is all of them.
     pub(super) proven_bytes: Option<u64>,
+    /// Whether bytes went the same way of which no sample tells whether they were changed.
+    pub(super) is_partly_unsampled: bool,
     /// Whether more bytes may have gone the same way: then the figure is a lower bound.
     pub(super) may_be_more: bool,
     /// What became of the bytes in the program's memory.
@@ -100,6 +102,7 @@ impl<'a> Flow<'a> {
             evidence: Evidence::Call,
             bytes,
             proven_bytes: bytes,
+            is_partly_unsampled: false,
             may_be_more: false,
             condition: Condition::AsRead,
             reading: Vec::new(),

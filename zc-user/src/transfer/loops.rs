@@ -73,6 +73,7 @@ impl<'a> Found<'a> {
             evidence: Evidence::Order,
             bytes: Some(0),
             proven_bytes: Some(0),
+            is_partly_unsampled: false,
             may_be_more: false,
             condition: Condition::AsRead,
             reading: Vec::new(),
@@ -247,7 +248,7 @@ impl<'b, 'a> Balance<'b, 'a> {
     fn whole(&self, from: FileId, read: u64, by_destination: &BTreeMap<FileId, Vec<&'a Row>>) -> Option<(FileId, Loop<'b, 'a>)> {
         let is_from_here = |row: &&Row| match row.ends.input {
             Some(Input::LastRead(file)) => file == from,
-            Some(Input::Named(_) | Input::Held(_) | Input::Changed(_) | Input::Mapped(_)) => false,
+            Some(_) => false,
             None => true,
         };
         let is_whole = |to: FileId, all: &Loop<'_, '_>| {

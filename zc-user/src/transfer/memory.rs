@@ -23,10 +23,10 @@ pub(super) fn flows<'a>(activity: &Activity<'a>) -> Vec<Flow<'a>> {
 /// The flow from memory that bytes of a file had been read to.
 fn from_held<'a>((from, to): (FileId, FileId), held: &Held<'a>, activity: &Activity<'a>) -> Option<Flow<'a>> {
     let sums = Sums::of(held);
-    let bytes = sums.same.checked_add(sums.changed).filter(|&bytes| bytes > 0)?;
+    let bytes = [sums.changed, sums.unsampled].into_iter().try_fold(sums.same, u64::checked_add).filter(|&bytes| bytes > 0)?;
     let is_proven = sums.changed == 0 && sums.checked_calls > 0;
     let reading = activity.reads.get(&Some(from)).cloned().unwrap_or_default();
-    let writing: Vec<&Row> = held.same.iter().chain(&held.changed).copied().collect();
+    let writing: Vec<&Row> = held.same.iter().chain(&held.changed).chain(&held.unsampled).copied().collect();
     // A file that is written back to itself is updated: the samples may have missed what changed. A socket answers with what it heard.
     let is_stored = matches!(activity.kind(from), Some(FileKind::Regular | FileKind::Memfd | FileKind::Block));
     if from == to && (is_stored || !is_proven) {
@@ -40,7 +40,8 @@ fn from_held<'a>((from, to): (FileId, FileId), held: &Held<'a>, activity: &Activ
         api: if is_ring { Api::IoUring } else { Api::ReadWrite },
         evidence: Evidence::Memory,
         bytes: Some(bytes),
-        proven_bytes: Some(if is_proven { bytes } else { 0 }),
+        proven_bytes: Some(if is_proven { sums.same } else { 0 }),
+        is_partly_unsampled: sums.is_partly_unsampled,
         may_be_more: false,
         condition: if sums.changed > 0 { Condition::Changed } else { Condition::AsRead },
         reading: used(reading),
@@ -58,6 +59,10 @@ struct Sums {
     same: u64,
     /// Bytes in calls of which a sample differs.
     changed: u64,
+    /// Bytes of which there is no sample.
+    unsampled: u64,
+    /// Whether there are such bytes, or some that may have been written before.
+    is_partly_unsampled: bool,
     /// Calls that were sampled, and of which no sample differs.
     checked_calls: u64,
 }
@@ -68,13 +73,20 @@ impl Sums {
         let rows = |rows: &[&Row]| rows.iter().map(|row| row.paired_bytes).fold(0, u64::saturating_add);
         sums.same = rows(&held.same);
         sums.changed = rows(&held.changed);
+        sums.unsampled = rows(&held.unsampled);
+        sums.is_partly_unsampled = !held.unsampled.is_empty();
         sums.checked_calls = held.same.iter().map(|row| row.checked_calls).sum();
         for part in &held.parts {
-            if matches!(part.from, Input::Held(_)) {
-                sums.same = sums.same.saturating_add(part.bytes);
-                sums.checked_calls += part.checked_calls;
-            } else {
-                sums.changed = sums.changed.saturating_add(part.bytes);
+            let sum = match part.from {
+                Input::Held(_) => &mut sums.same,
+                Input::Unsampled(_) => &mut sums.unsampled,
+                _ => &mut sums.changed,
+            };
+            *sum = sum.saturating_add(part.bytes);
+            match part.from {
+                Input::Held(_) => sums.checked_calls += part.checked_calls,
+                Input::Unsampled(_) => sums.is_partly_unsampled = true,
+                _ => {}
             }
         }
         sums

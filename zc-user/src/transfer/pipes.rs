@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{
     activity::Activity,
     conduits::Conduits,
-    flow::{Flow, Leg, Source, moving_calls},
+    flow::{Condition, Flow, Leg, Source, moving_calls},
     totals,
 };
 use crate::{
@@ -15,7 +15,12 @@ use crate::{
 
 /// Joins what was spliced (or, with `vmsplice`, lent) into a pipe with what was spliced out of it, if nothing else went into the pipe or
 /// came out of it: else nobody knows whose bytes came out, and the flows into the pipe and out of it stand by themselves.
-pub(super) fn join<'a>(flows: Vec<Flow<'a>>, activity: &Activity<'a>, conduits: &Conduits<'_>) -> Vec<Flow<'a>> {
+pub(super) fn join<'a>(
+    flows: Vec<Flow<'a>>,
+    activity: &Activity<'a>,
+    conduits: &Conduits<'_>,
+    has_own_memory: bool,
+) -> Vec<Flow<'a>> {
     let mut joined = Vec::new();
     let mut pipes: BTreeMap<FileId, Pipe<'a>> = BTreeMap::new();
     for flow in flows {
@@ -27,7 +32,7 @@ pub(super) fn join<'a>(flows: Vec<Flow<'a>>, activity: &Activity<'a>, conduits: 
             None => joined.push(flow),
         }
     }
-    for flow in lent(activity) {
+    for flow in lent(activity, has_own_memory) {
         pipes.entry(flow.to).or_default().ins.push(flow);
     }
     for (file, pipe) in pipes {
@@ -40,31 +45,41 @@ fn is_pipe(activity: &Activity<'_>, file: FileId) -> bool {
     activity.kind(file) == Some(FileKind::Pipe)
 }
 
-/// What `vmsplice` brought into pipes.
-fn lent<'a>(activity: &Activity<'a>) -> Vec<Flow<'a>> {
-    let mut by_ends: BTreeMap<(Source, FileId), Vec<&Row>> = BTreeMap::new();
+/// What `vmsplice` brought into pipes. Of a process that `has_own_memory`, all that is not known to be of a file is its own.
+fn lent<'a>(activity: &Activity<'a>, has_own_memory: bool) -> Vec<Flow<'a>> {
+    let mut by_ends: BTreeMap<(Option<Input>, FileId), Vec<&Row>> = BTreeMap::new();
     for (&to, rows) in &activity.lent {
         for &row in rows {
-            let source = match row.ends.input {
-                Some(Input::Mapped(file)) if !activity.is_program(file) => Source::File(file),
-                _ => Source::Memory,
+            let is_known = |input: &Input| match *input {
+                Input::Mapped(file) => !activity.is_program(file),
+                Input::Held(file) | Input::Changed(file) | Input::Unsampled(file) => activity.carries_bytes(file),
+                Input::Named(_) | Input::LastRead(_) => false,
             };
-            by_ends.entry((source, to)).or_default().push(row);
+            by_ends.entry((row.ends.input.filter(is_known), to)).or_default().push(row);
         }
     }
-    let flow = |((from, to), rows)| {
+    let flow = |((input, to), rows): ((Option<Input>, FileId), Vec<&'a Row>)| {
+        let covered = rows.iter().map(|row| row.paired_bytes).fold(0, u64::saturating_add);
+        let is_checked = rows.iter().all(|row| row.checked_calls > 0);
+        let from = input.map_or(Source::Memory, |input| Source::File(input.file()));
         let flow = Flow::direct(from, to, Api::Vmsplice, rows);
         let by_total = || flow.bytes.and_then(|bytes| totals::mapped_source(activity, bytes));
         // What a process lends may be what it read before.
-        let from_memory = if activity.reads_nothing() { flow.bytes } else { Some(0) };
-        let (from, evidence, proven_bytes) = match from.file() {
-            Some(_) => (from, Evidence::Mapping, flow.bytes),
+        let from_memory = if has_own_memory { flow.bytes } else { Some(0) };
+        let (from, evidence, proven_bytes) = match input {
+            Some(Input::Mapped(_)) => (from, Evidence::Mapping, Some(covered)),
+            Some(Input::Held(_)) if is_checked => (from, Evidence::Memory, Some(covered)),
+            Some(_) => (from, Evidence::Memory, Some(0)),
             None => {
                 by_total().map_or((from, Evidence::Call, from_memory), |file| (Source::File(file), Evidence::Totals, Some(0)))
             }
         };
-        let reading = from.file().and_then(|from| activity.mappings.get(&from)).cloned().unwrap_or_default();
-        Flow { from, evidence, proven_bytes, reading, ..flow }
+        let calls = if evidence == Evidence::Memory { None } else { Some(&activity.mappings) };
+        let reading = from.file().and_then(|from| calls?.get(&from)).cloned().unwrap_or_default();
+        let condition = if matches!(input, Some(Input::Changed(_))) { Condition::Changed } else { Condition::AsRead };
+        // What the rest of the memory held is unknown.
+        let bytes = if input.is_some() { Some(covered) } else { flow.bytes };
+        Flow { from, evidence, bytes, proven_bytes, condition, reading, ..flow }
     };
     by_ends.into_iter().map(flow).collect()
 }
@@ -162,6 +177,7 @@ fn through<'a>(into: &Flow<'a>, out: &Flow<'a>, bytes: u64, is_proven: bool) -> 
         evidence: if is_proven { evidence } else { Evidence::Totals },
         bytes: Some(bytes),
         proven_bytes: Some(if are_exact { bytes } else { 0 }),
+        is_partly_unsampled: false,
         may_be_more: into.may_be_more || out.may_be_more,
         condition: out.condition,
         reading: into.rows().collect(),

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod across;
+mod alike;
 mod certainty;
 mod direct;
 mod loops;

@@ -6,34 +6,24 @@
 //!
 //! A loop that is known in part already is all that its two ends did, if as much is left of both.
 //!
-//! A program that talks while it copies (`rsync`) adds its own words to the bytes. Its two ends are connected if each has
-//! [most](MOST_PERCENT) of what is left, and they have [nearly as many](NEAR_PERCENT).
+//! For backends that see neither memory nor bytes. The others know more: equal sums say nothing against that.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ptr;
 
 use super::{
     activity::Activity,
-    balance::{MANY, are_worth_adding},
-    flow::{Condition, Flow, Source, first_order, is_by_ring, moving_calls, sum_bytes},
+    balance::are_worth_adding,
+    flow::{Condition, Flow, Source, first_order, is_by_ring, sum_bytes},
     left::taken,
 };
 use crate::{
     report::{Api, Evidence},
-    trace::{FileId, FileKind, Row},
+    trace::{FileId, Row},
 };
 
 /// Fewer bytes agree by chance too easily.
 const LEAST_BYTES: u64 = 4096;
-
-/// With other bytes among them, this many must be there.
-const LEAST_NEAR_BYTES: u64 = 1 << 16;
-
-/// What an end must have of all that is left on its side: the rest is what programs read of their settings, say.
-const MOST_PERCENT: u64 = 75;
-
-/// What the smaller of two ends must have of the larger.
-const NEAR_PERCENT: u64 = 95;
 
 /// What is left of a file once everything certain is explained.
 #[derive(Debug)]
@@ -51,7 +41,6 @@ struct Rest<'a> {
 pub(super) fn add<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
     complete(flows, activity);
     add_equal(flows, activity);
-    add_main(flows, activity);
 }
 
 /// The loops of which as much is left at both ends, and that are the only ones there.
@@ -126,33 +115,6 @@ fn add_equal<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
     }
 }
 
-/// The ends of what the process does above all.
-fn add_main<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
-    let (sources, destinations) = ends(flows, activity, LEAST_NEAR_BYTES);
-    let (Some(source), Some(destination)) = (main_of(&sources), main_of(&destinations)) else { return };
-    let (least, most) = (source.bytes.min(destination.bytes), source.bytes.max(destination.bytes));
-    // Two connections that carry as much are rather the two directions of a conversation.
-    let known = Known::of(flows);
-    // A single read and a single write are soon nearly as long.
-    let calls = [source, destination].map(|end| moving_calls(&end.rows));
-    let are_many = calls.iter().all(|&calls| calls > 1) && calls.iter().sum::<u64>() >= MANY;
-    let is_stored = [source, destination].iter().any(|end| activity.kind(end.file) == Some(FileKind::Regular));
-    let agree = is_part(NEAR_PERCENT, least, most) && are_many && is_stored;
-    if agree && source.is_before_some_of(destination) && known.no_other(source.file, destination.file) {
-        connect(flows, source, destination, least);
-    }
-}
-
-/// The one that has most of the bytes.
-fn main_of<'r, 'a>(rests: &'r [Rest<'a>]) -> Option<&'r Rest<'a>> {
-    let all = rests.iter().map(|rest| rest.bytes).fold(0, u64::saturating_add);
-    rests.iter().find(|rest| is_part(MOST_PERCENT, rest.bytes, all))
-}
-
-fn is_part(percent: u64, part: u64, all: u64) -> bool {
-    part >= all.saturating_sub(all / 100 * (100 - percent))
-}
-
 /// What is left of the files that were read, and of those that were written, where it is enough.
 fn ends<'a>(flows: &[Flow<'a>], activity: &Activity<'a>, least_bytes: u64) -> (Vec<Rest<'a>>, Vec<Rest<'a>>) {
     let mut ends = (
@@ -171,12 +133,6 @@ impl Rest<'_> {
     fn comes_before(&self, other: &Self) -> bool {
         self.file != other.file && self.order.zip(other.order).is_none_or(|(source, destination)| source < destination)
     }
-
-    /// Whether this can be the source of the other among whose bytes are others, which may have come first.
-    fn is_before_some_of(&self, other: &Self) -> bool {
-        let last = other.rows.iter().filter_map(|row| row.order).max();
-        self.file != other.file && self.order.zip(last).is_none_or(|(source, destination)| source < destination)
-    }
 }
 
 /// What is left of each file that was read (or written), unless some call on it does not tell its bytes.
@@ -191,19 +147,13 @@ fn rests<'a>(
     let used: HashSet<*const Row> = flows.iter().flat_map(Flow::rows).map(ptr::from_ref).collect();
     let rest = |(&file, rows): (&Option<FileId>, &Vec<&'a Row>)| {
         let file = file.filter(|&file| activity.carries_bytes(file))?;
-        let taken = taken.get(&file).copied().unwrap_or(0).saturating_add(overwritten(rows));
+        let taken = taken.get(&file).copied().unwrap_or(0);
         let bytes = sum_bytes(rows)?.saturating_sub(taken);
         let order = order(rows);
         let rows = rows.iter().copied().filter(|row| !used.contains(&ptr::from_ref(*row))).collect();
         Some(Rest { file, bytes, rows, order, is_mapping: false })
     };
     sides.iter().filter_map(rest).collect()
-}
-
-/// Bytes that were written after the kernel had overwritten what the thread had read: equal sums say nothing of these.
-fn overwritten(rows: &[&Row]) -> u64 {
-    let unknown = rows.iter().filter(|row| row.ends.input.is_none() && row.ends.output.is_some());
-    unknown.map(|row| row.paired_bytes).fold(0, u64::saturating_add)
 }
 
 /// When the first bytes had been read; `None` if unknown.
@@ -244,6 +194,7 @@ fn connect<'a>(flows: &mut Vec<Flow<'a>>, source: &Rest<'a>, destination: &Rest<
             evidence: Evidence::Totals,
             bytes: Some(bytes),
             proven_bytes: Some(0),
+            is_partly_unsampled: false,
             may_be_more: false,
             condition: Condition::AsRead,
             reading: source.rows.clone(),

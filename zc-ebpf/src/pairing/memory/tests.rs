@@ -12,14 +12,16 @@ struct Space {
     memory: Box<Memory>,
     last_range: u32,
     random: u64,
+    /// Whether reads are summed up, as the first ones are.
+    sums: bool,
 }
 
-/// What a write found: `(file, bytes)`, the files with [`CHANGED`](crate::CHANGED) where it was said.
+/// What a write found: `(file, bytes)`, the files with [`CHANGED`](crate::CHANGED) or [`UNSAMPLED`](crate::UNSAMPLED) where it was said.
 type Found = Vec<(FileNumber, u64)>;
 
 impl Space {
     fn new(size: usize) -> Self {
-        Self { bytes: vec![0; size], memory: Box::new(Memory::NOTHING), last_range: 0, random: 1 }
+        Self { bytes: vec![0; size], memory: Box::new(Memory::NOTHING), last_range: 0, random: 1, sums: true }
     }
 
     fn below(&mut self, limit: u64) -> u64 {
@@ -40,17 +42,33 @@ impl Space {
         u64::from_ne_bytes(std::array::from_fn(word))
     }
 
-    /// As `exchange_piece` of the kernel side, for a read.
+    /// A read that gets all that it wants.
     fn read(&mut self, file: FileNumber, start: u64, length: u64) {
+        self.read_of(file, start, length, length);
+    }
+
+    /// As `fill` of the kernel side, for a read that wanted so many bytes.
+    fn read_of(&mut self, file: FileNumber, start: u64, length: u64, wanted: u64) {
         self.store(start, length);
-        self.last_range = self.memory.fill(self.last_range, file, start, start + length);
-        let plan = self.memory.plan(length);
+        self.last_range = self.memory.fill(self.last_range, file, start, start + length, start + wanted);
+        let (plan, summed_blocks) = self.memory.plan(file, length);
         let mut range = self.memory.ranges[self.last_range as usize];
-        range.plan_samples(start, length, plan);
-        for index in 0..range.samples {
-            range.words[index as usize] = self.word(range.sampled_at(index));
+        let first = range.plan_samples(start, length, plan);
+        for index in first..range.samples {
+            range.words[index as usize] = folded(self.word(range.sampled_at(index)), range.mask());
+        }
+        if self.sums && summed_blocks > 0 && start == range.start {
+            range.summed_blocks = summed_blocks;
+            range.sum = self.sum(start, length);
+            range.summed_bytes = u32::try_from(length).expect("fits");
         }
         self.memory.ranges[self.last_range as usize] = range;
+    }
+
+    /// A sum of all these bytes.
+    fn sum(&self, start: u64, length: u64) -> u32 {
+        let range = usize::try_from(start).expect("fits")..usize::try_from(start + length).expect("fits");
+        self.bytes[range].iter().fold(7, |sum: u32, &byte| (sum ^ u32::from(byte)).wrapping_mul(0x9e37_79b1)) | 1
     }
 
     fn clear(&mut self, start: u64, length: u64) {
@@ -67,25 +85,30 @@ impl Space {
             if start >= end {
                 continue;
             }
-            let mut compared = Comparison::default();
-            for index in (0..range.samples).filter(|&index| range.sample_lies_in(index, start, end)) {
-                compared.add(range.words[index as usize], self.word(range.sampled_at(index)), range.mask());
+            let lies_in = |index: &u32| range.sample_lies_in(*index, start, end);
+            let words = (0..range.samples)
+                .filter(lies_in)
+                .map(|index| compared(range.words[index as usize], self.word(range.sampled_at(index)), range.mask()));
+            let mut compared = Comparison::unpack(words.sum());
+            if range.has_sum_of(start, end) {
+                compared.different += u32::from(self.sum(start, end - start) != range.sum);
             }
             let range = &mut self.memory.ranges[index];
-            let file = match range.judge(start, compared) {
-                Verdict::Same => range.file,
-                Verdict::Changed => range.file | crate::CHANGED,
+            let (file, bytes) = match range.judge(start, compared) {
+                Verdict::Same => (range.file, end - start),
+                Verdict::Changed => (range.file | crate::CHANGED, end - start),
+                Verdict::Unsampled => (range.file | crate::UNSAMPLED, end - start),
+                Verdict::Undecided => (range.file | crate::UNSAMPLED, 0),
                 Verdict::Reused => {
                     range.end = 0;
                     continue;
                 }
-                Verdict::Unproven => {
-                    self.memory.sample_densely();
-                    continue;
-                }
             };
             range.written_to = range.written_to.max(end);
-            found.push((file, end - start));
+            if file & crate::UNSAMPLED != 0 {
+                self.memory.sample_densely();
+            }
+            found.push((file, bytes));
         }
         found.sort_unstable();
         found
@@ -128,12 +151,54 @@ fn several_files_in_one_buffer_have_their_parts() {
 }
 
 #[test]
-fn adjacent_reads_of_a_file_are_one_range() {
+fn a_read_goes_on_with_what_the_one_before_did_not_get() {
+    let mut space = Space::new(20_000);
+    for (start, length) in [(0, 3), (3, 2), (5, 4000), (4005, 3), (4008, 6232)] {
+        space.read_of(7, start, length, 10_240 - start);
+    }
+    assert_eq!(space.write(0, 10_240), [(7, 10_240)]);
+    assert_eq!(space.memory.ranges.iter().filter(|range| range.end > 0).count(), 1);
+}
+
+#[test]
+fn a_change_of_what_an_earlier_part_of_the_read_brought_is_noticed() {
+    let mut space = Space::new(20_000);
+    space.read_of(7, 0, 5000, 10_240);
+    space.read_of(7, 5000, 5240, 5240);
+    space.store(0, 5000);
+    assert_eq!(space.write(0, 10_240), [(7 | crate::CHANGED, 10_240)]);
+}
+
+#[test]
+fn buffers_side_by_side_are_told_apart() {
+    let mut space = Space::new(100_000);
+    for round in 0..4 {
+        for buffer in 0..6 {
+            space.read(7, buffer * 16_384, 16_384);
+        }
+        for buffer in [3, 0, 1, 5, 2, 4] {
+            assert_eq!(space.write(buffer * 16_384, 16_384), [(7, 16_384)], "round {round}, buffer {buffer}");
+        }
+    }
+}
+
+#[test]
+fn for_want_of_room_reads_side_by_side_share_a_range() {
     let mut space = Space::new(100_000);
     for piece in 0..40 {
         space.read(7, piece * 1000, 1000);
     }
-    assert_eq!(space.write(0, 40_000), [(7, 40_000)]);
+    assert_eq!(
+        space
+            .write(0, 40_000)
+            .into_iter()
+            .map(|(file, bytes)| {
+                assert_eq!(file, 7);
+                bytes
+            })
+            .sum::<u64>(),
+        40_000
+    );
 }
 
 #[test]
@@ -174,10 +239,17 @@ fn zeroes_that_were_written_before_prove_nothing() {
     let mut space = Space::new(10_000);
     space.read(7, 0, 512);
     space.bytes.fill(0);
-    for word in &mut space.memory.ranges[0].words {
-        *word = 0;
-    }
-    assert_eq!([space.write(0, 512), space.write(0, 512)], [vec![(7, 512)], vec![]]);
+    space.memory.ranges[0].words.fill(0);
+    space.memory.ranges[0].summed_bytes = 0;
+    assert_eq!([space.write(0, 512), space.write(0, 512)], [[(7, 512)], [(7 | crate::UNSAMPLED, 0)]]);
+}
+
+#[test]
+fn a_single_byte_that_was_changed_is_noticed_where_all_are_summed_up() {
+    let mut space = Space::new(70_000);
+    space.read(7, 0, 65_536);
+    space.store(40_001, 1);
+    assert_eq!(space.write(0, 65_536), [(7 | crate::CHANGED, 65_536)]);
 }
 
 #[test]
@@ -204,15 +276,15 @@ fn what_the_kernel_overwrites_is_no_files() {
 }
 
 #[test]
-fn a_piece_without_a_sample_is_unproven_and_makes_the_next_reads_dense() {
+fn a_piece_without_a_sample_is_called_so_and_makes_the_next_reads_dense() {
     let mut space = Space::new(100_000);
     for _ in 0..DENSE_READS {
         space.read(7, 0, 12_000);
     }
     space.read(7, 0, 12_000);
-    assert_eq!(space.memory.ranges[0].samples, FEW_SAMPLES);
+    assert_eq!(space.memory.ranges[0].samples, 3);
     let at = (100..11_000).find(|&at| (0..3).all(|index| !space.memory.ranges[0].sample_lies_in(index, at, at + 100)));
-    assert_eq!(space.write(at.expect("has one"), 100), []);
+    assert_eq!(space.write(at.expect("has one"), 100), [(7 | crate::UNSAMPLED, 100)]);
     space.read(7, 0, 12_000);
     assert_eq!(space.memory.ranges[0].samples, u32::try_from(SAMPLES).expect("fits"));
 }
@@ -248,6 +320,7 @@ fn nothing_is_said_that_is_not_so() {
             }
             _ => {
                 for (file, bytes) in space.write(start, length) {
+                    let file = file & !crate::UNSAMPLED;
                     let there = owners[range.clone()].iter().filter(|&&owner| owner == file).count();
                     assert!(bytes <= u64::try_from(there).expect("fits"), "{bytes} of {file} in {:?}", &owners[range.clone()]);
                     found_bytes += bytes;

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use aya::maps::{HashMap as KernelHashMap, MapData, MapError, PerCpuArray};
-use zc_ebpf::{CallId, ErrnoKey, NO_CALL, RowKey, Task, phase};
+use aya::maps::{Array, HashMap as KernelHashMap, MapData, MapError, PerCpuArray};
+use zc_ebpf::{CallId, ErrnoKey, FileNumber, NO_CALL, RowKey, STREAM_FILES, Task, phase, stream_slot};
 
 use super::files::Files;
 use crate::{
     histogram::Histogram,
     syscall::Call,
-    trace::{Ends, File, Loss, Part, Row, Times},
+    trace::{Ends, File, Loss, Part, Row, Stream, Streams, Times},
 };
 
 /// The maps that are read when a trace ends.
@@ -22,6 +22,8 @@ pub struct Maps {
     /// Their errnos, likewise.
     pub errnos: [KernelHashMap<MapData, ErrnoKey, u64>; 2],
     pub losses: PerCpuArray<MapData, u64>,
+    /// What was read from each file and written to it.
+    pub streams: Array<MapData, zc_ebpf::Stream>,
 }
 
 impl Maps {
@@ -65,7 +67,20 @@ impl Maps {
                 row.order = row.order.or(Some(task.entered_ns));
             }
         }
+        sums.files.set_streams(|number| self.streams(number))?;
         Ok(sums.finish())
+    }
+
+    /// The streams of a file.
+    fn streams(&self, number: FileNumber) -> Result<Streams, MapError> {
+        if number >= STREAM_FILES {
+            return Ok(Streams::default());
+        }
+        let stream = |is_written| {
+            let zc_ebpf::Stream { bytes, sum, telling, .. } = self.streams.get(&stream_slot(number, is_written), 0)?;
+            Ok::<_, MapError>((bytes > 0).then_some(Stream { bytes, sum, telling }))
+        };
+        Ok(Streams { read: stream(false)?, written: stream(true)? })
     }
 
     /// What the kernel side lost.
@@ -173,6 +188,7 @@ fn add(sum: &mut Row, row: &zc_ebpf::Row) {
     sum.zero_calls += row.zero_calls;
     sum.short_calls += row.short_calls;
     sum.order = earlier(sum.order, row.first_ns);
+    sum.last_order = sum.last_order.max((row.last_ns > 0).then_some(row.last_ns));
     sum.moved_order = earlier(sum.moved_order, row.moved_ns);
     // A sum that has no room is unknown from then on.
     sum.bytes = sum.bytes.and_then(|bytes| bytes.checked_add(row.bytes));

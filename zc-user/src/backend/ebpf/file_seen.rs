@@ -8,7 +8,7 @@ use std::{
 use zc_ebpf::{FileNumber, FileSeen, path_end};
 
 use super::events::{read_start, text};
-use crate::trace::{File, FileIdentity, FileKind};
+use crate::trace::{File, FileIdentity, FileKind, Streams};
 
 /// The filesystem whose files share one inode, so that this does not tell them apart: `eventfd`, `epoll` and their like.
 const ANON_INODES: &str = "anon_inodefs";
@@ -36,6 +36,7 @@ fn file(seen: &FileSeen, names: &[u8]) -> File {
         local: address(seen.family, seen.local, seen.local_port),
         peer: address(seen.family, seen.peer, seen.peer_port),
         peer_inode: Some(seen.peer_inode).filter(|&inode| inode != 0),
+        streams: Streams::default(),
     }
 }
 

@@ -1,12 +1,12 @@
 //! The files of a trace: each gets its place, under whichever numbers the kernel side knows it. Pure.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use zc_ebpf::{CHANGED, Ends as NumberedEnds, FileNumber, HELD, MAPPED};
+use zc_ebpf::{CHANGED, Ends as NumberedEnds, FileNumber, HELD, MAPPED, UNSAMPLED};
 
 use crate::{
     syscall::{Call, Fds},
-    trace::{Ends, File, FileId, FileIdentity, Input},
+    trace::{Ends, File, FileId, FileIdentity, Input, Streams},
 };
 
 /// Gives files their place in [`Trace::files`](crate::trace::Trace::files).
@@ -28,11 +28,13 @@ impl Files {
 
     /// The files at the ends of a call, which from now on have their place.
     pub fn ends(&mut self, call: &Call, ends: NumberedEnds) -> Ends {
-        let input = self.id(ends.input & !(MAPPED | HELD | CHANGED)).map(|file| {
+        let input = self.id(ends.input & !(MAPPED | HELD | CHANGED | UNSAMPLED)).map(|file| {
             if ends.input & MAPPED != 0 {
                 Input::Mapped(file)
             } else if ends.input & CHANGED != 0 {
                 Input::Changed(file)
+            } else if ends.input & UNSAMPLED != 0 {
+                Input::Unsampled(file)
             } else if ends.input & HELD != 0 {
                 Input::Held(file)
             } else if matches!(call.spec().fds, Fds::Writes(_)) {
@@ -47,6 +49,17 @@ impl Files {
     /// The files that have a place, and how many of them nothing is known of, as the message on them was lost.
     pub fn into_placed(self) -> (Vec<File>, u64) {
         (self.placed, self.unknown)
+    }
+
+    /// Takes note of the bytes of all files that have a place, as `streams` tells them by number.
+    pub fn set_streams<E>(&mut self, streams: impl Fn(FileNumber) -> Result<Streams, E>) -> Result<(), E> {
+        let mut seen = HashSet::new();
+        for (&number, id) in &self.by_number {
+            let Some(file) = usize::try_from(id.0).ok().and_then(|index| self.placed.get_mut(index)) else { continue };
+            // The order of bytes under two numbers is unknown.
+            file.streams = if seen.insert(id) { streams(number)? } else { Streams::default() };
+        }
+        Ok(())
     }
 
     fn id(&mut self, number: FileNumber) -> Option<FileId> {

@@ -100,6 +100,7 @@ impl Loaded {
                 parts: take(&mut ebpf, maps::PARTS)?,
                 errnos: [take(&mut ebpf, maps::ERRNOS)?, take(&mut ebpf, maps::FILE_ERRNOS)?],
                 losses: take(&mut ebpf, maps::LOSSES)?,
+                streams: take(&mut ebpf, maps::STREAMS)?,
             },
             control: take(&mut ebpf, maps::CONTROL)?,
             is_over: take(&mut ebpf, maps::IS_OVER)?,

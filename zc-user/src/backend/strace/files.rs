@@ -103,7 +103,7 @@ fn index(id: FileId) -> usize {
 
 /// What was not known of a file before, is now.
 fn complete(file: &mut File, more: File) {
-    let File { kind, identity, filesystem, path, size_bytes, local, peer, peer_inode } = more;
+    let File { kind, identity, filesystem, path, size_bytes, local, peer, peer_inode, streams } = more;
     *file = File {
         kind: file.kind.or(kind),
         identity: file.identity.or(identity),
@@ -113,6 +113,7 @@ fn complete(file: &mut File, more: File) {
         local: file.local.take().or(local),
         peer: file.peer.take().or(peer),
         peer_inode: file.peer_inode.or(peer_inode),
+        streams,
     };
 }
 

@@ -19,6 +19,7 @@ impl Row {
     /// Sets when it was called first, and when it first returned.
     pub(crate) fn spanning(mut self, entered: u64, left: u64) -> Self {
         self.order = Some(entered);
+        self.last_order = Some(entered);
         self.moved_order = (self.bytes > Some(0)).then_some(left);
         self
     }

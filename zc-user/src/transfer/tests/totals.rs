@@ -45,34 +45,6 @@ fn other_bytes_another_order_or_a_third_file_make_it_none() {
 }
 
 #[test]
-fn a_program_that_talks_while_it_copies_is_known_by_what_it_does_above_all() {
-    let mut scene = Scene::new();
-    let [from, other] = ["in", "other"].map(|name| scene.regular(name));
-    let [to, mute] = [scene.file(Tcp, "sock"), scene.file(Tcp, "mute")];
-    let sent = |bytes| write("write", to, 20, bytes).at(2);
-    let cases = [
-        (vec![read("read", from, 16, MIB).at(1), sent(MIB + 4000)], one("in", "sock", Api::ReadWrite, MIB)),
-        // Much else was read, what was sent is much more, or neither end is a file.
-        (vec![read("read", from, 16, MIB).at(1), read("read", other, 1, MIB / 2).at(1), sent(MIB + 4000)], Vec::new()),
-        (vec![read("read", from, 16, MIB).at(1), sent(MIB + MIB / 10)], Vec::new()),
-        (vec![read("read", mute, 16, MIB).at(1), sent(MIB + 4000)], Vec::new()),
-        // Its words may come first, but not all of it.
-        (
-            vec![write("sendto", to, 1, 44).at(0), read("read", from, 16, MIB).at(1), sent(MIB + 4000)],
-            one("in", "sock", Api::ReadWrite, MIB),
-        ),
-        (vec![read("read", from, 16, MIB).at(3), sent(MIB + 4000)], Vec::new()),
-        // One call each, as of a program that reads something and writes something else.
-        (vec![read("read", from, 1, MIB).at(1), write("write", to, 1, MIB - 4000).at(2)], Vec::new()),
-    ];
-    for (rows, expected) in cases {
-        scene.trace.processes.clear();
-        scene.process("rsync", rows);
-        assert_eq!(transfers(&scene), expected);
-    }
-}
-
-#[test]
 fn a_mapping_is_the_source_of_as_many_bytes() {
     let mut scene = Scene::new();
     let (from, to) = (scene.regular("in"), scene.regular("out"));
@@ -98,17 +70,4 @@ fn a_loop_that_threads_take_turns_in_is_one_transfer() {
     let analysis = analyse(&scene.trace);
     assert_eq!(analysis.processes[0].unattributed, Unattributed::default());
     assert_eq!(analysis.processes[0].transfers[0].calls, 81);
-}
-
-/// A call in between filled the buffer: the backend saw that, and says how many bytes were written after it.
-#[test]
-fn what_was_written_after_something_else_filled_the_memory_is_no_copy() {
-    let mut scene = Scene::new();
-    let (from, to) = (scene.regular("in"), scene.regular("out"));
-    for (overwritten, expected) in [(3_000_000, Vec::new()), (0, one("in", "out", Api::ReadWrite, 3_000_000))] {
-        let written = crate::trace::Row { paired_bytes: overwritten, ..write("write", to, 50, 3_000_000).at(2) };
-        scene.trace.processes.clear();
-        scene.process("program", vec![read("read", from, 50, 3_000_000).at(1), written]);
-        assert_eq!(transfers(&scene), expected);
-    }
 }

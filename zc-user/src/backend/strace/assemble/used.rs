@@ -21,6 +21,7 @@ pub(super) fn keep<'a>(all: Vec<File>, rows: impl Iterator<Item = &'a mut Row>) 
             Input::LastRead(file) => Input::LastRead(place(file)),
             Input::Held(file) => Input::Held(place(file)),
             Input::Changed(file) => Input::Changed(place(file)),
+            Input::Unsampled(file) => Input::Unsampled(place(file)),
             Input::Mapped(file) => Input::Mapped(place(file)),
         });
         row.ends = Ends { input, output: output.map(&mut place) };

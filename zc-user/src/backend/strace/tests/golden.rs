@@ -61,7 +61,7 @@ fn add_process(process: &Process, files: &[File], line: &mut impl FnMut(String))
 }
 
 fn describe_file(file: &File) -> String {
-    let File { kind, identity, filesystem, path, size_bytes, local, peer, peer_inode } = file;
+    let File { kind, identity, filesystem, path, size_bytes, local, peer, peer_inode, streams: _ } = file;
     assert_eq!((*size_bytes, identity.map_or(0, |identity| identity.device)), (None, 0), "a log tells neither");
     let mut text = optional(kind.map(FileKind::name));
     let inodes = [identity.map(|identity| identity.inode), *peer_inode].map(|inode| inode.map(|inode| inode.to_string()));
@@ -90,7 +90,7 @@ fn describe_ends(ends: Ends, files: &[File]) -> String {
         None => String::new(),
         Some(Input::Named(file)) => format!(" from {}", name(file, files)),
         Some(Input::LastRead(file)) => format!(" after {}", name(file, files)),
-        Some(Input::Held(_) | Input::Changed(_) | Input::Mapped(_)) => panic!("a log does not tell"),
+        Some(Input::Held(_) | Input::Changed(_) | Input::Unsampled(_) | Input::Mapped(_)) => panic!("a log does not tell"),
     };
     input + &ends.output.map_or_else(String::new, |file| format!(" to {}", name(file, files)))
 }

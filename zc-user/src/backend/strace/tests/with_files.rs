@@ -21,7 +21,7 @@ fn ends(trace: &Trace, row: &Row) -> String {
         None => "nothing".to_owned(),
         Some(Input::Named(file)) => format!("named {}", path(file)),
         Some(Input::LastRead(file)) => format!("read {}", path(file)),
-        Some(Input::Held(_) | Input::Changed(_) | Input::Mapped(_)) => panic!("a log does not tell"),
+        Some(Input::Held(_) | Input::Changed(_) | Input::Unsampled(_) | Input::Mapped(_)) => panic!("a log does not tell"),
     };
     format!("{input} -> {}", row.ends.output.map_or_else(|| "nothing".to_owned(), path))
 }

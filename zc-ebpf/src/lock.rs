@@ -1,0 +1,75 @@
+//! The lock of what is known of an address space: its threads read and write on several CPUs at once.
+
+use core::ffi::c_void;
+
+use aya_ebpf::helpers::generated::bpf_loop;
+use zc_ebpf::{Memory, pairing::memory};
+
+use crate::maps::exchange;
+
+/// How often a lock is tried before its memory counts as unknown. Whoever holds it needs some microseconds and is not preempted, but may
+/// be interrupted.
+const ATTEMPTS: u32 = 20_000;
+
+/// Takes the lock of a memory. Whoever writes there and cannot have it makes all of it unknown.
+#[inline(always)]
+pub fn lock(memory: *mut Memory, writes: bool) -> bool {
+    lock_memory(memory, writes.into()) != 0
+}
+
+/// Global, so that the verifier looks at it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn lock_memory(memory: *mut Memory, writes: u32) -> u32 {
+    // SAFETY: null or what the caller passes, which points into MEMORIES.
+    let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
+    if !attempt(memory) {
+        let mut waiting = Waiting { memory, is_locked: 0 };
+        // SAFETY: `try_again` has the signature that the helper calls, and `waiting` lives longer than the call.
+        unsafe { bpf_loop(ATTEMPTS, try_again as *mut c_void, (&raw mut waiting).cast(), 0) };
+        if waiting.is_locked == 0 {
+            if writes != 0 {
+                // SAFETY: as above; set atomically, as several CPUs do so.
+                unsafe { exchange(&raw mut memory.is_stale, 1) };
+            }
+            return 0;
+        }
+    }
+    // SAFETY: as above.
+    if unsafe { exchange(&raw mut memory.is_stale, 0) } != 0 {
+        memory::forget_all(memory);
+    }
+    1
+}
+
+/// What the attempts share.
+#[repr(C)]
+struct Waiting<'m> {
+    memory: &'m mut Memory,
+    is_locked: u64,
+}
+
+/// One attempt. 1 ends them.
+extern "C" fn try_again(_index: u64, waiting: *mut c_void) -> i64 {
+    // SAFETY: the helper passes on the pointer that `lock_memory` gave it.
+    let waiting = unsafe { &mut *waiting.cast::<Waiting<'_>>() };
+    if attempt(waiting.memory) {
+        waiting.is_locked = 1;
+        return 1;
+    }
+    0
+}
+
+#[inline(always)]
+fn attempt(memory: &mut Memory) -> bool {
+    // SAFETY: points into MEMORIES; set atomically, as several CPUs do so.
+    unsafe { exchange(&raw mut memory.lock, 1) == 0 }
+}
+
+/// Gives the lock back.
+#[inline(always)]
+pub fn unlock(memory: *mut Memory) -> u32 {
+    // SAFETY: points into MEMORIES; an exchange orders what was written before it, on every architecture.
+    unsafe { exchange(&raw mut (*memory).lock, 0) };
+    0
+}

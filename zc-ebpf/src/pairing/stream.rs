@@ -1,0 +1,92 @@
+//! Bytes at places that do not depend on how a stream is divided into calls, to tell whether two streams can be the same.
+
+/// What is known of all bytes that were read from a file, or written to it, in the order of the calls.
+///
+/// Places are taken at 2, 3, 4, 6, 8, 12, 16, 24, ... bytes from the beginning: two streams of equally many bytes have the same places,
+/// whatever the sizes of their reads and writes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stream {
+    /// Bytes so far.
+    pub bytes: u64,
+    /// The place that is taken next.
+    pub next: u64,
+    /// The power of two that it is reckoned from: `next` is two or three times as much.
+    pub step: u64,
+    /// A sum of the bytes at the places, each with its place.
+    pub sum: u64,
+    /// How many of these bytes were no zeroes.
+    pub telling: u64,
+}
+
+impl Stream {
+    /// The place that is taken next.
+    #[inline(always)]
+    pub const fn next_place(&self) -> u64 {
+        if self.next == 0 { 2 } else { self.next }
+    }
+
+    /// Takes the byte at the next place.
+    #[inline(always)]
+    pub const fn take(&mut self, byte: u8) {
+        let place = self.next_place();
+        let step = if self.step == 0 { 1 } else { self.step };
+        self.sum = self.sum.wrapping_add((byte as u64 + 1).wrapping_mul(place.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1));
+        self.telling += (byte != 0) as u64;
+        self.next = place + step;
+        self.step = if place + step == 4 * step { 2 * step } else { step };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::vec::Vec;
+
+    use super::*;
+
+    /// The stream of these bytes in pieces of this size.
+    fn stream(bytes: &[u8], piece: usize) -> Stream {
+        let mut stream = Stream::default();
+        for piece in bytes.chunks(piece) {
+            while let Some(&byte) = usize::try_from(stream.next_place() - stream.bytes).ok().and_then(|at| piece.get(at)) {
+                stream.take(byte);
+            }
+            stream.bytes += u64::try_from(piece.len()).expect("fits");
+        }
+        stream
+    }
+
+    #[test]
+    fn places_lie_at_powers_of_two_and_between() {
+        let mut stream = Stream::default();
+        let places: Vec<u64> = (0..8)
+            .map(|_| {
+                let place = stream.next_place();
+                stream.take(0);
+                place
+            })
+            .collect();
+        assert_eq!(places, [2, 3, 4, 6, 8, 12, 16, 24]);
+    }
+
+    #[test]
+    fn equal_bytes_are_equal_in_whatever_pieces() {
+        let bytes: Vec<u8> = (0..100_000_u32).map(|index| index.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
+        let whole = stream(&bytes, bytes.len());
+        for piece in [1, 7, 4096, 65_536] {
+            assert_eq!(stream(&bytes, piece), whole);
+        }
+        assert!(whole.telling > 25, "{whole:?}");
+    }
+
+    #[test]
+    fn other_bytes_are_not() {
+        let bytes: Vec<u8> = (0..5000_u32).map(|index| index.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
+        let mut shifted = bytes.clone();
+        shifted.rotate_left(1);
+        assert_ne!(stream(&bytes, 512).sum, stream(&shifted, 512).sum);
+        assert_eq!(stream(&[0; 5000], 512).telling, 0);
+    }
+}

@@ -3,7 +3,12 @@
 //! The offsets are constants to the verifier (the global is frozen before it looks), so code for a field
 //! that this kernel lacks is dead to it, and a load through a typed pointer is a plain load.
 
-use aya_ebpf::{Global, helpers::bpf_probe_read_kernel};
+use core::mem::MaybeUninit;
+
+use aya_ebpf::{
+    Global,
+    helpers::{bpf_probe_read_kernel, generated},
+};
 use zc_ebpf::{ABSENT, Counters, KernelFields};
 
 /// A pointer into the kernel: `task_struct`, `pid`, ... as told by the offset that is used with it.
@@ -56,10 +61,43 @@ pub fn probe_at<T: Copy>(address: KernelPtr) -> Option<T> {
     unsafe { bpf_probe_read_kernel(address.cast::<T>()) }.ok()
 }
 
+/// A number that [`probe_or_zero`] reads.
+///
+/// # Safety
+///
+/// All bytes may be zero.
+pub unsafe trait Zeroable: Copy {}
+// SAFETY: a number.
+unsafe impl Zeroable for u64 {}
+// SAFETY: an array of numbers.
+unsafe impl<const LENGTH: usize> Zeroable for [u8; LENGTH] {}
+
+/// Reads a field of any kernel struct; zeroes if the kernel lacks it or the memory cannot be read.
+///
+/// There is one way through it, where `probe(...).unwrap_or(0)` has two: verifiers before 6.9 tell a zero on the stack from another value
+/// there, so that seven fields in a row are 128 ways.
+#[inline(always)]
+pub fn probe_or_zero<T: Zeroable>(base: KernelPtr, offset: u32) -> T {
+    let mut value = MaybeUninit::<T>::uninit();
+    if offset == ABSENT {
+        // SAFETY: `T` may be zeroes.
+        return unsafe { MaybeUninit::zeroed().assume_init() };
+    }
+    // SAFETY: the helper checks the address, and fills all of `value`: with zeroes if it cannot read.
+    unsafe {
+        generated::bpf_probe_read_kernel(
+            value.as_mut_ptr().cast(),
+            size_of::<T>() as u32,
+            base.wrapping_add(offset as usize).cast(),
+        );
+        value.assume_init()
+    }
+}
+
 /// A task's counters; 0 where the kernel lacks the field (user space knows which).
 #[inline(always)]
 pub fn counters(task: KernelPtr) -> Counters {
-    let read = |offset| probe::<u64>(task, offset).unwrap_or(0);
+    let read = |offset| probe_or_zero::<u64>(task, offset);
     Counters {
         user_ns: read(offset_of_field!(task_utime)),
         system_ns: read(offset_of_field!(task_stime)),

@@ -5,7 +5,7 @@
 
 use aya_ebpf::{
     helpers::{
-        bpf_ktime_get_ns, bpf_probe_read_kernel_buf, bpf_probe_read_kernel_str_bytes, bpf_probe_read_user_buf,
+        bpf_ktime_get_ns, bpf_probe_read_kernel_str_bytes, bpf_probe_read_user_buf,
         generated::{bpf_get_current_task, bpf_get_ns_current_pid_tgid},
     },
     programs::BtfTracePointContext,
@@ -301,12 +301,7 @@ pub fn switched_out(ctx: &BtfTracePointContext, previous: KernelPtr) {
 
 #[inline(always)]
 pub fn header(kind: u32, task: &Task, time_ns: u64, extra: u32, of: KernelPtr) -> EventHeader {
-    let mut comm = [0; COMM_BYTES];
-    let offset = offset_of_field!(task_comm);
-    if offset != ABSENT {
-        // SAFETY: the helper checks the address; `comm` has the size of the field.
-        let _ = unsafe { bpf_probe_read_kernel_buf(of.wrapping_add(offset as usize), &mut comm) };
-    }
+    let comm: [u8; COMM_BYTES] = fields::probe_or_zero(of, offset_of_field!(task_comm));
     EventHeader { kind, serial: task.serial, process: task.process, tid: task.tid, pid: task.pid, extra, time_ns, comm }
 }
 

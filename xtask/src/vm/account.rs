@@ -1,5 +1,7 @@
 //! What a guest said of its tests, and what follows from it.
 
+use std::time::Duration;
+
 use super::{kernels::Promise, qemu::End, selection::Selection};
 
 /// Begins the lines by which a guest tells how its work ended.
@@ -8,9 +10,28 @@ const OWN: &str = "zctrace-vm: ";
 /// How many failed tests a closing line names.
 const NAMED: usize = 5;
 
+/// A guest that says nothing for so long hangs. The longest test of the subset takes a third of it on two processors.
+const HANGS: Duration = Duration::from_mins(3);
+
+/// Why a guest has not shown what it was to show.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Shortfall {
+    /// Something is wrong.
+    Failed(String),
+    /// Its time was over while its tests went on, none of which had failed.
+    TooSlow(String),
+}
+
+impl From<String> for Shortfall {
+    fn from(sentence: String) -> Self {
+        Self::Failed(sentence)
+    }
+}
+
 /// What a guest has said so far.
 #[derive(Debug, Default)]
 pub(super) struct Account {
+    passed_tests: u32,
     failed_tests: Vec<String>,
     figures: Option<Figures>,
     tests_ended_with: Option<i32>,
@@ -43,6 +64,8 @@ impl Account {
             self.figures = Some(figures);
         } else if let Some(name) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
             self.failed_tests.push(name.to_owned());
+        } else if line.starts_with("test ") && line.ends_with(" ... ok") {
+            self.passed_tests += 1;
         }
     }
 
@@ -57,16 +80,28 @@ impl Account {
     }
 
     /// What the guest has shown: a sentence for the closing line. The error says what is wrong. What was not said is wrong.
-    pub(super) fn judge(&self, end: End, promise: Promise, selection: &Selection) -> Result<String, String> {
-        if end == End::OutOfTime {
-            return Err("the guest ran out of time".to_owned());
+    pub(super) fn judge(&self, end: End, promise: Promise, selection: &Selection) -> Result<String, Shortfall> {
+        if let End::OutOfTime { silent } = end {
+            return Err(self.judge_unfinished(silent));
         }
         if !self.said_its_last {
-            return Err("the guest died".to_owned());
+            return Err(Shortfall::Failed("the guest died".to_owned()));
         }
-        match promise {
-            Promise::Works => self.judge_tests(selection),
-            Promise::Refused => self.judge_refusal(),
+        Ok(match promise {
+            Promise::Works => self.judge_tests(selection)?,
+            Promise::Refused => self.judge_refusal()?,
+        })
+    }
+
+    /// A guest that goes on saying things is on a slow machine; one that does not hangs.
+    fn judge_unfinished(&self, silent: Duration) -> Shortfall {
+        let so_far = format!("ran out of time: {} passed, {} failed until then", self.passed_tests, self.failed_tests.len());
+        if silent >= HANGS {
+            return Shortfall::Failed(format!("{so_far}, and nothing was said for {} s", silent.as_secs()));
+        }
+        match self.tests_ended_with {
+            None | Some(0) if self.failed_tests.is_empty() => Shortfall::TooSlow(so_far),
+            _ => Shortfall::Failed(so_far),
         }
     }
 
@@ -136,7 +171,14 @@ mod tests {
         for line in lines {
             account.hear(line);
         }
-        account.judge(End::Off, promise, &Selection::all())
+        account.judge(End::Off, promise, &Selection::all()).map_err(sentence)
+    }
+
+    fn sentence(shortfall: Shortfall) -> String {
+        match shortfall {
+            Shortfall::Failed(sentence) => sentence,
+            Shortfall::TooSlow(sentence) => panic!("not slow: {sentence}"),
+        }
     }
 
     /// What a guest says whose tests end so.
@@ -179,11 +221,23 @@ mod tests {
         assert!(judged(&[PASSED, OK, "zctrace-vm: end"], Promise::Works).is_err());
         let failed = judged(&guest(&[PASSED], OK, "zctrace-vm: checks ended with 1"), Promise::Works);
         assert!(failed.expect_err("a check failed").contains("ended with 1"));
-        let mut late = Account::default();
-        for line in guest(&[PASSED], OK, CHECKED) {
-            late.hear(line);
-        }
-        assert!(late.judge(End::OutOfTime, Promise::Works, &Selection::all()).is_err());
+    }
+
+    #[test]
+    fn a_guest_that_is_cut_off_is_slow_if_its_tests_went_on_and_passed() {
+        let cut_off = |lines: &[&str], silent| {
+            let mut account = Account::default();
+            for line in lines {
+                account.hear(line);
+            }
+            account.judge(End::OutOfTime { silent }, Promise::Works, &Selection::all()).expect_err("it was cut off")
+        };
+        let (passed, failed) = ("test storms::one ... ok", "test storms::two ... FAILED");
+        let short = Duration::from_secs(10);
+        assert_eq!(cut_off(&[passed], short), Shortfall::TooSlow("ran out of time: 1 passed, 0 failed until then".to_owned()));
+        assert!(matches!(cut_off(&[passed, failed], short), Shortfall::Failed(_)));
+        assert!(matches!(cut_off(&[passed, "zctrace-vm: tests ended with 101"], short), Shortfall::Failed(_)));
+        assert!(matches!(cut_off(&[passed], HANGS), Shortfall::Failed(_)));
     }
 
     #[test]
@@ -193,7 +247,7 @@ mod tests {
             account.hear(line);
         }
         let said = account.judge(End::Off, Promise::Works, &Selection::named(&["storms::".to_owned()]));
-        assert_eq!(said.as_deref(), Ok("12 passed, 0 failed, 432 left out"));
+        assert_eq!(said, Ok("12 passed, 0 failed, 432 left out".to_owned()));
     }
 
     #[test]

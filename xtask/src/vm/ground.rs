@@ -5,14 +5,14 @@ use std::{
     env,
     fs::{self, File},
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, anyhow};
 
 use super::{
     Guest, State, Verdict,
-    account::Account,
+    account::{Account, Shortfall},
     arch::Arch,
     cross::Cross,
     image::Tree,
@@ -109,16 +109,17 @@ impl Base {
         plan.push(("variables", self.variables(guest.series)));
         self.tree.initramfs(kernel, &plan, &initramfs)?;
         println!("== {} on {}: boots, within {} s", kernel.release, guest.arch.name(), limit.as_secs());
-        let mut account = Account::default();
+        let (mut account, start) = (Account::default(), Instant::now());
         let machine = Machine { arch: guest.arch, kernel: &kernel.image()?, initramfs: &initramfs, disk: &self.disk };
         let prefix = format!("{} {}", guest.series.name, guest.arch.name());
         let end = machine.boot(limit, |line| {
-            println!("{prefix} | {line}");
+            println!("{prefix} {:6.1} | {line}", start.elapsed().as_secs_f64());
             account.hear(line);
         })?;
         Ok(match account.judge(end, guest.series.promise, selection) {
             Ok(sentence) => Verdict { state: State::Passed, sentence },
-            Err(sentence) => Verdict { state: State::Failed, sentence },
+            Err(Shortfall::Failed(sentence)) => Verdict { state: State::Failed, sentence },
+            Err(Shortfall::TooSlow(sentence)) => Verdict { state: State::NotRun, sentence },
         })
     }
 

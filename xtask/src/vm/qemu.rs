@@ -19,8 +19,11 @@ use super::arch::Arch;
 pub(super) enum End {
     /// It was turned off, by itself or by a panic of its kernel.
     Off,
-    /// It was still running at the end of its time.
-    OutOfTime,
+    /// It was still running at the end of its time, and had said nothing for so long.
+    OutOfTime {
+        /// Since its last line.
+        silent: Duration,
+    },
 }
 
 /// What is booted.
@@ -71,13 +74,17 @@ fn to_end_of(command: &mut Command, limit: Duration, mut hear: impl FnMut(&str))
     let mut program =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().with_context(|| format!("cannot start {name}"))?;
     let lines = lines_of(program.stdout.take().context("it has a pipe")?);
+    let mut last_line = Instant::now();
     let end = loop {
         match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(line) => hear(&line),
+            Ok(line) => {
+                last_line = Instant::now();
+                hear(&line);
+            }
             Err(RecvTimeoutError::Disconnected) => break End::Off,
             Err(RecvTimeoutError::Timeout) => {
                 program.kill().with_context(|| format!("cannot end {name}"))?;
-                break End::OutOfTime;
+                break End::OutOfTime { silent: last_line.elapsed() };
             }
         }
     };
@@ -122,7 +129,7 @@ mod tests {
         let mut endless = Command::new("sh");
         endless.args(["-c", "echo here; exec sleep 1000"]);
         let end = to_end_of(&mut endless, Duration::from_secs(1), |line| heard.push(line.to_owned()));
-        assert_eq!(end.expect("it starts"), End::OutOfTime);
+        assert!(matches!(end, Ok(End::OutOfTime { .. })), "{end:?}");
         assert_eq!(heard, ["here"]);
     }
 }

@@ -10,7 +10,7 @@ use zc_ebpf::{ABSENT, NAME_BYTES, NAMES_BYTES, path_end};
 
 use crate::{
     fields::{self, KernelPtr, offset_of_field},
-    maps::{SCRATCH, WALK},
+    maps::{SCRATCH, WALK, exchange},
 };
 
 /// Most steps of the walk: names and mounts. More names than this do not fit into [`NAMES_BYTES`] unless they are very short.
@@ -19,6 +19,8 @@ const MAX_STEPS: u32 = 1024;
 /// Where the walk is. Addresses, as pointers cannot stand in a map.
 #[repr(C)]
 pub struct Walk {
+    /// 1: a program is at work on this CPU's scratch.
+    is_taken: u64,
     /// The `dentry` whose name comes next.
     dentry: u64,
     /// The `vfsmount` that it is in.
@@ -31,6 +33,23 @@ pub struct Walk {
     end: u32,
     /// Unused; keeps the layout free of padding.
     reserved: u32,
+}
+
+/// Takes this CPU's scratch, for [`leave_scratch`] to give back. `false` if another program has it: from 7.2 on, programs of the tracepoints
+/// of system calls are preempted, and one that completes an operation of `io_uring` may interrupt another.
+#[inline(always)]
+pub fn take_scratch() -> bool {
+    // SAFETY: this CPU's own; a task stays on its CPU while a program runs for it.
+    WALK.get_ptr_mut(0).is_some_and(|walk| unsafe { exchange(&raw mut (*walk).is_taken, 1) } == 0)
+}
+
+/// Gives back this CPU's scratch.
+#[inline(always)]
+pub fn leave_scratch() {
+    if let Some(walk) = WALK.get_ptr_mut(0) {
+        // SAFETY: as above.
+        unsafe { exchange(&raw mut (*walk).is_taken, 0) };
+    }
 }
 
 /// Writes the names of the file's path into this CPU's scratch. Returns how they end, as one of [`path_end`]'s constants.
@@ -46,17 +65,14 @@ pub extern "C" fn describe_path(file: u64) -> u32 {
     let file = file as KernelPtr;
     // SAFETY: the helper has no preconditions.
     let task = unsafe { bpf_get_current_task() } as KernelPtr;
-    let fs: KernelPtr = fields::probe(task, offset_of_field!(task_fs)).unwrap_or(core::ptr::null());
-    // SAFETY: this CPU's own, and a program is not preempted by another on its CPU. `step` has the signature that the helper calls.
+    let fs = fields::probe_or_zero::<u64>(task, offset_of_field!(task_fs)) as KernelPtr;
+    // SAFETY: this CPU's own, which the caller has taken. `step` has the signature that the helper calls.
     unsafe {
-        *walk = Walk {
-            dentry: fields::probe(file, offset_of_field!(file_dentry)).unwrap_or(0),
-            mount: fields::probe(file, offset_of_field!(file_mount)).unwrap_or(0),
-            root_dentry: fields::probe(fs, offset_of_field!(fs_root_dentry)).unwrap_or(0),
-            root_mount: fields::probe(fs, offset_of_field!(fs_root_mount)).unwrap_or(0),
-            end: path_end::CUT,
-            reserved: 0,
-        };
+        (*walk).dentry = fields::probe_or_zero(file, offset_of_field!(file_dentry));
+        (*walk).mount = fields::probe_or_zero(file, offset_of_field!(file_mount));
+        (*walk).root_dentry = fields::probe_or_zero(fs, offset_of_field!(fs_root_dentry));
+        (*walk).root_mount = fields::probe_or_zero(fs, offset_of_field!(fs_root_mount));
+        (*walk).end = path_end::CUT;
         bpf_loop(MAX_STEPS, step as *mut c_void, core::ptr::null_mut(), 0);
         (*walk).end
     }

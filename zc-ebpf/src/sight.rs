@@ -44,11 +44,16 @@ pub fn tell(file: KernelPtr, number: u32, before: u32) -> u32 {
         return before;
     }
     let Some(seen) = SCRATCH.get_ptr_mut(0) else { return before };
-    // SAFETY: this CPU's scratch, and a program is not preempted by another on its CPU.
+    if !path::take_scratch() {
+        return before;
+    }
+    // SAFETY: this CPU's scratch, which was taken.
     let seen = unsafe { &mut *seen };
     seen.number = number;
     let now = describe(file, seen).unwrap_or(before);
-    if now != before && send(seen) { now } else { before }
+    let now = if now != before && send(seen) { now } else { before };
+    path::leave_scratch();
+    now
 }
 
 /// Writes what the file is. Returns what of it is known by now; `None` if it cannot be read.

@@ -30,7 +30,7 @@ pub fn known(file: KernelPtr) -> u32 {
 #[inline(never)]
 pub extern "C" fn describe_socket(file: u64) -> u32 {
     let Some(seen) = SCRATCH.get_ptr_mut(0) else { return 0 };
-    // SAFETY: this CPU's scratch, and a program is not preempted by another on its CPU.
+    // SAFETY: this CPU's scratch, which the caller has taken.
     describe(file as KernelPtr, unsafe { &mut *seen }).unwrap_or(0)
 }
 

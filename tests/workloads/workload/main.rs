@@ -54,7 +54,7 @@ const CASES: &[Case] = &[
     case(
         "trapped-in-handler",
         "[N]",
-        "N pauses (3) on thread zc-paused that a signal ends, in whose handler seccomp traps a call",
+        "N waits (3) on thread zc-paused that a signal ends, in whose handler seccomp traps a call",
         seccomp::trapped_in_handler,
     ),
     case(

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
@@ -55,7 +56,8 @@ fn trap(times: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Signals interrupt `pause` N times; their handler asks for the parent's id, which seccomp traps.
+/// Signals interrupt a wait for nothing N times; their handler asks for the parent's id, which seccomp traps. The wait is a `ppoll`, since
+/// arm64 has no `pause`.
 pub(crate) fn trapped_in_handler(mut parameters: Parameters) -> Result<()> {
     let times = parameters.count(3)?;
     parameters.end()?;
@@ -64,13 +66,13 @@ pub(crate) fn trapped_in_handler(mut parameters: Parameters) -> Result<()> {
     let body = || {
         answer(libc::SYS_getppid, libc::SECCOMP_RET_TRAP)?;
         for _ in 0..times {
-            // SAFETY: has no preconditions.
-            unsafe { libc::pause() };
+            // SAFETY: there are no descriptors, no time limit and no mask.
+            unsafe { libc::ppoll(ptr::null_mut(), 0, ptr::null(), ptr::null()) };
         }
         Ok(())
     };
-    interrupt(c"zc-paused", libc::SYS_pause, times, body)?;
-    print_interrupted("trapped-in-handler", "pause", "ERESTARTNOHAND", times)
+    interrupt(c"zc-paused", libc::SYS_ppoll, times, body)?;
+    print_interrupted("trapped-in-handler", "ppoll", "ERESTARTNOHAND", times)
 }
 
 /// Signals interrupt a read of an empty pipe N times; their handler makes a call that seccomp answers with an error.
@@ -110,7 +112,7 @@ fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) -> Result<()
     let done = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler as libc::sighandler_t;
-        libc::sigaction(signal, &raw const action, std::ptr::null_mut())
+        libc::sigaction(signal, &raw const action, ptr::null_mut())
     };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()).context("sigaction") }
 }

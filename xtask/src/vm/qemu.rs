@@ -53,7 +53,8 @@ impl Machine<'_> {
         qemu.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio"]);
         qemu.arg("-kernel").arg(self.kernel).arg("-initrd").arg(self.initramfs);
         // A guest that is in trouble has to end: the missing last line tells.
-        let line = format!("console={} quiet loglevel=4 panic=-1 oops=panic", self.arch.console());
+        let options = self.arch.kernel_options();
+        let line = format!("console={} quiet loglevel=4 panic=-1 oops=panic{options}", self.arch.console());
         qemu.args(["-append", &line]);
         qemu.arg("-drive").arg(format!("file={},format=raw,if=virtio,snapshot=on", self.disk.display()));
         qemu

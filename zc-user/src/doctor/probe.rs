@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// How long a trial, or another program's answer, is waited for.
-const LIMIT: Duration = Duration::from_secs(2);
+const LIMIT: Duration = Duration::from_secs(10);
 
 /// Reads all facts. Loads the eBPF programs for a moment if it may.
 pub fn probe() -> Facts {

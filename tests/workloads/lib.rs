@@ -3,6 +3,7 @@
 //! - `copier` (Rust) and `copier-c` (C) move bytes from one end to another by a chosen kernel interface; `--list` shows the cases.
 //! - `workload` has named cases that make exactly known calls and print what a tracer has to find; `--list` shows them.
 //! - `odd-files` has named cases that use files in ways that are easily taken for something else.
+//! - `random-io` makes random calls that move bytes, and writes down where every byte came from; [`truth`] is what it writes.
 //! - `int80` (C, x86-64 only) makes 32-bit calls from 64-bit code.
 //!
 //! A workload that states what it did prints one line of JSON (one `write`): `{"case": ..., "calls": {NAME: Figure}, ...}`,
@@ -13,9 +14,11 @@
 mod bare_thread;
 mod blocked;
 pub mod bpf;
+pub mod chance;
 mod errors;
 mod size;
 mod tally;
+pub mod truth;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -1,0 +1,108 @@
+//! `random-io`: real programs made of random calls, of which it is known where every byte came from.
+//!
+//! `random-io batch SEED FIRST COUNT STEPS [OPTIONS]` starts programs one after the other, each as a process of its own;
+//! `random-io one SEED NUMBER STEPS [OPTIONS]` is one of them. The working directory has the source files, and gets the truth of each
+//! program ([`zc_tests::truth`]); `random-io sources` makes the source files. `--without=NAME` leaves something out, `--skip=STEP` a step, `--words` tells the program.
+
+mod books;
+mod log;
+mod origin;
+mod program;
+mod setup;
+mod steps;
+mod world;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::thread;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use zc_tests::chance::Chance;
+use zc_tests::truth::{Truth, make_sources};
+
+use crate::program::{Options, Program};
+
+/// Seconds after which a program that hangs is ended.
+const LIMIT: u32 = 30;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(err) => {
+            eprintln!("random-io: {err:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (options, words): (Vec<_>, Vec<_>) = arguments.into_iter().partition(|word| word.starts_with("--"));
+    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["batch", seed, first, count, steps] => batch(seed.parse()?, first.parse()?, count.parse()?, steps, &options),
+        ["one", seed, number, steps] => {
+            let mut all = Options { seed: seed.parse()?, number: number.parse()?, steps: steps.parse()?, ..Options::default() };
+            for option in &options {
+                match option.split_once('=') {
+                    Some(("--without", what)) => all.without.push(what.to_owned()),
+                    Some(("--skip", step)) => all.skipped.push(step.parse()?),
+                    None if option == "--words" => all.tells = true,
+                    _ => bail!("unknown option {option}"),
+                }
+            }
+            one(all)
+        }
+        ["sources"] => Ok(make_sources(Path::new("."))?),
+        _ => bail!("random-io sources | random-io batch SEED FIRST COUNT STEPS | random-io one SEED NUMBER STEPS"),
+    }
+}
+
+/// Starts programs one after the other.
+fn batch(seed: u64, first: u64, count: u64, steps: &str, options: &[String]) -> Result<()> {
+    let program = std::env::current_exe()?;
+    for number in first..first + count {
+        let seed = Chance::new(seed.wrapping_add(number)).next();
+        let words = ["one".to_owned(), seed.to_string(), number.to_string(), steps.to_owned()];
+        let status = Command::new(&program).args(words).args(options).status()?;
+        ensure!(status.success(), "program {number} with seed {seed} failed: {status}");
+    }
+    Ok(())
+}
+
+/// Does what a program does, and writes down what that was.
+fn one(options: Options) -> Result<()> {
+    end_in_time();
+    let number = options.number;
+    let mut program = setup::program(options)?;
+    let others: Vec<_> = (1..program.actors.len()).map(|actor| program.seen_by(actor)).collect::<Result<_>>()?;
+    let threads: Vec<_> = others.into_iter().map(|mut other| thread::spawn(move || other.run().map(drop))).collect();
+    program.run()?;
+    let is_first = program.me == 0;
+    for thread in threads.into_iter().filter(|_| is_first) {
+        thread.join().ok().context("a thread panicked")??;
+    }
+    program.wait_for_children()?;
+    if is_first {
+        fs::write(Truth::path(Path::new("."), number), serde_json::to_vec(&truth(&program))?)?;
+    }
+    Ok(())
+}
+
+fn truth(program: &Program) -> Truth {
+    let names: Vec<String> = program.world.things.iter().map(|thing| thing.name.clone()).collect();
+    Truth {
+        seed: program.options.seed,
+        actions: program.log.made(),
+        ring_operations: program.ring_operations,
+        kinds: program.kinds.clone(),
+        words: program.words.clone(),
+        ..program.world.books.told(&names, &program.world.pids)
+    }
+}
+
+/// Has a signal end this process if it hangs.
+fn end_in_time() {
+    // SAFETY: only sets a timer.
+    unsafe { libc::alarm(LIMIT) };
+}

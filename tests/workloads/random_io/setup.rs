@@ -1,0 +1,124 @@
+//! What a program begins with: its style, files, pipes and sockets, all chosen by the seed.
+
+use std::collections::VecDeque;
+use std::ffi::CString;
+use std::os::fd::{IntoRawFd as _, RawFd};
+
+use anyhow::{Result, ensure};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::pipe::{PipeFlags, pipe_with};
+use zc_tests::chance::Chance;
+use zc_tests::truth::{SOURCE_FILES, source};
+
+use crate::origin::Cell;
+use crate::program::{ARENA, ARENA_BYTES, Options, Program, Style};
+use crate::world::{Kind, Thingy};
+
+/// How much each kind of program prefers each kind of step: copies, reads, writes, calls within the kernel, `vmsplice`, stores,
+/// mappings, failures, children, positions.
+const THEMES: [[usize; 10]; 8] = [
+    [10, 1, 1, 1, 0, 0, 0, 0, 0, 1],
+    [3, 5, 5, 1, 0, 1, 1, 1, 0, 1],
+    [2, 1, 1, 8, 1, 0, 0, 1, 0, 1],
+    [3, 4, 5, 0, 0, 6, 1, 0, 0, 1],
+    [2, 2, 5, 1, 0, 2, 4, 0, 0, 0],
+    [3, 3, 4, 3, 1, 2, 1, 1, 1, 1],
+    [4, 3, 4, 2, 0, 1, 1, 0, 2, 0],
+    [5, 0, 0, 3, 0, 0, 0, 0, 0, 0],
+];
+
+/// The theme that has children.
+const FORKING: usize = 6;
+
+/// The program of this seed.
+pub(crate) fn program(options: Options) -> Result<Program> {
+    let mut chance = Chance::new(options.seed);
+    let theme = chance.below(THEMES.len());
+    let unit = chance.of(&[1, 8, 16, 100, 512, 1000, 1000, 4096, 4096, 8192, 10_000, 16_384, 20_000, 60_000]);
+    let style = Style { weights: THEMES[theme], unit, slots: slots(&mut chance, unit), vectors: chance.of(&[1, 2, 5, 50]) };
+    let threads = if theme == FORKING || !chance.one_in(4) { 1 } else { 2 + chance.below(2) };
+    map_arena()?;
+    let things = things(&mut chance, theme, options.number)?;
+    Program::new(options, style, things, threads)
+}
+
+/// Where buffers begin: some side by side, some overlapping, some anywhere.
+fn slots(chance: &mut Chance, unit: usize) -> Vec<usize> {
+    let mut slots = vec![chance.of(&[0, 1, 4000, 4096])];
+    for _ in 0..1 + chance.below(4) {
+        let last = slots[slots.len() - 1];
+        slots.push(match chance.below(4) {
+            0 => last + unit,
+            1 => last + unit / 2,
+            2 => last + unit + 13,
+            _ => chance.below(ARENA_BYTES / 2),
+        });
+    }
+    slots.retain(|slot| *slot < ARENA_BYTES - 8192);
+    slots
+}
+
+fn map_arena() -> Result<()> {
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE);
+    // SAFETY: nothing else is there, or else it fails.
+    let at = unsafe { libc::mmap(ARENA as *mut _, ARENA_BYTES, protection, flags, -1, 0) };
+    ensure!(at as usize == ARENA, "no memory for buffers");
+    Ok(())
+}
+
+fn things(chance: &mut Chance, theme: usize, number: u64) -> Result<Vec<Thingy>> {
+    let mut things = Vec::new();
+    for _ in 0..1 + chance.below(3) {
+        let index = chance.below(SOURCE_FILES);
+        let name = format!("s{index}");
+        if things.iter().all(|thing: &Thingy| thing.name != name) {
+            let fd = open(&name, libc::O_RDONLY)?;
+            let bytes = source(index).into_iter().map(|byte| Cell::own(byte.into())).collect();
+            things.push(Thingy { bytes, ..thing(name, Kind::Source, fd, fd) });
+        }
+    }
+    for index in 0..1 + chance.below(3) {
+        let name = format!("d{number}.{index}");
+        let fd = open(&name, libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC)?;
+        things.push(thing(name, Kind::Destination, fd, fd));
+    }
+    let is_plain = theme == 0 && chance.one_in(2);
+    for _ in 0..if is_plain { 0 } else { chance.below(3) } {
+        let (reader, writer) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC)?;
+        let (reader, writer) = (reader.into_raw_fd(), writer.into_raw_fd());
+        let peer = things.len();
+        things.push(Thingy { peer, ..thing(inode(reader)?, Kind::Pipe, reader, writer) });
+    }
+    if !is_plain && chance.one_in(2) {
+        let (kind, socket) =
+            if chance.one_in(3) { (Kind::Datagram, SocketType::DGRAM) } else { (Kind::Stream, SocketType::STREAM) };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let (one, other) = socketpair(AddressFamily::UNIX, socket, flags, None)?;
+        let first = things.len();
+        for (fd, peer) in [(one, first + 1), (other, first)] {
+            let fd = fd.into_raw_fd();
+            things.push(Thingy { peer, ..thing(inode(fd)?, kind, fd, fd) });
+        }
+    }
+    Ok(things)
+}
+
+fn thing(name: String, kind: Kind, read_fd: RawFd, write_fd: RawFd) -> Thingy {
+    let (queue, messages) = (VecDeque::new(), VecDeque::new());
+    Thingy { name, kind, read_fd, write_fd, peer: 0, position: 0, bytes: Vec::new(), queue, messages }
+}
+
+fn open(name: &str, flags: i32) -> Result<RawFd> {
+    let path = CString::new(name)?;
+    // SAFETY: it is a C string.
+    let fd = unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC, 0o600) };
+    ensure!(fd >= 0, "cannot open {name}");
+    Ok(fd)
+}
+
+/// The name of a pipe or a socket: the number that a report has for it, too.
+fn inode(fd: RawFd) -> Result<String> {
+    // SAFETY: the descriptor is open, and stays so.
+    let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) };
+    Ok(format!("ino:{}", rustix::fs::fstat(fd)?.st_ino))
+}

@@ -1,0 +1,214 @@
+//! The files, pipes, sockets and memory of a program, with the owner of every byte.
+
+use std::collections::VecDeque;
+use std::os::fd::RawFd;
+
+use crate::books::{Books, Manner};
+use crate::origin::{ANY_VALUE, Cell, Fate, Lender, Origin, Origins, Process, Thing};
+
+/// What an end is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A file that is only read.
+    Source,
+    /// A file that is written, and read at times.
+    Destination,
+    /// A pipe.
+    Pipe,
+    /// An end of a pair of stream sockets.
+    Stream,
+    /// An end of a pair of datagram sockets.
+    Datagram,
+}
+
+/// A file, a pipe, or an end of a pair of sockets.
+#[derive(Debug, Clone)]
+pub(crate) struct Thingy {
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+    pub(crate) read_fd: RawFd,
+    pub(crate) write_fd: RawFd,
+    /// Of a socket: the end where what is written here comes out.
+    pub(crate) peer: Thing,
+    /// Of a file: where the next call without an offset reads or writes.
+    pub(crate) position: usize,
+    /// Of a file: its bytes.
+    pub(crate) bytes: Vec<Cell>,
+    /// Of a pipe or a socket: what can be taken out here.
+    pub(crate) queue: VecDeque<Cell>,
+    /// The lengths of the datagrams in the queue.
+    pub(crate) messages: VecDeque<usize>,
+}
+
+impl Thingy {
+    pub(crate) fn is_file(&self) -> bool {
+        matches!(self.kind, Kind::Source | Kind::Destination)
+    }
+}
+
+/// A part of an address space.
+#[derive(Debug, Clone)]
+pub(crate) struct Region {
+    pub(crate) start: usize,
+    pub(crate) cells: Vec<Cell>,
+}
+
+/// Some memory of one region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) region: usize,
+    pub(crate) offset: usize,
+    pub(crate) length: usize,
+}
+
+/// The state of everything.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) things: Vec<Thingy>,
+    /// The regions of each process: the first is plain memory, the others map files privately.
+    pub(crate) memory: Vec<Vec<Region>>,
+    pub(crate) pids: Vec<u32>,
+    pub(crate) origins: Origins,
+    pub(crate) books: Books,
+}
+
+/// Computes the origin of each cell from its old one; neighbours have the same one mostly.
+fn each_origin(cells: &mut [Cell], mut change: impl FnMut(Origin) -> Origin) {
+    let mut last = None;
+    for cell in cells {
+        let known = last.filter(|&(from, _)| from == cell.origin);
+        let (_, to) = *last.insert(known.unwrap_or_else(|| (cell.origin, change(cell.origin))));
+        cell.origin = to;
+    }
+}
+
+impl World {
+    /// A call of `process` takes bytes out of a thing: a file's at `at`, or where its position is. `is_read`: they are counted.
+    pub(crate) fn take(&mut self, process: Process, thing: Thing, at: Option<usize>, bytes: usize, manner: Take) -> Vec<Cell> {
+        let from = &mut self.things[thing];
+        let mut cells: Vec<Cell> = if from.is_file() {
+            let start = at.unwrap_or(from.position);
+            if at.is_none() {
+                from.position += bytes;
+            }
+            from.bytes[start..start + bytes].to_vec()
+        } else if manner == Take::Remove {
+            from.queue.drain(..bytes).collect()
+        } else {
+            from.queue.iter().take(bytes).copied().collect()
+        };
+        assert_eq!(cells.len(), bytes, "more came out of {} than is there", from.name);
+        if manner != Take::Peek {
+            self.books.read(process, thing, bytes);
+        }
+        each_origin(&mut cells, |origin| self.origins.taken_from(origin, thing, false));
+        cells
+    }
+
+    /// The first datagram is read to a buffer of so many bytes; the rest of it is lost.
+    pub(crate) fn end_message(&mut self, thing: Thing, read: usize) {
+        let from = &mut self.things[thing];
+        if let Some(length) = from.messages.pop_front() {
+            from.queue.drain(..length - read);
+        }
+    }
+
+    /// A call of `process` brings these bytes to a thing.
+    pub(crate) fn put(&mut self, process: Process, thing: Thing, at: Option<usize>, mut cells: Vec<Cell>, manner: Manner) {
+        self.books.write(&self.origins, process, thing, manner, &cells);
+        each_origin(&mut cells, |origin| self.origins.written_by(origin, process));
+        let to = &mut self.things[thing];
+        if to.is_file() {
+            for cell in &mut cells {
+                cell.lender = Lender::Nobody;
+            }
+            let start = at.unwrap_or(to.position);
+            let end = start + cells.len();
+            if at.is_none() {
+                to.position = end;
+            }
+            if to.bytes.len() < end {
+                to.bytes.resize(end, Cell::own(0));
+            }
+            to.bytes[start..end].copy_from_slice(&cells);
+            return;
+        }
+        let is_message = to.kind == Kind::Datagram;
+        let peer = to.peer;
+        let to = &mut self.things[peer];
+        if is_message {
+            to.messages.push_back(cells.len());
+        }
+        to.queue.extend(cells);
+    }
+
+    /// The bytes that lie in these pieces, in order, up to so many.
+    pub(crate) fn load(&self, process: Process, pieces: &[Piece], bytes: usize) -> Vec<Cell> {
+        let mut cells = Vec::with_capacity(bytes);
+        for piece in pieces {
+            let length = piece.length.min(bytes - cells.len());
+            cells.extend_from_slice(&self.memory[process][piece.region].cells[piece.offset..piece.offset + length]);
+        }
+        cells
+    }
+
+    /// The kernel puts these bytes into these pieces, in order.
+    pub(crate) fn fill(&mut self, process: Process, pieces: &[Piece], cells: &[Cell]) {
+        let mut rest = cells;
+        for piece in pieces {
+            let (now, later) = rest.split_at(piece.length.min(rest.len()));
+            rest = later;
+            let memory = &mut self.memory[process][piece.region].cells[piece.offset..piece.offset + now.len()];
+            for (place, cell) in memory.iter_mut().zip(now) {
+                *place = Cell { under: cell.origin, lender: Lender::Nobody, ..*cell };
+            }
+        }
+    }
+
+    /// The program puts these bytes into a piece.
+    pub(crate) fn store(&mut self, process: Process, piece: Piece, cells: &[Cell]) {
+        let memory = &mut self.memory[process][piece.region].cells[piece.offset..piece.offset + cells.len()];
+        for (place, cell) in memory.iter_mut().zip(cells) {
+            *place = Cell { under: place.under, lender: Lender::Nobody, ..*cell };
+        }
+    }
+
+    /// These bytes once the program copied or changed them.
+    pub(crate) fn handled(&mut self, cells: &mut [Cell], fate: Fate) {
+        each_origin(cells, |origin| self.origins.handled(origin, fate));
+    }
+
+    /// What a new private mapping of a file has, with zeroes to the end of the last page.
+    pub(crate) fn mapped(&mut self, thing: Thing, length: usize) -> Vec<Cell> {
+        let mut cells = self.things[thing].bytes.clone();
+        each_origin(&mut cells, |origin| self.origins.taken_from(origin, thing, true));
+        for cell in &mut cells {
+            cell.under = cell.origin;
+        }
+        cells.resize(length, Cell::own(0));
+        cells
+    }
+
+    /// Whether some pipe or socket refers to pages of this lender.
+    pub(crate) fn is_lent(&self, lender: Lender) -> bool {
+        self.things.iter().any(|thing| thing.queue.iter().any(|cell| cell.lender == lender))
+    }
+}
+
+/// What a call does with the bytes that it takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Take {
+    /// They are gone, if it is no file.
+    Remove,
+    /// They stay there, and count as read (`tee`).
+    Copy,
+    /// They stay there, and do not count (`MSG_PEEK`).
+    Peek,
+}
+
+/// Whether the memory at this address has the values of these cells, as far as they are known.
+pub(crate) fn has_values(address: usize, cells: &[Cell]) -> bool {
+    // SAFETY: the caller's region has so much readable memory, and nobody changes it at the moment.
+    let bytes = unsafe { std::slice::from_raw_parts(address as *const u8, cells.len()) };
+    bytes.iter().zip(cells).all(|(&byte, cell)| cell.value == ANY_VALUE || cell.value == u16::from(byte))
+}

@@ -1,0 +1,152 @@
+//! What a random program really moved, as it writes it down and as the tests read it.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::chance::Chance;
+
+/// Lengths of the source files. `s7` has zeroes only, `s8` looks like text, `s9` is half zeroes.
+const SOURCES: [usize; 10] = [0, 1, 100, 4096, 20_000, 70_001, 200_000, 30_000, 30_000, 50_000];
+
+/// How many source files there are.
+pub const SOURCE_FILES: usize = SOURCES.len();
+
+/// Bytes that went one way, by what became of them in the program's memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moved {
+    /// Written by a call that names both ends, from a mapping, or from the memory that they were read to.
+    pub unchanged: u64,
+    /// Copied by the program to other memory, and written from there with their values.
+    pub copied: u64,
+    /// Written with other values that the program computed from them.
+    pub changed: u64,
+}
+
+impl Moved {
+    /// Those that arrived with their values.
+    pub fn kept(self) -> u64 {
+        self.unchanged + self.copied
+    }
+
+    /// All that came from there in any way.
+    pub fn most(self) -> u64 {
+        self.kept() + self.changed
+    }
+
+    /// Both together.
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            unchanged: self.unchanged + other.unchanged,
+            copied: self.copied + other.copied,
+            changed: self.changed + other.changed,
+        }
+    }
+}
+
+/// Bytes that a process moved from one end to another in one manner.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Leg {
+    /// The process.
+    pub pid: u32,
+    /// Where they came from: `s0`, `d12.0`, `ino:4711`, `memory`.
+    pub from: String,
+    /// Where they went.
+    pub to: String,
+    /// `memory`, `mapping`, `sendfile`, `splice`, `ring-splice`, `tee`, `vmsplice`, `copy_file_range`.
+    pub manner: String,
+    /// How many.
+    #[serde(flatten)]
+    pub moved: Moved,
+}
+
+/// Bytes that went through several ends.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Way {
+    /// The process that took them on from each end, and that end.
+    pub through: Vec<(u32, String)>,
+    /// Where they came to.
+    pub to: String,
+    /// How many.
+    #[serde(flatten)]
+    pub moved: Moved,
+}
+
+/// Bytes of a process at one end.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct At {
+    /// The process.
+    pub pid: u32,
+    /// The end.
+    pub end: String,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
+/// The truth of one program.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Truth {
+    /// What the program was generated from.
+    pub seed: u64,
+    /// Calls and stores that it made.
+    pub actions: u64,
+    /// Operations of `io_uring` among them.
+    pub ring_operations: u64,
+    /// All processes, the first one first.
+    pub pids: Vec<u32>,
+    /// What moved from end to end.
+    pub legs: Vec<Leg>,
+    /// What moved through several ends.
+    pub ways: Vec<Way>,
+    /// What was written, end by end.
+    pub written: Vec<At>,
+    /// Of this, what was the program's own.
+    pub own: Vec<At>,
+    /// What was read, end by end.
+    pub read: Vec<At>,
+    /// Bytes that were written from memory to which those of `from` had been read last, and that were something else by then.
+    pub overlaid: Vec<(u32, String, String, u64)>,
+    /// What was done how often.
+    pub kinds: BTreeMap<String, u64>,
+    /// The program in words, if that was asked for.
+    #[serde(default)]
+    pub words: Vec<String>,
+}
+
+impl Truth {
+    /// The file with the truth of this program.
+    pub fn path(directory: &Path, program: u64) -> PathBuf {
+        directory.join(format!("truth.{program}"))
+    }
+
+    /// Reads it.
+    pub fn read(directory: &Path, program: u64) -> io::Result<Self> {
+        Ok(serde_json::from_reader(io::BufReader::new(File::open(Self::path(directory, program))?))?)
+    }
+}
+
+/// The bytes of a source file, which are the same in every run.
+pub fn source(index: usize) -> Vec<u8> {
+    const WORDS: [&[u8]; 6] = [b"the ", b"of ", b"a ", b"copy ", b"byte\n", b"kernel "];
+    let mut chance = Chance::new(1000 + index as u64);
+    let length = SOURCES[index];
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        match index {
+            7 => bytes.push(0),
+            8 => bytes.extend_from_slice(WORDS[chance.below(WORDS.len())]),
+            9 if bytes.len() / 5000 % 2 == 0 => bytes.push(0),
+            _ => bytes.extend_from_slice(&chance.next().to_le_bytes()),
+        }
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+/// Makes all source files: `s0`, `s1` and so on.
+pub fn make_sources(directory: &Path) -> io::Result<()> {
+    (0..SOURCE_FILES).try_for_each(|index| std::fs::write(directory.join(format!("s{index}")), source(index)))
+}

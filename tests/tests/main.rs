@@ -23,6 +23,7 @@ mod library;
 mod losses;
 mod output;
 mod programs;
+mod random_programs;
 mod saved;
 mod std_io_copy;
 mod storms;

@@ -1,0 +1,338 @@
+//! Compares a report with the truth.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt::{self, Display},
+};
+
+use zc_tests::truth::{Moved, Truth};
+use zctrace::report::{Api, Certainty, DestinationTotals, End, Evidence, Process, Report, Transfer};
+
+/// Something that is stated and is not so.
+#[derive(Debug, Clone)]
+pub(super) struct Failure {
+    /// What kind of statement it is.
+    pub(super) class: String,
+    /// Of the program.
+    pub(super) seed: u64,
+    /// What is stated, and what is true.
+    pub(super) text: String,
+}
+
+/// What was compared, and what was false.
+#[derive(Debug, Default)]
+pub(super) struct Judged {
+    /// Statements that are exact, and bytes of them.
+    pub(super) exact: u64,
+    exact_bytes: u64,
+    /// Statements that are inferred, and bytes of them.
+    inferred: u64,
+    inferred_bytes: u64,
+    /// Accounts of files that were read or written, and bytes of them.
+    accounts: u64,
+    account_bytes: u64,
+    /// Bytes that were written and whose source is known to be another end, and those that are stated of them.
+    movable_bytes: u64,
+    /// Reports that are exact as a whole.
+    exact_reports: u64,
+    pub(super) failures: Vec<Failure>,
+}
+
+impl Judged {
+    pub(super) fn add(&mut self, other: Self) {
+        self.exact += other.exact;
+        self.exact_bytes += other.exact_bytes;
+        self.inferred += other.inferred;
+        self.inferred_bytes += other.inferred_bytes;
+        self.accounts += other.accounts;
+        self.account_bytes += other.account_bytes;
+        self.movable_bytes += other.movable_bytes;
+        self.exact_reports += other.exact_reports;
+        self.failures.extend(other.failures);
+    }
+}
+
+impl Display for Judged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} exact statements of {} bytes checked", self.exact, self.exact_bytes)?;
+        writeln!(f, "{} inferred statements of {} bytes checked", self.inferred, self.inferred_bytes)?;
+        writeln!(f, "{} accounts of {} bytes checked", self.accounts, self.account_bytes)?;
+        writeln!(f, "{} bytes moved from one end to another", self.movable_bytes)?;
+        writeln!(f, "{} reports exact as a whole", self.exact_reports)?;
+        write!(f, "{} false statements", self.failures.len())
+    }
+}
+
+/// The name that the truth has for an end.
+fn name(end: &End) -> String {
+    let file = end.path.as_deref().and_then(|path| path.rsplit('/').next());
+    match (end.kind.as_deref(), file, end.inode) {
+        (Some(End::MEMORY), ..) => End::MEMORY.to_owned(),
+        (Some("regular"), Some(file), _) => file.to_owned(),
+        (_, _, Some(inode)) => format!("ino:{}", inode.number),
+        (kind, file, _) => format!("{kind:?} {file:?}"),
+    }
+}
+
+/// How bytes were moved, in the words of the truth.
+fn manner(api: Api, evidence: Option<Evidence>) -> &'static str {
+    match api {
+        Api::ReadWrite => "memory",
+        Api::IoUring if evidence != Some(Evidence::Call) => "memory",
+        // By a system call or by a ring: one flow has both.
+        Api::IoUring | Api::Splice => "splice",
+        Api::MmapWrite => "mapping",
+        Api::Sendfile => "sendfile",
+        Api::Tee => "tee",
+        Api::Vmsplice => "vmsplice",
+        Api::CopyFileRange => "copy_file_range",
+        Api::Reflink => "reflink",
+    }
+}
+
+/// From one end to another, in one manner.
+type Key = (String, String, &'static str);
+
+/// All that is stated of one way.
+#[derive(Debug, Default)]
+struct Claim {
+    exact: u64,
+    bytes: u64,
+    proven: u64,
+    has_inferred: bool,
+    evidence: Option<Evidence>,
+}
+
+impl Claim {
+    fn add(&mut self, bytes: u64, proven: u64, certainty: Certainty, evidence: Option<Evidence>) {
+        self.bytes += bytes;
+        self.proven += proven;
+        match certainty {
+            Certainty::Exact => self.exact += bytes,
+            Certainty::Inferred => self.has_inferred = true,
+        }
+        self.evidence = self.evidence.max(evidence);
+    }
+
+    /// What is false of it.
+    fn is_false(&self, truth: Moved) -> Option<&'static str> {
+        if !self.has_inferred {
+            return match self.bytes.cmp(&truth.kept()) {
+                std::cmp::Ordering::Less => Some("exact-too-low"),
+                std::cmp::Ordering::Equal => None,
+                std::cmp::Ordering::Greater => Some("exact-too-high"),
+            };
+        }
+        if self.exact > truth.kept() {
+            Some("exact-too-high")
+        } else if self.proven > truth.kept() {
+            Some("proven-too-high")
+        } else if self.bytes > truth.most() {
+            Some("inferred-too-high")
+        } else {
+            None
+        }
+    }
+}
+
+/// The statements that a process's transfers make, from hop to hop.
+fn claims(process: &Process) -> BTreeMap<Key, Claim> {
+    let mut claims: BTreeMap<Key, Claim> = BTreeMap::new();
+    let mut add = |from: &End, to: &End, api, evidence, certainty, bytes: Option<u64>, proven: Option<u64>| {
+        if let Some(bytes) = bytes.filter(|_| api != Api::Reflink) {
+            let key = (name(from), name(to), manner(api, evidence));
+            claims.entry(key).or_default().add(bytes, proven.unwrap_or(0), certainty, evidence);
+        }
+    };
+    for one in &process.transfers {
+        if one.hops.is_empty() {
+            add(&one.from, &one.to, one.api, one.evidence, one.certainty, one.bytes, one.proven_bytes);
+        }
+        for hop in &one.hops {
+            add(&hop.from, &hop.to, hop.api, Some(hop.evidence), hop.certainty, hop.bytes, hop.proven_bytes);
+        }
+    }
+    claims
+}
+
+/// The truth of one process.
+#[derive(Default)]
+struct Known<'a> {
+    seed: u64,
+    legs: HashMap<(&'a str, &'a str, &'a str), Moved>,
+    ways: HashMap<(Vec<(u32, &'a str)>, &'a str), Moved>,
+    written: HashMap<&'a str, u64>,
+    own: HashMap<&'a str, u64>,
+    read: HashMap<&'a str, u64>,
+    overlaid: HashMap<(&'a str, &'a str), u64>,
+}
+
+fn known(truths: &[Truth]) -> HashMap<u32, Known<'_>> {
+    let mut all: HashMap<u32, Known> = HashMap::new();
+    for truth in truths {
+        for &pid in &truth.pids {
+            let known = all.entry(pid).or_default();
+            known.seed = truth.seed;
+            known.ways = truth
+                .ways
+                .iter()
+                .map(|way| ((way.through.iter().map(|(pid, end)| (*pid, end.as_str())).collect(), way.to.as_str()), way.moved))
+                .collect();
+            known.written = truth.written.iter().filter(|at| at.pid == pid).map(|at| (at.end.as_str(), at.bytes)).collect();
+            known.own = truth.own.iter().filter(|at| at.pid == pid).map(|at| (at.end.as_str(), at.bytes)).collect();
+            known.read = truth.read.iter().filter(|at| at.pid == pid).map(|at| (at.end.as_str(), at.bytes)).collect();
+            for leg in truth.legs.iter().filter(|leg| leg.pid == pid) {
+                let manner = if leg.manner == "ring-splice" { "splice" } else { leg.manner.as_str() };
+                let sum = known.legs.entry((&leg.from, &leg.to, manner)).or_default();
+                *sum = sum.plus(leg.moved);
+            }
+            for (_, from, to, bytes) in truth.overlaid.iter().filter(|(of, ..)| *of == pid) {
+                known.overlaid.insert((from, to), *bytes);
+            }
+        }
+    }
+    all
+}
+
+/// Judges all that a report states of these programs.
+pub(super) fn judge(report: &Report, truths: &[Truth]) -> Judged {
+    let mut judged = Judged::default();
+    let known = known(truths);
+    for process in &report.processes {
+        if let Some(known) = known.get(&process.pid) {
+            judged.of_claims(process, known);
+            judged.of_ways(&process.transfers, known);
+            judged.of_accounts(process, known);
+        }
+    }
+    for chain in &report.transfers {
+        let known = chain.hops.first().and_then(|hop| known.get(&hop.pid));
+        judged.of_ways(std::slice::from_ref(chain), known.expect("all that move bytes are known"));
+    }
+    let moved = truths.iter().flat_map(|truth| &truth.legs).filter(|leg| leg.from != End::MEMORY);
+    judged.movable_bytes = moved.map(|leg| leg.moved.kept()).sum();
+    judged.of_report(report, truths);
+    judged
+}
+
+impl Judged {
+    fn fail(&mut self, class: String, seed: u64, text: String) {
+        self.failures.push(Failure { class, seed, text });
+    }
+
+    fn count(&mut self, claim: &Claim) {
+        if claim.has_inferred {
+            self.inferred += 1;
+            self.inferred_bytes += claim.bytes - claim.exact;
+        } else {
+            self.exact += 1;
+        }
+        self.exact_bytes += claim.exact;
+    }
+
+    fn of_claims(&mut self, process: &Process, known: &Known<'_>) {
+        for ((from, to, manner), claim) in claims(process) {
+            self.count(&claim);
+            let truth = known.legs.get(&(from.as_str(), to.as_str(), manner)).copied().unwrap_or_default();
+            // The program may have copied bytes out of a mapping, or sent them in several manners: an inference need not tell which.
+            let most = known.legs.iter().filter(|((f, t, _), _)| (*f, *t) == (&from, &to)).map(|(_, moved)| *moved);
+            let truth = if claim.has_inferred && claim.exact == 0 { most.fold(Moved::default(), Moved::plus) } else { truth };
+            let Some(how) = claim.is_false(truth) else { continue };
+            let overlaid = known.overlaid.get(&(from.as_str(), to.as_str())).copied().unwrap_or(0);
+            let stated = if how.starts_with("exact") { claim.exact } else if how.starts_with("proven") { claim.proven } else { claim.bytes };
+            let true_bytes = if how.starts_with("inferred") { truth.most() } else { truth.kept() };
+            let why = if stated > true_bytes && stated <= truth.most() {
+                " (changed bytes)"
+            } else if stated > true_bytes && stated <= truth.most() + overlaid {
+                " (overlaid bytes)"
+            } else {
+                ""
+            };
+            let evidence = claim.evidence.map_or("none", Evidence::name);
+            let class = format!("{how}: {manner} by {evidence}{why}");
+            self.fail(class, known.seed, format!("{from} -> {to}: stated {claim:?}, true {truth:?}, overlaid {overlaid}"));
+        }
+    }
+
+    fn of_ways(&mut self, transfers: &[Transfer], known: &Known<'_>) {
+        for one in transfers.iter().filter(|one| !one.hops.is_empty()) {
+            let froms: Vec<(u32, String)> = one.hops.iter().map(|hop| (hop.pid, name(&hop.from))).collect();
+            let through: Vec<(u32, &str)> = froms.iter().map(|(pid, from)| (*pid, from.as_str())).collect();
+            let to = name(&one.to);
+            let mut claim = Claim::default();
+            claim.add(one.bytes.unwrap_or(0), one.proven_bytes.unwrap_or(0), one.certainty, one.evidence);
+            self.count(&claim);
+            // What a program lends to a pipe begins there.
+            let through = if through[0].1 == End::MEMORY { &through[1..] } else { &through[..] };
+            if through.len() < 2 {
+                continue;
+            }
+            let truth = known.ways.get(&(through.to_vec(), to.as_str())).copied().unwrap_or_default();
+            if let Some(how) = claim.is_false(truth) {
+                let class = format!("{how}: a way of {} hops by {:?}", one.hops.len(), one.evidence);
+                self.fail(class, known.seed, format!("{froms:?} -> {to}: stated {claim:?}, true {truth:?}"));
+            }
+        }
+    }
+
+    fn of_accounts(&mut self, process: &Process, known: &Known<'_>) {
+        let brought: BTreeMap<String, u64> = claims(process).into_iter().fold(BTreeMap::new(), |mut all, ((_, to, _), claim)| {
+            *all.entry(to).or_default() += claim.bytes;
+            all
+        });
+        let mut written: HashMap<&str, u64> = known.written.clone();
+        for one in &process.destinations {
+            let end = one.file.as_ref().map(name).unwrap_or_default();
+            let Some(truth) = written.remove(end.as_str()) else { continue };
+            self.accounts += 1;
+            self.account_bytes += truth;
+            let broken = [
+                ("bytes", one.written_bytes.is_some_and(|bytes| bytes != truth)),
+                ("balance", !balances(one)),
+                ("sources", one.attributed_bytes != brought.get(&end).copied().unwrap_or(0)),
+                ("memory", one.memory_bytes > known.own.get(end.as_str()).copied().unwrap_or(0)),
+            ];
+            for (what, _) in broken.into_iter().filter(|(_, is_broken)| *is_broken) {
+                self.fail(format!("account of what is written: {what}"), known.seed, format!("true {truth}; stated {one:?}"));
+            }
+        }
+        for (end, truth) in written {
+            self.fail("account of what is written: missing".to_owned(), known.seed, format!("{truth} bytes to {end}"));
+        }
+        let mut read = known.read.clone();
+        for one in &process.sources {
+            let end = one.file.as_ref().map(name).unwrap_or_default();
+            let Some(truth) = read.remove(end.as_str()) else { continue };
+            self.accounts += 1;
+            self.account_bytes += truth;
+            if one.read_bytes.is_some_and(|bytes| bytes != truth) || one.written_on_bytes > one.read_bytes {
+                self.fail("account of what is read".to_owned(), known.seed, format!("true {truth}; stated {one:?}"));
+            }
+        }
+        for (end, truth) in read {
+            self.fail("account of what is read: missing".to_owned(), known.seed, format!("{truth} bytes of {end}"));
+        }
+    }
+
+    /// A report that says that all is exact has nothing that is not.
+    fn of_report(&mut self, report: &Report, truths: &[Truth]) {
+        if !report.transfers_exact {
+            return;
+        }
+        self.exact_reports += 1;
+        let inside = report.processes.iter().flat_map(|process| &process.transfers);
+        let inferred = inside.chain(&report.transfers).find(|one| one.certainty == Certainty::Inferred);
+        let mut destinations = report.processes.iter().flat_map(|process| &process.destinations);
+        let unknown = destinations.find(|one| one.unattributed_bytes != Some(one.memory_bytes));
+        if inferred.is_some() || unknown.is_some() {
+            let text = format!("exact as a whole, but {inferred:?} {unknown:?}");
+            self.fail("a report is not exact as a whole".to_owned(), truths[0].seed, text);
+        }
+    }
+}
+
+fn balances(one: &DestinationTotals) -> bool {
+    let bytes = one.written_bytes.zip(one.unattributed_bytes);
+    bytes.is_none_or(|(written, rest)| written == one.attributed_bytes + rest)
+        && one.written_calls == one.attributed_calls + one.unattributed_calls
+}

@@ -1,0 +1,56 @@
+//! Finds a small program of which the same kind of false statement is made.
+
+use zc_tests::truth::Truth;
+
+use super::{
+    Plan,
+    judge::{Failure, judge},
+};
+
+/// Programs that are tried for each kind of failure. Some fail only at times, or only among others.
+const CANDIDATES: usize = 4;
+
+/// A program: how many steps it has, and which of them are left out.
+type Shape = (usize, Vec<usize>);
+
+/// The smallest program found, in words.
+pub(super) fn smallest(plan: &Plan, failures: &[&Failure]) -> String {
+    for failure in failures.iter().take(CANDIDATES) {
+        let fails = |shape: &Shape| alone(plan, failure, shape).is_some();
+        if !fails(&(plan.steps, Vec::new())) {
+            continue;
+        }
+        let mut steps = (1..plan.steps).find(|&steps| fails(&(steps, Vec::new()))).unwrap_or(plan.steps);
+        let mut skipped = Vec::new();
+        for step in (0..steps).rev() {
+            skipped.push(step);
+            if !fails(&(steps, skipped.clone())) {
+                skipped.pop();
+            }
+        }
+        while skipped.contains(&(steps - 1)) {
+            steps -= 1;
+            skipped.retain(|step| *step != steps);
+        }
+        let shape = (steps, skipped);
+        if let Some((texts, truth)) = alone(plan, failure, &shape) {
+            let words = words(failure.seed, &shape).join(" ");
+            return format!("  random-io {words}\n    {}\n  {}\n", truth.words.join("\n    "), texts.join("\n  "));
+        }
+    }
+    format!("  it does not happen when the program runs alone: seed {}: {}\n", failures[0].seed, failures[0].text)
+}
+
+fn words(seed: u64, (steps, skipped): &Shape) -> Vec<String> {
+    let words = ["one".to_owned(), seed.to_string(), "0".to_owned(), steps.to_string(), "--words".to_owned()];
+    let skips = skipped.iter().map(|step| format!("--skip={step}"));
+    words.into_iter().chain(skips).collect()
+}
+
+/// What is false of a program in this way when it runs alone, and its truth.
+fn alone(plan: &Plan, failure: &Failure, shape: &Shape) -> Option<(Vec<String>, Truth)> {
+    let (report, mut truths) = plan.trace(&words(failure.seed, shape), std::iter::once(0));
+    let failures = judge(&report, &truths).failures.into_iter().filter(|other| other.class == failure.class);
+    let texts: Vec<String> = failures.map(|failure| failure.text).collect();
+    (!texts.is_empty()).then(|| (texts, truths.remove(0)))
+}

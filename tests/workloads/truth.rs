@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::ptr;
 
+use rustix::mm::{MapFlags, ProtFlags, mmap};
 use serde::{Deserialize, Serialize};
 
 use crate::chance::Chance;
@@ -66,8 +68,8 @@ pub struct Leg {
 /// Bytes that went through several ends.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Way {
-    /// The process that took them on from each end, and that end.
-    pub through: Vec<(u32, String)>,
+    /// The process that took them on from each end, that end, and in which manner.
+    pub through: Vec<(u32, String, String)>,
     /// Where they came to.
     pub to: String,
     /// How many.
@@ -84,6 +86,21 @@ pub struct At {
     pub end: String,
     /// How many bytes.
     pub bytes: u64,
+}
+
+/// Bytes that a process wrote from memory to which those of another end had been brought last, and that were something else by then.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Overlaid {
+    /// The process.
+    pub pid: u32,
+    /// What had been brought there.
+    pub from: String,
+    /// Where the bytes were written to.
+    pub to: String,
+    /// How many.
+    pub bytes: u64,
+    /// Those of them that had the same values, so that nobody can tell the difference.
+    pub alike: u64,
 }
 
 /// The truth of one program.
@@ -107,8 +124,8 @@ pub struct Truth {
     pub own: Vec<At>,
     /// What was read, end by end.
     pub read: Vec<At>,
-    /// Bytes that were written from memory to which those of `from` had been read last, and that were something else by then.
-    pub overlaid: Vec<(u32, String, String, u64)>,
+    /// What was written from memory that something else had been read to.
+    pub overlaid: Vec<Overlaid>,
     /// What was done how often.
     pub kinds: BTreeMap<String, u64>,
     /// The program in words, if that was asked for.
@@ -120,6 +137,20 @@ impl Truth {
     /// The file with the truth of this program.
     pub fn path(directory: &Path, program: u64) -> PathBuf {
         directory.join(format!("truth.{program}"))
+    }
+
+    /// Writes it down without a call that writes: those are what is traced.
+    pub fn store(&self, directory: &Path, program: u64) -> io::Result<()> {
+        let text = serde_json::to_vec(self)?;
+        let file = File::options().read(true).write(true).create(true).truncate(true).open(Self::path(directory, program))?;
+        file.set_len(text.len() as u64)?;
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: asks for new memory, as long as the file, which nobody else has.
+        unsafe {
+            let memory = mmap(ptr::null_mut(), text.len(), protection, MapFlags::SHARED, &file, 0)?;
+            memory.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len());
+        }
+        Ok(())
     }
 
     /// Reads it.

@@ -5,7 +5,7 @@ use std::{
     fmt::{self, Display},
 };
 
-use zc_tests::truth::{Moved, Truth};
+use zc_tests::truth::{Moved, Truth, Way};
 use zctrace::report::{Api, Certainty, DestinationTotals, End, Evidence, Process, Report, Transfer};
 
 /// Something that is stated and is not so.
@@ -90,6 +90,11 @@ fn manner(api: Api, evidence: Option<Evidence>) -> &'static str {
     }
 }
 
+/// What the truth calls a manner, without a difference that reports do not make.
+fn plain(manner: &str) -> &str {
+    if manner == "ring-splice" { "splice" } else { manner }
+}
+
 /// From one end to another, in one manner.
 type Key = (String, String, &'static str);
 
@@ -115,19 +120,16 @@ impl Claim {
     }
 
     /// What is false of it.
-    fn is_false(&self, truth: Moved) -> Option<&'static str> {
-        if !self.has_inferred {
-            return match self.bytes.cmp(&truth.kept()) {
-                std::cmp::Ordering::Less => Some("exact-too-low"),
-                std::cmp::Ordering::Equal => None,
-                std::cmp::Ordering::Greater => Some("exact-too-high"),
-            };
+    fn is_false(&self, truth: Moved, alike: u64) -> Option<&'static str> {
+        let (kept, most) = (truth.kept() + alike, truth.most() + alike);
+        if !self.has_inferred && self.bytes < truth.kept() {
+            return Some("exact-too-low");
         }
-        if self.exact > truth.kept() {
+        if self.exact > kept {
             Some("exact-too-high")
-        } else if self.proven > truth.kept() {
+        } else if self.proven > kept {
             Some("proven-too-high")
-        } else if self.bytes > truth.most() {
+        } else if self.bytes > most {
             Some("inferred-too-high")
         } else {
             None
@@ -160,11 +162,11 @@ fn claims(process: &Process) -> BTreeMap<Key, Claim> {
 struct Known<'a> {
     seed: u64,
     legs: HashMap<(&'a str, &'a str, &'a str), Moved>,
-    ways: HashMap<(Vec<(u32, &'a str)>, &'a str), Moved>,
+    ways: Vec<&'a Way>,
     written: HashMap<&'a str, u64>,
     own: HashMap<&'a str, u64>,
     read: HashMap<&'a str, u64>,
-    overlaid: HashMap<(&'a str, &'a str), u64>,
+    overlaid: HashMap<(&'a str, &'a str), [u64; 2]>,
 }
 
 fn known(truths: &[Truth]) -> HashMap<u32, Known<'_>> {
@@ -173,21 +175,16 @@ fn known(truths: &[Truth]) -> HashMap<u32, Known<'_>> {
         for &pid in &truth.pids {
             let known = all.entry(pid).or_default();
             known.seed = truth.seed;
-            known.ways = truth
-                .ways
-                .iter()
-                .map(|way| ((way.through.iter().map(|(pid, end)| (*pid, end.as_str())).collect(), way.to.as_str()), way.moved))
-                .collect();
+            known.ways = truth.ways.iter().collect();
             known.written = truth.written.iter().filter(|at| at.pid == pid).map(|at| (at.end.as_str(), at.bytes)).collect();
             known.own = truth.own.iter().filter(|at| at.pid == pid).map(|at| (at.end.as_str(), at.bytes)).collect();
             known.read = truth.read.iter().filter(|at| at.pid == pid).map(|at| (at.end.as_str(), at.bytes)).collect();
             for leg in truth.legs.iter().filter(|leg| leg.pid == pid) {
-                let manner = if leg.manner == "ring-splice" { "splice" } else { leg.manner.as_str() };
-                let sum = known.legs.entry((&leg.from, &leg.to, manner)).or_default();
+                let sum = known.legs.entry((&leg.from, &leg.to, plain(&leg.manner))).or_default();
                 *sum = sum.plus(leg.moved);
             }
-            for (_, from, to, bytes) in truth.overlaid.iter().filter(|(of, ..)| *of == pid) {
-                known.overlaid.insert((from, to), *bytes);
+            for one in truth.overlaid.iter().filter(|one| one.pid == pid) {
+                known.overlaid.insert((&one.from, &one.to), [one.bytes, one.alike]);
             }
         }
     }
@@ -237,11 +234,14 @@ impl Judged {
             // The program may have copied bytes out of a mapping, or sent them in several manners: an inference need not tell which.
             let most = known.legs.iter().filter(|((f, t, _), _)| (*f, *t) == (&from, &to)).map(|(_, moved)| *moved);
             let truth = if claim.has_inferred && claim.exact == 0 { most.fold(Moved::default(), Moved::plus) } else { truth };
-            let Some(how) = claim.is_false(truth) else { continue };
-            let overlaid = known.overlaid.get(&(from.as_str(), to.as_str())).copied().unwrap_or(0);
+            let [overlaid, alike] = known.overlaid.get(&(from.as_str(), to.as_str())).copied().unwrap_or_default();
+            let Some(how) = claim.is_false(truth, alike) else { continue };
             let stated = if how.starts_with("exact") { claim.exact } else if how.starts_with("proven") { claim.proven } else { claim.bytes };
             let true_bytes = if how.starts_with("inferred") { truth.most() } else { truth.kept() };
-            let why = if stated > true_bytes && stated <= truth.most() {
+            let is_exhausted = || known.read.get(from.as_str()).is_some_and(|read| *read <= claim.exact);
+            let why = if how == "exact-too-low" && is_exhausted() {
+                " (all of the source)"
+            } else if stated > true_bytes && stated <= truth.most() {
                 " (changed bytes)"
             } else if stated > true_bytes && stated <= truth.most() + overlaid {
                 " (overlaid bytes)"
@@ -250,27 +250,32 @@ impl Judged {
             };
             let evidence = claim.evidence.map_or("none", Evidence::name);
             let class = format!("{how}: {manner} by {evidence}{why}");
-            self.fail(class, known.seed, format!("{from} -> {to}: stated {claim:?}, true {truth:?}, overlaid {overlaid}"));
+            self.fail(class, known.seed, format!("{from} -> {to}: stated {claim:?}, true {truth:?}, overlaid {overlaid}, {alike} of it alike"));
         }
     }
 
     fn of_ways(&mut self, transfers: &[Transfer], known: &Known<'_>) {
         for one in transfers.iter().filter(|one| !one.hops.is_empty()) {
-            let froms: Vec<(u32, String)> = one.hops.iter().map(|hop| (hop.pid, name(&hop.from))).collect();
-            let through: Vec<(u32, &str)> = froms.iter().map(|(pid, from)| (*pid, from.as_str())).collect();
+            let hops: Vec<_> = one.hops.iter().map(|hop| (hop.pid, name(&hop.from), manner(hop.api, Some(hop.evidence)))).collect();
             let to = name(&one.to);
             let mut claim = Claim::default();
             claim.add(one.bytes.unwrap_or(0), one.proven_bytes.unwrap_or(0), one.certainty, one.evidence);
             self.count(&claim);
-            // What a program lends to a pipe begins there.
-            let through = if through[0].1 == End::MEMORY { &through[1..] } else { &through[..] };
-            if through.len() < 2 {
+            // What a program lends to a pipe begins in its memory: any bytes may lie there.
+            if hops[0].1 == End::MEMORY {
                 continue;
             }
-            let truth = known.ways.get(&(through.to_vec(), to.as_str())).copied().unwrap_or_default();
-            if let Some(how) = claim.is_false(truth) {
-                let class = format!("{how}: a way of {} hops by {:?}", one.hops.len(), one.evidence);
-                self.fail(class, known.seed, format!("{froms:?} -> {to}: stated {claim:?}, true {truth:?}"));
+            let is_it = |way: &&&Way| {
+                let are_hops = way.through.iter().zip(&hops).all(|((pid, from, manner), hop)| {
+                    // An inference need not tell in which manner.
+                    (*pid, from.as_str()) == (hop.0, hop.1.as_str()) && (claim.has_inferred || plain(manner) == hop.2)
+                });
+                way.to == to && way.through.len() == hops.len() && are_hops
+            };
+            let truth = known.ways.iter().filter(is_it).map(|way| way.moved).fold(Moved::default(), Moved::plus);
+            if let Some(how) = claim.is_false(truth, 0) {
+                let class = format!("{how}: a way of {} hops by {}", one.hops.len(), one.evidence.map_or("none", Evidence::name));
+                self.fail(class, known.seed, format!("{hops:?} -> {to}: stated {claim:?}, true {truth:?}"));
             }
         }
     }

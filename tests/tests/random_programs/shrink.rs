@@ -1,5 +1,7 @@
 //! Finds a small program of which the same kind of false statement is made.
 
+use std::collections::HashMap;
+
 use zc_tests::truth::Truth;
 
 use super::{
@@ -9,6 +11,30 @@ use super::{
 
 /// Programs that are tried for each kind of failure. Some fail only at times, or only among others.
 const CANDIDATES: usize = 4;
+
+/// Calls that are shown of a program.
+const MOST_WORDS: usize = 40;
+
+/// Turns of a loop that are shown, as lines.
+const TURNS: usize = 3;
+
+/// The words, with `...` for what goes on in the same way: the same calls of one step on the same memory.
+fn folded(words: &[String]) -> Vec<String> {
+    let call = |line: &String| line.split(" at ").next().unwrap_or_default().to_owned();
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    let mut lines: Vec<String> = Vec::new();
+    for line in words {
+        let times = seen.entry(call(line)).or_default();
+        *times += 1;
+        if *times <= TURNS {
+            lines.push(line.clone());
+        } else if lines.last().is_some_and(|last| last != "...") {
+            lines.push("...".to_owned());
+        }
+    }
+    lines.truncate(MOST_WORDS);
+    lines
+}
 
 /// A program: how many steps it has, and which of them are left out.
 type Shape = (usize, Vec<usize>);
@@ -34,8 +60,9 @@ pub(super) fn smallest(plan: &Plan, failures: &[&Failure]) -> String {
         }
         let shape = (steps, skipped);
         if let Some((texts, truth)) = alone(plan, failure, &shape) {
-            let words = words(failure.seed, &shape).join(" ");
-            return format!("  random-io {words}\n    {}\n  {}\n", truth.words.join("\n    "), texts.join("\n  "));
+            let (words, calls) = (words(failure.seed, &shape).join(" "), truth.words.len());
+            let shown = folded(&truth.words).join("\n    ");
+            return format!("  random-io {words}\n    {shown}\n  of {calls} calls and stores\n  {}\n", texts.join("\n  "));
         }
     }
     format!("  it does not happen when the program runs alone: seed {}: {}\n", failures[0].seed, failures[0].text)

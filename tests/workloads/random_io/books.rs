@@ -2,15 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use zc_tests::truth::{At, Leg, Moved, Truth, Way};
+use zc_tests::truth::{At, Leg, Moved, Overlaid, Truth, Way};
 
-use crate::origin::{Cell, Fate, OWN, Origin, Origins, Process, Stop, Thing};
-
-/// How a call brings bytes to an end.
-pub(crate) type Manner = &'static str;
-
-/// Out of memory: the bytes themselves tell whether that is a mapping.
-pub(crate) const FROM_MEMORY: Manner = "memory";
+use crate::origin::{Cell, FROM_MEMORY, Fate, Manner, Origin, Origins, Process, Stop, Thing};
 
 /// What is not a thing: the program's memory, as the source of `vmsplice`.
 const MEMORY: Thing = Thing::MAX;
@@ -19,11 +13,11 @@ const MEMORY: Thing = Thing::MAX;
 #[derive(Debug, Default)]
 pub(crate) struct Books {
     legs: BTreeMap<(Process, Thing, Thing, Manner), Moved>,
-    ways: BTreeMap<(Vec<(Process, Thing)>, Thing), Moved>,
+    ways: BTreeMap<(Vec<(Process, Thing, Manner)>, Thing), Moved>,
     written: BTreeMap<(Process, Thing), u64>,
     own: BTreeMap<(Process, Thing), u64>,
     read: BTreeMap<(Process, Thing), u64>,
-    overlaid: BTreeMap<(Process, Thing, Thing), u64>,
+    overlaid: BTreeMap<(Process, Thing, Thing), [u64; 2]>,
 }
 
 impl Books {
@@ -39,23 +33,27 @@ impl Books {
         if cells.is_empty() {
             return;
         }
-        let mut groups: HashMap<(Origin, Origin), u64> = HashMap::new();
+        let mut groups: HashMap<(Origin, Origin, bool), u64> = HashMap::new();
         for cell in cells {
-            *groups.entry((cell.origin, cell.under)).or_default() += 1;
+            *groups.entry((cell.origin, cell.under, cell.is_alike())).or_default() += 1;
         }
         *self.written.entry((process, to)).or_default() += cells.len() as u64;
-        for ((origin, under), bytes) in groups {
+        for ((origin, under, is_alike), bytes) in groups {
             self.enter(origins.stops(origin), process, to, manner, bytes);
-            let under = if under == OWN { None } else { origins.stops(under).last() };
-            if let Some(under) = under.filter(|under| Some(under.thing) != origins.stops(origin).last().map(|last| last.thing)) {
-                *self.overlaid.entry((process, under.thing, to)).or_default() += bytes;
+            let last = origins.stops(origin).last();
+            // Only what lies in memory can hide something else.
+            let under = if manner == FROM_MEMORY { origins.stops(under).last() } else { None };
+            if let Some(under) = under.filter(|under| last.is_none_or(|last| last.thing != under.thing || last.fate == Fate::Changed)) {
+                let of = &mut self.overlaid.entry((process, under.thing, to)).or_default();
+                of[0] += bytes;
+                of[1] += if is_alike { bytes } else { 0 };
             }
         }
     }
 
     fn enter(&mut self, stops: &[Stop], process: Process, to: Thing, manner: Manner, bytes: u64) {
         let is_lent = manner == "vmsplice";
-        if is_lent && !stops.last().is_some_and(|last| last.is_mapped) {
+        if is_lent {
             // Whatever lay in memory: only the program's own bytes come from nowhere else.
             let fate = if stops.is_empty() { Fate::Unchanged } else { Fate::Changed };
             *self.legs.entry((process, MEMORY, to, manner)).or_default() = self.leg(process, MEMORY, to, manner).plus(moved(fate, bytes));
@@ -64,14 +62,14 @@ impl Books {
             *self.own.entry((process, to)).or_default() += bytes;
             return;
         };
-        let manner = if manner == FROM_MEMORY && last.is_mapped { "mapping" } else { manner };
+        let manner = last.manner_of(manner);
         let leg = self.leg(process, last.thing, to, manner).plus(moved(last.fate, bytes));
         self.legs.insert((process, last.thing, to, manner), leg);
         for first in 0..stops.len() - 1 {
             let stops = &stops[first..];
             let fate = stops.iter().map(|stop| stop.fate).max().expect("it has several");
             let inner = &stops[..stops.len() - 1];
-            let through = inner.iter().map(|stop| (stop.process, stop.thing)).chain([(process, last.thing)]).collect();
+            let through = inner.iter().map(|stop| (stop.process, stop.thing, stop.manner)).chain([(process, last.thing, manner)]).collect();
             let way = self.ways.entry((through, to)).or_default();
             *way = way.plus(moved(fate, bytes));
         }
@@ -94,12 +92,18 @@ impl Books {
             manner: manner.to_owned(),
             moved,
         };
-        let way = |((through, to), &moved): (&(Vec<(Process, Thing)>, Thing), &Moved)| Way {
-            through: through.iter().map(|&(process, thing)| (pids[process], name(thing))).collect(),
+        let way = |((through, to), &moved): (&(Vec<(Process, Thing, Manner)>, Thing), &Moved)| Way {
+            through: through.iter().map(|&(process, thing, manner)| (pids[process], name(thing), manner.to_owned())).collect(),
             to: name(*to),
             moved,
         };
-        let overlaid = |(&(process, from, to), &bytes): (&(Process, Thing, Thing), &u64)| (pids[process], name(from), name(to), bytes);
+        let overlaid = |(&(process, from, to), &[bytes, alike]): (&(Process, Thing, Thing), &[u64; 2])| Overlaid {
+            pid: pids[process],
+            from: name(from),
+            to: name(to),
+            bytes,
+            alike,
+        };
         Truth {
             pids: pids.to_vec(),
             legs: self.legs.iter().map(leg).collect(),

@@ -12,7 +12,6 @@ mod setup;
 mod steps;
 mod world;
 
-use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::thread;
@@ -84,7 +83,7 @@ fn one(options: Options) -> Result<()> {
     }
     program.wait_for_children()?;
     if is_first {
-        fs::write(Truth::path(Path::new("."), number), serde_json::to_vec(&truth(&program))?)?;
+        truth(&program).store(Path::new("."), number)?;
     }
     Ok(())
 }

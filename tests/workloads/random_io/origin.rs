@@ -8,6 +8,12 @@ pub(crate) type Thing = usize;
 /// A process of the program, by its place in the list.
 pub(crate) type Process = usize;
 
+/// How a call brings bytes to an end.
+pub(crate) type Manner = &'static str;
+
+/// Out of memory.
+pub(crate) const FROM_MEMORY: Manner = "memory";
+
 /// What became of bytes between the memory that they were brought to and the call that wrote them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Fate {
@@ -25,9 +31,18 @@ pub(crate) struct Stop {
     pub(crate) thing: Thing,
     /// The process that wrote it elsewhere; not known before that.
     pub(crate) process: Process,
+    /// How that wrote it; likewise.
+    pub(crate) manner: Manner,
     pub(crate) fate: Fate,
     /// It was taken by a mapping, and not by a call.
     pub(crate) is_mapped: bool,
+}
+
+impl Stop {
+    /// How a byte from here is written: out of memory, the byte itself tells whether that is a mapping.
+    pub(crate) fn manner_of(&self, call: Manner) -> Manner {
+        if call == FROM_MEMORY && self.is_mapped { "mapping" } else { call }
+    }
 }
 
 /// A list of the places that a byte has been, by its number; [`OWN`] is the empty one.
@@ -71,7 +86,7 @@ impl Origins {
         if stops.len() == MOST_STOPS {
             stops.remove(0);
         }
-        stops.push(Stop { thing, process: 0, fate: Fate::Unchanged, is_mapped });
+        stops.push(Stop { thing, process: 0, manner: "", fate: Fate::Unchanged, is_mapped });
         self.number(stops)
     }
 
@@ -80,9 +95,9 @@ impl Origins {
         self.with_last(origin, |last| last.fate = last.fate.max(fate))
     }
 
-    /// Of a byte that this process wrote.
-    pub(crate) fn written_by(&mut self, origin: Origin, process: Process) -> Origin {
-        self.with_last(origin, |last| last.process = process)
+    /// Of a byte that this process wrote in this manner.
+    pub(crate) fn written_by(&mut self, origin: Origin, process: Process, manner: Manner) -> Origin {
+        self.with_last(origin, |last| (last.process, last.manner) = (process, last.manner_of(manner)))
     }
 
     fn with_last(&mut self, origin: Origin, change: impl FnOnce(&mut Stop)) -> Origin {
@@ -102,6 +117,8 @@ pub(crate) struct Cell {
     pub(crate) origin: Origin,
     /// In memory: the origin of what was brought here last. It may have been overwritten by the program.
     pub(crate) under: Origin,
+    /// Likewise, its value.
+    pub(crate) under_value: u16,
     pub(crate) value: u16,
     pub(crate) lender: Lender,
 }
@@ -115,8 +132,13 @@ pub(crate) enum Lender {
 }
 
 impl Cell {
+    /// Whether what was brought here last had the same value: nobody could tell the two apart.
+    pub(crate) fn is_alike(&self) -> bool {
+        self.value == self.under_value && self.value != ANY_VALUE
+    }
+
     /// A byte that the program made.
     pub(crate) const fn own(value: u16) -> Self {
-        Self { origin: OWN, under: OWN, value, lender: Lender::Nobody }
+        Self { origin: OWN, under: OWN, under_value: value, value, lender: Lender::Nobody }
     }
 }

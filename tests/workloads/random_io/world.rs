@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
 
-use crate::books::{Books, Manner};
-use crate::origin::{ANY_VALUE, Cell, Fate, Lender, Origin, Origins, Process, Thing};
+use crate::books::Books;
+use crate::origin::{ANY_VALUE, Cell, Fate, Lender, Manner, Origin, Origins, Process, Thing};
 
 /// What an end is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +116,7 @@ impl World {
     /// A call of `process` brings these bytes to a thing.
     pub(crate) fn put(&mut self, process: Process, thing: Thing, at: Option<usize>, mut cells: Vec<Cell>, manner: Manner) {
         self.books.write(&self.origins, process, thing, manner, &cells);
-        each_origin(&mut cells, |origin| self.origins.written_by(origin, process));
+        each_origin(&mut cells, |origin| self.origins.written_by(origin, process, manner));
         let to = &mut self.things[thing];
         if to.is_file() {
             for cell in &mut cells {
@@ -160,7 +160,7 @@ impl World {
             rest = later;
             let memory = &mut self.memory[process][piece.region].cells[piece.offset..piece.offset + now.len()];
             for (place, cell) in memory.iter_mut().zip(now) {
-                *place = Cell { under: cell.origin, lender: Lender::Nobody, ..*cell };
+                *place = Cell { under: cell.origin, under_value: cell.value, lender: Lender::Nobody, ..*cell };
             }
         }
     }
@@ -169,7 +169,7 @@ impl World {
     pub(crate) fn store(&mut self, process: Process, piece: Piece, cells: &[Cell]) {
         let memory = &mut self.memory[process][piece.region].cells[piece.offset..piece.offset + cells.len()];
         for (place, cell) in memory.iter_mut().zip(cells) {
-            *place = Cell { under: place.under, lender: Lender::Nobody, ..*cell };
+            *place = Cell { under: place.under, under_value: place.under_value, lender: Lender::Nobody, ..*cell };
         }
     }
 
@@ -183,7 +183,7 @@ impl World {
         let mut cells = self.things[thing].bytes.clone();
         each_origin(&mut cells, |origin| self.origins.taken_from(origin, thing, true));
         for cell in &mut cells {
-            cell.under = cell.origin;
+            (cell.under, cell.under_value) = (cell.origin, cell.value);
         }
         cells.resize(length, Cell::own(0));
         cells

@@ -2,9 +2,8 @@
 
 use zc_tests::chance::Chance;
 
-use crate::books::FROM_MEMORY;
 use crate::log::kernel_result;
-use crate::origin::Lender;
+use crate::origin::{FROM_MEMORY, Lender};
 use crate::program::{ARENA, ARENA_BYTES, Program};
 use crate::world::{Kind::{Destination, Pipe, Source}, Piece, Take};
 

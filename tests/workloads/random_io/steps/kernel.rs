@@ -3,9 +3,8 @@
 use io_uring::{opcode, types::Fd};
 use zc_tests::chance::Chance;
 
-use crate::books::Manner;
 use crate::log::kernel_result;
-use crate::origin::{Lender, Thing};
+use crate::origin::{Lender, Manner, Thing};
 use crate::program::Program;
 use crate::world::{Kind::{self, Destination, Pipe, Source, Stream}, Take};
 

@@ -5,9 +5,8 @@ use std::ptr;
 use io_uring::{opcode, squeue, types::Fd};
 use zc_tests::chance::Chance;
 
-use crate::books::FROM_MEMORY;
 use crate::log::kernel_result;
-use crate::origin::{Lender, Thing};
+use crate::origin::{FROM_MEMORY, Lender, Thing};
 use crate::program::{ARENA_BYTES, Program};
 use crate::world::{Kind::{Datagram, Destination, Pipe, Source, Stream}, Piece, Take, Thingy};
 

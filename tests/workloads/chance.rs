@@ -11,7 +11,6 @@ impl Chance {
     }
 
     /// Any number.
-    #[expect(clippy::should_implement_trait, reason = "it has no end")]
     pub const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

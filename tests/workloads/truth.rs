@@ -40,6 +40,7 @@ impl Moved {
     }
 
     /// Both together.
+    #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
             unchanged: self.unchanged + other.unchanged,
@@ -108,6 +109,8 @@ pub struct Overlaid {
 pub struct Truth {
     /// What the program was generated from.
     pub seed: u64,
+    /// What kind of program it is.
+    pub theme: usize,
     /// Calls and stores that it made.
     pub actions: u64,
     /// Operations of `io_uring` among them.
@@ -144,19 +147,24 @@ impl Truth {
         let text = serde_json::to_vec(self)?;
         let file = File::options().read(true).write(true).create(true).truncate(true).open(Self::path(directory, program))?;
         file.set_len(text.len() as u64)?;
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: asks for new memory, as long as the file, which nobody else has.
-        unsafe {
-            let memory = mmap(ptr::null_mut(), text.len(), protection, MapFlags::SHARED, &file, 0)?;
-            memory.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len());
-        }
-        Ok(())
+        store_in(&file, &text)
     }
 
     /// Reads it.
     pub fn read(directory: &Path, program: u64) -> io::Result<Self> {
         Ok(serde_json::from_reader(io::BufReader::new(File::open(Self::path(directory, program))?))?)
     }
+}
+
+/// Makes all of a file these bytes by a mapping.
+fn store_in(file: &File, bytes: &[u8]) -> io::Result<()> {
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: asks for new memory, as long as the file, which nobody else has.
+    unsafe {
+        let memory = mmap(ptr::null_mut(), bytes.len(), protection, MapFlags::SHARED, file, 0)?;
+        memory.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+    }
+    Ok(())
 }
 
 /// The bytes of a source file, which are the same in every run.

@@ -6,15 +6,15 @@ use std::{
 };
 
 use zc_tests::truth::{Moved, Truth, Way};
-use zctrace::report::{Api, Certainty, DestinationTotals, End, Evidence, Process, Report, Transfer};
+use zctrace::report::{Api, Certainty, DestinationTotals, End, Evidence, Hop, Process, Report, Transfer};
 
 /// Something that is stated and is not so.
 #[derive(Debug, Clone)]
 pub(super) struct Failure {
     /// What kind of statement it is.
     pub(super) class: String,
-    /// Of the program.
-    pub(super) seed: u64,
+    /// Of the program: its seed and its theme.
+    pub(super) of: (u64, usize),
     /// What is stated, and what is true.
     pub(super) text: String,
 }
@@ -160,7 +160,7 @@ fn claims(process: &Process) -> BTreeMap<Key, Claim> {
 /// The truth of one process.
 #[derive(Default)]
 struct Known<'a> {
-    seed: u64,
+    of: (u64, usize),
     legs: HashMap<(&'a str, &'a str, &'a str), Moved>,
     ways: Vec<&'a Way>,
     written: HashMap<&'a str, u64>,
@@ -169,12 +169,22 @@ struct Known<'a> {
     overlaid: HashMap<(&'a str, &'a str), [u64; 2]>,
 }
 
+impl Known<'_> {
+    /// Bytes of a source that were read, and not moved by a call that names both ends.
+    fn read_to_memory(&self, from: &str) -> u64 {
+        let is_call = |manner: &str| !matches!(manner, "memory" | "mapping");
+        let by_calls = self.legs.iter().filter(|((source, _, manner), _)| *source == from && is_call(manner));
+        let by_calls: u64 = by_calls.map(|(_, moved)| moved.kept()).sum();
+        self.read.get(from).copied().unwrap_or(0).saturating_sub(by_calls)
+    }
+}
+
 fn known(truths: &[Truth]) -> HashMap<u32, Known<'_>> {
     let mut all: HashMap<u32, Known> = HashMap::new();
     for truth in truths {
         for &pid in &truth.pids {
             let known = all.entry(pid).or_default();
-            known.seed = truth.seed;
+            known.of = (truth.seed, truth.theme);
             known.ways = truth.ways.iter().collect();
             known.written = truth.written.iter().filter(|at| at.pid == pid).map(|at| (at.end.as_str(), at.bytes)).collect();
             known.own = truth.own.iter().filter(|at| at.pid == pid).map(|at| (at.end.as_str(), at.bytes)).collect();
@@ -213,8 +223,8 @@ pub(super) fn judge(report: &Report, truths: &[Truth]) -> Judged {
 }
 
 impl Judged {
-    fn fail(&mut self, class: String, seed: u64, text: String) {
-        self.failures.push(Failure { class, seed, text });
+    fn fail(&mut self, class: String, of: (u64, usize), text: String) {
+        self.failures.push(Failure { class, of, text });
     }
 
     fn count(&mut self, claim: &Claim) {
@@ -236,9 +246,15 @@ impl Judged {
             let truth = if claim.has_inferred && claim.exact == 0 { most.fold(Moved::default(), Moved::plus) } else { truth };
             let [overlaid, alike] = known.overlaid.get(&(from.as_str(), to.as_str())).copied().unwrap_or_default();
             let Some(how) = claim.is_false(truth, alike) else { continue };
-            let stated = if how.starts_with("exact") { claim.exact } else if how.starts_with("proven") { claim.proven } else { claim.bytes };
+            let stated = if how.starts_with("exact") {
+                claim.exact
+            } else if how.starts_with("proven") {
+                claim.proven
+            } else {
+                claim.bytes
+            };
             let true_bytes = if how.starts_with("inferred") { truth.most() } else { truth.kept() };
-            let is_exhausted = || known.read.get(from.as_str()).is_some_and(|read| *read <= claim.exact);
+            let is_exhausted = || claim.exact >= known.read_to_memory(&from);
             let why = if how == "exact-too-low" && is_exhausted() {
                 " (all of the source)"
             } else if stated > true_bytes && stated <= truth.most() {
@@ -250,21 +266,24 @@ impl Judged {
             };
             let evidence = claim.evidence.map_or("none", Evidence::name);
             let class = format!("{how}: {manner} by {evidence}{why}");
-            self.fail(class, known.seed, format!("{from} -> {to}: stated {claim:?}, true {truth:?}, overlaid {overlaid}, {alike} of it alike"));
+            self.fail(
+                class,
+                known.of,
+                format!("{from} -> {to}: stated {claim:?}, true {truth:?}, overlaid {overlaid}, {alike} of it alike"),
+            );
         }
     }
 
     fn of_ways(&mut self, transfers: &[Transfer], known: &Known<'_>) {
+        let mut claims: BTreeMap<(Vec<(u32, String, &str)>, String), Claim> = BTreeMap::new();
         for one in transfers.iter().filter(|one| !one.hops.is_empty()) {
-            let hops: Vec<_> = one.hops.iter().map(|hop| (hop.pid, name(&hop.from), manner(hop.api, Some(hop.evidence)))).collect();
-            let to = name(&one.to);
-            let mut claim = Claim::default();
+            let hop = |hop: &Hop| (hop.pid, name(&hop.from), manner(hop.api, Some(hop.evidence)));
+            let claim = claims.entry((one.hops.iter().map(hop).collect(), name(&one.to))).or_default();
             claim.add(one.bytes.unwrap_or(0), one.proven_bytes.unwrap_or(0), one.certainty, one.evidence);
+        }
+        // What a program lends to a pipe begins in its memory: any bytes may lie there.
+        for ((hops, to), claim) in claims.into_iter().filter(|((hops, _), _)| hops[0].1 != End::MEMORY) {
             self.count(&claim);
-            // What a program lends to a pipe begins in its memory: any bytes may lie there.
-            if hops[0].1 == End::MEMORY {
-                continue;
-            }
             let is_it = |way: &&&Way| {
                 let are_hops = way.through.iter().zip(&hops).all(|((pid, from, manner), hop)| {
                     // An inference need not tell in which manner.
@@ -274,8 +293,8 @@ impl Judged {
             };
             let truth = known.ways.iter().filter(is_it).map(|way| way.moved).fold(Moved::default(), Moved::plus);
             if let Some(how) = claim.is_false(truth, 0) {
-                let class = format!("{how}: a way of {} hops by {}", one.hops.len(), one.evidence.map_or("none", Evidence::name));
-                self.fail(class, known.seed, format!("{hops:?} -> {to}: stated {claim:?}, true {truth:?}"));
+                let class = format!("{how}: a way of {} hops by {}", hops.len(), claim.evidence.map_or("none", Evidence::name));
+                self.fail(class, known.of, format!("{hops:?} -> {to}: stated {claim:?}, true {truth:?}"));
             }
         }
     }
@@ -298,11 +317,11 @@ impl Judged {
                 ("memory", one.memory_bytes > known.own.get(end.as_str()).copied().unwrap_or(0)),
             ];
             for (what, _) in broken.into_iter().filter(|(_, is_broken)| *is_broken) {
-                self.fail(format!("account of what is written: {what}"), known.seed, format!("true {truth}; stated {one:?}"));
+                self.fail(format!("account of what is written: {what}"), known.of, format!("true {truth}; stated {one:?}"));
             }
         }
         for (end, truth) in written {
-            self.fail("account of what is written: missing".to_owned(), known.seed, format!("{truth} bytes to {end}"));
+            self.fail("account of what is written: missing".to_owned(), known.of, format!("{truth} bytes to {end}"));
         }
         let mut read = known.read.clone();
         for one in &process.sources {
@@ -311,11 +330,11 @@ impl Judged {
             self.accounts += 1;
             self.account_bytes += truth;
             if one.read_bytes.is_some_and(|bytes| bytes != truth) || one.written_on_bytes > one.read_bytes {
-                self.fail("account of what is read".to_owned(), known.seed, format!("true {truth}; stated {one:?}"));
+                self.fail("account of what is read".to_owned(), known.of, format!("true {truth}; stated {one:?}"));
             }
         }
         for (end, truth) in read {
-            self.fail("account of what is read: missing".to_owned(), known.seed, format!("{truth} bytes of {end}"));
+            self.fail("account of what is read: missing".to_owned(), known.of, format!("{truth} bytes of {end}"));
         }
     }
 
@@ -331,7 +350,7 @@ impl Judged {
         let unknown = destinations.find(|one| one.unattributed_bytes != Some(one.memory_bytes));
         if inferred.is_some() || unknown.is_some() {
             let text = format!("exact as a whole, but {inferred:?} {unknown:?}");
-            self.fail("a report is not exact as a whole".to_owned(), truths[0].seed, text);
+            self.fail("a report is not exact as a whole".to_owned(), (truths[0].seed, truths[0].theme), text);
         }
     }
 }

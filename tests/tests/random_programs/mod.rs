@@ -21,8 +21,11 @@ const PROGRAMS: u64 = 240;
 /// Programs that are traced together, each as a process.
 const TOGETHER: u64 = 40;
 
-/// After so many of them, one is traced alone: only then the report may be exact as a whole.
+/// Programs that are traced one by one between those, and do nothing but copy: only their reports may be exact as a whole.
 const ALONE: u64 = 5;
+
+/// The theme of such programs.
+const COPYING: usize = 7;
 
 /// A program that hangs or is wrong about itself fails its whole batch, so that these are short enough to look at.
 const STEPS: usize = 20;
@@ -75,7 +78,11 @@ impl Plan {
 
     /// Traces these programs and judges what is stated of them.
     fn judged(&self, first: u64, count: u64) -> Judged {
-        let words = ["batch".to_owned(), self.seed.to_string(), first.to_string(), count.to_string(), self.steps.to_string()];
+        let numbers = [self.seed, first, count].map(|number| number.to_string());
+        let mut words = [vec!["batch".to_owned()], numbers.to_vec(), vec![self.steps.to_string()]].concat();
+        if count == 1 {
+            words.push(format!("--theme={COPYING}"));
+        }
         let (report, truths) = self.trace(&words, first..first + count);
         judge(&report, &truths)
     }
@@ -108,7 +115,7 @@ impl Plan {
         }
         let mut text = String::new();
         for (class, failures) in &classes {
-            text += &format!("\n{class}: {} false statements, the smallest program of {}:\n", failures.len(), failures[0].seed);
+            text += &format!("\n{class}: {} false statements, the smallest program of {}:\n", failures.len(), failures[0].of.0);
             text += &shrink::smallest(self, failures);
         }
         assert!(classes.is_empty(), "false statements that are not known, of seed {}:{text}", self.seed);

@@ -60,23 +60,24 @@ pub(super) fn smallest(plan: &Plan, failures: &[&Failure]) -> String {
         }
         let shape = (steps, skipped);
         if let Some((texts, truth)) = alone(plan, failure, &shape) {
-            let (words, calls) = (words(failure.seed, &shape).join(" "), truth.words.len());
+            let (words, calls) = (words(failure.of, &shape).join(" "), truth.words.len());
             let shown = folded(&truth.words).join("\n    ");
             return format!("  random-io {words}\n    {shown}\n  of {calls} calls and stores\n  {}\n", texts.join("\n  "));
         }
     }
-    format!("  it does not happen when the program runs alone: seed {}: {}\n", failures[0].seed, failures[0].text)
+    format!("  it does not happen when the program runs alone: seed {}: {}\n", failures[0].of.0, failures[0].text)
 }
 
-fn words(seed: u64, (steps, skipped): &Shape) -> Vec<String> {
-    let words = ["one".to_owned(), seed.to_string(), "0".to_owned(), steps.to_string(), "--words".to_owned()];
+fn words((seed, theme): (u64, usize), (steps, skipped): &Shape) -> Vec<String> {
+    let words =
+        ["one".to_owned(), seed.to_string(), "0".to_owned(), steps.to_string(), format!("--theme={theme}"), "--words".to_owned()];
     let skips = skipped.iter().map(|step| format!("--skip={step}"));
     words.into_iter().chain(skips).collect()
 }
 
 /// What is false of a program in this way when it runs alone, and its truth.
 fn alone(plan: &Plan, failure: &Failure, shape: &Shape) -> Option<(Vec<String>, Truth)> {
-    let (report, mut truths) = plan.trace(&words(failure.seed, shape), std::iter::once(0));
+    let (report, mut truths) = plan.trace(&words(failure.of, shape), std::iter::once(0));
     let failures = judge(&report, &truths).failures.into_iter().filter(|other| other.class == failure.class);
     let texts: Vec<String> = failures.map(|failure| failure.text).collect();
     (!texts.is_empty()).then(|| (texts, truths.remove(0)))

@@ -9,11 +9,14 @@ use crate::origin::{Cell, FROM_MEMORY, Fate, Manner, Origin, Origins, Process, S
 /// What is not a thing: the program's memory, as the source of `vmsplice`.
 const MEMORY: Thing = Thing::MAX;
 
+/// Who took bytes on from which ends, and how.
+type Path = Vec<(Process, Thing, Manner)>;
+
 /// What was moved so far.
 #[derive(Debug, Default)]
 pub(crate) struct Books {
     legs: BTreeMap<(Process, Thing, Thing, Manner), Moved>,
-    ways: BTreeMap<(Vec<(Process, Thing, Manner)>, Thing), Moved>,
+    ways: BTreeMap<(Path, Thing), Moved>,
     written: BTreeMap<(Process, Thing), u64>,
     own: BTreeMap<(Process, Thing), u64>,
     read: BTreeMap<(Process, Thing), u64>,
@@ -43,8 +46,10 @@ impl Books {
             let last = origins.stops(origin).last();
             // Only what lies in memory can hide something else.
             let under = if manner == FROM_MEMORY { origins.stops(under).last() } else { None };
-            if let Some(under) = under.filter(|under| last.is_none_or(|last| last.thing != under.thing || last.fate == Fate::Changed)) {
-                let of = &mut self.overlaid.entry((process, under.thing, to)).or_default();
+            if let Some(under) =
+                under.filter(|under| last.is_none_or(|last| last.thing != under.thing || last.fate == Fate::Changed))
+            {
+                let of = self.overlaid.entry((process, under.thing, to)).or_default();
                 of[0] += bytes;
                 of[1] += if is_alike { bytes } else { 0 };
             }
@@ -56,7 +61,8 @@ impl Books {
         if is_lent {
             // Whatever lay in memory: only the program's own bytes come from nowhere else.
             let fate = if stops.is_empty() { Fate::Unchanged } else { Fate::Changed };
-            *self.legs.entry((process, MEMORY, to, manner)).or_default() = self.leg(process, MEMORY, to, manner).plus(moved(fate, bytes));
+            *self.legs.entry((process, MEMORY, to, manner)).or_default() =
+                self.leg(process, MEMORY, to, manner).plus(moved(fate, bytes));
         }
         let Some(last) = stops.last() else {
             *self.own.entry((process, to)).or_default() += bytes;
@@ -69,7 +75,8 @@ impl Books {
             let stops = &stops[first..];
             let fate = stops.iter().map(|stop| stop.fate).max().expect("it has several");
             let inner = &stops[..stops.len() - 1];
-            let through = inner.iter().map(|stop| (stop.process, stop.thing, stop.manner)).chain([(process, last.thing, manner)]).collect();
+            let through =
+                inner.iter().map(|stop| (stop.process, stop.thing, stop.manner)).chain([(process, last.thing, manner)]).collect();
             let way = self.ways.entry((through, to)).or_default();
             *way = way.plus(moved(fate, bytes));
         }
@@ -92,7 +99,7 @@ impl Books {
             manner: manner.to_owned(),
             moved,
         };
-        let way = |((through, to), &moved): (&(Vec<(Process, Thing, Manner)>, Thing), &Moved)| Way {
+        let way = |((through, to), &moved): (&(Path, Thing), &Moved)| Way {
             through: through.iter().map(|&(process, thing, manner)| (pids[process], name(thing), manner.to_owned())).collect(),
             to: name(*to),
             moved,

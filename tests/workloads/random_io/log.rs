@@ -41,10 +41,10 @@ impl Log {
     pub(crate) fn result(&mut self, is_own: bool, call: impl FnOnce() -> i64) -> i64 {
         let index = self.seen;
         self.seen += 1;
-        let cell = &self.shared.results[index as usize];
+        let place = &self.shared.results[index as usize];
         if is_own {
             let result = call();
-            cell.store(result, Ordering::Relaxed);
+            place.store(result, Ordering::Relaxed);
             self.shared.made.store(self.seen, Ordering::Release);
             self.futex(libc::FUTEX_WAKE, u32::MAX >> 1);
             return result;
@@ -52,7 +52,7 @@ impl Log {
         loop {
             let made = self.shared.made.load(Ordering::Acquire);
             if made > index {
-                return cell.load(Ordering::Relaxed);
+                return place.load(Ordering::Relaxed);
             }
             self.futex(libc::FUTEX_WAIT, made);
         }

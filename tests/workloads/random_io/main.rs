@@ -2,7 +2,13 @@
 //!
 //! `random-io batch SEED FIRST COUNT STEPS [OPTIONS]` starts programs one after the other, each as a process of its own;
 //! `random-io one SEED NUMBER STEPS [OPTIONS]` is one of them. The working directory has the source files, and gets the truth of each
-//! program ([`zc_tests::truth`]); `random-io sources` makes the source files. `--without=NAME` leaves something out, `--skip=STEP` a step, `--words` tells the program.
+//! program ([`zc_tests::truth`]); `random-io sources` makes the source files. `--without=NAME` leaves something out, `--skip=STEP` a step; `--theme=N` chooses the kind of program, `--words` tells it.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "lengths, offsets and results of calls are small, and the kernel's interfaces have a type of their own for each"
+)]
 
 mod books;
 mod log;
@@ -45,6 +51,7 @@ fn run() -> Result<()> {
             for option in &options {
                 match option.split_once('=') {
                     Some(("--without", what)) => all.without.push(what.to_owned()),
+                    Some(("--theme", theme)) => all.theme = Some(theme.parse()?),
                     Some(("--skip", step)) => all.skipped.push(step.parse()?),
                     None if option == "--words" => all.tells = true,
                     _ => bail!("unknown option {option}"),
@@ -92,6 +99,7 @@ fn truth(program: &Program) -> Truth {
     let names: Vec<String> = program.world.things.iter().map(|thing| thing.name.clone()).collect();
     Truth {
         seed: program.options.seed,
+        theme: program.style.theme,
         actions: program.log.made(),
         ring_operations: program.ring_operations,
         kinds: program.kinds.clone(),

@@ -27,6 +27,8 @@ pub(crate) struct Options {
     pub(crate) seed: u64,
     pub(crate) number: u64,
     pub(crate) steps: usize,
+    /// What kind of program it is, if the seed is not to say that.
+    pub(crate) theme: Option<usize>,
     /// Steps that are left out.
     pub(crate) skipped: Vec<usize>,
     /// What the program must not do.
@@ -44,6 +46,8 @@ impl Options {
 /// What a program likes to do.
 #[derive(Debug, Clone)]
 pub(crate) struct Style {
+    /// What kind of program it is.
+    pub(crate) theme: usize,
     /// How much it prefers each kind of step; see [`crate::steps`].
     pub(crate) weights: [usize; 10],
     /// What it moves at once, mostly.

@@ -15,7 +15,7 @@ use crate::program::{ARENA, ARENA_BYTES, Options, Program, Style};
 use crate::world::{Kind, Thingy};
 
 /// How much each kind of program prefers each kind of step: copies, reads, writes, calls within the kernel, `vmsplice`, stores,
-/// mappings, failures, children, positions.
+/// mappings, failures, children, positions. The last theme is that of programs which do nothing but copy.
 const THEMES: [[usize; 10]; 8] = [
     [10, 1, 1, 1, 0, 0, 0, 0, 0, 1],
     [3, 5, 5, 1, 0, 1, 1, 1, 0, 1],
@@ -33,9 +33,12 @@ const FORKING: usize = 6;
 /// The program of this seed.
 pub(crate) fn program(options: Options) -> Result<Program> {
     let mut chance = Chance::new(options.seed);
-    let theme = chance.below(THEMES.len());
+    let chosen = chance.below(THEMES.len());
+    let theme = options.theme.unwrap_or(chosen);
+    ensure!(theme < THEMES.len(), "there is no theme {theme}");
     let unit = chance.of(&[1, 8, 16, 100, 512, 1000, 1000, 4096, 4096, 8192, 10_000, 16_384, 20_000, 60_000]);
-    let style = Style { weights: THEMES[theme], unit, slots: slots(&mut chance, unit), vectors: chance.of(&[1, 2, 5, 50]) };
+    let style =
+        Style { theme, weights: THEMES[theme], unit, slots: slots(&mut chance, unit), vectors: chance.of(&[1, 2, 5, 50]) };
     let threads = if theme == FORKING || !chance.one_in(4) { 1 } else { 2 + chance.below(2) };
     map_arena()?;
     let things = things(&mut chance, theme, options.number)?;
@@ -45,7 +48,7 @@ pub(crate) fn program(options: Options) -> Result<Program> {
 /// Where buffers begin: some side by side, some overlapping, some anywhere.
 fn slots(chance: &mut Chance, unit: usize) -> Vec<usize> {
     let mut slots = vec![chance.of(&[0, 1, 4000, 4096])];
-    for _ in 0..1 + chance.below(4) {
+    for _ in 0..=chance.below(4) {
         let last = slots[slots.len() - 1];
         slots.push(match chance.below(4) {
             0 => last + unit,
@@ -59,7 +62,8 @@ fn slots(chance: &mut Chance, unit: usize) -> Vec<usize> {
 }
 
 fn map_arena() -> Result<()> {
-    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE);
+    let (protection, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE);
     // SAFETY: nothing else is there, or else it fails.
     let at = unsafe { libc::mmap(ARENA as *mut _, ARENA_BYTES, protection, flags, -1, 0) };
     ensure!(at as usize == ARENA, "no memory for buffers");
@@ -68,7 +72,7 @@ fn map_arena() -> Result<()> {
 
 fn things(chance: &mut Chance, theme: usize, number: u64) -> Result<Vec<Thingy>> {
     let mut things = Vec::new();
-    for _ in 0..1 + chance.below(3) {
+    for _ in 0..=chance.below(3) {
         let index = chance.below(SOURCE_FILES);
         let name = format!("s{index}");
         if things.iter().all(|thing: &Thingy| thing.name != name) {
@@ -77,7 +81,7 @@ fn things(chance: &mut Chance, theme: usize, number: u64) -> Result<Vec<Thingy>>
             things.push(Thingy { bytes, ..thing(name, Kind::Source, fd, fd) });
         }
     }
-    for index in 0..1 + chance.below(3) {
+    for index in 0..=chance.below(3) {
         let name = format!("d{number}.{index}");
         let fd = open(&name, libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC)?;
         things.push(thing(name, Kind::Destination, fd, fd));

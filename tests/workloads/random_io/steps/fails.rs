@@ -5,7 +5,10 @@ use zc_tests::chance::Chance;
 use crate::log::kernel_result;
 use crate::origin::{FROM_MEMORY, Lender};
 use crate::program::{ARENA, ARENA_BYTES, Program};
-use crate::world::{Kind::{Destination, Pipe, Source}, Piece, Take};
+use crate::world::{
+    Kind::{Destination, Pipe, Source},
+    Piece, Take,
+};
 
 /// What is left of the memory in a call that goes on where there is none.
 const LEFT: usize = 50;

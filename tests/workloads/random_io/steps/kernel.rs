@@ -6,7 +6,10 @@ use zc_tests::chance::Chance;
 use crate::log::kernel_result;
 use crate::origin::{Lender, Manner, Thing};
 use crate::program::Program;
-use crate::world::{Kind::{self, Destination, Pipe, Source, Stream}, Take};
+use crate::world::{
+    Kind::{self, Destination, Pipe, Source, Stream},
+    Take,
+};
 
 impl Program {
     /// One such call, or a loop over a pipe.
@@ -52,10 +55,12 @@ impl Program {
         let (length, at, to_at) = (self.length(chance), self.offset(chance, from), self.offset(chance, to));
         let (input, output) = (self.fds(from).0, self.fds(to).1);
         let words = format!("{} at {at:?} to {} at {to_at:?}, {length} bytes", self.name(from), self.name(to));
-        let call = || by_offsets(at, to_at, |at, to_at| {
-            // SAFETY: the offsets live until the call is over.
-            unsafe { libc::copy_file_range(input, at, output, to_at, length, 0) }
-        });
+        let call = || {
+            by_offsets(at, to_at, |at, to_at| {
+                // SAFETY: the offsets live until the call is over.
+                unsafe { libc::copy_file_range(input, at, output, to_at, length, 0) }
+            })
+        };
         let moved = self.call(actor, "copy_file_range", || words, call);
         self.moved(actor, (from, at), (to, to_at), moved, "copy_file_range");
     }
@@ -120,13 +125,16 @@ impl Program {
         let is_by_ring = self.has_rings && chance.one_in(5);
         let moved = if is_by_ring {
             let offset = |at: Option<usize>| at.map_or(-1, |at| at as i64);
-            let entry = opcode::Splice::new(Fd(input), offset(at), Fd(output), offset(to_at), u32::try_from(length).expect("short"));
+            let entry =
+                opcode::Splice::new(Fd(input), offset(at), Fd(output), offset(to_at), u32::try_from(length).expect("short"));
             self.ring_call(actor, "ring_splice", || words, &entry.flags(libc::SPLICE_F_NONBLOCK).build())
         } else {
-            let call = || by_offsets(at, to_at, |at, to_at| {
-                // SAFETY: the offsets live until the call is over.
-                unsafe { libc::splice(input, at, output, to_at, length, libc::SPLICE_F_NONBLOCK) }
-            });
+            let call = || {
+                by_offsets(at, to_at, |at, to_at| {
+                    // SAFETY: the offsets live until the call is over.
+                    unsafe { libc::splice(input, at, output, to_at, length, libc::SPLICE_F_NONBLOCK) }
+                })
+            };
             self.call(actor, "splice", || words, call)
         };
         self.moved(actor, (from, at), (to, to_at), moved, if is_by_ring { "ring-splice" } else { "splice" });
@@ -134,7 +142,14 @@ impl Program {
     }
 
     /// Enters what such a call moved.
-    fn moved(&mut self, actor: usize, (from, at): (Thing, Option<usize>), (to, to_at): (Thing, Option<usize>), moved: i64, manner: Manner) {
+    fn moved(
+        &mut self,
+        actor: usize,
+        (from, at): (Thing, Option<usize>),
+        (to, to_at): (Thing, Option<usize>),
+        moved: i64,
+        manner: Manner,
+    ) {
         let Some(bytes) = usize::try_from(moved).ok().filter(|bytes| *bytes > 0) else { return };
         let process = self.process_of(actor);
         let take = if manner == "tee" { Take::Copy } else { Take::Remove };

@@ -30,9 +30,9 @@ impl Program {
             }
             self.world.put(process, pipe, None, cells, "vmsplice");
         }
-        let left = self.world.things[pipe].queue.len();
-        if left > 0 && !chance.one_in(4) {
-            self.splice(chance, actor, (pipe, None), (to, None), left);
+        let queued = self.world.things[pipe].queue.len();
+        if queued > 0 && !chance.one_in(4) {
+            self.splice(chance, actor, (pipe, None), (to, None), queued);
         }
     }
 }

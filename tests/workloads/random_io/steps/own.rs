@@ -96,7 +96,9 @@ impl Program {
         let call = || {
             // SAFETY: as above.
             let bytes = unsafe { std::slice::from_raw_parts_mut(address as *mut u8, piece.length) };
-            bytes.iter_mut().for_each(|byte| *byte ^= mask);
+            for byte in bytes {
+                *byte ^= mask;
+            }
             0
         };
         self.call(actor, "xor", || format!("{piece:?} by {mask}"), call);
@@ -158,7 +160,8 @@ impl Program {
         let part = |piece| libc::iovec { iov_base: self.address(actor, piece) as *mut _, iov_len: length };
         let (here, there, pid) = (part(to), part(from), self.world.pids[self.process_of(actor)]);
         // SAFETY: as above.
-        let call = || kernel_result(unsafe { libc::process_vm_readv(pid.cast_signed(), &raw const here, 1, &raw const there, 1, 0) });
+        let call =
+            || kernel_result(unsafe { libc::process_vm_readv(pid.cast_signed(), &raw const here, 1, &raw const there, 1, 0) });
         let copied = self.call(actor, "process_vm_readv", || format!("{length} bytes from {from:?} to {to:?}"), call);
         self.copied(actor, from, to, usize::try_from(copied).unwrap_or(0));
     }

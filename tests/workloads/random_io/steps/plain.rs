@@ -8,7 +8,10 @@ use zc_tests::chance::Chance;
 use crate::log::kernel_result;
 use crate::origin::{FROM_MEMORY, Lender, Thing};
 use crate::program::{ARENA_BYTES, Program};
-use crate::world::{Kind::{Datagram, Destination, Pipe, Source, Stream}, Piece, Take, Thingy};
+use crate::world::{
+    Kind::{Datagram, Destination, Pipe, Source, Stream},
+    Piece, Take, Thingy,
+};
 
 /// What an empty pipe or socket takes at once.
 const RING_ROOM: usize = 16 << 10;
@@ -140,7 +143,7 @@ impl Program {
     fn allowed(&self, call: &'static str, can_ring: bool, instead: &'static str) -> &'static str {
         let is_kept = match call {
             _ if call.starts_with("ring") => self.has_rings && can_ring,
-            "vmsplice_out" => self.options.allows("vmsplice"),
+            "vmsplice_out" => self.options.allows("vmsplice") && self.options.allows(call),
             "peek" | "peekmsg" => self.options.allows("peek"),
             _ => self.options.allows(call),
         };
@@ -164,7 +167,9 @@ impl Program {
         let result = if name.starts_with("ring") {
             let offset = at.map_or(u64::MAX, |at| at as u64);
             let entry = match vector.as_slice() {
-                [one] => opcode::Read::new(Fd(fd), one.iov_base.cast(), u32::try_from(one.iov_len).expect("short")).offset(offset).build(),
+                [one] => opcode::Read::new(Fd(fd), one.iov_base.cast(), u32::try_from(one.iov_len).expect("short"))
+                    .offset(offset)
+                    .build(),
                 all => opcode::Readv::new(Fd(fd), all.as_ptr(), all.len() as u32).offset(offset).build(),
             };
             let entry = if name.ends_with("async") { entry.flags(squeue::Flags::ASYNC) } else { entry };
@@ -198,7 +203,9 @@ impl Program {
         let result = if name.starts_with("ring") {
             let offset = at.map_or(u64::MAX, |at| at as u64);
             let entry = match vector.as_slice() {
-                [one] => opcode::Write::new(Fd(fd), one.iov_base.cast(), u32::try_from(one.iov_len).expect("short")).offset(offset).build(),
+                [one] => opcode::Write::new(Fd(fd), one.iov_base.cast(), u32::try_from(one.iov_len).expect("short"))
+                    .offset(offset)
+                    .build(),
                 all => opcode::Writev::new(Fd(fd), all.as_ptr(), all.len() as u32).offset(offset).build(),
             };
             let entry = if name.ends_with("async") { entry.flags(squeue::Flags::ASYNC) } else { entry };

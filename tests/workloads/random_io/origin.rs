@@ -119,6 +119,8 @@ pub(crate) struct Cell {
     pub(crate) under: Origin,
     /// Likewise, its value.
     pub(crate) under_value: u16,
+    /// Which of all reads brought it.
+    pub(crate) under_read: u32,
     pub(crate) value: u16,
     pub(crate) lender: Lender,
 }
@@ -139,6 +141,6 @@ impl Cell {
 
     /// A byte that the program made.
     pub(crate) const fn own(value: u16) -> Self {
-        Self { origin: OWN, under: OWN, under_value: value, value, lender: Lender::Nobody }
+        Self { origin: OWN, under: OWN, under_value: value, under_read: 0, value, lender: Lender::Nobody }
     }
 }

@@ -84,6 +84,7 @@ impl Program {
             things,
             memory,
             pids: vec![std::process::id()],
+            reads: 0,
             origins: crate::origin::Origins::new(),
             books: crate::books::Books::default(),
         };

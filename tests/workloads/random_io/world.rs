@@ -68,6 +68,8 @@ pub(crate) struct World {
     /// The regions of each process: the first is plain memory, the others map files privately.
     pub(crate) memory: Vec<Vec<Region>>,
     pub(crate) pids: Vec<u32>,
+    /// How often something was read to memory.
+    pub(crate) reads: u32,
     pub(crate) origins: Origins,
     pub(crate) books: Books,
 }
@@ -154,13 +156,15 @@ impl World {
 
     /// The kernel puts these bytes into these pieces, in order.
     pub(crate) fn fill(&mut self, process: Process, pieces: &[Piece], cells: &[Cell]) {
+        self.reads += 1;
         let mut rest = cells;
         for piece in pieces {
             let (now, later) = rest.split_at(piece.length.min(rest.len()));
             rest = later;
             let memory = &mut self.memory[process][piece.region].cells[piece.offset..piece.offset + now.len()];
             for (place, cell) in memory.iter_mut().zip(now) {
-                *place = Cell { under: cell.origin, under_value: cell.value, lender: Lender::Nobody, ..*cell };
+                *place =
+                    Cell { under: cell.origin, under_value: cell.value, under_read: self.reads, lender: Lender::Nobody, ..*cell };
             }
         }
     }
@@ -169,7 +173,13 @@ impl World {
     pub(crate) fn store(&mut self, process: Process, piece: Piece, cells: &[Cell]) {
         let memory = &mut self.memory[process][piece.region].cells[piece.offset..piece.offset + cells.len()];
         for (place, cell) in memory.iter_mut().zip(cells) {
-            *place = Cell { under: place.under, under_value: place.under_value, lender: Lender::Nobody, ..*cell };
+            *place = Cell {
+                under: place.under,
+                under_value: place.under_value,
+                under_read: place.under_read,
+                lender: Lender::Nobody,
+                ..*cell
+            };
         }
     }
 

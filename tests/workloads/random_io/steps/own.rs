@@ -33,17 +33,22 @@ impl Program {
         }
     }
 
-    /// Everything around this piece that a read has ever filled, if stores to a part of it are not wanted.
+    /// All that the reads have brought of which this piece has a part, if stores to a part of a read are not wanted; and all that lies
+    /// beside that, if stores beside another read are not wanted either.
     fn whole(&self, actor: usize, piece: Piece) -> Piece {
         if self.options.allows("partial-stores") {
             return piece;
         }
         let cells = &self.world.memory[self.process_of(actor)][piece.region].cells;
+        let goes_on = |one: &Cell, other: &Cell| {
+            let is_same = one.under_read == other.under_read || !self.options.allows("adjacent-stores");
+            one.under != OWN && is_same
+        };
         let (mut start, mut end) = (piece.offset, piece.offset + piece.length);
-        while start > 0 && cells[start - 1].under != OWN {
+        while start > 0 && goes_on(&cells[start - 1], &cells[start]) {
             start -= 1;
         }
-        while end < cells.len() && cells[end].under != OWN {
+        while end < cells.len() && end > 0 && goes_on(&cells[end], &cells[end - 1]) {
             end += 1;
         }
         Piece { offset: start, length: end - start, ..piece }

@@ -98,6 +98,9 @@ fn plain(manner: &str) -> &str {
 /// From one end to another, in one manner.
 type Key = (String, String, &'static str);
 
+/// A part of a way: who took bytes on from which end, and in which manner.
+type Step = (u32, String, &'static str);
+
 /// All that is stated of one way.
 #[derive(Debug, Default)]
 struct Claim {
@@ -275,7 +278,7 @@ impl Judged {
     }
 
     fn of_ways(&mut self, transfers: &[Transfer], known: &Known<'_>) {
-        let mut claims: BTreeMap<(Vec<(u32, String, &str)>, String), Claim> = BTreeMap::new();
+        let mut claims: BTreeMap<(Vec<Step>, String), Claim> = BTreeMap::new();
         for one in transfers.iter().filter(|one| !one.hops.is_empty()) {
             let hop = |hop: &Hop| (hop.pid, name(&hop.from), manner(hop.api, Some(hop.evidence)));
             let claim = claims.entry((one.hops.iter().map(hop).collect(), name(&one.to))).or_default();

@@ -142,7 +142,8 @@ impl Plan {
         classes.retain(|class, _| !self.known.contains(class));
         let mut text = String::new();
         for (class, failures) in &classes {
-            text += &format!("\n{class}: {} false statements, the smallest program of {}:\n", failures.len(), failures[0].of.0);
+            let (count, seed) = (failures.len(), failures[0].of.0);
+            text.extend([format!("\n{class}: {count} false statements, the smallest program of {seed}:\n")]);
             text += &shrink::smallest(self, failures);
         }
         assert!(classes.is_empty(), "false statements that are not known, of seed {}:{text}", self.seed);

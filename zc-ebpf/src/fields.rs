@@ -79,17 +79,11 @@ unsafe impl<const LENGTH: usize> Zeroable for [u8; LENGTH] {}
 #[inline(always)]
 pub fn probe_or_zero<T: Zeroable>(base: KernelPtr, offset: u32) -> T {
     let mut value = MaybeUninit::<T>::uninit();
-    if offset == ABSENT {
-        // SAFETY: `T` may be zeroes.
-        return unsafe { MaybeUninit::zeroed().assume_init() };
-    }
-    // SAFETY: the helper checks the address, and fills all of `value`: with zeroes if it cannot read.
+    // Nothing can be read from address 0.
+    let from = if offset == ABSENT { core::ptr::null() } else { base.wrapping_add(offset as usize) };
+    // SAFETY: the helper checks the address, and fills all of `value`: with zeroes if it cannot read. `T` may be zeroes.
     unsafe {
-        generated::bpf_probe_read_kernel(
-            value.as_mut_ptr().cast(),
-            size_of::<T>() as u32,
-            base.wrapping_add(offset as usize).cast(),
-        );
+        generated::bpf_probe_read_kernel(value.as_mut_ptr().cast(), size_of::<T>() as u32, from.cast());
         value.assume_init()
     }
 }

@@ -7,12 +7,13 @@ use aya_ebpf::{
 };
 use zc_ebpf::{
     CallSpec, Control, ErrnoKey, FileKey, FileSeen, KnownFile, LOSSES as LOSS_COUNT, Loss, Memory, Part, Row, RowKey, SPEC_SLOTS,
-    STREAM_FILES, Stream, Task, pairing::memory::BLOCK_BYTES,
+    STREAM_FILES, Stream, Task,
 };
 
 use crate::{
     path::Walk,
     ring::{Maker, RingInput},
+    sums::Block,
 };
 
 /// Address of a `task_struct` -> the task, while it is followed. Preallocated: to follow a new task must not depend on free memory.
@@ -53,7 +54,7 @@ pub static STREAMS: Array<Stream> = Array::with_max_entries(2 * STREAM_FILES, 0)
 
 /// A block of memory that is summed up: too large for the stack.
 #[map]
-pub static BLOCK: PerCpuArray<[u64; BLOCK_BYTES as usize / 8]> = PerCpuArray::with_max_entries(1, 0);
+pub static BLOCK: PerCpuArray<Block> = PerCpuArray::with_max_entries(1, 0);
 
 /// Where an event of a file is put together: too large for the stack, and sent with just the bytes that are filled.
 #[map]

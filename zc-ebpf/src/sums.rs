@@ -5,10 +5,18 @@ use core::ffi::c_void;
 use aya_ebpf::helpers::generated::{bpf_loop, bpf_probe_read_user};
 use zc_ebpf::pairing::memory::{BLOCK_BYTES, Range};
 
-use crate::maps::BLOCK;
+use crate::maps::{BLOCK, exchange};
 
 /// 2^64 divided by the golden ratio: odd, with as many ones as zeroes.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A block of memory that is summed up.
+#[repr(C)]
+pub struct Block {
+    /// 1: a program is at work on it. From 7.2 on, programs of the tracepoints of system calls are preempted.
+    is_taken: u64,
+    words: [u64; BLOCK_BYTES as usize / 8],
+}
 
 /// Sums up these bytes of a range, the first ones. The result means nothing: a global function must have one.
 ///
@@ -36,9 +44,14 @@ pub extern "C" fn sum_differs(range: *const Range, start: u64, end: u64) -> u32 
     u32::from(now != range.sum && now != 0)
 }
 
-/// A sum of these bytes, in so many blocks all over them: of every byte, if the blocks are enough for that. 0: they cannot be read.
+/// A sum of these bytes, in so many blocks all over them: of every byte, if the blocks are enough for that. 0: it cannot be had.
 #[inline(always)]
 fn sum_of(start: u64, length: u64, blocks: u32) -> u32 {
+    let Some(block) = BLOCK.get_ptr_mut(0) else { return 0 };
+    // SAFETY: this CPU's own; a task stays on its CPU while a program runs for it.
+    if unsafe { exchange(&raw mut (*block).is_taken, 1) } != 0 {
+        return 0;
+    }
     let last = u64::from(blocks.saturating_sub(1));
     let room = length.saturating_sub(BLOCK_BYTES);
     let stride = if last == 0 || room <= last * BLOCK_BYTES { BLOCK_BYTES } else { room / last };
@@ -46,6 +59,8 @@ fn sum_of(start: u64, length: u64, blocks: u32) -> u32 {
     // SAFETY: `add_block` has the signature that the helper calls, and `summing` lives longer than the call. The helper does the loop, so
     // that the verifier looks at one round of it.
     unsafe { bpf_loop(blocks, add_block as *mut c_void, (&raw mut summing).cast(), 0) };
+    // SAFETY: as above.
+    unsafe { exchange(&raw mut (*block).is_taken, 0) };
     if summing.sum == 0 { 0 } else { (summing.sum >> 32) as u32 | 1 }
 }
 
@@ -66,8 +81,8 @@ extern "C" fn add_block(index: u64, summing: *mut c_void) -> i64 {
     // SAFETY: the helper passes on the pointer that `sum_of` gave it.
     let summing = unsafe { &mut *summing.cast::<Summing>() };
     let Some(block) = BLOCK.get_ptr_mut(0) else { return 1 };
-    // SAFETY: this CPU's own, and a program is not preempted by another on its CPU.
-    let block = unsafe { &mut *block };
+    // SAFETY: this CPU's own, which `sum_of` has taken.
+    let block = unsafe { &mut (*block).words };
     let at = index * summing.stride;
     let at = summing.start + if at < summing.room { at } else { summing.room };
     // SAFETY: as much as the block has room for; the helper checks the address.

@@ -347,6 +347,11 @@ pub struct Row {
 }
 
 impl Row {
+    /// Whether these calls had the kernel move bytes in a way that no row tells of, unless the backend sees the operations themselves.
+    pub fn is_unseen_submission(&self) -> bool {
+        matches!(self.call.name.as_ref(), "io_submit" | "io_uring_enter") && self.calls > self.errors
+    }
+
     /// The row of a call that has not happened.
     pub fn new(call: Call, ends: Ends) -> Self {
         let spec = call.spec();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::flow::{moving_calls, sum_bytes};
 use crate::{
+    backend::strace,
     syscall::{Fds, TABLE},
     trace::{File, FileId, FileKind, Input, Part, Process, Row, Trace},
 };
@@ -33,6 +34,9 @@ pub(super) struct Activity<'a> {
     counts_reads: bool,
     /// Whether `held` and `mapped` would have it all.
     pub(super) sees_memory: bool,
+    /// Whether the kernel moved bytes for the process in ways that no row tells of: by Linux AIO, or by an `io_uring` that the backend does
+    /// not see.
+    pub(super) has_unseen_operations: bool,
 }
 
 /// What was written to one file from memory that holds bytes of another.
@@ -97,10 +101,13 @@ impl<'a> Activity<'a> {
             threads: Vec::new(),
             counts_reads: counts_reads(trace),
             sees_memory: trace.sees_memory,
+            has_unseen_operations: false,
         };
         for thread in &process.threads {
             let mut paired = Paired::default();
             for row in thread.rows.iter().chain(&thread.ring_rows).filter(|row| row.calls > 0) {
+                activity.has_unseen_operations |=
+                    row.is_unseen_submission() && (row.call.name == "io_submit" || trace.backend == strace::NAME);
                 activity.sort(row, &mut paired);
             }
             for part in &thread.parts {

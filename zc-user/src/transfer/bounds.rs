@@ -8,7 +8,7 @@
 //!   wrote there from memory of which nothing is known, they did before the first of these bytes was read. What else stood beside
 //!   the bytes in the very calls that wrote them, as the headers of an archive, is the program's own.
 //!
-//! Otherwise it is a lower bound.
+//! Otherwise it is a lower bound, as is everything where the kernel moved bytes unseen.
 
 use std::collections::HashMap;
 
@@ -22,11 +22,15 @@ use crate::trace::{FileId, FileKind, Input, Row};
 pub(super) fn mark(flows: &mut [Flow<'_>], activity: &Activity<'_>) {
     let proven_to = proven(flows);
     for flow in flows.iter_mut() {
+        if activity.has_unseen_operations {
+            flow.may_be_more = true;
+        }
         let Some(to) = flow.written_to() else { continue };
         let writes = activity.writes.get(&Some(to)).map(Vec::as_slice).unwrap_or_default();
         let is_filled = sum_bytes(writes).is_some_and(|written| written <= proven_to.get(&to).copied().unwrap_or(0));
         let is_once = is_exhausted(flow, activity) && !flow.is_partly_unsampled && !may_be_again(flow, writes, activity);
-        flow.may_be_more = !is_filled && !is_once;
+        let lent = activity.lent.get(&to).map(Vec::as_slice).unwrap_or_default();
+        flow.may_be_more |= (!is_filled && !is_once) || lent.iter().any(|row| has_unknown_bytes(row));
     }
 }
 
@@ -42,6 +46,12 @@ fn is_exhausted(flow: &Flow<'_>, activity: &Activity<'_>) -> bool {
         // A mapping: all of the file was written.
         None => flow.from.file().and_then(|from| activity.file(from)?.size_bytes) == flow.proven_bytes,
     }
+}
+
+/// Whether memory that was lent to a pipe is not all known to be of a file.
+pub(super) fn has_unknown_bytes(lent: &Row) -> bool {
+    let is_known = matches!(lent.ends.input, Some(Input::Held(_) | Input::Mapped(_)));
+    !is_known || lent.bytes.is_none_or(|bytes| lent.paired_bytes < bytes)
 }
 
 /// Whether calls wrote something to the destination after the source was read first, and nothing is known of what that was.

@@ -96,10 +96,8 @@ fn has_all_files(trace: &Trace, activities: &[Activity<'_>]) -> bool {
         sides.iter().any(|side| side.get(&None).is_some_and(moved))
     };
     let lost = trace.losses.iter().any(|(loss, &count)| count > 0 && loss.touches_transfers());
-    // Of Linux AIO only the submission is counted.
-    let mut rows = trace.processes.iter().flat_map(|process| &process.threads).flat_map(|thread| &thread.rows);
-    let has_aio = rows.any(|row| row.call.name == "io_submit" && row.calls > row.errors);
-    !lost && !has_aio && trace.calls_without_files == 0 && !activities.iter().any(lacks_files)
+    let has_unseen = activities.iter().any(|activity| activity.has_unseen_operations);
+    !lost && !has_unseen && trace.calls_without_files == 0 && !activities.iter().any(lacks_files)
 }
 
 /// Whether every call that moves bytes was counted. Of a log that somebody recorded, nobody knows.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     activity::Activity,
+    bounds::has_unknown_bytes,
     conduits::Conduits,
     flow::{Condition, Flow, Leg, Source, moving_calls},
     totals,
@@ -36,7 +37,7 @@ pub(super) fn join<'a>(
         pipes.entry(flow.to).or_default().ins.push(flow);
     }
     for (file, pipe) in pipes {
-        joined.extend(pipe.join(file, conduits));
+        joined.extend(pipe.join(file, conduits, activity.sees_memory));
     }
     joined
 }
@@ -79,7 +80,9 @@ fn lent<'a>(activity: &Activity<'a>, has_own_memory: bool) -> Vec<Flow<'a>> {
         let condition = if matches!(input, Some(Input::Changed(_))) { Condition::Changed } else { Condition::AsRead };
         // What the rest of the memory held is unknown.
         let bytes = if input.is_some() { Some(covered) } else { flow.bytes };
-        Flow { from, evidence, bytes, proven_bytes, condition, reading, ..flow }
+        let is_partly_known = |to| activity.lent.get(&to).is_some_and(|rows| rows.iter().any(|row| has_unknown_bytes(row)));
+        let may_be_more = activity.has_unseen_operations || (input.is_some() && is_partly_known(flow.to));
+        Flow { from, evidence, bytes, proven_bytes, may_be_more, condition, reading, ..flow }
     };
     by_ends.into_iter().map(flow).collect()
 }
@@ -104,13 +107,19 @@ enum Joint {
 
 impl<'a> Pipe<'a> {
     /// The flows through the pipe, and those into it and out of it that cannot be joined.
-    fn join(mut self, file: FileId, conduits: &Conduits<'_>) -> Vec<Flow<'a>> {
+    ///
+    /// A backend that does not see memory does not see either whether a `vmsplice` moved into the pipe or out of it: only what came out of
+    /// the pipe tells.
+    fn join(mut self, file: FileId, conduits: &Conduits<'_>, sees_memory: bool) -> Vec<Flow<'a>> {
         let (came, went) = (sum(&self.ins), sum(&self.outs));
         let is_only_way = conduits.written(file) == Some(came) && conduits.read(file) == Some(went) && went <= came;
         self.ins.sort_by_key(Flow::order);
         self.outs.sort_by_key(Flow::order);
         let joint = self.joint(came == went).filter(|_| is_only_way && went > 0);
-        let Some(joint) = joint else { return self.ins.into_iter().chain(self.outs).collect() };
+        let Some(joint) = joint else {
+            self.ins.retain(|flow| flow.api != Api::Vmsplice || sees_memory);
+            return self.ins.into_iter().chain(self.outs).collect();
+        };
         let is_proven = joint != Joint::SeemsInTurn && conduits.is_closed(file);
         let pairs: Vec<(usize, usize)> = match (self.ins.len(), self.outs.len()) {
             (1, outs) => (0..outs).map(|out| (0, out)).collect(),

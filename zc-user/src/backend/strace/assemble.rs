@@ -80,6 +80,9 @@ pub fn trace(tasks: Tasks, files: Vec<File>, names: &Names, mut parts: Parts) ->
         rows(&mut trace).for_each(|row| (row.order, row.moved_order) = (None, None));
     }
     trace.files = used::keep(files, rows(&mut trace));
+    if rows(&mut trace).any(|row| row.is_unseen_submission()) {
+        trace.notes.push("strace does not see what operations of io_uring move: transfers are lower bounds".to_owned());
+    }
     let unnamed = complete::unnamed_files_note(&trace).filter(|_| is_recorded);
     trace.notes.extend(unnamed);
     trace

@@ -21,7 +21,7 @@ use super::{
     fields,
     kernel::{self, Kernel, TypesFile},
     rehearsal::{self, Unproven},
-    unavailable::{self, EbpfUnavailable, TooOld, is_interrupted, object_refused, program_refused, refused},
+    unavailable::{self, EbpfUnavailable, TooOld, is_interrupted, no_thread, object_refused, program_refused, refused},
 };
 use crate::{
     backend::{Limits, RunError},
@@ -79,7 +79,7 @@ impl Loaded {
             (loader.map(joined), kernel)
         });
         let kernel = kernel?;
-        let mut loader = loader.map_err(|error| refused(&error))??;
+        let mut loader = loader.map_err(|error| no_thread(&error))??;
         let rings = if settings.selection.contains_rings() { kernel.rings.as_slice() } else { &[] };
         let mut ebpf = thread::scope(|scope| {
             let mut ebpf = load(&mut loader, &kernel.fields, settings)?;
@@ -220,7 +220,7 @@ fn attach(ebpf: &mut Ebpf, kernel: &Kernel, rings: &[(&'static str, &'static str
         let mut loads: Vec<_> = loads.collect();
         // If several are refused, it is always the same one that the message names.
         loads.sort_by_key(|(place, _)| *place);
-        loads.into_iter().try_for_each(|(_, load)| joined(load.map_err(|error| refused(&error))?)?)
+        loads.into_iter().try_for_each(|(_, load)| joined(load.map_err(|error| no_thread(&error))?)?)
     })?;
     for (name, _) in wanted() {
         program(ebpf, name)?.attach().map_err(|error| program_refused(name, &error))?;

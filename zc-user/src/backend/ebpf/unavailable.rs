@@ -151,6 +151,11 @@ pub(super) fn refused(error: &(dyn error::Error + 'static)) -> EbpfUnavailable {
     EbpfUnavailable::Refused(one_line(error))
 }
 
+/// A thread that helps to load cannot be started: `pthread_create(3)` says EAGAIN for want of memory, too.
+pub(super) fn no_thread(error: &io::Error) -> EbpfUnavailable {
+    EbpfUnavailable::Refused(format!("no thread can be started, for want of memory (ulimit -v) or of tasks (ulimit -u): {error}"))
+}
+
 /// The error with its causes, without the verifier's log.
 fn one_line(error: &(dyn error::Error + 'static)) -> String {
     let chain = std::iter::successors(Some(error), |&error| error.source());

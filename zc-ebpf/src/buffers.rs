@@ -334,17 +334,17 @@ pub extern "C" fn fill(memory: *mut Memory, hint: u32, file: FileNumber, start: 
     // SAFETY: null or what the caller passes, a memory whose lock is held.
     let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
     let (length, wanted) = (lengths & u64::from(u32::MAX), lengths >> 32);
-    let index = memory.fill(hint, file, start, start.saturating_add(length), start.saturating_add(wanted));
     let (plan, summed_blocks) = memory.plan(file, length);
-    if let Some(range) = memory.ranges.get_mut(index as usize) {
-        let first = range.plan_samples(start, length, plan);
-        sample(range, first);
-        if summed_blocks > 0 && start == range.start {
-            range.summed_blocks = summed_blocks;
-            sum_up(range, start, length);
-        }
+    let index = memory::fill_range(memory, hint, file, start, start.saturating_add(length));
+    let Some(range) = memory.ranges.get_mut(index as usize) else { return 0 };
+    range.wanted_to = start.saturating_add(wanted);
+    let first = range.plan_samples(start, length, plan);
+    sample(range, first);
+    if summed_blocks > 0 && start == range.start {
+        range.summed_blocks = summed_blocks;
+        sum_up(range, start, length);
     }
-    index
+    index as u32
 }
 
 /// Adds the files that these bytes came from to the sources of the call. `is_moved` is 0 if the call failed.

@@ -17,10 +17,8 @@ const PIECE: usize = 60_000;
 const HEADER: usize = 246;
 
 /// A buffer as long as a [`PIECE`].
-type Buffer = Box<[u8; PIECE]>;
-
-fn buffer() -> Buffer {
-    Box::new([0; PIECE])
+fn buffer() -> Vec<u8> {
+    vec![0; PIECE]
 }
 
 /// Copies `in` without its first [`HEADER`] bytes to `out` by `fwrite`: stdio writes what fills whole blocks from the caller's buffer,
@@ -132,11 +130,11 @@ pub(crate) fn drained_pipe() -> Result<()> {
     const BYTES: usize = 50_000;
     let (from, to) = (File::open("in")?, File::create("out")?);
     let (reader, writer) = pipe()?;
-    let (mut drained, zeroes) = ([0; BYTES], [0; BYTES]);
-    let (mut reads, mut writes) = (File::from(reader.try_clone()?), File::from(writer.try_clone()?));
+    let (mut drained, zeroes) = (vec![0; BYTES], vec![0; BYTES]);
+    let (mut outlet, mut inlet) = (File::from(reader.try_clone()?), File::from(writer.try_clone()?));
     while splice(&from, None, &writer, None, BYTES, SpliceFlags::empty())? == BYTES {
-        reads.read_exact(&mut drained)?;
-        writes.write_all(&zeroes)?;
+        outlet.read_exact(&mut drained)?;
+        inlet.write_all(&zeroes)?;
         let mut left = BYTES;
         while left > 0 {
             left -= splice(&reader, None, &to, None, left, SpliceFlags::empty())?;
@@ -247,16 +245,16 @@ pub(crate) fn lent_after_a_read() -> Result<()> {
         if read == 0 {
             return Ok(());
         }
-        let mut lent = 0;
-        while lent < read {
-            let part = libc::iovec { iov_base: buffer[lent..].as_mut_ptr().cast(), iov_len: read - lent };
+        let mut done = 0;
+        while done < read {
+            let part = libc::iovec { iov_base: buffer[done..].as_mut_ptr().cast(), iov_len: read - done };
             // SAFETY: the buffer lives until the pipe is drained, below.
             let bytes = usize::try_from(unsafe { libc::vmsplice(writer.as_raw_fd(), &raw const part, 1, 0) })?;
             let mut left = bytes;
             while left > 0 {
                 left -= splice(&reader, None, &to, None, left, SpliceFlags::empty())?;
             }
-            lent += bytes;
+            done += bytes;
         }
     }
 }

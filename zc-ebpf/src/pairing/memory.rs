@@ -104,12 +104,27 @@ impl Range {
         self.start <= start && end <= self.end && start < end
     }
 
+    /// Whether bytes of this file that begin here go on where those of the range end, of which none was written so far.
+    #[inline(always)]
+    pub const fn goes_on_with(&self, file: FileNumber, start: u64) -> bool {
+        self.file == file && self.end == start && self.start < start && self.written_to <= self.start
+    }
+
+    /// The range is over. Volatile: the compiler would call a function that clears bytes, one more on the stack.
+    #[inline(always)]
+    fn empty(&mut self) {
+        for bound in [&mut self.low, &mut self.high, &mut self.start, &mut self.end] {
+            // SAFETY: a field of its own.
+            unsafe { core::ptr::write_volatile(bound, 0) };
+        }
+    }
+
     /// Chooses where a read of these bytes, the last ones of the range, is sampled. Returns the index of the first new sample: a read
     /// that goes on with another keeps some of that one's.
     #[inline(always)]
     pub fn plan_samples(&mut self, start: u64, length: u64, plan: Plan) -> u32 {
         let all_bytes = start - self.start + length;
-        let is_first = start == self.start || all_bytes < WORD_BYTES || (self.sampled_bytes as u64) < WORD_BYTES;
+        let is_first = start == self.start || all_bytes < WORD_BYTES || u64::from(self.sampled_bytes) < WORD_BYTES;
         if is_first {
             self.origin = self.start;
             self.set_samples(0);
@@ -134,14 +149,14 @@ impl Range {
                 let stride = room / last;
                 for index in 1..SAMPLES as u32 - 1 {
                     if index < last {
-                        self.place(start + (stride * index) as u64);
+                        self.place(start + u64::from(stride * index));
                     }
                 }
             }
             // A multiplication spreads the place over the room without a division.
-            Plan::Few(varying) => self.place(start + ((room as u64 * (varying.wrapping_mul(0x9e37_79b1) as u64)) >> 32)),
+            Plan::Few(varying) => self.place(start + ((u64::from(room) * u64::from(varying.wrapping_mul(0x9e37_79b1))) >> 32)),
         }
-        self.place(start + room as u64);
+        self.place(start + u64::from(room));
         kept
     }
 
@@ -240,7 +255,7 @@ impl Comparison {
 /// One number, and without branches: the verifier would follow each combination of three sums.
 #[inline(always)]
 pub fn compared(then: u32, now: u64, mask: u64) -> u64 {
-    let differs = is_not_zero((then ^ folded(now, mask)) as u64);
+    let differs = is_not_zero((then ^ folded(now, mask)).into());
     let is_telling = is_not_zero(now & mask) & is_not_zero(!now & mask);
     let equal = 1 ^ differs;
     equal | differs << 8 | (is_telling & equal) << 16
@@ -354,6 +369,12 @@ pub struct Memory {
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 pub extern "C" fn common_length(start: u64, end: u64, other_start: u64, other_end: u64) -> u64 {
+    overlap(start, end, other_start, other_end)
+}
+
+/// The same without a call, where there is no room for one on the stack.
+#[inline(always)]
+const fn overlap(start: u64, end: u64, other_start: u64, other_end: u64) -> u64 {
     let start = if start > other_start { start } else { other_start };
     let end = if end < other_end { end } else { other_end };
     end.saturating_sub(start)
@@ -375,35 +396,6 @@ impl Memory {
         sources: [Source { file: 0, bytes: 0 }; SOURCES],
         ranges: [Range::EMPTY; RANGES],
     };
-
-    /// The range that these bytes of a file fill, of a buffer that ends at `wanted_to`; `hint` is the range that the caller filled last.
-    /// What lay there before is over.
-    ///
-    /// The caller samples the range as [`Plan`] says.
-    #[inline(always)]
-    pub fn fill(&mut self, hint: u32, file: FileNumber, start: u64, end: u64, wanted_to: u64) -> u32 {
-        if let Some(range) = self.ranges.get_mut(hint as usize)
-            && range.file == file
-            && range.low <= start
-            && end <= range.high
-            && (start <= range.start || range.written_to > range.start)
-        {
-            // As in every loop over one buffer.
-            (range.start, range.end, range.written_to, range.wanted_to) = (start, end, 0, wanted_to);
-            return hint;
-        }
-        let room = take_room(self, file, start, end);
-        let index = room & !CONTINUES;
-        if let Some(range) = self.ranges.get_mut(index as usize) {
-            if room & CONTINUES != 0 {
-                (range.end, range.wanted_to) = (end, wanted_to);
-                range.high = if range.high > end { range.high } else { end };
-            } else {
-                *range = Range { low: start, high: end, start, end, wanted_to, file, ..Range::EMPTY };
-            }
-        }
-        index
-    }
 
     /// How the next read, of so many bytes of this file, is sampled; and how many blocks of it are summed up.
     #[inline(always)]
@@ -440,16 +432,43 @@ impl Memory {
     }
 }
 
-/// In what [`take_room`] returns: the bytes continue those of the range.
-const CONTINUES: u32 = 1 << 31;
-
-/// Ends every range that has some of this memory, and finds the one that these bytes continue, or else room for a new one. Returns its
-/// index.
+/// The index of the range that these bytes of a file fill; `hint` is the range that the caller filled last. What lay there before is over.
 ///
-/// Global, so that the verifier looks at it once; likewise the next ones.
+/// The caller says how much was wanted, and samples the range as [`Plan`] says.
+///
+/// Global, so that the verifier looks at it once, and compares the index with the number of ranges anew; likewise the next ones.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-extern "C" fn take_room(memory: *mut Memory, file: FileNumber, start: u64, end: u64) -> u32 {
+pub extern "C" fn fill_range(memory: *mut Memory, hint: u32, file: FileNumber, start: u64, end: u64) -> u64 {
+    // SAFETY: null, or what the caller has.
+    let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
+    if let Some(range) = memory.ranges.get_mut(hint as usize)
+        && range.file == file
+        && range.low <= start
+        && end <= range.high
+        && (start <= range.start || range.written_to > range.start)
+    {
+        // As in every loop over one buffer.
+        (range.start, range.end, range.written_to) = (start, end, 0);
+        return hint.into();
+    }
+    let index = take_room(memory, file, start, end);
+    if let Some(range) = memory.ranges.get_mut(index as usize) {
+        if range.goes_on_with(file, start) {
+            range.end = end;
+            range.high = if range.high > end { range.high } else { end };
+        } else {
+            *range = Range { low: start, high: end, start, end, file, ..Range::EMPTY };
+        }
+    }
+    index
+}
+
+/// Ends every range that has some of this memory, and finds the one that goes on with these bytes, or else room for a new one. Returns its
+/// index: 64 bits wide, as the verifier of 6.1 loses what it knows of a number that is widened again.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+extern "C" fn take_room(memory: *mut Memory, file: FileNumber, start: u64, end: u64) -> u64 {
     // SAFETY: null, or what the caller has.
     let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
     // Kept in the map: of variables, the verifier would follow each value that they can have.
@@ -467,18 +486,18 @@ extern "C" fn take_room(memory: *mut Memory, file: FileNumber, start: u64, end: 
         }
     }
     if memory.continued < RANGES as u32 {
-        return memory.continued | CONTINUES;
+        return memory.continued.into();
     }
     if memory.empty < RANGES as u32 {
-        return memory.empty;
+        return memory.empty.into();
     }
     // Better one range for two reads than none for another file.
     if memory.adjacent < RANGES as u32 {
-        return memory.adjacent | CONTINUES;
+        return memory.adjacent.into();
     }
     let index = memory.next;
     memory.next = if index + 1 < RANGES as u32 { index + 1 } else { 0 };
-    index
+    index.into()
 }
 
 /// What became of a range, as a global function says it.
@@ -501,7 +520,7 @@ impl Cut {
 extern "C" fn cut(range: *mut Range, file: FileNumber, start: u64, end: u64) -> u32 {
     // SAFETY: null, or what the caller has.
     let Some(range) = (unsafe { range.as_mut() }) else { return Cut::NOTHING };
-    if range.file == file && range.end == start && range.start < start && range.written_to <= range.start {
+    if range.goes_on_with(file, start) {
         // What room it had beyond its bytes, it has no more.
         range.high = start;
         return if end <= range.wanted_to { Cut::CONTINUED } else { Cut::ADJACENT };
@@ -509,9 +528,9 @@ extern "C" fn cut(range: *mut Range, file: FileNumber, start: u64, end: u64) -> 
     if range.low >= end || range.high <= start {
         return Cut::NOTHING;
     }
-    let is_overwritten = common_length(range.start, range.end, start, end) > 0;
-    let before = common_length(range.start, range.end, 0, start);
-    let after = common_length(range.start, range.end, end, u64::MAX);
+    let is_overwritten = overlap(range.start, range.end, start, end) > 0;
+    let before = overlap(range.start, range.end, 0, start);
+    let after = overlap(range.start, range.end, end, u64::MAX);
     if is_overwritten && range.written_to > range.start {
         // The program is done with the bytes that it has written, and uses their memory for the next ones.
         range.start = if range.written_to > end { range.written_to } else { end };
@@ -521,9 +540,10 @@ extern "C" fn cut(range: *mut Range, file: FileNumber, start: u64, end: u64) -> 
         range.start = if range.start > end { range.start } else { end };
     }
     if range.start >= range.end {
-        (range.start, range.end) = (0, 0);
+        range.empty();
+    } else {
+        (range.low, range.high) = (range.start, range.end);
     }
-    (range.low, range.high) = (range.start, range.end);
     if is_overwritten && range.file != file { Cut::FOREIGN } else { Cut::NOTHING }
 }
 
@@ -535,10 +555,7 @@ pub extern "C" fn forget_all(memory: *mut Memory) -> u32 {
     let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
     memory.generation = memory.generation.wrapping_add(1);
     for range in &mut memory.ranges {
-        for bound in [&mut range.low, &mut range.high, &mut range.start, &mut range.end] {
-            // SAFETY: a field of its own. Volatile, for the compiler would have a loop over the bytes of all four, which the verifier follows.
-            unsafe { core::ptr::write_volatile(bound, 0) };
-        }
+        range.empty();
     }
     0
 }

@@ -50,9 +50,11 @@ impl Space {
     /// As `fill` of the kernel side, for a read that wanted so many bytes.
     fn read_of(&mut self, file: FileNumber, start: u64, length: u64, wanted: u64) {
         self.store(start, length);
-        self.last_range = self.memory.fill(self.last_range, file, start, start + length, start + wanted);
         let (plan, summed_blocks) = self.memory.plan(file, length);
+        let index = fill_range(&raw mut *self.memory, self.last_range, file, start, start + length);
+        self.last_range = u32::try_from(index).expect("fits");
         let mut range = self.memory.ranges[self.last_range as usize];
+        range.wanted_to = start + wanted;
         let first = range.plan_samples(start, length, plan);
         for index in first..range.samples {
             range.words[index as usize] = folded(self.word(range.sampled_at(index)), range.mask());

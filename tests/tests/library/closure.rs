@@ -294,7 +294,9 @@ fn counters_are_those_of_the_closure() {
     assert!((64..200).contains(&faults), "{faults} faults");
     let cpu = Duration::from_nanos(usage.user_ns.expect("is known") + usage.system_ns.expect("is known"));
     let wall = Duration::from_nanos(report.wall_ns.expect("is known"));
-    assert!(wall >= Duration::from_millis(40) && wall <= began.elapsed() && cpu <= wall, "{cpu:?} of {wall:?}");
+    // The counters begin and end a little outside of what the clock measures.
+    let most = wall + Duration::from_millis(1);
+    assert!(wall >= Duration::from_millis(40) && wall <= began.elapsed() && cpu <= most, "{cpu:?} of {wall:?}");
     // Another thread may have had the processor meanwhile, but not all the time.
     assert!(cpu > Duration::from_millis(1), "{cpu:?}");
 }

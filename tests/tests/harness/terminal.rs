@@ -10,7 +10,7 @@ use rustix::{
     fs::{Mode, OFlags, open},
     process::{ioctl_tiocsctty, setsid},
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
-    termios::{Winsize, tcsetwinsize},
+    termios::{LocalModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize},
 };
 
 use super::{Group, Launch};
@@ -30,6 +30,10 @@ impl Terminal {
         tcsetwinsize(&screen, Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).expect("it is a terminal");
         let path = ptsname(&screen, Vec::new()).expect("it is a pseudoterminal");
         let line = File::from(open(path, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).expect("unlocked"));
+        // Else the kernel throws away what is shown just after a key that sends a signal.
+        let mut modes = tcgetattr(&line).expect("it is a terminal");
+        modes.local_modes |= LocalModes::NOFLSH;
+        tcsetattr(&line, OptionalActions::Now, &modes).expect("it is a terminal");
         let stream = || line.try_clone().expect("one more descriptor");
         let mut command = launch.command();
         command.stdin(stream()).stdout(stream()).stderr(stream());

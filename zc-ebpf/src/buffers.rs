@@ -100,9 +100,6 @@ mod intent {
     pub const MEASURE: u32 = 4;
 }
 
-/// `MSG_PEEK` of the kernel's include/linux/socket.h: what is received stays in the socket, so it has not moved.
-pub const MSG_PEEK: u64 = 2;
-
 /// The call under way has returned: takes note of what it read, and finds where the bytes came from that it wrote.
 #[inline(always)]
 pub fn moved(task: &mut Task) {
@@ -144,7 +141,7 @@ extern "C" fn read(task: *mut Task) -> u32 {
     let filled = if bytes < task.outcome.requested_bytes { bytes } else { task.outcome.requested_bytes };
     exchange_memory(task, filled, if file != 0 && is_data { intent::FILL } else { intent::CLEAR });
     task.sequence.read(file, bytes);
-    if request::message_flags(task) & MSG_PEEK == 0 {
+    if !request::is_peek(task) {
         add_to_stream(task, filled, streams::of(file, false).unwrap_or(core::ptr::null_mut()));
     }
     0

@@ -106,7 +106,7 @@ pub fn exit(registers: *const Registers, result: i64) {
         return;
     }
     buffers::moved(task);
-    let is_peek = request::message_flags(task) & buffers::MSG_PEEK != 0;
+    let is_peek = request::is_peek(task);
     task.outcome.returns_bytes = u32::from(task.spec.returns_bytes != 0 && !is_peek);
     record(task);
 }

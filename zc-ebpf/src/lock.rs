@@ -7,7 +7,7 @@ use zc_ebpf::{Memory, pairing::memory};
 
 use crate::maps::exchange;
 
-/// How often a lock is tried before its memory counts as unknown. Whoever holds it needs some microseconds and is not preempted, but may
+/// How often a lock is tried before its memory counts as unknown. Whoever holds it needs some microseconds, but may
 /// be interrupted.
 const ATTEMPTS: u32 = 20_000;
 

@@ -35,8 +35,8 @@ pub struct Walk {
     reserved: u32,
 }
 
-/// Takes this CPU's scratch, for [`leave_scratch`] to give back. `false` if another program has it: newer kernels (7.3 does, 6.18 does not)
-/// preempt programs, and one that completes an operation of `io_uring` may interrupt another.
+/// Takes this CPU's scratch, for [`leave_scratch`] to give back. `false` if another program has it: newer kernels seem to
+/// preempt programs (7.3 skips runs of them), and one that completes an operation of `io_uring` may interrupt another.
 #[inline(always)]
 pub fn take_scratch() -> bool {
     // SAFETY: this CPU's own; a task stays on its CPU while a program runs for it.

@@ -66,6 +66,14 @@ pub fn message_flags(task: &Task) -> u64 {
     if task.spec.message_flags == 0 { 0 } else { task.arguments.get(task.spec.message_flags - 1) }
 }
 
+/// Whether the call under way only looks at what it receives: that stays in the socket, so it has not moved.
+#[inline(always)]
+pub fn is_peek(task: &Task) -> bool {
+    /// `MSG_PEEK` of the kernel's include/linux/socket.h.
+    const MSG_PEEK: u64 = 2;
+    message_flags(task) & MSG_PEEK != 0
+}
+
 /// Sum of the lengths of a `struct iovec[count]`: two words each, the length second; and whether it can be read.
 #[inline(always)]
 fn vector(base: u64, count: u64, compat: u32) -> (u64, bool) {

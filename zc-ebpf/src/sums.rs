@@ -3,17 +3,17 @@
 use core::ffi::c_void;
 
 use aya_ebpf::helpers::generated::{bpf_loop, bpf_probe_read_user};
-use zc_ebpf::pairing::memory::{BLOCK_BYTES, Range};
+use zc_ebpf::pairing::{
+    FACTOR,
+    memory::{BLOCK_BYTES, Range},
+};
 
 use crate::maps::{BLOCK, exchange};
-
-/// 2^64 divided by the golden ratio: odd, with as many ones as zeroes.
-const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A block of memory that is summed up.
 #[repr(C)]
 pub struct Block {
-    /// 1: a program is at work on it. From 7.2 on, programs of the tracepoints of system calls are preempted.
+    /// 1: a program is at work on it. Kernels may preempt programs, as 7.3 seems to do.
     is_taken: u64,
     words: [u64; BLOCK_BYTES as usize / 8],
 }

@@ -10,6 +10,7 @@
     reason = "the verifier knows what a pointer of a global function points to, or that it is null"
 )]
 
+use super::FACTOR;
 use crate::FileNumber;
 
 /// Ranges that are remembered of an address space.
@@ -264,7 +265,7 @@ pub fn compared(then: u32, now: u64, mask: u64) -> u64 {
 /// Those bits of a word that are the file's, so that few words look alike.
 #[inline(always)]
 pub const fn folded(word: u64, mask: u64) -> u32 {
-    ((word & mask).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+    ((word & mask).wrapping_mul(FACTOR) >> 32) as u32
 }
 
 /// 1 for any number but 0; not as a comparison, which the compiler makes a branch.

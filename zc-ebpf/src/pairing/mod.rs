@@ -7,3 +7,6 @@
 pub mod memory;
 pub mod order;
 pub mod stream;
+
+/// What numbers are multiplied with so that few look alike: 2^64 divided by the golden ratio, an odd number.
+pub const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;

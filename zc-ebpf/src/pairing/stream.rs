@@ -1,5 +1,7 @@
 //! Bytes at places that do not depend on how a stream is divided into calls, to tell whether two streams can be the same.
 
+use super::FACTOR;
+
 /// What is known of all bytes that were read from a file, or written to it, in the order of the calls.
 ///
 /// Places are taken at 2, 3, 4, 6, 8, 12, 16, 24, ... bytes from the beginning: two streams of equally many bytes have the same places,
@@ -31,7 +33,7 @@ impl Stream {
     pub const fn take(&mut self, byte: u8) {
         let place = self.next_place();
         let step = if self.step == 0 { 1 } else { self.step };
-        self.sum = self.sum.wrapping_add((byte as u64 + 1).wrapping_mul(place.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1));
+        self.sum = self.sum.wrapping_add((byte as u64 + 1).wrapping_mul(place.wrapping_mul(FACTOR) | 1));
         self.telling += (byte != 0) as u64;
         self.next = place + step;
         self.step = if place + step == 4 * step { 2 * step } else { step };

@@ -4,12 +4,12 @@
 //! and no buffer. The kernel side looks at both streams at the same places ([`zc_ebpf::Stream`]). If they are equally long and no
 //! place differs, one is very likely the other; that is no proof, since most bytes were not looked at.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use super::{
     activity::Activity,
     balance::MANY,
-    flow::{Condition, Flow, Source, first_order, is_by_ring, moving_calls, only_failed, sum_bytes},
+    flow::{Condition, Flow, Source, first_moved, first_order, moving_calls, sum_bytes},
 };
 use crate::{
     report::{Api, Evidence},
@@ -82,8 +82,7 @@ fn ends<'r, 'a>(
 impl End<'_, '_> {
     /// Whether something was there before the other began to be written.
     fn comes_before(&self, other: &Self) -> bool {
-        let moved = self.rows.iter().filter_map(|row| row.moved_order).min();
-        moved.zip(first_order(other.rows)).is_none_or(|(read, written)| read < written)
+        first_moved(self.rows).zip(first_order(other.rows)).is_none_or(|(read, written)| read < written)
     }
 }
 
@@ -94,33 +93,15 @@ fn connect<'a>(flows: &mut Vec<Flow<'a>>, from: &End<'_, 'a>, to: &End<'_, 'a>) 
     {
         return;
     }
-    let used = |rows: &[&'a Row]| -> Vec<&'a Row> { rows.iter().copied().filter(|row| !only_failed(row)).collect() };
-    let Some(flow) = flows.iter_mut().find(|flow| flow.is_loop() && flow.from == source && flow.to == to.file) else {
-        let is_by_ring = from.rows.iter().chain(to.rows).any(|row| is_by_ring(row));
-        flows.push(Flow {
-            from: source,
-            to: to.file,
-            api: if is_by_ring { Api::IoUring } else { Api::ReadWrite },
-            evidence: Evidence::Totals,
-            bytes: Some(bytes),
-            proven_bytes: Some(0),
-            is_partly_unsampled: false,
-            may_be_more: false,
-            condition: Condition::AsRead,
-            reading: used(from.rows),
-            writing: used(to.rows),
-            parts: Vec::new(),
-            attempts: Vec::new(),
-            hops: Vec::new(),
-        });
-        return;
-    };
-    if flow.proven_bytes == Some(bytes) {
-        return;
+    let known = flows.iter().position(|flow| flow.is_loop() && flow.from == source && flow.to == to.file);
+    let index = known.unwrap_or_else(|| {
+        // No operation of a ring is in a stream.
+        flows.push(Flow::inferred(from.file, to.file, Api::ReadWrite, Evidence::Totals, 0));
+        flows.len() - 1
+    });
+    let flow = &mut flows[index];
+    if flow.proven_bytes != Some(bytes) {
+        flow.condition = Condition::AsRead;
+        flow.infer(bytes.saturating_sub(flow.bytes.unwrap_or(0)), Evidence::Totals, from.rows, to.rows);
     }
-    let (known, seen): (u64, HashSet<*const Row>) =
-        (flow.bytes.unwrap_or(0), flow.writing.iter().copied().map(std::ptr::from_ref).collect());
-    let more: Vec<&Row> = to.rows.iter().copied().filter(|row| !seen.contains(&std::ptr::from_ref::<Row>(row))).collect();
-    flow.condition = Condition::AsRead;
-    flow.infer(bytes.saturating_sub(known), Evidence::Totals, from.rows, &more);
 }

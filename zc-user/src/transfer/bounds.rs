@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 use super::{
     activity::Activity,
-    flow::{Flow, sum_bytes},
+    flow::{Flow, first_moved, sum_bytes},
 };
 use crate::trace::{FileId, FileKind, Input, Row};
 
@@ -57,7 +57,7 @@ pub(super) fn has_unknown_bytes(lent: &Row) -> bool {
 /// Whether calls wrote something to the destination after the source was read first, and nothing is known of what that was.
 fn may_be_again(flow: &Flow<'_>, writes: &[&Row], activity: &Activity<'_>) -> bool {
     let began = match flow.read_from() {
-        Some(from) => activity.reads.get(&Some(from)).and_then(|rows| rows.iter().filter_map(|row| row.moved_order).min()),
+        Some(from) => activity.reads.get(&Some(from)).and_then(|rows| first_moved(rows)),
         None => flow.reading.iter().filter_map(|row| row.order).min(),
     };
     let is_unknown = |row: &Row| row.bytes != Some(0) && !matches!(row.ends.input, Some(Input::Held(_) | Input::Mapped(_)));

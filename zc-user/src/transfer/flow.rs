@@ -92,6 +92,12 @@ pub(super) enum Condition {
 }
 
 impl<'a> Flow<'a> {
+    /// A loop of which nothing is proven.
+    pub(super) fn inferred(from: FileId, to: FileId, api: Api, evidence: Evidence, bytes: u64) -> Self {
+        let (bytes, proven_bytes) = (Some(bytes), Some(0));
+        Self { evidence, bytes, proven_bytes, ..Self::direct(Source::File(from), to, api, Vec::new()) }
+    }
+
     /// A flow by calls that name both ends.
     pub(super) fn direct(from: Source, to: FileId, api: Api, writing: Vec<&'a Row>) -> Self {
         let bytes = sum_bytes(&writing);
@@ -179,6 +185,11 @@ pub(super) fn sum_bytes(rows: &[&Row]) -> Option<u64> {
 /// The first order among these rows; `None` if one is unknown.
 pub(super) fn first_order(rows: &[&Row]) -> Option<u64> {
     rows.iter().map(|row| row.order).reduce(|a, b| Some(a?.min(b?))).flatten()
+}
+
+/// When the first bytes of these rows had moved; `None` if unknown.
+pub(super) fn first_moved(rows: &[&Row]) -> Option<u64> {
+    rows.iter().filter_map(|row| row.moved_order).min()
 }
 
 /// Calls of these rows that moved something.

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, HashSet};
 use super::{
     activity::{Activity, Paired},
     balance::{MANY, are_worth_adding, covers},
-    flow::{Condition, Flow, Source, moving_calls, sum_bytes},
+    flow::{Flow, Source, moving_calls, sum_bytes},
     left::Left,
 };
 use crate::{
@@ -66,22 +66,7 @@ struct Found<'a> {
 
 impl<'a> Found<'a> {
     fn flow(self, from: FileId, to: FileId) -> Flow<'a> {
-        let mut flow = Flow {
-            from: Source::File(from),
-            to,
-            api: Api::ReadWrite,
-            evidence: Evidence::Order,
-            bytes: Some(0),
-            proven_bytes: Some(0),
-            is_partly_unsampled: false,
-            may_be_more: false,
-            condition: Condition::AsRead,
-            reading: Vec::new(),
-            writing: Vec::new(),
-            parts: Vec::new(),
-            attempts: Vec::new(),
-            hops: Vec::new(),
-        };
+        let mut flow = Flow::inferred(from, to, Api::ReadWrite, Evidence::Order, 0);
         flow.infer(self.bytes, Evidence::Order, &self.reading, &self.writing);
         flow
     }

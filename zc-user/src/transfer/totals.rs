@@ -14,7 +14,7 @@ use std::ptr;
 use super::{
     activity::Activity,
     balance::are_worth_adding,
-    flow::{Condition, Flow, Source, first_order, is_by_ring, sum_bytes},
+    flow::{Flow, Source, first_moved, first_order, is_by_ring, sum_bytes},
     left::taken,
 };
 use crate::{
@@ -156,11 +156,6 @@ fn rests<'a>(
     sides.iter().filter_map(rest).collect()
 }
 
-/// When the first bytes had been read; `None` if unknown.
-fn first_moved(rows: &[&Row]) -> Option<u64> {
-    rows.iter().filter_map(|row| row.moved_order).min()
-}
-
 /// Mapped files, with the bytes that were mapped. Nothing, where the backend sees which buffers lie in mappings.
 fn mappings<'a>(activity: &Activity<'a>) -> impl Iterator<Item = Rest<'a>> {
     let mapped = activity.mappings.iter().filter(|(file, _)| !activity.sees_memory && !activity.is_program(**file));
@@ -188,20 +183,9 @@ fn connect<'a>(flows: &mut Vec<Flow<'a>>, source: &Rest<'a>, destination: &Rest<
             }
         }
         _ => flows.push(Flow {
-            from,
-            to: destination.file,
-            api: api(source, destination),
-            evidence: Evidence::Totals,
-            bytes: Some(bytes),
-            proven_bytes: Some(0),
-            is_partly_unsampled: false,
-            may_be_more: false,
-            condition: Condition::AsRead,
             reading: source.rows.clone(),
             writing: destination.rows.clone(),
-            parts: Vec::new(),
-            attempts: Vec::new(),
-            hops: Vec::new(),
+            ..Flow::inferred(source.file, destination.file, api(source, destination), Evidence::Totals, bytes)
         }),
     }
 }

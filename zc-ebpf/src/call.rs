@@ -37,35 +37,35 @@ pub const ARM_PRIVATE_CALLS: u32 = 8;
 /// No call is under way.
 pub const NO_CALL: CallId = u32::MAX;
 
-/// Slots a table of calls has in [`maps::SPECS`](crate::maps::SPECS); numbers from here on share the last slot.
+/// Slots a table of calls has in [`globals::SPECS`](crate::globals::SPECS); numbers from here on share the last slot.
 pub const TABLE_SLOTS: u32 = 1024;
 /// Opcodes of `io_uring`: all that fit into the kernel's field.
 pub const OPCODES: u32 = 256;
-/// Slots of [`maps::SPECS`](crate::maps::SPECS): the native table, the 32-bit one, `io_uring`'s operations, and what `socketcall` stands for.
+/// Slots of [`globals::SPECS`](crate::globals::SPECS): the native table, the 32-bit one, `io_uring`'s operations, and what `socketcall` stands for.
 pub const SPEC_SLOTS: u32 = 2 * TABLE_SLOTS + OPCODES + SOCKET_CALLS;
 
-/// The slot in [`maps::SPECS`](crate::maps::SPECS) of a call with this number.
+/// The slot in [`globals::SPECS`](crate::globals::SPECS) of a call with this number.
 #[inline(always)]
 pub const fn spec_slot(number: u32, compat: bool) -> u32 {
     let number = if number < TABLE_SLOTS { number } else { TABLE_SLOTS - 1 };
     if compat { TABLE_SLOTS + number } else { number }
 }
 
-/// The slot in [`maps::SPECS`](crate::maps::SPECS) of an operation of `io_uring` with this opcode.
+/// The slot in [`globals::SPECS`](crate::globals::SPECS) of an operation of `io_uring` with this opcode.
 #[inline(always)]
 pub const fn operation_slot(opcode: u8) -> u32 {
     2 * TABLE_SLOTS + opcode as u32
 }
 
-/// The slot in [`maps::SPECS`](crate::maps::SPECS) of a `socketcall` with this first argument; 0, which means nothing, stands for all
+/// The slot in [`globals::SPECS`](crate::globals::SPECS) of a `socketcall` with this first argument; 0, which means nothing, stands for all
 /// that mean nothing.
 #[inline(always)]
 pub const fn socket_slot(argument: u32) -> u32 {
     2 * TABLE_SLOTS + OPCODES + if argument < SOCKET_CALLS { argument } else { 0 }
 }
 
-/// What the programs do with a call of this number.
-#[repr(C)]
+/// What the programs do with a call of this number. Aligned, so that two loads copy it.
+#[repr(C, align(8))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallSpec {
     /// One of [`selected`]'s constants.

@@ -11,7 +11,7 @@ use crate::{
     buffers, ends,
     fields::{self, offset_of_field},
     follow,
-    maps::{SPECS, is_over, lose},
+    maps::{is_over, lose, spec},
     registers::{self, Numbered, Registers},
     request, rows, scope,
 };
@@ -242,7 +242,7 @@ pub fn is_error(result: i64) -> bool {
 pub fn is_selected(registers: *const Registers, number: i64) -> bool {
     // SAFETY: `registers` is the tracepoint's argument.
     let Numbered { number, table } = unsafe { registers::table(registers, number) };
-    SPECS.get(spec_slot(number, table & COMPAT != 0)).is_some_and(|spec| spec.selected != selected::NEVER)
+    spec(spec_slot(number, table & COMPAT != 0)).is_some_and(|spec| spec.selected != selected::NEVER)
 }
 
 /// Finds which call this is, and puts that, what to do with it and its arguments into the task. Returns whether it is counted.
@@ -252,8 +252,8 @@ fn identify(task: &mut Task, registers: *const Registers, number: i64, arguments
     // SAFETY: `registers` is the tracepoint's argument.
     let Numbered { number, table } = unsafe { registers::table(registers, number) };
     let compat = table & COMPAT != 0;
-    let Some(spec) = SPECS.get(spec_slot(number, compat)) else { return false };
-    task.spec = *spec;
+    let Some(spec) = spec(spec_slot(number, compat)) else { return false };
+    task.spec = spec;
     if spec.selected == selected::NEVER && spec.fills == fills::NONE {
         return false;
     }

@@ -69,6 +69,8 @@ pub fn probe_at<T: Copy>(address: KernelPtr) -> Option<T> {
 pub unsafe trait Zeroable: Copy {}
 // SAFETY: a number.
 unsafe impl Zeroable for u64 {}
+// SAFETY: a number.
+unsafe impl Zeroable for u32 {}
 // SAFETY: an array of numbers.
 unsafe impl<const LENGTH: usize> Zeroable for [u8; LENGTH] {}
 

@@ -3,12 +3,9 @@
 //! A child is registered in `sched_process_fork`, which fires before it can run: nothing it does can be missed.
 //! A task's last act is to be switched out dead; only then are the kernel's counters of it final.
 
-use aya_ebpf::{
-    helpers::{
-        bpf_ktime_get_ns, bpf_probe_read_kernel_str_bytes, bpf_probe_read_user_buf,
-        generated::{bpf_get_current_task, bpf_get_ns_current_pid_tgid},
-    },
-    programs::BtfTracePointContext,
+use aya_ebpf::helpers::{
+    bpf_ktime_get_ns, bpf_probe_read_kernel_str_bytes, bpf_probe_read_user_buf,
+    generated::{bpf_get_current_task, bpf_get_ns_current_pid_tgid},
 };
 use aya_log_ebpf::{debug, warn};
 use zc_ebpf::{
@@ -34,19 +31,20 @@ pub fn current() -> Option<*mut Task> {
 }
 
 /// A task was created; it has not run yet.
-pub fn forked(ctx: &BtfTracePointContext, parent: KernelPtr, child: KernelPtr) {
+#[inline(always)]
+pub fn forked(parent: KernelPtr, child: KernelPtr) {
     let Some(control) = CONTROL.get_ptr_mut(0).filter(|_| !is_over()) else { return };
     match TASKS.get_ptr(parent as u64) {
         // SAFETY: entries of TASKS are removed by the task itself only, and `parent` is the current task.
-        Some(parent_task) => follow_child(ctx, control, Creator::of(unsafe { &*parent_task }, parent, child), child),
+        Some(parent_task) => follow_child(control, Creator::of(unsafe { &*parent_task }, parent, child), child),
         // SAFETY: CONTROL has one entry that lives as long as the map.
-        None if unsafe { (*control).armed } != armed::OFF => follow_root(ctx, control, parent, child),
+        None if unsafe { (*control).armed } != armed::OFF => follow_root(control, parent, child),
         None => {}
     }
 }
 
 /// The tracer's own child is what the tracer is armed for: the root of the trace, or a rehearsal.
-fn follow_root(ctx: &BtfTracePointContext, control: *mut Control, parent: KernelPtr, child: KernelPtr) {
+fn follow_root(control: *mut Control, parent: KernelPtr, child: KernelPtr) {
     if !current_is_launcher(control) {
         return;
     }
@@ -60,7 +58,7 @@ fn follow_root(ctx: &BtfTracePointContext, control: *mut Control, parent: Kernel
     };
     // SAFETY: as above.
     let tracer = Creator { pid: unsafe { (*control).tracer_pid }, process: 0, phase, space: 0, shares_memory: false };
-    follow_child(ctx, control, tracer, child);
+    follow_child(control, tracer, child);
 }
 
 /// What a task has of its creator.
@@ -151,7 +149,7 @@ pub fn new_space(control: *mut Control) -> u32 {
     unsafe { fetch_add(&raw mut (*control).last_space, 1) as u32 + 1 }
 }
 
-fn follow_child(ctx: &BtfTracePointContext, control: *mut Control, parent: Creator, child: KernelPtr) {
+fn follow_child(control: *mut Control, parent: Creator, child: KernelPtr) {
     // SAFETY: points into CONTROL's one entry; atomic as tasks fork on several CPUs at once.
     let serial = unsafe { fetch_add(&raw mut (*control).last_serial, 1) } as u32 + 1;
     // SAFETY: as above; the level is written once, before the root runs.
@@ -160,7 +158,7 @@ fn follow_child(ctx: &BtfTracePointContext, control: *mut Control, parent: Creat
     let process = if tid == pid { serial } else { parent.process };
     let Some(task) = insert(child as u64, &Identity { serial, process, tid, pid, phase: parent.phase }) else {
         lose(Loss::UnfollowedTask);
-        warn!(ctx, "task {} is not followed: the map of tasks is full", tid);
+        warn!((), "task {} is not followed: the map of tasks is full", tid);
         return;
     };
     task.hooks = hook::FORK;
@@ -170,7 +168,7 @@ fn follow_child(ctx: &BtfTracePointContext, control: *mut Control, parent: Creat
         task.space = new_space(control);
         task.owns_space = 1;
     }
-    debug!(ctx, "task {} of process {} is followed as number {}", tid, pid, serial);
+    debug!((), "task {} of process {} is followed as number {}", tid, pid, serial);
     // SAFETY: the helper has no preconditions.
     let now = unsafe { bpf_ktime_get_ns() };
     send(header(event_kind::STARTED, task, now, parent.pid, child));
@@ -188,8 +186,15 @@ fn current_is_launcher(control: *const Control) -> bool {
     }
 }
 
-/// A process replaced its program. The current task is the only one left in it.
-pub fn executed(ctx: &BtfTracePointContext, task: KernelPtr, binprm: KernelPtr) {
+/// The path of the program that is executed.
+#[inline(always)]
+pub fn filename(binprm: KernelPtr) -> Option<KernelPtr> {
+    fields::probe(binprm, offset_of_field!(binprm_filename))
+}
+
+/// A process replaced its program by that of this path. The current task is the only one left in it.
+#[inline(never)]
+pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
     let Some(state) = current().filter(|_| !is_over()) else { return };
     // SAFETY: an entry of TASKS is written by its own task only, which is the current one.
     let state = unsafe { &mut *state };
@@ -222,7 +227,7 @@ pub fn executed(ctx: &BtfTracePointContext, task: KernelPtr, binprm: KernelPtr) 
     unsafe {
         (*event).counters = fields::counters(task);
         (*event).exe[0] = 0;
-        if let Some(filename) = fields::probe::<KernelPtr>(binprm, offset_of_field!(binprm_filename)) {
+        if let Some(filename) = filename {
             let _ = bpf_probe_read_kernel_str_bytes(filename, &mut (*event).exe);
         }
         let (length, filled) = read_args(task, &raw mut (*event).args);
@@ -230,7 +235,7 @@ pub fn executed(ctx: &BtfTracePointContext, task: KernelPtr, binprm: KernelPtr) 
         (*event).header = header(event_kind::EXEC, state, now, filled, task);
     }
     entry.submit(0);
-    debug!(ctx, "process {} executed a program", state.pid);
+    debug!((), "process {} executed a program", state.pid);
 }
 
 /// The address space ends with its process. One that was only shared (`vfork`) is left to its owner.
@@ -265,6 +270,7 @@ unsafe fn read_args(task: KernelPtr, args: *mut [u8; ARGS_BYTES]) -> (u64, u32) 
 }
 
 /// The current task begins to exit: its call under way will never return.
+#[inline(always)]
 pub fn exiting() {
     let Some(state) = current() else { return };
     // SAFETY: an entry of TASKS is written by its own task only, which is the current one.
@@ -276,7 +282,7 @@ pub fn exiting() {
 }
 
 /// A task was switched out. If it is dead, it was for the last time, and its counters are final.
-pub fn switched_out(ctx: &BtfTracePointContext, previous: KernelPtr) {
+pub fn switched_out(previous: KernelPtr) {
     if offset_of_field!(task_state) == ABSENT {
         return;
     }
@@ -294,7 +300,7 @@ pub fn switched_out(ctx: &BtfTracePointContext, previous: KernelPtr) {
         counters.voluntary_switches = counters.voluntary_switches.saturating_sub(1);
     }
     send(Ended { header: header(event_kind::ENDED, task, task.exited_ns, task.hooks, previous), counters });
-    debug!(ctx, "task {} ended", task.tid);
+    debug!((), "task {} ended", task.tid);
     end_space(task);
     let _ = TASKS.remove(key);
 }

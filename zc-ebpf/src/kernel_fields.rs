@@ -41,6 +41,8 @@ kernel_fields! {
     registers_first_argument,
     /// `task_struct.pending.signal`: the signals that await this task alone. Without it, a call that its task does not survive has returned.
     task_signals,
+    /// `task_struct.flags`.
+    task_flags,
     /// `task_struct.comm`.
     task_comm,
     /// `task_struct.utime`.

@@ -38,6 +38,34 @@ pub mod programs {
         ("sys_enter", "sys_enter"),
     ];
 
+    /// `(program of ALL or RING, the program that takes its place, what that is attached to)`, on kernels that may preempt programs. Such a
+    /// kernel skips a program as long as another task of that CPU is in the middle of it, which is until that has its next turn.
+    pub const UNDISTURBED: [(&str, &str, Site); 9] = [
+        ("sched_process_exit", "exit_event", Site::Event { category: "sched", name: "sched_process_exit" }),
+        ("sched_process_exec", "exec_event", Site::Event { category: "sched", name: "sched_process_exec" }),
+        ("sched_process_fork", "task_woken", Site::Tracepoint("sched_wakeup_new")),
+        ("sys_exit", "sys_exit_event", Site::Event { category: "raw_syscalls", name: "sys_exit" }),
+        ("sys_enter", "sys_enter_event", Site::Event { category: "raw_syscalls", name: "sys_enter" }),
+        ("ring_complete", "ring_complete_event", Site::Event { category: "io_uring", name: "io_uring_complete" }),
+        ("ring_create", "ring_create_event", Site::Event { category: "io_uring", name: "io_uring_create" }),
+        ("ring_overflow", "ring_overflow_event", Site::Event { category: "io_uring", name: "io_uring_cqe_overflow" }),
+        ("ring_submit", "ring_submit_event", Site::Event { category: "io_uring", name: "io_uring_submit_req" }),
+    ];
+
+    /// What a program is attached to.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Site {
+        /// A tracepoint.
+        Tracepoint(&'static str),
+        /// Perf's event of a tracepoint: the kernel keeps preemption off meanwhile, and fills in a record first.
+        Event {
+            /// The folder in `/sys/kernel/tracing/events`.
+            category: &'static str,
+            /// The folder in that.
+            name: &'static str,
+        },
+    }
+
     /// Attached to nothing: user space has it run (`BPF_PROG_TEST_RUN`) in the thread that is to come into scope or to leave it, with one
     /// of [`scope`](crate::scope)'s constants as its first argument.
     pub const SCOPE: &str = "scope";
@@ -62,7 +90,7 @@ pub mod scope {
     pub const LEAVE: u64 = 2;
 }
 
-/// Names of the maps and globals, as user space finds them in the object file.
+/// Names of the maps, as user space finds them in the object file.
 pub mod maps {
     /// Hash, address of a `task_struct` -> [`Task`](crate::Task): the tasks that are followed now.
     pub const TASKS: &str = "TASKS";
@@ -86,16 +114,20 @@ pub mod maps {
     pub const MEMORIES: &str = "MEMORIES";
     /// Array, [`stream_slot`](crate::stream_slot) -> [`Stream`](crate::Stream).
     pub const STREAMS: &str = "STREAMS";
-    /// Array, call slot -> [`CallSpec`](crate::CallSpec).
-    pub const SPECS: &str = "SPECS";
     /// Array of one [`Control`](crate::Control).
     pub const CONTROL: &str = "CONTROL";
     /// Per-CPU array, [`Loss`](crate::Loss) -> count.
     pub const LOSSES: &str = "LOSSES";
     /// Array of one u32, the kernel side's only global that can be written: 1 as soon as nothing more counts.
     pub const IS_OVER: &str = ".bss";
-    /// Read-only global of type [`KernelFields`](crate::KernelFields).
+}
+
+/// Names of the globals that user space fills in before the programs are loaded, and that nobody writes afterwards.
+pub mod globals {
+    /// Of type [`KernelFields`](crate::KernelFields).
     pub const FIELDS: &str = "FIELDS";
+    /// Array, call slot -> [`CallSpec`](crate::CallSpec).
+    pub const SPECS: &str = "SPECS";
 }
 
 /// What user space tells the programs, and they each other. One writer at a time.

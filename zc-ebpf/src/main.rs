@@ -1,4 +1,5 @@
-//! The programs: one short function per hook. What they do is in [`follow`], [`count`] and [`ring`].
+//! The programs: one short function per hook. What they do is in [`follow`], [`count`] and [`ring`]. [`undisturbed`] has those that take the
+//! place of others on kernels that may preempt them.
 #![no_std]
 #![no_main]
 #![expect(clippy::needless_pass_by_value, reason = "the macro passes the context by value")]
@@ -29,6 +30,7 @@ mod sight;
 mod socket;
 mod streams;
 mod sums;
+mod undisturbed;
 
 use aya_ebpf::{
     macros::{btf_tracepoint, raw_tracepoint},
@@ -52,14 +54,14 @@ fn sys_exit(ctx: BtfTracePointContext) -> i32 {
 /// `sched_process_fork(struct task_struct *parent, struct task_struct *child)`, before the child can run.
 #[btf_tracepoint(function = "sched_process_fork")]
 fn sched_process_fork(ctx: BtfTracePointContext) -> i32 {
-    follow::forked(&ctx, ctx.arg(0), ctx.arg(1));
+    follow::forked(ctx.arg(0), ctx.arg(1));
     0
 }
 
 /// `sched_process_exec(struct task_struct *p, pid_t old_pid, struct linux_binprm *bprm)`
 #[btf_tracepoint(function = "sched_process_exec")]
 fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
-    follow::executed(&ctx, ctx.arg(0), ctx.arg(2));
+    follow::executed(ctx.arg(0), follow::filename(ctx.arg(2)));
     0
 }
 
@@ -73,7 +75,7 @@ fn sched_process_exit(_ctx: BtfTracePointContext) -> i32 {
 /// `sched_switch(bool preempt, struct task_struct *prev, ...)`
 #[btf_tracepoint(function = "sched_switch")]
 fn sched_switch(ctx: BtfTracePointContext) -> i32 {
-    follow::switched_out(&ctx, ctx.arg(1));
+    follow::switched_out(ctx.arg(1));
     0
 }
 

@@ -1,6 +1,7 @@
 //! Every map, and the counting of losses. User space sizes the hashes when it loads the object.
 
 use aya_ebpf::{
+    Global,
     bindings::BPF_F_NO_PREALLOC,
     macros::map,
     maps::{Array, HashMap, PerCpuArray, RingBuf},
@@ -76,9 +77,23 @@ pub static RING_INPUTS: HashMap<u64, RingInput> = HashMap::with_max_entries(4096
 #[map]
 pub static POLLED_RINGS: HashMap<u64, Maker> = HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
 
-/// What to do with each call.
-#[map]
-pub static SPECS: Array<CallSpec> = Array::with_max_entries(SPEC_SLOTS, 0);
+/// What to do with each call. A global, so that finding it takes no call of a helper, and filling it in no system call.
+#[unsafe(no_mangle)]
+static SPECS: Global<[CallSpec; SPEC_SLOTS as usize]> = Global::new([CallSpec::NONE; SPEC_SLOTS as usize]);
+
+/// What to do with the call in this slot.
+#[inline(always)]
+pub fn spec(slot: u32) -> Option<CallSpec> {
+    if slot >= SPEC_SLOTS {
+        return None;
+    }
+    // SAFETY: `slot` is within the array, and any two words are a CallSpec. Volatile because user space fills the global in after
+    // compilation.
+    unsafe {
+        let words = (&raw const SPECS).cast::<[u64; 2]>().add(slot as usize).cast::<u64>();
+        Some(core::mem::transmute::<[u64; 2], CallSpec>([words.read_volatile(), words.add(1).read_volatile()]))
+    }
+}
 
 /// What user space tells the programs.
 #[map]

@@ -7,7 +7,7 @@ use zc_ebpf::{
     FICLONE_VARIANT, FICLONERANGE_VARIANT, SOCKET_CALLS, SOCKET_VARIANTS, Task, VARIANT_SHIFT, requested, selected, socket_slot,
 };
 
-use crate::maps::SPECS;
+use crate::maps::spec;
 
 /// Most elements an I/O vector may have: `UIO_MAXIOV` of the kernel's include/uapi/linux/uio.h.
 const MAX_VECTOR: u64 = 1024;
@@ -32,8 +32,8 @@ pub fn choose_variant(task: &mut Task) -> bool {
         }
         requested::SOCKETCALL => {
             let argument = if argument < SOCKET_CALLS { argument } else { 0 };
-            let spec = SPECS.get(socket_slot(argument)).copied().filter(|spec| spec.selected != selected::NEVER);
-            let Some(spec) = spec else { return false };
+            let selected = spec(socket_slot(argument)).filter(|spec| spec.selected != selected::NEVER);
+            let Some(spec) = selected else { return false };
             task.spec = spec;
             task.call |= (SOCKET_VARIANTS | argument) << VARIANT_SHIFT;
         }

@@ -15,7 +15,7 @@ use crate::{
     fields::{self, KernelPtr, offset_of_field},
     identify,
     lock::{lock, unlock},
-    maps::{POLLED_RINGS, RING_INPUTS, SPECS, TASKS, fetch_add, is_over, lose},
+    maps::{POLLED_RINGS, RING_INPUTS, TASKS, fetch_add, is_over, lose, spec},
     rows,
 };
 
@@ -288,8 +288,7 @@ fn active(task: u64, hook: u32) -> Option<*mut Task> {
 #[inline(always)]
 fn operation(request: KernelPtr) -> Option<(CallId, CallSpec)> {
     let opcode: u8 = fields::probe(request, offset_of_field!(request_opcode))?;
-    let spec = SPECS.get(operation_slot(opcode)).copied()?;
-    Some((RING | u32::from(opcode), spec))
+    Some((RING | u32::from(opcode), spec(operation_slot(opcode))?))
 }
 
 /// The files of an operation.

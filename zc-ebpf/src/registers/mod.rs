@@ -10,6 +10,7 @@ mod x86_64;
 
 #[cfg(any(bpf_target_arch = "aarch64", all(target_arch = "aarch64", not(bpf_target_arch = "x86_64"))))]
 use aarch64 as arch;
+use aya_ebpf::helpers::generated::{bpf_get_current_task_btf, bpf_task_pt_regs};
 #[cfg(any(bpf_target_arch = "x86_64", all(target_arch = "x86_64", not(bpf_target_arch = "aarch64"))))]
 use x86_64 as arch;
 use zc_ebpf::{CallId, FIRST_BEYOND};
@@ -32,6 +33,13 @@ impl Numbered {
         let is_in_range = (0..i64::from(FIRST_BEYOND)).contains(&number);
         Self { number: if is_in_range { number as u32 } else { FIRST_BEYOND }, table }
     }
+}
+
+/// The registers of the current task's call: what the tracepoints `sys_enter` and `sys_exit` have as their argument.
+#[inline(always)]
+pub fn of_current() -> *const Registers {
+    // SAFETY: the current task is a typed pointer to the verifier.
+    unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()) as *const Registers }
 }
 
 /// An address of user space without the tag that it may have in its upper bits: addresses that differ in that alone are of the same

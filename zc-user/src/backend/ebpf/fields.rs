@@ -35,6 +35,7 @@ pub fn find(btf: &Btf<'_>) -> Result<(KernelFields, Vec<String>), MissingField> 
             "task_struct.pending.signal",
             btf.offset_of("task_struct", &["pending", "signal"]),
         ),
+        task_flags: want("which threads are the kernel's own is", "task_struct.flags", task("flags")),
         task_comm: want("names of processes are", "task_struct.comm", task("comm")),
         task_utime: want(CPU_TIME, "task_struct.utime", task("utime")),
         task_stime: want(CPU_TIME, "task_struct.stime", task("stime")),

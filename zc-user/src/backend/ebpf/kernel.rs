@@ -13,6 +13,7 @@ use zc_ebpf::{ABSENT, KernelFields, programs};
 use super::{
     btf::{self, BtfError},
     fields,
+    hooks::{Hook, Preemption},
     unavailable::EbpfUnavailable,
 };
 
@@ -96,6 +97,8 @@ pub struct Kernel {
     pub fields: KernelFields,
     /// The programs that see what `io_uring` does, each with its tracepoint on this kernel.
     pub rings: Vec<(&'static str, &'static str)>,
+    /// Whether it may preempt programs.
+    pub(super) preemption: Preemption,
     /// What it lacks, each a sentence.
     pub notes: Vec<String>,
 }
@@ -104,18 +107,19 @@ pub struct Kernel {
 pub(crate) fn read(file: TypesFile) -> Result<Kernel, EbpfUnavailable> {
     let (path, mut data) = file.into_content()?;
     let bad = |cause| EbpfUnavailable::BadBtf { path: path.clone(), cause };
-    let (fields, rings, notes, types_length) = {
+    let (fields, rings, preemption, notes, types_length) = {
         let types = btf::Btf::parse(&data).map_err(bad)?;
         let (fields, mut notes) = fields::find(&types)?;
         let rings = if fields.request_file == ABSENT { Vec::new() } else { ring_programs(&types, &mut notes) };
-        let tracepoints = programs::ALL.iter().chain(&rings).map(|(_, tracepoint)| *tracepoint);
-        let types_length = types.types_length_with(tracepoints);
-        (fields, rings, notes, types_length)
+        let preemption = Preemption::find(&types);
+        notes.extend(preemption.note());
+        let types_length = types.types_length_with(Hook::choose(&rings, preemption).iter().filter_map(Hook::tracepoint));
+        (fields, rings, preemption, notes, types_length)
     };
     // aya makes a value of every type it reads, and needs just the tracepoints, which stand near the beginning.
     data[btf::TYPES_LENGTH_AT].copy_from_slice(&types_length.to_ne_bytes());
     let types = Btf::parse(&data, Endianness::default()).map_err(|_| bad(BtfError::Damaged))?;
-    Ok(Kernel { types, fields, rings, notes })
+    Ok(Kernel { types, fields, rings, preemption, notes })
 }
 
 /// The programs for `io_uring`, all or none; and a note if none.

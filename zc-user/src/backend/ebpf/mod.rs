@@ -8,6 +8,7 @@ mod events;
 pub(crate) mod fields;
 mod file_seen;
 mod files;
+mod hooks;
 pub(crate) mod kernel;
 mod living;
 pub(crate) mod object;

@@ -2,26 +2,22 @@
 
 mod scope;
 
-use std::{
-    fs, io,
-    os::fd::{AsFd as _, AsRawFd as _},
-    thread,
-};
+use std::{fs, io, thread};
 
 use aya::{
-    Btf, Ebpf, EbpfLoader, VerifierLogLevel,
+    Ebpf, EbpfLoader, VerifierLogLevel,
     maps::{Array, Map, MapData, MapError, RingBuf},
-    programs::{BtfTracePoint, Program},
 };
 use nix::unistd::gettid;
-use zc_ebpf::{ABSENT, CallSpec, Control, KernelFields, maps, programs};
+use zc_ebpf::{ABSENT, CallSpec, Control, KernelFields, SPEC_SLOTS, globals, maps};
 
 use super::{
     drain::Maps,
     fields,
+    hooks::{Hook, misses},
     kernel::{self, Kernel, TypesFile},
     rehearsal::{self, Unproven},
-    unavailable::{self, EbpfUnavailable, TooOld, is_interrupted, no_thread, object_refused, program_refused, refused},
+    unavailable::{self, EbpfUnavailable, TooOld, no_thread, object_refused, program_refused, refused},
 };
 use crate::{
     backend::{Limits, RunError},
@@ -58,6 +54,8 @@ pub struct Loaded {
     pub notes: Vec<String>,
     /// What of it could not be shown to run.
     pub unproven: Unproven,
+    /// The programs that are attached.
+    hooks: Vec<Hook>,
     /// Runs that the kernel skipped of programs that were taken off.
     missed: u64,
 }
@@ -81,17 +79,18 @@ impl Loaded {
         let kernel = kernel?;
         let mut loader = loader.map_err(|error| no_thread(&error))??;
         let rings = if settings.selection.contains_rings() { kernel.rings.as_slice() } else { &[] };
+        let hooks = Hook::choose(rings, kernel.preemption);
+        let mut specs = vec![CallSpec::NONE; SPEC_SLOTS as usize];
+        for (slot, spec) in settings.selection.kernel_specs() {
+            specs[slot as usize] = spec;
+        }
         let mut ebpf = thread::scope(|scope| {
-            let mut ebpf = load(&mut loader, &kernel.fields, settings)?;
+            let mut ebpf = load(&mut loader, &kernel.fields, &specs, settings)?;
             // Hundreds of thousands of types take 5 ms to free; without another thread, here.
             let _ = thread::Builder::new().spawn_scoped(scope, move || drop(loader));
-            attach(&mut ebpf, &kernel, rings)?;
+            attach(&mut ebpf, &kernel, &hooks)?;
             Ok::<_, EbpfUnavailable>(ebpf)
         })?;
-        let mut specs: Array<_, CallSpec> = take(&mut ebpf, maps::SPECS)?;
-        for (slot, spec) in settings.selection.kernel_specs() {
-            specs.set(slot, spec, 0).map_err(|error| refused(&error))?;
-        }
         let mut events = take(&mut ebpf, maps::EVENTS)?;
         let mut this = Self {
             maps: Maps {
@@ -108,6 +107,7 @@ impl Loaded {
             counters_known: fields::has_counters(&kernel.fields),
             sees_memory: kernel.fields.vma_file != ABSENT,
             notes: kernel.notes,
+            hooks,
             unproven: Unproven::default(),
             missed: 0,
             ebpf,
@@ -142,23 +142,17 @@ impl Loaded {
     /// milliseconds for each. What watches the end of tasks stays on.
     pub fn stop_counting(&mut self) -> Result<(), RunError> {
         self.is_over.set(0, 1, 0)?;
-        let rings = programs::RING.map(|(name, _)| name);
-        let counting = || ["sys_enter", "sys_exit", "sched_process_fork", "sched_process_exec"].into_iter().chain(rings);
+        let counting = || self.hooks.iter().filter(|hook| !hook.watches_ends);
         // The kernel forgets this figure with the program. First all figures: to take a program off takes milliseconds.
-        for name in counting() {
-            self.missed += self.ebpf.program(name).map_or(Ok(0), misses)?;
+        for hook in counting() {
+            self.missed += self.ebpf.program(hook.program).map_or(Ok(0), misses)?;
         }
-        for name in counting() {
-            self.unload(name);
+        for hook in counting() {
+            if let Some(program) = self.ebpf.program_mut(hook.program) {
+                hook.unload(program);
+            }
         }
         Ok(())
-    }
-
-    fn unload(&mut self, name: &str) {
-        if let Some(Ok(program)) = self.ebpf.program_mut(name).map(<&mut BtfTracePoint>::try_from) {
-            // Fails only if it is not loaded.
-            let _ = program.unload();
-        }
     }
 
     /// How often the kernel skipped a program of ours because another run of it was under way on that CPU: all programs, those that were
@@ -174,10 +168,16 @@ impl Loaded {
 }
 
 /// Loads the object, its maps as large as the settings say.
-fn load<'a>(loader: &mut EbpfLoader<'a>, fields: &'a KernelFields, settings: &Settings<'_>) -> Result<Ebpf, EbpfUnavailable> {
+fn load<'a>(
+    loader: &mut EbpfLoader<'a>,
+    fields: &'a KernelFields,
+    specs: &'a [CallSpec],
+    settings: &Settings<'_>,
+) -> Result<Ebpf, EbpfUnavailable> {
     let limits = settings.limits;
     loader
-        .override_global(maps::FIELDS, fields, true)
+        .override_global(globals::FIELDS, fields, true)
+        .override_global(globals::SPECS, specs, true)
         .override_global(aya_log::LEVEL, if settings.verbose { &DEBUG_LEVEL } else { &SILENT_LEVEL }, true)
         .map_max_entries(maps::TASKS, limits.max_tasks)
         .map_max_entries(maps::ROWS, limits.max_rows)
@@ -210,43 +210,22 @@ const fn files_entries(max_files: u32) -> u32 {
 }
 
 /// Loads the programs, side by side since most of the time of a start is the verifier's, and attaches them in their order.
-fn attach(ebpf: &mut Ebpf, kernel: &Kernel, rings: &[(&'static str, &'static str)]) -> Result<(), EbpfUnavailable> {
-    let wanted = || programs::ALL.iter().chain(rings);
+fn attach(ebpf: &mut Ebpf, kernel: &Kernel, hooks: &[Hook]) -> Result<(), EbpfUnavailable> {
     thread::scope(|scope| {
         let loads = ebpf.programs_mut().filter_map(|(name, program)| {
-            let (place, (_, tracepoint)) = wanted().enumerate().find(|(_, (known, _))| *known == name)?;
-            Some((place, thread::Builder::new().spawn_scoped(scope, move || verify(name, program, tracepoint, &kernel.types))))
+            let (place, &hook) = hooks.iter().enumerate().find(|(_, hook)| hook.program == name)?;
+            Some((place, thread::Builder::new().spawn_scoped(scope, move || hook.verify(program, &kernel.types))))
         });
         let mut loads: Vec<_> = loads.collect();
         // If several are refused, it is always the same one that the message names.
         loads.sort_by_key(|(place, _)| *place);
         loads.into_iter().try_for_each(|(_, load)| joined(load.map_err(|error| no_thread(&error))?)?)
     })?;
-    for (name, _) in wanted() {
-        program(ebpf, name)?.attach().map_err(|error| program_refused(name, &error))?;
+    for hook in hooks {
+        let absent = || EbpfUnavailable::Refused(format!("the object has no program {}", hook.program));
+        hook.attach(ebpf.program_mut(hook.program).ok_or_else(absent)?)?;
     }
     Ok(())
-}
-
-/// How often a program is loaded again after a signal came between. libbpf tries five times; our largest takes longer than most.
-const ATTEMPTS: u32 = 20;
-
-/// Has the kernel verify a program.
-fn verify(name: &str, program: &mut Program, tracepoint: &str, types: &Btf) -> Result<(), EbpfUnavailable> {
-    let refused = |error| program_refused(name, &error);
-    let program: &mut BtfTracePoint = program.try_into().map_err(refused)?;
-    for _ in 1..ATTEMPTS {
-        match program.load(tracepoint, types) {
-            Err(error) if is_interrupted(&error) => {}
-            loaded => return loaded.map_err(refused),
-        }
-    }
-    program.load(tracepoint, types).map_err(refused)
-}
-
-fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoint, EbpfUnavailable> {
-    let program = ebpf.program_mut(name).ok_or_else(|| EbpfUnavailable::Refused(format!("the object has no program {name}")))?;
-    program.try_into().map_err(|error| program_refused(name, &error))
 }
 
 /// What a thread came to.
@@ -257,37 +236,4 @@ fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> Result<T, EbpfUnavailab
 fn take<T: TryFrom<Map, Error = MapError>>(ebpf: &mut Ebpf, name: &str) -> Result<T, EbpfUnavailable> {
     let map = ebpf.take_map(name).ok_or_else(|| EbpfUnavailable::Refused(format!("the object has no map {name}")))?;
     T::try_from(map).map_err(|error| refused(&error))
-}
-
-/// How often the kernel skipped this program; 0 if it is not loaded.
-fn misses(program: &Program) -> io::Result<u64> {
-    let Ok(fd) = program.fd() else { return Ok(0) };
-    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd()))?;
-    recursion_misses(&info).ok_or_else(|| io::Error::other("the kernel does not tell how often it skipped a program"))
-}
-
-/// The figure in what `/proc/self/fdinfo` says of a program (`bpf_prog_show_fdinfo` of the kernel's kernel/bpf/syscall.c, since 5.12).
-fn recursion_misses(info: &str) -> Option<u64> {
-    info.lines().find_map(|line| line.strip_prefix("recursion_misses:")?.trim().parse().ok())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn runs_that_the_kernel_skipped() {
-        // Linux 6.18.
-        let info = "pos:\t0\nflags:\t02000000\nmnt_id:\t16\nino:\t1057\nprog_type:\t26\nprog_jited:\t1\nprog_tag:\tf1bdde7c6a5ac3e8\n\
-                    memlock:\t20480\nprog_id:\t1290\nrun_time_ns:\t0\nrun_cnt:\t0\nrecursion_misses:\t17\nverified_insns:\t7071\n";
-        assert_eq!(recursion_misses(info), Some(17));
-        assert_eq!(recursion_misses(&info.replace("17", "0")), Some(0));
-    }
-
-    #[test]
-    fn a_kernel_that_does_not_tell_is_not_taken_for_one_that_skipped_nothing() {
-        for info in ["", "pos:\t0\nrun_cnt:\t0\n", "recursion_misses:\tmany\n", "recursion_misses:\t-1\n"] {
-            assert_eq!(recursion_misses(info), None, "{info:?}");
-        }
-    }
 }

@@ -98,7 +98,7 @@ impl TooOld {
 }
 
 /// Major and minor version in a kernel's release; `None` if it does not begin with them.
-fn version(release: &str) -> Option<(u32, u32)> {
+pub(super) fn version(release: &str) -> Option<(u32, u32)> {
     let (major, rest) = release.split_once('.')?;
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     Some((major.parse().ok()?, rest[..end].parse().ok()?))

@@ -1,0 +1,109 @@
+//! The programs that take the place of others where the kernel may preempt those: see `zc_ebpf::programs::UNDISTURBED`.
+//!
+//! What perf's events say is in `/sys/kernel/tracing/events/*/*/format`. It begins with a header of 8 bytes (`struct trace_entry` of the
+//! kernel's `include/linux/trace_events.h`). User space compares the places of pointers with the kernel's BTF before it uses these programs.
+
+use aya_ebpf::{
+    EbpfContext as _,
+    helpers::generated::{bpf_get_current_task, bpf_get_current_task_btf},
+    macros::{btf_tracepoint, tracepoint},
+    programs::{BtfTracePointContext, TracePointContext},
+};
+
+use crate::{
+    count,
+    fields::{self, KernelPtr, offset_of_field},
+    follow, registers, ring,
+};
+
+/// `PF_IO_WORKER` and `PF_USER_WORKER` of the kernel's include/linux/sched.h: a thread of a process that never leaves the kernel.
+const IS_WORKER: u32 = 0x10 | 0x4000;
+
+/// `sys_enter`: `long id; unsigned long args[6]`
+#[tracepoint]
+fn sys_enter_event(ctx: TracePointContext) -> u32 {
+    // SAFETY: the event has it.
+    count::enter(registers::of_current(), unsafe { read::<i64, 8>(&ctx) });
+    0
+}
+
+/// `sys_exit`: `long id; long ret`
+#[tracepoint]
+fn sys_exit_event(ctx: TracePointContext) -> u32 {
+    // SAFETY: the event has it.
+    count::exit(registers::of_current(), unsafe { read::<i64, 16>(&ctx) });
+    0
+}
+
+/// `sched_wakeup_new(struct task_struct *p)`, with the lock of the queue that the new task is in: it cannot run yet. Kernel threads that
+/// work for a process pass here as well, and not by `sched_process_fork`.
+#[btf_tracepoint(function = "sched_wakeup_new")]
+fn task_woken(ctx: BtfTracePointContext) -> i32 {
+    let child: KernelPtr = ctx.arg(0);
+    if fields::probe_or_zero::<u32>(child, offset_of_field!(task_flags)) & IS_WORKER == 0 {
+        // SAFETY: the helper has no preconditions.
+        follow::forked(unsafe { bpf_get_current_task() } as KernelPtr, child);
+    }
+    0
+}
+
+/// `sched_process_exec`: `__data_loc char[] filename; pid_t pid; pid_t old_pid`
+#[tracepoint]
+fn exec_event(ctx: TracePointContext) -> u32 {
+    // The lower half of what stands for text is where it begins. SAFETY: the event has it.
+    let filename = unsafe { read::<u32, 8>(&ctx) } & 0xffff;
+    let filename = ctx.as_ptr().cast::<u8>().wrapping_add(filename as usize);
+    // SAFETY: the current task is a typed pointer to the verifier.
+    follow::executed(unsafe { bpf_get_current_task_btf() }.cast(), Some(filename));
+    0
+}
+
+/// `sched_process_exit`
+#[tracepoint]
+fn exit_event(_ctx: TracePointContext) -> u32 {
+    follow::exiting();
+    0
+}
+
+/// `io_uring_create`: `int fd; void *ctx; u32 sq_entries; u32 cq_entries; u32 flags`
+#[tracepoint]
+fn ring_create_event(ctx: TracePointContext) -> u32 {
+    // SAFETY: the event has both.
+    unsafe { ring::created(read::<KernelPtr, 16>(&ctx), read::<u32, 32>(&ctx)) };
+    0
+}
+
+/// `io_uring_submit_req`: `void *ctx; void *req; ...`
+#[tracepoint]
+fn ring_submit_event(ctx: TracePointContext) -> u32 {
+    // SAFETY: the event has it.
+    ring::submitted(unsafe { read::<KernelPtr, 16>(&ctx) });
+    0
+}
+
+/// `io_uring_complete`: `void *ctx; void *req; ...`
+#[tracepoint]
+fn ring_complete_event(ctx: TracePointContext) -> u32 {
+    // SAFETY: the event has both.
+    unsafe { ring::completed(read::<KernelPtr, 8>(&ctx), read::<KernelPtr, 16>(&ctx)) };
+    0
+}
+
+/// `io_uring_cqe_overflow`: `void *ctx; ...`
+#[tracepoint]
+fn ring_overflow_event(ctx: TracePointContext) -> u32 {
+    // SAFETY: the event has it.
+    ring::overflowed(unsafe { read::<KernelPtr, 8>(&ctx) });
+    0
+}
+
+/// What stands at an offset of an event. The verifier wants a load from the event itself.
+///
+/// # Safety
+///
+/// The event has a `T` there.
+#[inline(always)]
+unsafe fn read<T: Copy, const OFFSET: usize>(ctx: &TracePointContext) -> T {
+    // SAFETY: the caller's promise.
+    unsafe { core::ptr::read_volatile(ctx.as_ptr().cast::<u8>().add(OFFSET).cast::<T>()) }
+}

@@ -1,0 +1,221 @@
+//! What each program is attached to on this kernel, and how often the kernel skipped it.
+
+use std::{
+    fs, io,
+    os::fd::{AsFd as _, AsRawFd as _},
+    path::Path,
+};
+
+use aya::{
+    Btf,
+    programs::{BtfTracePoint, Program, ProgramError, TracePoint},
+};
+use zc_ebpf::programs::{self, Site};
+
+use super::{
+    btf,
+    unavailable::{self, EbpfUnavailable, is_interrupted, program_refused},
+};
+
+/// The first kernel that may preempt the programs of its tracepoints: major and minor version. Before, preemption was off around them
+/// (`__DECLARE_TRACE` of the kernel's include/linux/tracepoint.h, changed by its commit a46023d5616e).
+const FIRST_WITH_PREEMPTION: (u32, u32) = (7, 0);
+
+/// Where perf's events are listed.
+const EVENTS: [&str; 2] = ["/sys/kernel/tracing/events", "/sys/kernel/debug/tracing/events"];
+
+/// What the programs read of perf's events, and where they expect it.
+const EVENT_FIELDS: [(&str, &str, u32); 9] = [
+    ("trace_event_raw_sys_enter", "id", 8),
+    ("trace_event_raw_sys_exit", "ret", 16),
+    ("trace_event_raw_sched_process_exec", "__data_loc_filename", 8),
+    ("trace_event_raw_io_uring_create", "ctx", 16),
+    ("trace_event_raw_io_uring_create", "flags", 32),
+    ("trace_event_raw_io_uring_submit_req", "req", 16),
+    ("trace_event_raw_io_uring_complete", "ctx", 8),
+    ("trace_event_raw_io_uring_complete", "req", 16),
+    ("trace_event_raw_io_uring_cqe_overflow", "ctx", 8),
+];
+
+/// How often a program is loaded again after a signal came between. libbpf tries five times; our largest takes longer than most.
+const ATTEMPTS: u32 = 20;
+
+/// Whether this kernel may preempt programs, so that others take their place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Preemption {
+    /// It never does.
+    Never,
+    /// It may, and the others can be attached.
+    Avoided,
+    /// It may, and nothing is to be done about it.
+    Possible,
+}
+
+impl Preemption {
+    /// Of the running kernel, with these types.
+    pub(super) fn find(types: &btf::Btf<'_>) -> Self {
+        if unavailable::version(&unavailable::release()).is_none_or(|version| version < FIRST_WITH_PREEMPTION) {
+            Self::Never
+        } else if has_expected_events(types) && has_readable_events() {
+            Self::Avoided
+        } else {
+            Self::Possible
+        }
+    }
+
+    /// What is to be said about it.
+    pub(super) fn note(self) -> Option<String> {
+        let note = "under load this kernel may skip eBPF programs, which is counted; as root, with tracefs mounted on /sys/kernel/tracing, \
+                    zctrace uses programs that it does not skip";
+        (self == Self::Possible).then(|| note.to_owned())
+    }
+}
+
+fn has_expected_events(types: &btf::Btf<'_>) -> bool {
+    EVENT_FIELDS.iter().all(|&(event, field, offset)| types.offset_of(event, &[field]) == Some(offset))
+}
+
+/// Whether perf's events can be attached to: their numbers are in tracefs, which is root's.
+fn has_readable_events() -> bool {
+    let path = |&(_, _, site): &(&str, &str, Site)| match site {
+        Site::Event { category, name } => Some(Path::new(category).join(name).join("id")),
+        Site::Tracepoint(_) => None,
+    };
+    let is_readable = |events: &str| {
+        programs::UNDISTURBED.iter().filter_map(path).all(|path| fs::File::open(Path::new(events).join(path)).is_ok())
+    };
+    EVENTS.into_iter().any(is_readable)
+}
+
+/// A program, and what it is attached to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hook {
+    /// Name of the program.
+    pub(super) program: &'static str,
+    /// Whether it sees the end of tasks, of which some come after the end of the trace.
+    pub(super) watches_ends: bool,
+    site: Site,
+}
+
+impl Hook {
+    /// The programs for a kernel in the order of their attachment, those of `io_uring` last.
+    pub(super) fn choose(rings: &[(&'static str, &'static str)], preemption: Preemption) -> Vec<Self> {
+        let substitute = |program| programs::UNDISTURBED.into_iter().find(|&(replaced, _, _)| replaced == program);
+        let hook = |&(program, tracepoint): &(&'static str, &'static str)| {
+            let watches_ends = ["sched_switch", "sched_process_exit"].contains(&program);
+            match substitute(program).filter(|_| preemption == Preemption::Avoided) {
+                Some((_, program, site)) => Self { program, watches_ends, site },
+                None => Self { program, watches_ends, site: Site::Tracepoint(tracepoint) },
+            }
+        };
+        programs::ALL.iter().chain(rings).map(hook).collect()
+    }
+
+    /// The tracepoint, if the program needs its type.
+    pub(super) fn tracepoint(&self) -> Option<&'static str> {
+        match self.site {
+            Site::Tracepoint(name) => Some(name),
+            Site::Event { .. } => None,
+        }
+    }
+
+    /// Has the kernel verify the program.
+    pub(super) fn verify(self, program: &mut Program, types: &Btf) -> Result<(), EbpfUnavailable> {
+        for _ in 1..ATTEMPTS {
+            match self.load(program, types) {
+                Err(error) if is_interrupted(&error) => {}
+                loaded => return loaded.map_err(|error| program_refused(self.program, &error)),
+            }
+        }
+        self.load(program, types).map_err(|error| program_refused(self.program, &error))
+    }
+
+    fn load(self, program: &mut Program, types: &Btf) -> Result<(), ProgramError> {
+        match self.site {
+            Site::Tracepoint(name) => <&mut BtfTracePoint>::try_from(program)?.load(name, types),
+            Site::Event { .. } => <&mut TracePoint>::try_from(program)?.load(),
+        }
+    }
+
+    /// Attaches the program.
+    pub(super) fn attach(self, program: &mut Program) -> Result<(), EbpfUnavailable> {
+        self.try_to_attach(program).map_err(|error| program_refused(self.program, &error))
+    }
+
+    fn try_to_attach(self, program: &mut Program) -> Result<(), ProgramError> {
+        match self.site {
+            Site::Tracepoint(_) => <&mut BtfTracePoint>::try_from(program)?.attach().map(drop),
+            Site::Event { category, name } => <&mut TracePoint>::try_from(program)?.attach(category, name).map(drop),
+        }
+    }
+
+    /// Takes the program off.
+    pub(super) fn unload(self, program: &mut Program) {
+        // Fails only if it is not loaded.
+        let _ = match self.site {
+            Site::Tracepoint(_) => <&mut BtfTracePoint>::try_from(program).and_then(BtfTracePoint::unload),
+            Site::Event { .. } => <&mut TracePoint>::try_from(program).and_then(TracePoint::unload),
+        };
+    }
+}
+
+/// How often the kernel skipped this program; 0 if it is not loaded.
+pub(super) fn misses(program: &Program) -> io::Result<u64> {
+    let Ok(fd) = program.fd() else { return Ok(0) };
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd()))?;
+    recursion_misses(&info).ok_or_else(|| io::Error::other("the kernel does not tell how often it skipped a program"))
+}
+
+/// The figure in what `/proc/self/fdinfo` says of a program (`bpf_prog_show_fdinfo` of the kernel's kernel/bpf/syscall.c, since 5.12).
+fn recursion_misses(info: &str) -> Option<u64> {
+    info.lines().find_map(|line| line.strip_prefix("recursion_misses:")?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_programs_may_be_preempted_others_take_their_place() {
+        let rings = [("ring_submit", "io_uring_submit_sqe")];
+        let programs = |preemption| Hook::choose(&rings, preemption).into_iter().map(|hook| (hook.program, hook.tracepoint()));
+        let undisturbed = [
+            ("sched_switch", Some("sched_switch")),
+            ("exit_event", None),
+            ("exec_event", None),
+            ("task_woken", Some("sched_wakeup_new")),
+            ("sys_exit_event", None),
+            ("sys_enter_event", None),
+            ("ring_submit_event", None),
+        ];
+        assert_eq!(programs(Preemption::Avoided).collect::<Vec<_>>(), undisturbed);
+        for preemption in [Preemption::Never, Preemption::Possible] {
+            let own = programs::ALL.iter().chain(&rings).map(|&(program, tracepoint)| (program, Some(tracepoint)));
+            assert!(programs(preemption).eq(own), "{preemption:?}");
+        }
+    }
+
+    #[test]
+    fn each_program_that_others_take_the_place_of_is_one_that_is_attached() {
+        let attached = || programs::ALL.iter().map(|(name, _)| *name).chain(programs::RING.iter().map(|(name, _)| *name));
+        for (replaced, _, _) in programs::UNDISTURBED {
+            assert!(attached().any(|name| name == replaced), "{replaced}");
+        }
+    }
+
+    #[test]
+    fn runs_that_the_kernel_skipped() {
+        // Linux 6.18.
+        let info = "pos:\t0\nflags:\t02000000\nmnt_id:\t16\nino:\t1057\nprog_type:\t26\nprog_jited:\t1\nprog_tag:\tf1bdde7c6a5ac3e8\n\
+                    memlock:\t20480\nprog_id:\t1290\nrun_time_ns:\t0\nrun_cnt:\t0\nrecursion_misses:\t17\nverified_insns:\t7071\n";
+        assert_eq!(recursion_misses(info), Some(17));
+        assert_eq!(recursion_misses(&info.replace("17", "0")), Some(0));
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_tell_is_not_taken_for_one_that_skipped_nothing() {
+        for info in ["", "pos:\t0\nrun_cnt:\t0\n", "recursion_misses:\tmany\n", "recursion_misses:\t-1\n"] {
+            assert_eq!(recursion_misses(info), None, "{info:?}");
+        }
+    }
+}

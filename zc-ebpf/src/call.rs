@@ -64,6 +64,13 @@ pub const fn socket_slot(argument: u32) -> u32 {
     2 * TABLE_SLOTS + OPCODES + if argument < SOCKET_CALLS { argument } else { 0 }
 }
 
+/// Whether this error is one by which the kernel says to itself that a signal ended a call, and that no program sees: `ERESTARTSYS`,
+/// `ERESTARTNOINTR`, `ERESTARTNOHAND` and `ERESTART_RESTARTBLOCK` of its include/linux/errno.h.
+#[inline(always)]
+pub const fn is_restart(errno: u32) -> bool {
+    matches!(errno, 512..=514 | 516)
+}
+
 /// What the programs do with a call of this number. Aligned, so that two loads copy it.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

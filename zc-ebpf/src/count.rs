@@ -3,8 +3,8 @@
 use aya_ebpf::helpers::{bpf_ktime_get_ns, generated::bpf_get_current_task_btf};
 use aya_log_ebpf::warn;
 use zc_ebpf::{
-    ABSENT, Arguments, COMPAT, Interrupted, Loss, NO_CALL, Outcome, Row, Task, bucket_of, fds, fills, hook, phase, requested,
-    selected, spec_slot,
+    ABSENT, Arguments, COMPAT, Interrupted, Loss, NO_CALL, Outcome, Row, Task, bucket_of, fds, fills, hook, is_restart, phase,
+    requested, selected, spec_slot,
 };
 
 use crate::{
@@ -21,10 +21,6 @@ const KILL: u64 = 1 << (9 - 1);
 const SYS: u64 = 1 << (31 - 1);
 /// The highest errno a call can return (`MAX_ERRNO` of the kernel's include/linux/err.h).
 const MAX_ERRNO: i64 = 4095;
-
-/// The results by which the kernel says to itself that a signal ended a call: `ERESTARTSYS` to
-/// `ERESTART_RESTARTBLOCK` of its include/linux/errno.h.
-const RESTARTS: core::ops::RangeInclusive<i64> = -516..=-512;
 
 /// The numbers of `io_uring_setup`, `io_uring_enter` and `io_uring_register`, the same in all tables.
 const RING_CALLS: core::ops::RangeInclusive<u16> = 425..=427;
@@ -95,7 +91,7 @@ pub fn exit(registers: *const Registers, result: i64) {
     task.outcome.call = task.call;
     task.call = NO_CALL;
     request::measure(task);
-    if RESTARTS.contains(&result) {
+    if is_error(result) && is_restart(-result as u32) {
         task.interrupted = task.outcome.call;
         task.interruption = Interrupted {
             errno: -result as u32,

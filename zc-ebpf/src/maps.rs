@@ -84,7 +84,8 @@ static SPECS: Global<[CallSpec; SPEC_SLOTS as usize]> = Global::new([CallSpec::N
 /// What to do with the call in this slot.
 #[inline(always)]
 pub fn spec(slot: u32) -> Option<CallSpec> {
-    if slot >= SPEC_SLOTS {
+    let slot = opaque(slot.into());
+    if slot >= u64::from(SPEC_SLOTS) {
         return None;
     }
     // SAFETY: `slot` is within the array, and any two words are a CallSpec. Volatile because user space fills the global in after
@@ -123,9 +124,27 @@ pub fn is_over() -> bool {
 /// Counts a loss, so that the report says "lower bound".
 pub fn lose(loss: Loss) {
     if let Some(count) = LOSSES.get_ptr_mut(loss as u32) {
-        // SAFETY: a per-CPU value, and a program is not preempted by another on its CPU.
-        unsafe { *count += 1 };
+        // SAFETY: a value of a map. Atomic, as another program of this CPU may have been preempted here.
+        unsafe { fetch_add(count, 1) };
     }
+}
+
+/// The same number, of which the compiler knows nothing. It may otherwise compare what the number came from once more, and verifiers before
+/// 6.4 go on with what two comparisons cannot both be true of.
+#[inline(always)]
+fn opaque(number: u64) -> u64 {
+    let mut value = number;
+    #[cfg(target_arch = "bpf")]
+    // SAFETY: it changes nothing. Without any instruction, the kernel refuses the line numbers, of which two would stand at one place.
+    unsafe {
+        core::arch::asm!("{value} += 0", value = inout(reg) value, options(pure, nomem, nostack));
+    }
+    #[cfg(not(target_arch = "bpf"))]
+    {
+        // On the host this crate is only checked, never run.
+        let _ = &mut value;
+    }
+    value
 }
 
 /// Sets a number that other CPUs set as well, and returns what it was before.

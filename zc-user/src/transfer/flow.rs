@@ -2,6 +2,8 @@
 
 use std::{collections::HashSet, ptr};
 
+use zc_ebpf::is_restart;
+
 use crate::{
     report::{Api, Certainty, Evidence},
     trace::{FileId, Part, Row},
@@ -212,9 +214,6 @@ pub(super) fn only_failed(row: &Row) -> bool {
 }
 
 /// Whether a call that failed so is made again as it was: `EAGAIN`, `EINTR`, and the restarts that only tracers see.
-///
-/// Source: errno(3); the kernel's `include/linux/errno.h` for 512 (`ERESTARTSYS`) to 514 and 516.
 pub(super) fn is_retry(errno: u32) -> bool {
-    const RESTARTS: [u32; 4] = [512, 513, 514, 516];
-    errno == libc::EAGAIN.unsigned_abs() || errno == libc::EINTR.unsigned_abs() || RESTARTS.contains(&errno)
+    errno == libc::EAGAIN.unsigned_abs() || errno == libc::EINTR.unsigned_abs() || is_restart(errno)
 }

@@ -173,7 +173,8 @@ fn is_denied(error: &(dyn error::Error + 'static)) -> bool {
 /// Why the verifier refuses a program: the first line of its log that is neither a note on its way nor a figure. Where it says more than
 /// one, the first is the most specific. `None` if the log says nothing. It is a log of `BPF_LOG_STATS`, without every instruction.
 fn verifier_reason(log: &str) -> Option<String> {
-    const NOTES: [&str; 3] = ["Validating ", "func#", "Func#"];
+    // The last is what 6.1 says of every program whose argument has a type.
+    const NOTES: [&str; 5] = ["Validating ", "func#", "Func#", "func '", "reg type unsupported for arg#0 function"];
     // `print_verification_stats` of the kernel's kernel/bpf/verifier.c.
     const FIGURES: [&str; 3] = ["verification time ", "stack depth ", "processed "];
     let is_said = |line: &&str| !line.is_empty() && !NOTES.iter().chain(&FIGURES).any(|start| line.starts_with(start));

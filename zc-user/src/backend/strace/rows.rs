@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use zc_ebpf::Sequence;
+use zc_ebpf::{Sequence, is_restart};
 
 use super::names::{Known, NameId};
 use crate::{
@@ -63,10 +63,6 @@ pub enum Afterwards {
     Nothing,
 }
 
-/// The results by which the kernel says to itself that a signal ended a call: `ERESTARTSYS` to `ERESTART_RESTARTBLOCK`
-/// of its include/linux/errno.h.
-const RESTARTS: std::ops::RangeInclusive<u32> = 512..=516;
-
 impl Rows {
     /// Adds a call.
     pub fn add(&mut self, id: NameId, known: &Known, abi: Abi, ended: Ended) {
@@ -77,7 +73,7 @@ impl Rows {
             self.sums.push(Row { order: Some(ended.entered), ..Row::new(call, ends) });
             self.sums.len() - 1
         });
-        if matches!(ended.how, How::Error(Some(errno)) if RESTARTS.contains(&errno)) {
+        if matches!(ended.how, How::Error(Some(errno)) if is_restart(errno)) {
             self.interrupted = Some((index, ended));
         } else {
             let paired_bytes = self.pair(&known.spec, &ended);

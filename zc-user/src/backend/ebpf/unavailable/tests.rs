@@ -61,6 +61,15 @@ stack depth 0
 processed 1000001 insns (limit 1000000) max_states_per_insn 4 total_states 25001 peak_states 25001 mark_read 0
 ";
 
+/// Linux 6.1, with two lines that it writes about any program whose argument has a type.
+const SCALAR: &str = "reg type unsupported for arg#0 function sys_exit#184
+func 'sys_exit' arg0 has btf_id 158 type STRUCT 'pt_regs'
+R3 invalid mem access 'scalar'
+verification time 184767 usec
+stack depth 24+24
+processed 48148 insns (limit 1000000) max_states_per_insn 21 total_states 2297 peak_states 1589 mark_read 27
+";
+
 #[test]
 fn the_reason_is_the_first_line_that_is_neither_a_note_nor_a_figure() {
     for (log, reason) in [
@@ -68,6 +77,7 @@ fn the_reason_is_the_first_line_that_is_neither_a_note_nor_a_figure() {
         (MEMBER, "access beyond the end of member flags (mend:48) in struct task_struct with off 44 size 8"),
         (VALUE, "invalid access to map value, value_size=8 off=8 size=8"),
         (LONG, "BPF program is too large. Processed 1000001 insn"),
+        (SCALAR, "R3 invalid mem access 'scalar'"),
         ("invalid func unknown#9999\nprocessed 1 insns (limit 1000000)", "invalid func unknown#9999"),
     ] {
         assert_eq!(verifier_reason(log).as_deref(), Some(reason));

@@ -142,7 +142,7 @@ extern "C" fn read(task: *mut Task) -> u32 {
     exchange_memory(task, filled, if file != 0 && is_data { intent::FILL } else { intent::CLEAR });
     task.sequence.read(file, bytes);
     if !request::is_peek(task) {
-        add_to_stream(task, filled, streams::of(file, false).unwrap_or(core::ptr::null_mut()));
+        add_to_stream(task, filled, streams::of(file, false));
     }
     0
 }
@@ -165,7 +165,7 @@ extern "C" fn written(task: *mut Task) -> u32 {
     } else {
         exchange_memory(task, bytes, intent::TAKE);
     }
-    add_to_stream(task, bytes, streams::of(task.ends.output, true).unwrap_or(core::ptr::null_mut()));
+    add_to_stream(task, bytes, streams::of(task.ends.output, true));
     let is_overwritten = generation != task.generation;
     if is_overwritten {
         // What it had read is overwritten by now. If it kept a copy, nobody knows.
@@ -193,10 +193,18 @@ extern "C" fn lent(task: *mut Task) -> u32 {
     0
 }
 
-/// Adds the bytes of the call under way to the stream of its file. The result means nothing.
+/// Adds the bytes of the call under way to the stream of its file.
+#[inline(always)]
+fn add_to_stream(task: &Task, bytes: u64, stream: Option<*mut Stream>) {
+    if let Some(stream) = stream.filter(|&stream| !streams::pass(stream, bytes)) {
+        add_pieces(task, bytes, stream);
+    }
+}
+
+/// The same, buffer by buffer. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn add_to_stream(task: *const Task, bytes: u64, stream: *mut Stream) -> u32 {
+extern "C" fn add_pieces(task: *const Task, bytes: u64, stream: *mut Stream) -> u32 {
     // SAFETY: as above.
     let Some(task) = (unsafe { task.as_ref() }) else { return 0 };
     let (vector, count) = buffers(task);

@@ -35,8 +35,8 @@ extern "C" fn lock_memory(memory: *mut Memory, writes: u32) -> u32 {
             return 0;
         }
     }
-    // SAFETY: as above.
-    if unsafe { exchange(&raw mut memory.is_stale, 0) } != 0 {
+    // SAFETY: as above; first a plain load, as it is hardly ever set.
+    if unsafe { (&raw const memory.is_stale).read_volatile() != 0 && exchange(&raw mut memory.is_stale, 0) != 0 } {
         memory::forget_all(memory);
     }
     1

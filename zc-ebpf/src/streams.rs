@@ -19,6 +19,19 @@ pub fn of(file: FileNumber, is_written: bool) -> Option<*mut Stream> {
     STREAMS.get_ptr_mut(stream_slot(file, is_written))
 }
 
+/// Adds so many bytes if none of them is at a place, as most are not. Returns whether that is so.
+#[inline(always)]
+pub fn pass(stream: *mut Stream, bytes: u64) -> bool {
+    // SAFETY: points into STREAMS. Added atomically, as several CPUs do so; where two threads are here at once, the stream fits no other.
+    unsafe {
+        let has_place = (*stream).next_place().wrapping_sub((*stream).bytes) < bytes;
+        if !has_place {
+            fetch_add(&raw mut (*stream).bytes, bytes);
+        }
+        !has_place
+    }
+}
+
 /// Takes note of these bytes of the caller, the next ones of the stream. The result means nothing: a global function must have one.
 ///
 /// Global, so that the verifier looks at it once. Where two threads are here at once, the stream fits no other: that is safe.

@@ -26,9 +26,6 @@ use crate::{
     setup::{self, Need},
 };
 
-/// How many tests run at a time in a guest, which has two processors.
-const JOBS: &str = "2";
-
 /// What the guests of an architecture stand on.
 pub(super) struct Ground {
     /// The architecture.
@@ -132,7 +129,7 @@ impl Base {
         let Programs { test, zctrace, workloads, package } = &self.programs;
         let paths = [("test", test), ("zctrace", zctrace), ("workloads", workloads), ("package", package)];
         let paths = paths.map(|(name, path)| format!("{name}='{}'\n", path.display()));
-        format!("promise={promise}\njobs={JOBS}\n{}", paths.concat())
+        format!("promise={promise}\njobs={}\n{}", series.jobs, paths.concat())
     }
 }
 

@@ -1,7 +1,8 @@
 //! The latency histogram: log-linear buckets, eight to each power of two.
 //!
 //! Below 8 ns every value has its own bucket. From there on a bucket is 1/8 of its power of two wide,
-//! so its middle is at most 1/16 (6.25 %) away from any value in it. The last bucket takes all from 2^44 ns (4.9 h) on, too.
+//! so its middle is at most 1/16 (6.25 %) away from any value in it. The last bucket, from 15/8 * 2^43 ns (4.6 h) on,
+//! has no end.
 
 #![expect(clippy::cast_possible_truncation, reason = "what is cast to usize is a bucket's number; `TryFrom` is not const")]
 

@@ -1,6 +1,6 @@
 //! The contract between zctrace's eBPF programs and user space: keys and rows of maps, events, loss counters, names.
 //!
-//! Both sides compile this one file, so a layout cannot differ between them.
+//! Both sides compile this library, so a layout cannot differ between them.
 //! All types are `#[repr(C)]`, free of padding, and valid for every bit pattern.
 #![no_std]
 #![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]

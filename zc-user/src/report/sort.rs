@@ -59,6 +59,10 @@ impl Report {
         key.sort(&mut self.totals.syscalls);
         for process in &mut self.processes {
             key.sort(&mut process.syscalls);
+            key.sort(&mut process.io_uring);
+            for calls in process.file_calls.iter_mut().flatten() {
+                key.sort(&mut calls.syscalls);
+            }
             for thread in &mut process.by_thread {
                 key.sort(&mut thread.syscalls);
             }
@@ -84,6 +88,19 @@ mod tests {
         assert_eq!(order(SortKey::Time), ["read", "write", "mmap", "exit_group"]);
         assert_eq!(order(SortKey::Bytes), ["write", "read", "mmap", "exit_group"]);
         assert_eq!(order(SortKey::Errors), ["write", "read", "mmap", "exit_group"]);
+    }
+
+    #[test]
+    fn calls_by_file_and_operations_of_io_uring_are_sorted_as_well() {
+        let mut report = Report::from_trace(&sample::copier(), &Options { file_calls: crate::report::Files::Listed, ..Options::default() });
+        let is_sorted = |calls: &[Syscall]| calls.is_sorted_by_key(|call| call.name.clone());
+        report.processes[0].io_uring = report.processes[0].syscalls.clone();
+        for key in [SortKey::Time, SortKey::Name] {
+            report.sort(key);
+            let process = &report.processes[0];
+            assert_eq!(is_sorted(&process.io_uring), key == SortKey::Name);
+            assert!(process.file_calls.iter().flatten().all(|calls| key != SortKey::Name || is_sorted(&calls.syscalls)));
+        }
     }
 
     #[test]

@@ -179,7 +179,7 @@ impl<'a> Flow<'a> {
     }
 }
 
-/// The sum of what these rows moved; `None` as soon as one does not tell, or if there is none.
+/// The sum of what these rows moved; `None` as soon as one does not tell.
 pub(super) fn sum_bytes(rows: &[&Row]) -> Option<u64> {
     rows.iter().filter(|row| row.calls > row.errors).map(|row| row.bytes).reduce(|a, b| a?.checked_add(b?)).unwrap_or(Some(0))
 }

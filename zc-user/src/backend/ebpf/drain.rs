@@ -104,7 +104,7 @@ impl Maps {
     pub fn untimed_note(&self) -> Result<Option<String>, MapError> {
         let count = self.lost(zc_ebpf::Loss::UntimedCall)?;
         Ok((count > 0)
-            .then(|| format!("{count} calls were answered by seccomp before the kernel made them: their times are unknown")))
+            .then(|| format!("calls that seccomp answered before the kernel made them: {count}; their times are unknown")))
     }
 
     fn lost(&self, what: zc_ebpf::Loss) -> Result<u64, MapError> {

@@ -92,7 +92,8 @@ mod tests {
 
     #[test]
     fn calls_by_file_and_operations_of_io_uring_are_sorted_as_well() {
-        let mut report = Report::from_trace(&sample::copier(), &Options { file_calls: crate::report::Files::Listed, ..Options::default() });
+        let mut report =
+            Report::from_trace(&sample::copier(), &Options { file_calls: crate::report::Files::Listed, ..Options::default() });
         let is_sorted = |calls: &[Syscall]| calls.is_sorted_by_key(|call| call.name.clone());
         report.processes[0].io_uring = report.processes[0].syscalls.clone();
         for key in [SortKey::Time, SortKey::Name] {

@@ -5,26 +5,11 @@
 #![no_std]
 #![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 
-mod call;
-mod events;
-mod file;
-pub mod histogram;
-mod kernel_fields;
+mod abi;
 pub mod pairing;
-mod row;
-mod task;
 
-pub use call::*;
-pub use events::{ARGS_BYTES, COMM_BYTES, Counters, EXE_BYTES, Ended, EventHeader, Exec, event_kind};
-pub use file::{
-    CHANGED, Ends, FILESYSTEM_BYTES, FileKey, FileNumber, FileSeen, HELD, KnownFile, MAPPED, NAME_BYTES, NAMES_BYTES, NO_ROOM,
-    STREAM_FILES, UNSAMPLED, path_end, stream_slot, told,
-};
-pub use histogram::{BUCKETS, bucket_of};
-pub use kernel_fields::{ABSENT, KernelFields};
+pub use abi::*;
 pub use pairing::{memory::Memory, order::Sequence, stream::Stream};
-pub use row::{ErrnoKey, Part, Row, RowKey};
-pub use task::{Arguments, Descriptor, Interrupted, Mapping, Outcome, Task, hook, phase};
 
 /// Names of the programs, as user space finds them in the object file, with the tracepoint that each is attached to.
 pub mod programs {
@@ -213,7 +198,10 @@ mod pod {
 }
 
 const _: () = {
-    use pairing::memory::{RANGES, Range, SAMPLES, SOURCES};
+    use pairing::{
+        memory::{RANGES, SOURCES},
+        range::{Range, SAMPLES},
+    };
     assert!(size_of::<CallSpec>() == 16);
     assert!(size_of::<Interrupted>() == 2 * 4 + 2 * 8);
     assert!(size_of::<Ends>() == 8);

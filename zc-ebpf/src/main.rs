@@ -1,5 +1,5 @@
-//! The programs: one short function per hook. What they do is in [`follow`], [`count`] and [`ring`]. [`undisturbed`] has those that take the
-//! place of others on kernels that may preempt them.
+//! The programs: one short function per hook. What they do is in [`hooks`], which also has those that take the place of others on kernels
+//! that may preempt them.
 #![no_std]
 #![no_main]
 #![expect(clippy::needless_pass_by_value, reason = "the macro passes the context by value")]
@@ -11,31 +11,20 @@
 )]
 #![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 
-mod buffers;
-mod count;
-mod ends;
-mod fields;
-mod follow;
-mod identify;
-mod lock;
-mod mapping;
+mod evidence;
+mod file;
+mod hooks;
+mod kernel;
 mod maps;
-mod path;
-mod registers;
 mod request;
-mod ring;
 mod rows;
-mod scope;
-mod sight;
-mod socket;
-mod streams;
-mod sums;
-mod undisturbed;
 
 use aya_ebpf::{
     macros::{btf_tracepoint, raw_tracepoint},
     programs::{BtfTracePointContext, RawTracePointContext},
 };
+
+use crate::hooks::{count, follow, ring, scope};
 
 /// `sys_enter(struct pt_regs *regs, long id)`
 #[btf_tracepoint(function = "sys_enter")]

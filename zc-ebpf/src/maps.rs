@@ -12,9 +12,9 @@ use zc_ebpf::{
 };
 
 use crate::{
-    path::Walk,
-    ring::{Maker, RingInput},
-    sums::Block,
+    evidence::sums::Block,
+    file::path::Walk,
+    hooks::ring::{Maker, RingInput},
 };
 
 /// Address of a `task_struct` -> the task, while it is followed. Preallocated: to follow a new task must not depend on free memory.

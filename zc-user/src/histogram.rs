@@ -3,7 +3,7 @@
 pub use zc_ebpf::histogram::bucket_range;
 use zc_ebpf::{BUCKETS, bucket_of};
 
-/// Durations in the buckets of [`zc_ebpf::histogram`]: a percentile is at most 6.25 % off, and unknown from 4.9 h on.
+/// Durations in the buckets of [`zc_ebpf::histogram`]: a percentile is at most 6.25 % off, and unknown from 4.6 h on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
     counts: Box<[u64; BUCKETS]>,

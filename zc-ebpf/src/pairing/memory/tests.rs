@@ -4,7 +4,10 @@ extern crate std;
 
 use std::{boxed::Box, vec, vec::Vec};
 
-use super::*;
+use super::{
+    super::range::{Comparison, SAMPLES, Verdict, compared, folded},
+    *,
+};
 
 /// Memory of a process, and what is known of it.
 struct Space {

@@ -14,8 +14,8 @@ use zc_ebpf::{
 };
 
 use crate::{
-    count,
-    fields::{self, KernelPtr, offset_of_field},
+    hooks::count,
+    kernel::fields::{self, KernelPtr, offset_of_field},
     maps::{CONTROL, EVENTS, MEMORIES, TASKS, fetch_add, is_over, lose},
 };
 

@@ -9,10 +9,11 @@ use aya_ebpf::{
 use zc_ebpf::{ABSENT, FileNumber, MAPPED, Mapping, NO_ROOM, Task};
 
 use crate::{
-    buffers,
-    fields::{self, KernelPtr, offset_of_field},
-    follow, identify,
-    registers::untagged,
+    evidence::buffers,
+    file::identify,
+    hooks::follow,
+    kernel::fields::{self, KernelPtr, offset_of_field},
+    kernel::registers::untagged,
 };
 
 /// `VM_WRITE` and `VM_SHARED` of the kernel's include/linux/mm.h.

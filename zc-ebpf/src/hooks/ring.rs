@@ -10,11 +10,11 @@ use zc_ebpf::{
 };
 
 use crate::{
-    buffers,
-    count::is_error,
-    fields::{self, KernelPtr, offset_of_field},
-    identify,
-    lock::{lock, unlock},
+    evidence::buffers,
+    evidence::lock::{lock, unlock},
+    file::identify,
+    hooks::count::is_error,
+    kernel::fields::{self, KernelPtr, offset_of_field},
     maps::{POLLED_RINGS, RING_INPUTS, TASKS, fetch_add, is_over, lose, spec},
     rows,
 };

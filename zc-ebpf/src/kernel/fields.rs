@@ -21,7 +21,7 @@ static FIELDS: Global<KernelFields> = Global::new(KernelFields::NONE);
 /// The offset in bytes of a field of [`KernelFields`]; [`ABSENT`] if this kernel has none.
 macro_rules! offset_of_field {
     ($field:ident) => {
-        $crate::fields::offset(core::mem::offset_of!(zc_ebpf::KernelFields, $field))
+        $crate::kernel::fields::offset(core::mem::offset_of!(zc_ebpf::KernelFields, $field))
     };
 }
 pub(crate) use offset_of_field;

@@ -4,18 +4,20 @@ use aya_ebpf::bindings::BPF_NOEXIST;
 use zc_ebpf::{
     ABSENT, CHANGED, CallId, Ends, FileNumber, HELD, Loss, MAPPED, Memory, NO_ROOM, Part, RowKey, Sequence, Task, UNSAMPLED, fds,
     fills,
-    pairing::memory::{self, Comparison, RANGES, Range, SAMPLES, Verdict, common_length, compared, folded},
+    pairing::memory::{self, RANGES},
+    pairing::range::{Comparison, Range, SAMPLES, Verdict, common_length, compared, folded},
     pairing::stream::Stream,
     requested,
 };
 
 use crate::{
-    fields::offset_of_field,
-    lock::{lock, unlock},
+    evidence::lock::{lock, unlock},
+    evidence::streams,
+    evidence::sums::{sum_differs, sum_up},
+    kernel::fields::offset_of_field,
+    kernel::registers::untagged,
     maps::{EMPTY_MEMORY, MEMORIES, fetch_add, lose},
-    registers::untagged,
-    request, rows, streams,
-    sums::{sum_differs, sum_up},
+    request, rows,
 };
 
 /// Elements of a vector that are looked at.

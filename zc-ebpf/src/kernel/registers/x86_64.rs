@@ -4,7 +4,7 @@ use aya_ebpf::helpers::generated::bpf_get_current_task_btf;
 use zc_ebpf::{ABSENT, COMPAT, X32};
 
 use super::{Numbered, lower_half};
-use crate::fields::{self, offset_of_field};
+use crate::kernel::fields::{self, offset_of_field};
 
 /// `struct pt_regs` of the kernel's arch/x86/include/uapi/asm/ptrace.h, which is ABI.
 pub use aya_ebpf::bindings::pt_regs as Registers;

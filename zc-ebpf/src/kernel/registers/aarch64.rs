@@ -4,7 +4,7 @@ use aya_ebpf::bindings::user_pt_regs;
 use zc_ebpf::{ARM_PRIVATE, ARM_PRIVATE_CALLS, COMPAT};
 
 use super::{Numbered, lower_half};
-use crate::fields::{self, offset_of_field};
+use crate::kernel::fields::{self, offset_of_field};
 
 /// The kernel's `struct pt_regs` begins with the `struct user_pt_regs` of its arch/arm64/include/uapi/asm/ptrace.h, which is ABI. What
 /// follows is not, and is found by its offset in the kernel's BTF.

@@ -11,9 +11,11 @@ use aya_ebpf::{
 };
 
 use crate::{
-    count,
-    fields::{self, KernelPtr, offset_of_field},
-    follow, registers, ring,
+    hooks::count,
+    hooks::follow,
+    hooks::ring,
+    kernel::fields::{self, KernelPtr, offset_of_field},
+    kernel::registers,
 };
 
 /// `PF_IO_WORKER` and `PF_USER_WORKER` of the kernel's include/linux/sched.h: a thread of a process that never leaves the kernel.

@@ -7,9 +7,10 @@ use aya_ebpf::{
 use zc_ebpf::{ABSENT, FileSeen, NAMES_BYTES, event_kind, path_end, told};
 
 use crate::{
-    fields::{self, KernelPtr, offset_of_field},
+    file::path,
+    file::socket,
+    kernel::fields::{self, KernelPtr, offset_of_field},
     maps::{EVENTS, SCRATCH},
-    path, socket,
 };
 
 /// `ANON_INODE_FS_MAGIC` of the kernel's include/uapi/linux/magic.h: files of this filesystem share one inode.

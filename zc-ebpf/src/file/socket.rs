@@ -4,7 +4,7 @@ use aya_ebpf::helpers::bpf_probe_read_kernel_buf;
 use zc_ebpf::{ABSENT, FileSeen, NAMES_BYTES, told};
 
 use crate::{
-    fields::{self, KernelPtr, offset_of_field},
+    kernel::fields::{self, KernelPtr, offset_of_field},
     maps::SCRATCH,
 };
 

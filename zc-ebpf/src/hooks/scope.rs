@@ -7,11 +7,11 @@ use aya_ebpf::helpers::{bpf_get_current_comm, bpf_get_current_pid_tgid, bpf_ktim
 use zc_ebpf::{Control, Ended, Loss, Task, WATCHER_COMM, event_kind, phase, scope};
 
 use crate::{
-    count,
-    fields::{self, KernelPtr},
-    follow::{self, Identity},
+    hooks::count,
+    hooks::follow::{self, Identity},
+    kernel::fields::{self, KernelPtr},
+    kernel::registers::Registers,
     maps::{CONTROL, TASKS, fetch_add, is_over, lose},
-    registers::Registers,
 };
 
 /// The process (tgid) of the thread that is in scope by itself; 0: there is none. A global, so that the calls of bystanders cost one load.

@@ -5,7 +5,7 @@ use core::ffi::c_void;
 use aya_ebpf::helpers::generated::{bpf_loop, bpf_probe_read_user};
 use zc_ebpf::pairing::{
     FACTOR,
-    memory::{BLOCK_BYTES, Range},
+    range::{BLOCK_BYTES, Range},
 };
 
 use crate::maps::{BLOCK, exchange};

@@ -9,7 +9,7 @@ use aya_ebpf::helpers::{
 use zc_ebpf::{ABSENT, NAME_BYTES, NAMES_BYTES, path_end};
 
 use crate::{
-    fields::{self, KernelPtr, offset_of_field},
+    kernel::fields::{self, KernelPtr, offset_of_field},
     maps::{SCRATCH, WALK, exchange},
 };
 

@@ -7,9 +7,9 @@ use aya_ebpf::{
 use zc_ebpf::{ABSENT, Descriptor, FileKey, FileNumber, KnownFile, NO_ROOM, Task, told};
 
 use crate::{
-    fields::{self, KernelPtr, offset_of_field},
+    file::sight,
+    kernel::fields::{self, KernelPtr, offset_of_field},
     maps::{CONTROL, FILES, fetch_add},
-    sight,
 };
 
 /// No descriptor.

@@ -4,9 +4,9 @@ use aya_ebpf::helpers::bpf_probe_read_user;
 use zc_ebpf::{ABSENT, Ends, FileNumber, Task, fds};
 
 use crate::{
-    fields::offset_of_field,
-    identify::{self, FOR_WRITING, NO_FD},
-    mapping,
+    file::identify::{self, FOR_WRITING, NO_FD},
+    file::mapping,
+    kernel::fields::offset_of_field,
     request::{FICLONE, FICLONERANGE},
 };
 

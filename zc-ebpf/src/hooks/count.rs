@@ -8,12 +8,14 @@ use zc_ebpf::{
 };
 
 use crate::{
-    buffers, ends,
-    fields::{self, offset_of_field},
-    follow,
+    evidence::buffers,
+    file::ends,
+    hooks::follow,
+    hooks::scope,
+    kernel::fields::{self, offset_of_field},
+    kernel::registers::{self, Numbered, Registers},
     maps::{is_over, lose, spec},
-    registers::{self, Numbered, Registers},
-    request, rows, scope,
+    request, rows,
 };
 
 /// `SIGKILL` and `SIGSYS`, as bits of the kernel's `sigset_t`.

@@ -1,0 +1,20 @@
+//! The types that both sides share.
+
+mod call;
+mod events;
+mod file;
+pub mod histogram;
+mod kernel_fields;
+mod row;
+mod task;
+
+pub use call::*;
+pub use events::{ARGS_BYTES, COMM_BYTES, Counters, EXE_BYTES, Ended, EventHeader, Exec, event_kind};
+pub use file::{
+    CHANGED, Ends, FILESYSTEM_BYTES, FileKey, FileNumber, FileSeen, HELD, KnownFile, MAPPED, NAME_BYTES, NAMES_BYTES, NO_ROOM,
+    STREAM_FILES, UNSAMPLED, path_end, stream_slot, told,
+};
+pub use histogram::{BUCKETS, bucket_of};
+pub use kernel_fields::{ABSENT, KernelFields};
+pub use row::{ErrnoKey, Part, Row, RowKey};
+pub use task::{Arguments, Descriptor, Interrupted, Mapping, Outcome, Task, hook, phase};

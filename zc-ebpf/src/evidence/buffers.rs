@@ -2,22 +2,18 @@
 
 use aya_ebpf::bindings::BPF_NOEXIST;
 use zc_ebpf::{
-    ABSENT, CHANGED, CallId, Ends, FileNumber, HELD, Loss, MAPPED, Memory, NO_ROOM, Part, RowKey, Sequence, Task, UNSAMPLED, fds,
-    fills,
-    pairing::memory::{self, RANGES},
-    pairing::range::{Comparison, Range, SAMPLES, Verdict, common_length, compared, folded},
-    pairing::stream::Stream,
-    requested,
+    ABSENT, FileNumber, HELD, MAPPED, Memory, NO_ROOM, Sequence, Task, fds, fills, pairing::memory,
+    pairing::range::common_length, pairing::stream::Stream, requested,
 };
 
 use crate::{
     evidence::lock::{lock, unlock},
+    evidence::ranges::{fill, lengths, settle, take},
     evidence::streams,
-    evidence::sums::{sum_differs, sum_up},
     kernel::fields::offset_of_field,
     kernel::registers::untagged,
-    maps::{EMPTY_MEMORY, MEMORIES, fetch_add, lose},
-    request, rows,
+    maps::{EMPTY_MEMORY, MEMORIES},
+    request,
 };
 
 /// Elements of a vector that are looked at.
@@ -321,190 +317,9 @@ fn element(task: &Task, vector: u64, index: u64, left: u64) -> Piece {
     }
 }
 
-/// How many bytes were read, in the lower half, and how many were wanted: a global function takes five arguments. No call moves 4 GiB.
-#[inline(always)]
-pub fn lengths(read: u64, wanted: u64) -> u64 {
-    common_length(0, wanted, 0, u32::MAX.into()) << 32 | read
-}
-
 /// A word of the caller's memory.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn word_or_zero(address: u64, compat: u32) -> u64 {
     request::word(address, compat != 0).unwrap_or(0)
-}
-
-/// Bytes of a file were put here, so many as [`lengths`] says. Returns the index of their range; `hint` is that of the caller's last one.
-#[unsafe(no_mangle)]
-#[inline(never)]
-pub extern "C" fn fill(memory: *mut Memory, hint: u32, file: FileNumber, start: u64, lengths: u64) -> u32 {
-    // SAFETY: null or what the caller passes, a memory whose lock is held.
-    let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
-    let (length, wanted) = (lengths & u64::from(u32::MAX), lengths >> 32);
-    let (plan, summed_blocks) = memory.plan(file, length);
-    let index = memory::fill_range(memory, hint, file, start, start.saturating_add(length));
-    let Some(range) = memory.ranges.get_mut(index as usize) else { return 0 };
-    range.wanted_to = start.saturating_add(wanted);
-    let first = range.plan_samples(start, length, plan);
-    sample(range, first);
-    if summed_blocks > 0 && start == range.start {
-        range.summed_blocks = summed_blocks;
-        sum_up(range, start, length);
-    }
-    index as u32
-}
-
-/// Adds the files that these bytes came from to the sources of the call. `is_moved` is 0 if the call failed.
-#[unsafe(no_mangle)]
-#[inline(never)]
-pub extern "C" fn take(memory: *mut Memory, hint: u32, start: u64, length: u64, is_moved: u32) -> u32 {
-    // SAFETY: as above.
-    let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
-    let end = start.saturating_add(length);
-    if let Some(range) = memory.ranges.get_mut(hint as usize)
-        && range.holds(start, end)
-    {
-        return take_range(memory, hint, start, end, is_moved);
-    }
-    for index in 0..RANGES as u32 {
-        take_range(memory, index, start, end, is_moved);
-    }
-    0
-}
-
-/// Reads the words that are sampled, from this one on. If one cannot be read, none is.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn sample(range: *mut Range, first: u32) -> u32 {
-    // SAFETY: as above.
-    let Some(range) = (unsafe { range.as_mut() }) else { return 0 };
-    for index in 0..SAMPLES as u32 {
-        if index >= range.samples {
-            break;
-        }
-        if index < first {
-            continue;
-        }
-        let Some(word) = request::word(range.sampled_at(index), false) else {
-            range.samples = 0;
-            break;
-        };
-        range.words[index as usize & (SAMPLES - 1)] = folded(word, range.mask());
-    }
-    0
-}
-
-/// Adds what a range has of bytes that were written to the sources of the call.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn take_range(memory: *mut Memory, index: u32, written: u64, written_end: u64, is_moved: u32) -> u32 {
-    // SAFETY: as above.
-    let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
-    let Some(range) = memory.ranges.get_mut(index as usize) else { return 0 };
-    let start = if written > range.start { written } else { range.start };
-    let end = if written_end < range.end { written_end } else { range.end };
-    if start >= end {
-        return 0;
-    }
-    let (file, bytes) = match range.judge(start, compare(range, start, end)) {
-        Verdict::Same => (range.file, end - start),
-        Verdict::Changed => (range.file | CHANGED, end - start),
-        Verdict::Unsampled => (range.file | UNSAMPLED, end - start),
-        Verdict::Undecided => (range.file | UNSAMPLED, 0),
-        Verdict::Reused => {
-            range.end = 0;
-            return 0;
-        }
-    };
-    if is_moved != 0 && end > range.written_to {
-        range.written_to = end;
-    }
-    if file & UNSAMPLED != 0 {
-        memory.sample_densely();
-    }
-    memory.add_source(file, bytes);
-    0
-}
-
-/// Compares the samples that lie in a piece of a range, and its sum, with what is there now.
-#[inline(always)]
-fn compare(range: &Range, start: u64, end: u64) -> Comparison {
-    let words = compare_words(range, start, end);
-    let mut compared = Comparison::unpack(words.into());
-    compared.different += sum_differs(range, start, end);
-    compared
-}
-
-/// The sum of what all samples add to a [`Comparison`].
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn compare_words(range: *const Range, start: u64, end: u64) -> u32 {
-    // SAFETY: as above.
-    let Some(range) = (unsafe { range.as_ref() }) else { return 0 };
-    let mask = range.mask();
-    let mut sums = NEVER_ZERO;
-    for index in 0..SAMPLES as u32 {
-        if index >= range.samples {
-            break;
-        }
-        if range.sample_lies_in(index, start, end)
-            && let Some(now) = request::word(range.sampled_at(index), false)
-        {
-            sums += compared(range.words[index as usize & (SAMPLES - 1)], now, mask);
-        }
-    }
-    sums as u32
-}
-
-/// Begins the sum of [`compare_words`], above what is returned: the verifier of 6.1 tells a 0 on the stack from any other number.
-const NEVER_ZERO: u64 = 1 << 32;
-
-/// Credits the bytes of a call to their sources. Those of all files but one get parts of their own. Returns the one with most of the
-/// bytes in the lower half, and how many these are in the upper half: no call moves 4 GiB.
-#[unsafe(no_mangle)]
-#[inline(never)]
-pub extern "C" fn settle(memory: *mut Memory, serial: u32, call: CallId, output: FileNumber, is_moved: u32) -> u64 {
-    // SAFETY: as above.
-    let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
-    let (mut most, mut file) = (0, 0);
-    for source in &memory.sources {
-        if source.file == 0 {
-            break;
-        }
-        if u64::from(source.bytes) > most {
-            (most, file) = (source.bytes.into(), source.file);
-        }
-    }
-    for source in &mut memory.sources {
-        if source.file == 0 {
-            break;
-        }
-        if source.file != file && is_moved != 0 {
-            add_part(serial, call, source.file, output, source.bytes.into());
-        }
-        (source.file, source.bytes) = (0, 0);
-    }
-    most << 32 | u64::from(file)
-}
-
-/// Counts bytes that a call wrote from a further file. Without room for them they have no known source.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn add_part(serial: u32, call: CallId, file: FileNumber, output: FileNumber, bytes: u64) -> u32 {
-    let ends = Ends { input: file | HELD, output };
-    if output == 0 || ends.lack_room() {
-        return 0;
-    }
-    let Some(part) = rows::part(RowKey { task: serial, call, ends }) else {
-        lose(Loss::UncountedPart);
-        return 0;
-    };
-    let part: *mut Part = part.as_ptr();
-    // SAFETY: parts are never removed while programs run. Operations of `io_uring` complete on several CPUs at once.
-    unsafe {
-        fetch_add(&raw mut (*part).bytes, bytes);
-        fetch_add(&raw mut (*part).calls, 1);
-        fetch_add(&raw mut (*part).checked_calls, 1);
-    }
-    0
 }

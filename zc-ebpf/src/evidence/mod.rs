@@ -4,5 +4,6 @@
 
 pub mod buffers;
 pub mod lock;
+pub mod ranges;
 pub mod streams;
 pub mod sums;

@@ -10,8 +10,8 @@ use zc_ebpf::{
 };
 
 use crate::{
-    evidence::buffers,
     evidence::lock::{lock, unlock},
+    evidence::{buffers, ranges},
     file::identify,
     hooks::count::is_error,
     kernel::fields::{self, KernelPtr, offset_of_field},
@@ -210,20 +210,20 @@ fn fill(space: u32, file: FileNumber, buffer: Buffer) {
     }
     let Some(memory) = buffers::memory_of(space, true) else { return };
     if lock(memory, true) {
-        buffers::fill(memory, NO_HINT, file, buffer.start, buffers::lengths(buffer.bytes, buffer.bytes));
+        ranges::fill(memory, NO_HINT, file, buffer.start, ranges::lengths(buffer.bytes, buffer.bytes));
         unlock(memory);
     }
 }
 
-/// As [`buffers::settle`].
+/// As [`ranges::settle`].
 #[inline(always)]
 fn take(credit: Credit, call: CallId, output: FileNumber, buffer: Buffer) -> u64 {
     let Some(memory) = buffers::memory_of(credit.space, false).filter(|_| buffer.bytes > 0) else { return 0 };
     if !lock(memory, false) {
         return 0;
     }
-    buffers::take(memory, NO_HINT, buffer.start, buffer.bytes, 1);
-    let settled = buffers::settle(memory, credit.serial, call, output, 1);
+    ranges::take(memory, NO_HINT, buffer.start, buffer.bytes, 1);
+    let settled = ranges::settle(memory, credit.serial, call, output, 1);
     unlock(memory);
     settled
 }

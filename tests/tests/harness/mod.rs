@@ -1,5 +1,6 @@
 //! What the tests are written with: `zctrace().by_thread().run(&workload("known")).thread("zc-known").assert_equal(...)`.
 
+mod conservation;
 mod conversation;
 mod files;
 mod group;

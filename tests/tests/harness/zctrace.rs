@@ -10,7 +10,7 @@ use rustix::process::geteuid;
 use tempfile::TempDir;
 use zctrace::report::Report;
 
-use super::{Conversation, Finished, Launch, Program, Run};
+use super::{Conversation, Finished, Launch, Program, Run, conservation};
 
 /// Names the `zctrace` to test.
 const BIN_VARIABLE: &str = "ZCTRACE_BIN";
@@ -165,6 +165,9 @@ impl ReportFile {
     #[track_caller]
     pub fn read(&self, stderr: &str) -> Report {
         let text = fs::read_to_string(self.path()).unwrap_or_else(|error| panic!("no report: {error}; stderr: {stderr}"));
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("the report is not as it should be: {error}\n{text}"))
+        let report =
+            serde_json::from_str(&text).unwrap_or_else(|error| panic!("the report is not as it should be: {error}\n{text}"));
+        conservation::check(&report);
+        report
     }
 }

@@ -21,6 +21,7 @@ mod conduits;
 mod crossing;
 mod describe;
 mod direct;
+mod doubt;
 mod ends;
 mod errors;
 mod facts;

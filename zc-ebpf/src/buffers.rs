@@ -4,7 +4,6 @@ use aya_ebpf::bindings::BPF_NOEXIST;
 use zc_ebpf::{
     ABSENT, CHANGED, CallId, Ends, FileNumber, HELD, Loss, MAPPED, Memory, NO_ROOM, Part, RowKey, Sequence, Task, UNSAMPLED, fds,
     fills,
-    pairing::FACTOR,
     pairing::memory::{self, Comparison, RANGES, Range, SAMPLES, Verdict, common_length, compared, folded},
     pairing::stream::Stream,
     requested,
@@ -172,13 +171,11 @@ extern "C" fn written(task: *mut Task) -> u32 {
         // What it had read is overwritten by now. If it kept a copy, nobody knows.
         task.sequence = Sequence::NOTHING;
     }
+    let by_order = task.sequence.source();
+    let covered_by_order = task.sequence.write(bytes, task.ends.output);
     if task.ends.input == 0 {
-        task.ends.input = task.sequence.source();
-        // The calls of one row.
-        let to = task.ends.output.wrapping_mul(FACTOR as u32) ^ task.outcome.call;
-        task.outcome.paired_bytes = task.sequence.write(bytes, to);
-    } else {
-        task.sequence.write_known(bytes);
+        task.ends.input = by_order;
+        task.outcome.paired_bytes = covered_by_order;
     }
     0
 }

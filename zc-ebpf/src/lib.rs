@@ -185,7 +185,7 @@ const _: () = {
     assert!(size_of::<CallSpec>() == 16);
     assert!(size_of::<Interrupted>() == 2 * 4 + 2 * 8);
     assert!(size_of::<Ends>() == 8);
-    assert!(size_of::<Sequence>() == 64);
+    assert!(size_of::<Sequence>() == 32);
     assert!(size_of::<Range>() == 7 * 8 + 6 * 4 + 2 * 4 * SAMPLES);
     assert!(size_of::<Memory>() == 2 * 8 + 8 * 4 + SOURCES * 8 + RANGES * size_of::<Range>());
     // With its key and the kernel's own head, an element of a hash should stay within a page.

@@ -80,7 +80,7 @@ impl Rows {
         if matches!(ended.how, How::Error(Some(errno)) if RESTARTS.contains(&errno)) {
             self.interrupted = Some((index, ended));
         } else {
-            let paired_bytes = self.pair(&known.spec, &ended, index);
+            let paired_bytes = self.pair(&known.spec, &ended);
             let row = &mut self.sums[index];
             add(row, ended);
             row.paired_bytes += paired_bytes;
@@ -95,8 +95,7 @@ impl Rows {
     }
 
     /// Takes note of what a call moved. Gives how many of the bytes that it wrote were read before from a file that is known.
-    /// `index` is that of the call's row.
-    fn pair(&mut self, spec: &Spec, ended: &Ended, index: usize) -> u64 {
+    fn pair(&mut self, spec: &Spec, ended: &Ended) -> u64 {
         let How::Value(moved) = ended.how else { return 0 };
         let moved = u64::try_from(moved).unwrap_or(0);
         // What it puts into memory, and how much of it, is not known: nothing that was read before is there for sure.
@@ -107,7 +106,7 @@ impl Rows {
         }
         if writes_bytes(spec) {
             let is_known = self.sequence.source() != 0;
-            return self.sequence.write(moved, u32::try_from(index).unwrap_or(u32::MAX)) * u64::from(is_known);
+            return self.sequence.write(moved, number(ended.to)) * u64::from(is_known);
         }
         if matches!(spec.fds, Fds::Reads(_)) && spec.returned == Returned::Bytes {
             self.sequence.read(number(ended.from), moved);

@@ -16,17 +16,18 @@ use super::{
     activity::Activity,
     flow::{Flow, first_moved, sum_bytes},
 };
-use crate::trace::{FileId, FileKind, Input, Row};
+use crate::trace::{FileId, FileKind, Input, Process, Row};
 
 /// Marks the flows that are lower bounds.
-pub(super) fn mark(flows: &mut [Flow<'_>], activity: &Activity<'_>) {
+pub(super) fn mark(flows: &mut [Flow<'_>], activity: &Activity<'_>, first_reads: &FirstReads) {
     let destinations = destinations(flows, activity);
     for flow in flows.iter_mut() {
         if activity.has_unseen_operations {
             flow.may_be_more = true;
         }
         let Some(destination) = flow.written_to().and_then(|to| destinations.get(&to)) else { continue };
-        let is_once = is_exhausted(flow, activity) && !flow.is_partly_unsampled && !may_be_again(flow, destination, activity);
+        let is_once =
+            is_exhausted(flow, activity) && !flow.is_partly_unsampled && !may_be_again(flow, destination, activity, first_reads);
         flow.may_be_more |= !(destination.is_filled || is_once) || destination.is_lent_unknown_bytes;
     }
 }
@@ -101,12 +102,53 @@ pub(super) fn has_unknown_bytes(lent: &Row) -> bool {
 }
 
 /// Whether something of which nothing is known was written to the destination after the source was read first.
-fn may_be_again(flow: &Flow<'_>, destination: &Destination, activity: &Activity<'_>) -> bool {
+fn may_be_again(flow: &Flow<'_>, destination: &Destination, activity: &Activity<'_>, first_reads: &FirstReads) -> bool {
     let began = match flow.read_from() {
-        Some(from) => activity.reads.get(&Some(from)).and_then(|rows| first_moved(rows)),
+        Some(from) => first_reads.of_file(from, activity.process.pid),
         None => flow.reading.iter().filter_map(|row| row.order).min(),
     };
     destination.last_unknown.is_some_and(|last| began.is_none_or(|began| last >= began))
+}
+
+/// When each file was read first, by a process or by those whose memory it may have.
+#[derive(Debug)]
+pub(super) struct FirstReads {
+    /// By process: who executed the program that it runs, since which memory is copied or shared.
+    programs: HashMap<u32, u32>,
+    /// By process that executed a program: who created it.
+    creators: HashMap<u32, u32>,
+    /// By process that executed a program: the first reads of it and of all that it created to run the same program.
+    first: HashMap<u32, HashMap<FileId, u64>>,
+}
+
+impl FirstReads {
+    /// Of all processes.
+    pub(super) fn of(activities: &[Activity<'_>]) -> Self {
+        let processes: HashMap<u32, &Process> =
+            activities.iter().map(|activity| (activity.process.pid, activity.process)).collect();
+        let creator = |pid: &u32| processes.get(pid).and_then(|process| process.ppid).filter(|pid| processes.contains_key(pid));
+        let copied_from = |pid: &u32| creator(pid).filter(|_| processes.get(pid).is_some_and(|process| process.exe.is_none()));
+        let program = |pid: u32| std::iter::successors(Some(pid), copied_from).take(processes.len()).last().unwrap_or(pid);
+        let programs: HashMap<u32, u32> = processes.keys().map(|&pid| (pid, program(pid))).collect();
+        let creators = programs.values().filter_map(|&pid| Some((pid, creator(&pid)?))).collect();
+        let mut first: HashMap<u32, HashMap<FileId, u64>> = HashMap::new();
+        for activity in activities {
+            let files = first.entry(programs[&activity.process.pid]).or_default();
+            for (file, rows) in &activity.reads {
+                let Some((file, order)) = file.zip(first_moved(rows)) else { continue };
+                let earliest = files.entry(file).or_insert(order);
+                *earliest = order.min(*earliest);
+            }
+        }
+        Self { programs, creators, first }
+    }
+
+    /// When the first bytes of the file had been read. Who executes a program may have written before what its creator had read.
+    fn of_file(&self, file: FileId, pid: u32) -> Option<u64> {
+        let next = |program: &u32| self.programs.get(self.creators.get(program)?).copied();
+        let programs = std::iter::successors(self.programs.get(&pid).copied(), next).take(self.programs.len());
+        programs.filter_map(|program| self.first.get(&program)?.get(&file).copied()).min()
+    }
 }
 
 /// What is proven of each destination.

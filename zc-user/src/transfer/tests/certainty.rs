@@ -190,6 +190,30 @@ fn what_stands_beside_proven_bytes_may_be_the_same_bytes_again() {
     assert_eq!(found, [exact(MIB), inferred(100, 100)]);
 }
 
+/// A copy of a process has what the other one had read.
+#[test]
+fn what_the_creator_of_a_process_had_read_may_be_written_before_it_reads_itself() {
+    for (is_copy, reads, expected) in [(true, true, inferred(MIB, MIB)), (true, false, exact(MIB)), (false, false, exact(MIB))] {
+        let (mut scene, from, to) = seen();
+        let other = scene.regular("other");
+        let source = if reads { from } else { other };
+        scene.process("parent", vec![read("read", source, 1, 5000).spanning(1, 2)]);
+        let parent = scene.trace.processes[0].pid;
+        let rows = vec![
+            write("write", to, 1, 5000).spanning(3, 4),
+            read("read", from, 1, MIB).spanning(5, 6),
+            written_held("write", from, to, 1, MIB, MIB).spanning(7, 8),
+        ];
+        let child = scene.process("child", rows);
+        child.ppid = Some(parent);
+        if is_copy {
+            child.exe = None;
+        }
+        let transfers = analyse(&scene.trace).processes.swap_remove(1).transfers;
+        assert_eq!(transfers.iter().map(figures).collect::<Vec<_>>(), [expected], "{is_copy} {reads}");
+    }
+}
+
 #[test]
 fn what_was_read_meanwhile_may_be_among_what_is_inferred() {
     let reads = [(5, 6), (12, 13), (50, 60)];

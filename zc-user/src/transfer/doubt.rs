@@ -53,10 +53,10 @@ impl Doubt {
         let begin = first(reading);
         let end = last(writing);
         let up_to = |sums: &[(u64, u64)], count: usize| count.checked_sub(1).map_or(0, |index| sums[index].1);
-        let begun = up_to(&self.by_first, self.by_first.partition_point(|(first, _)| *first <= end));
-        let over = up_to(&self.by_last, self.by_last.partition_point(|(last, _)| *last < begin));
+        let until_end = up_to(&self.by_first, self.by_first.partition_point(|(first, _)| *first <= end));
+        let before = up_to(&self.by_last, self.by_last.partition_point(|(last, _)| *last < begin));
         let own = self.files.get(&from).filter(|own| own.first <= end && own.last >= begin).map_or(0, |own| own.bytes);
-        begun.saturating_sub(over).saturating_sub(own)
+        until_end.saturating_sub(before).saturating_sub(own)
     }
 }
 

@@ -57,7 +57,7 @@ fn complete<'a>(flows: &mut [Flow<'a>], activity: &Activity<'a>) {
     };
     let ends_of = |flow: &Flow<'_>| Some((flow.read_from()?, flow.written_to()?));
     let found = flows.iter().filter_map(ends_of).filter(|(from, to)| agrees(*from, *to)).map(|(from, _)| from);
-    let (known, doubt) = (Known::of(flows), doubt(flows, found.collect(), activity));
+    let (known, doubt) = (Known::of(flows), doubt(flows, &found.collect(), activity));
     for flow in flows.iter_mut().filter(|flow| flow.is_loop()) {
         let (Some(from), Some(to)) = (flow.read_from(), flow.written_to()) else { continue };
         let (Some(source), Some(destination)) = (sources.get(&from), destinations.get(&to)) else { continue };
@@ -120,7 +120,7 @@ fn add_equal<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
         })
         .collect();
     found.sort_by_key(|(source, destination)| (source.file, destination.file));
-    let doubt = doubt(flows, found.iter().map(|(source, _)| source.file).collect(), activity);
+    let doubt = doubt(flows, &found.iter().map(|(source, _)| source.file).collect(), activity);
     for (source, destination) in found {
         let calls = if source.is_mapping { source.rows.as_slice() } else { all(&activity.reads, source.file) };
         let doubtful = doubt.meanwhile(source.file, calls, all(&activity.writes, destination.file));
@@ -137,11 +137,11 @@ fn all<'s, 'a>(sides: &'s BTreeMap<Option<FileId>, Vec<&'a Row>>, file: FileId) 
 }
 
 /// What was read, or mapped, and is in no flow, nor will be in one as a whole.
-fn doubt(flows: &[Flow<'_>], found: HashSet<FileId>, activity: &Activity<'_>) -> Doubt {
+fn doubt(flows: &[Flow<'_>], found: &HashSet<FileId>, activity: &Activity<'_>) -> Doubt {
     let taken = taken(flows, |flow| flow.from.file());
-    let left = |file: FileId, bytes: Option<u64>| match found.contains(&file) {
-        true => 0,
-        false => bytes.unwrap_or(u64::MAX).saturating_sub(taken.get(&file).copied().unwrap_or(0)),
+    let left = |file: FileId, bytes: Option<u64>| {
+        let is_found = found.contains(&file);
+        if is_found { 0 } else { bytes.unwrap_or(u64::MAX).saturating_sub(taken.get(&file).copied().unwrap_or(0)) }
     };
     let read =
         activity.reads.iter().filter_map(|(file, rows)| Some(((*file)?, rows.as_slice(), left((*file)?, sum_bytes(rows)))));

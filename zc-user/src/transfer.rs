@@ -21,6 +21,7 @@ mod conduits;
 mod crossing;
 mod describe;
 mod direct;
+mod doubt;
 mod ends;
 mod errors;
 mod facts;
@@ -45,6 +46,7 @@ use crate::{
 };
 use accounts::{Accounts, Origin};
 use activity::Activity;
+use bounds::FirstReads;
 use conduits::Conduits;
 use flow::Flow;
 
@@ -79,9 +81,10 @@ pub(crate) fn analyse(trace: &Trace) -> Analysis {
     let activities: Vec<Activity> = trace.processes.iter().map(|process| Activity::of(process, trace)).collect();
     let conduits = Conduits::of(trace, &activities);
     let own_memory = accounts::own_memory(&activities);
+    let first_reads = FirstReads::of(&activities);
     let has_own_memory = |activity: &Activity<'_>| own_memory.contains(&activity.process.pid);
     let flows: Vec<Vec<Flow>> =
-        activities.iter().map(|activity| in_process(activity, &conduits, has_own_memory(activity))).collect();
+        activities.iter().map(|activity| in_process(activity, &conduits, &first_reads, has_own_memory(activity))).collect();
     let mut is_exact = conduits.has_all_files();
     let processes = activities.iter().zip(&flows).map(|(activity, flows)| {
         let has_own = conduits.has_all_files() && has_own_memory(activity);
@@ -96,7 +99,12 @@ pub(crate) fn analyse(trace: &Trace) -> Analysis {
 }
 
 /// The flows within one process.
-fn in_process<'a>(activity: &Activity<'a>, conduits: &Conduits<'_>, has_own_memory: bool) -> Vec<Flow<'a>> {
+fn in_process<'a>(
+    activity: &Activity<'a>,
+    conduits: &Conduits<'_>,
+    first_reads: &FirstReads,
+    has_own_memory: bool,
+) -> Vec<Flow<'a>> {
     let mut flows = direct::flows(activity);
     flows.extend(memory::flows(activity));
     alike::add(&mut flows, activity);
@@ -106,7 +114,7 @@ fn in_process<'a>(activity: &Activity<'a>, conduits: &Conduits<'_>, has_own_memo
     if !activity.sees_memory {
         totals::add(&mut flows, activity);
     }
-    bounds::mark(&mut flows, activity);
+    bounds::mark(&mut flows, activity, first_reads);
     let mut flows = pipes::join(flows, activity, conduits, has_own_memory);
     attempts::add(&mut flows, activity);
     flows

@@ -134,6 +134,23 @@ fn what_is_written_again_from_a_copy_is_not_forgotten() {
 }
 
 #[test]
+fn what_one_call_writes_beside_proven_bytes_may_be_a_copy_of_them() {
+    assert_exactly("written-twice-in-one-call", &[]);
+    assert_true("written-twice-in-one-call", &[("in", "out", 2 * BYTES)]);
+}
+
+#[test]
+fn what_a_program_puts_in_place_of_a_file_s_bytes_is_not_counted() {
+    assert_exactly("a-part-replaced", &[]);
+    assert_true("a-part-replaced", &[("in", "out", WHOLE_PIECES * 60_000 - WHOLE_PIECES.div_ceil(5) * 246)]);
+}
+
+#[test]
+fn a_buffer_that_is_used_for_messages_gives_no_transfer() {
+    assert_true("used-for-messages", &[("nothing", "out", 0)]);
+}
+
+#[test]
 fn memory_that_is_lent_to_a_pipe_has_its_source() {
     assert_true("lent-after-a-read", &[("in", "out", BYTES)]);
     assert_exactly("lent-after-a-read", &[("in", "out", BYTES)]);

@@ -235,6 +235,47 @@ pub(crate) fn written_again_from_a_copy() -> Result<()> {
     }
 }
 
+/// Writes each piece of `in` to `out` together with a copy of it, by one call.
+pub(crate) fn written_twice_in_one_call() -> Result<()> {
+    let (mut from, mut to) = (File::open("in")?, File::create("out")?);
+    let mut memory = vec![0; 2 * PIECE];
+    loop {
+        let read = from.read(&mut memory[..PIECE])?;
+        if read == 0 {
+            return Ok(());
+        }
+        memory.copy_within(..read, read);
+        to.write_all(&memory[..2 * read])?;
+    }
+}
+
+/// Copies `in` to `out`, but for [`HEADER`] bytes of every fifth piece, which the program has put there.
+pub(crate) fn a_part_replaced() -> Result<()> {
+    let mut pieces = 0;
+    refilled(|buffer| {
+        if pieces % 5 == 0 {
+            buffer[PIECE / 3..][..HEADER].fill(7);
+        }
+        pieces += 1;
+        Ok(())
+    })
+}
+
+/// Reads `in` to a buffer and uses that for messages of the program's own, a little shorter, as functions use the same stack.
+pub(crate) fn used_for_messages() -> Result<()> {
+    let (mut from, mut to) = (File::open("in")?, File::create("out")?);
+    let mut buffer = buffer();
+    let mut number = 0_u8;
+    while from.read(&mut buffer[..])? == PIECE {
+        for byte in &mut buffer {
+            number = number.wrapping_mul(5).wrapping_add(1);
+            *byte = number;
+        }
+        to.write_all(&buffer[..PIECE - 1])?;
+    }
+    Ok(())
+}
+
 /// Copies `in` to a pipe by `vmsplice` of what was read, and from there to `out` by `splice`.
 pub(crate) fn lent_after_a_read() -> Result<()> {
     let (mut from, to) = (File::open("in")?, File::create("out")?);

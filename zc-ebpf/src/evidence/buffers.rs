@@ -170,7 +170,7 @@ extern "C" fn written(task: *mut Task) -> u32 {
         task.sequence = Sequence::NOTHING;
     }
     let by_order = task.sequence.source();
-    let covered_by_order = task.sequence.write(bytes);
+    let covered_by_order = task.sequence.write(bytes, task.ends.output);
     if task.ends.input == 0 {
         task.ends.input = by_order;
         task.outcome.paired_bytes = covered_by_order;

@@ -5,6 +5,9 @@
 /// A loop of `read` and `write` leaves nothing over at its end. A thread that reads one file and writes something else leaves
 /// much, or writes more than it has read: how much was covered tells the two apart (that is for the analysis to judge).
 ///
+/// A write of more than is left was something else, at least in part: nothing of it is paired. Who writes something beside what was
+/// read, as a header, does so again and again: the second time it counts.
+///
 /// A thread that reads two files and then writes both has an order that says nothing of which went where. It shows when what was read
 /// first is written after all: from then on nothing is paired.
 #[repr(C)]
@@ -20,8 +23,8 @@ pub struct Sequence {
     pub given_up: u64,
     /// Reads since the last write.
     pub reads: u32,
-    /// Unused; keeps the layout free of padding.
-    pub reserved: u32,
+    /// Where the last write went that was of more bytes than were left; 0: such a one has not been, or one of as many came after it.
+    pub framed: u32,
 }
 
 /// Who reads more often than this without a write keeps what was read for something else: a sum, say.
@@ -29,7 +32,7 @@ const MOST_READS: u32 = 16;
 
 impl Sequence {
     /// Nothing was read, as when a program begins.
-    pub const NOTHING: Self = Self { file: 0, is_mixed: 0, bytes: 0, given_up: 0, reads: 0, reserved: 0 };
+    pub const NOTHING: Self = Self { file: 0, is_mixed: 0, bytes: 0, given_up: 0, reads: 0, framed: 0 };
 
     /// Takes note that so many bytes came from `file`. What was left of another file is given up.
     #[inline(always)]
@@ -58,17 +61,30 @@ impl Sequence {
         if self.bytes == 0 || self.is_mixed != 0 { 0 } else { self.file }
     }
 
-    /// Takes note that so many bytes were written, and returns how many of them had been read before.
+    /// Takes note that so many bytes were written `to` a file, and returns how many of them had been read before.
     #[inline(always)]
-    pub const fn write(&mut self, bytes: u64) -> u64 {
+    pub const fn write(&mut self, bytes: u64, to: u32) -> u64 {
         if self.bytes == 0 && bytes != 0 && bytes == self.given_up {
             self.is_mixed = 1;
         }
         if bytes != 0 {
             self.reads = 0;
         }
-        let paired = if bytes < self.bytes { bytes } else { self.bytes };
-        self.bytes -= paired;
+        let was_framed = self.framed == to;
+        let paired = if bytes > self.bytes {
+            let left = self.bytes;
+            self.bytes = 0;
+            if left != 0 {
+                self.framed = to;
+            }
+            if was_framed { left } else { 0 }
+        } else {
+            if bytes == self.bytes && bytes != 0 {
+                self.framed = 0;
+            }
+            self.bytes -= bytes;
+            bytes
+        };
         if self.is_mixed == 0 { paired } else { 0 }
     }
 }
@@ -77,15 +93,18 @@ impl Sequence {
 mod tests {
     use super::*;
 
+    /// Where a test writes to.
+    const TO: u32 = 1;
+
     #[test]
     fn a_loop_pairs_every_byte() {
         let mut sequence = Sequence::default();
         for bytes in [8192, 8192, 100] {
             sequence.read(7, bytes);
-            assert_eq!((sequence.source(), sequence.write(bytes)), (7, bytes));
+            assert_eq!((sequence.source(), sequence.write(bytes, TO)), (7, bytes));
         }
         sequence.read(7, 0);
-        assert_eq!((sequence.source(), sequence.write(5)), (0, 0));
+        assert_eq!((sequence.source(), sequence.write(5, TO)), (0, 0));
     }
 
     #[test]
@@ -93,14 +112,29 @@ mod tests {
         let mut sequence = Sequence::default();
         sequence.read(7, 100);
         sequence.read(7, 100);
-        assert_eq!([150, 50, 50].map(|bytes| sequence.write(bytes)), [150, 50, 0]);
+        assert_eq!([150, 50, 50].map(|bytes| sequence.write(bytes, TO)), [150, 50, 0]);
     }
 
     #[test]
-    fn a_write_of_more_than_was_read_is_covered_in_part() {
+    fn a_write_of_more_than_was_read_is_something_else() {
         let mut sequence = Sequence::default();
-        sequence.read(7, 9728);
-        assert_eq!(sequence.write(10240), 9728);
+        sequence.read(7, 510);
+        assert_eq!(sequence.write(999, TO), 0);
+        // The head of a message is left out, and another one is written; then it goes on.
+        sequence.read(7, 4096);
+        assert_eq!([246, 3855].map(|bytes| sequence.write(bytes, 2)), [246, 0]);
+        sequence.read(7, 4096);
+        assert_eq!(sequence.write(4096, 2), 4096);
+    }
+
+    #[test]
+    fn what_is_written_beside_it_each_time_is_a_header() {
+        let mut sequence = Sequence::default();
+        let paired = [(1000, TO), (1000, TO), (500, TO), (500, 2), (500, 2)].map(|(bytes, to)| {
+            sequence.read(7, bytes);
+            sequence.write(bytes + 200, to)
+        });
+        assert_eq!(paired, [0, 1000, 500, 0, 500]);
     }
 
     #[test]
@@ -108,9 +142,9 @@ mod tests {
         let mut sequence = Sequence::default();
         sequence.read(7, 100);
         sequence.read(8, 30);
-        assert_eq!((sequence.source(), sequence.write(130)), (8, 30));
+        assert_eq!((sequence.source(), sequence.write(130, TO)), (8, 0));
         sequence.read(8, 30);
-        assert_eq!((sequence.source(), sequence.write(30)), (8, 30));
+        assert_eq!((sequence.source(), sequence.write(30, TO)), (8, 30));
     }
 
     #[test]
@@ -119,7 +153,7 @@ mod tests {
         for _ in 0..100 {
             sequence.read(7, 10);
         }
-        assert_eq!([7, 7].map(|bytes| sequence.write(bytes)), [7, 3]);
+        assert_eq!([7, 3].map(|bytes| sequence.write(bytes, TO)), [7, 3]);
     }
 
     #[test]
@@ -128,8 +162,8 @@ mod tests {
         for paired in [30, 0, 0] {
             sequence.read(7, 100);
             sequence.read(8, 30);
-            assert_eq!(sequence.write(30), paired);
-            assert_eq!(sequence.write(100), 0);
+            assert_eq!(sequence.write(30, 1), paired);
+            assert_eq!(sequence.write(100, 2), 0);
         }
         assert_eq!(sequence.source(), 0);
     }

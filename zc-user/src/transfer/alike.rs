@@ -100,8 +100,8 @@ fn connect<'a>(flows: &mut Vec<Flow<'a>>, from: &End<'_, 'a>, to: &End<'_, 'a>) 
         flows.len() - 1
     });
     let flow = &mut flows[index];
-    if flow.proven_bytes != Some(bytes) {
-        flow.condition = Condition::AsRead;
+    // Samples of memory are many more than those of streams: what they saw to be changed is.
+    if flow.proven_bytes != Some(bytes) && flow.condition == Condition::AsRead {
         flow.infer(bytes.saturating_sub(flow.bytes.unwrap_or(0)), Evidence::Totals, from.rows, to.rows);
     }
 }

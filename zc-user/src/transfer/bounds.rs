@@ -4,9 +4,9 @@
 //! another buffer and written them from there, which nobody sees. So a flow is exact
 //!
 //! - if every byte of its destination is proven to come from somewhere,
-//! - or if every byte that was read from its source is proven to have gone there, and none can have gone there again: whatever calls
-//!   wrote there from memory of which nothing is known, they did before the first of these bytes was read. What else stood beside
-//!   the bytes in the very calls that wrote them, as the headers of an archive, is the program's own.
+//! - or if every byte that was read from its source is proven to have gone there, and none can have gone there again: whatever was
+//!   written there from memory of which nothing is known was written before the first of these bytes was read. That holds for what
+//!   stands beside proven bytes in one call, too: it may be the header of an archive, or a second copy of the same bytes.
 //!
 //! Otherwise it is a lower bound, as is everything where the kernel moved bytes unseen.
 
@@ -16,22 +16,69 @@ use super::{
     activity::Activity,
     flow::{Flow, first_moved, sum_bytes},
 };
-use crate::trace::{FileId, FileKind, Input, Row};
+use crate::trace::{FileId, FileKind, Input, Process, Row};
 
 /// Marks the flows that are lower bounds.
-pub(super) fn mark(flows: &mut [Flow<'_>], activity: &Activity<'_>) {
-    let proven_to = proven(flows);
+pub(super) fn mark(flows: &mut [Flow<'_>], activity: &Activity<'_>, first_reads: &FirstReads) {
+    let destinations = destinations(flows, activity);
     for flow in flows.iter_mut() {
         if activity.has_unseen_operations {
             flow.may_be_more = true;
         }
-        let Some(to) = flow.written_to() else { continue };
-        let writes = activity.writes.get(&Some(to)).map(Vec::as_slice).unwrap_or_default();
-        let is_filled = sum_bytes(writes).is_some_and(|written| written <= proven_to.get(&to).copied().unwrap_or(0));
-        let is_once = is_exhausted(flow, activity) && !flow.is_partly_unsampled && !may_be_again(flow, writes, activity);
-        let lent = activity.lent.get(&to).map(Vec::as_slice).unwrap_or_default();
-        flow.may_be_more |= (!is_filled && !is_once) || lent.iter().any(|row| has_unknown_bytes(row));
+        let Some(destination) = flow.written_to().and_then(|to| destinations.get(&to)) else { continue };
+        let is_once =
+            is_exhausted(flow, activity) && !flow.is_partly_unsampled && !may_be_again(flow, destination, activity, first_reads);
+        flow.may_be_more |= !(destination.is_filled || is_once) || destination.is_lent_unknown_bytes;
     }
+}
+
+/// What is known of all that was written to one file.
+#[derive(Debug)]
+struct Destination {
+    /// Whether every byte of it is proven to come from somewhere.
+    is_filled: bool,
+    /// When something of which nothing is known was last written, as [`Row::last_order`]; the last number if nobody knows when.
+    last_unknown: Option<u64>,
+    is_lent_unknown_bytes: bool,
+}
+
+/// The files that flows through memory lead to.
+fn destinations(flows: &[Flow<'_>], activity: &Activity<'_>) -> HashMap<FileId, Destination> {
+    let beside = beside(activity);
+    let destination = |(to, proven): (FileId, u64)| {
+        let writes = activity.writes.get(&Some(to)).map(Vec::as_slice).unwrap_or_default();
+        let is_partly_unknown = beside.get(&to).is_some_and(|&bytes| bytes > 0);
+        let is_unknown = |row: &&&Row| match row.ends.input {
+            Some(Input::Held(_) | Input::Mapped(_)) => is_partly_unknown && row.bytes != Some(row.paired_bytes),
+            _ => row.bytes != Some(0),
+        };
+        let lent = activity.lent.get(&to).map(Vec::as_slice).unwrap_or_default();
+        let destination = Destination {
+            is_filled: sum_bytes(writes).is_some_and(|written| written <= proven),
+            last_unknown: writes.iter().filter(is_unknown).map(|row| row.last_order.unwrap_or(u64::MAX)).max(),
+            is_lent_unknown_bytes: lent.iter().any(|row| has_unknown_bytes(row)),
+        };
+        (to, destination)
+    };
+    proven(flows).into_iter().map(destination).collect()
+}
+
+/// By destination, what calls wrote beside the bytes of files, so that nothing is known of it.
+fn beside(activity: &Activity<'_>) -> HashMap<FileId, u64> {
+    let mut beside: HashMap<FileId, u64> = HashMap::new();
+    for (&to, rows) in &activity.writes {
+        let Some(to) = to else { continue };
+        let known = rows.iter().filter(|row| matches!(row.ends.input, Some(Input::Held(_) | Input::Mapped(_))));
+        let bytes = known.map(|row| row.bytes.map_or(u64::MAX, |bytes| bytes.saturating_sub(row.paired_bytes)));
+        beside.insert(to, bytes.fold(0, u64::saturating_add));
+    }
+    for ((_, to), held) in &activity.held {
+        if let Some(bytes) = beside.get_mut(to) {
+            let parts = held.parts.iter().filter(|part| matches!(part.from, Input::Held(_))).map(|part| part.bytes);
+            *bytes = bytes.saturating_sub(parts.fold(0, u64::saturating_add));
+        }
+    }
+    beside
 }
 
 /// Whether every byte that was read from the source of the flow is in it.
@@ -54,14 +101,54 @@ pub(super) fn has_unknown_bytes(lent: &Row) -> bool {
     !is_known || lent.bytes.is_none_or(|bytes| lent.paired_bytes < bytes)
 }
 
-/// Whether calls wrote something to the destination after the source was read first, and nothing is known of what that was.
-fn may_be_again(flow: &Flow<'_>, writes: &[&Row], activity: &Activity<'_>) -> bool {
+/// Whether something of which nothing is known was written to the destination after the source was read first.
+fn may_be_again(flow: &Flow<'_>, destination: &Destination, activity: &Activity<'_>, first_reads: &FirstReads) -> bool {
     let began = match flow.read_from() {
-        Some(from) => activity.reads.get(&Some(from)).and_then(|rows| first_moved(rows)),
+        Some(from) => first_reads.of_file(from, activity.process.pid),
         None => flow.reading.iter().filter_map(|row| row.order).min(),
     };
-    let is_unknown = |row: &Row| row.bytes != Some(0) && !matches!(row.ends.input, Some(Input::Held(_) | Input::Mapped(_)));
-    writes.iter().any(|row| is_unknown(row) && row.last_order.zip(began).is_none_or(|(last, began)| last >= began))
+    destination.last_unknown.is_some_and(|last| began.is_none_or(|began| last >= began))
+}
+
+/// When each file was read first, by a process or by those whose memory it may have.
+#[derive(Debug)]
+pub(super) struct FirstReads {
+    /// By process: who executed the program that it runs, since which memory is copied or shared.
+    programs: HashMap<u32, u32>,
+    /// By process that executed a program: who created it.
+    creators: HashMap<u32, u32>,
+    /// By process that executed a program: the first reads of it and of all that it created to run the same program.
+    first: HashMap<u32, HashMap<FileId, u64>>,
+}
+
+impl FirstReads {
+    /// Of all processes.
+    pub(super) fn of(activities: &[Activity<'_>]) -> Self {
+        let processes: HashMap<u32, &Process> =
+            activities.iter().map(|activity| (activity.process.pid, activity.process)).collect();
+        let creator = |pid: &u32| processes.get(pid).and_then(|process| process.ppid).filter(|pid| processes.contains_key(pid));
+        let copied_from = |pid: &u32| creator(pid).filter(|_| processes.get(pid).is_some_and(|process| process.exe.is_none()));
+        let program = |pid: u32| std::iter::successors(Some(pid), copied_from).take(processes.len()).last().unwrap_or(pid);
+        let programs: HashMap<u32, u32> = processes.keys().map(|&pid| (pid, program(pid))).collect();
+        let creators = programs.values().filter_map(|&pid| Some((pid, creator(&pid)?))).collect();
+        let mut first: HashMap<u32, HashMap<FileId, u64>> = HashMap::new();
+        for activity in activities {
+            let files = first.entry(programs[&activity.process.pid]).or_default();
+            for (file, rows) in &activity.reads {
+                let Some((file, order)) = file.zip(first_moved(rows)) else { continue };
+                let earliest = files.entry(file).or_insert(order);
+                *earliest = order.min(*earliest);
+            }
+        }
+        Self { programs, creators, first }
+    }
+
+    /// When the first bytes of the file had been read. Who executes a program may have written before what its creator had read.
+    fn of_file(&self, file: FileId, pid: u32) -> Option<u64> {
+        let next = |program: &u32| self.programs.get(self.creators.get(program)?).copied();
+        let programs = std::iter::successors(self.programs.get(&pid).copied(), next).take(self.programs.len());
+        programs.filter_map(|program| self.first.get(&program)?.get(&file).copied()).min()
+    }
 }
 
 /// What is proven of each destination.

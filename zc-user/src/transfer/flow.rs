@@ -89,8 +89,10 @@ pub(super) enum Condition {
     /// No sample of them differs.
     #[default]
     AsRead,
-    /// A sample of them was something else when they were written.
+    /// They were something else when they were written, wherever or almost wherever they were sampled.
     Changed,
+    /// Most calls wrote them as they had been read. A sample of the others' differs.
+    Replaced,
 }
 
 impl<'a> Flow<'a> {
@@ -142,7 +144,7 @@ impl<'a> Flow<'a> {
     /// How sure it is. Calls that do not tell their bytes prove what they do all the same.
     pub(super) fn certainty(&self) -> Certainty {
         let is_weak = matches!(self.evidence, Evidence::Order | Evidence::Totals);
-        if is_weak || self.may_be_more || self.condition == Condition::Changed || self.bytes != self.proven_bytes {
+        if is_weak || self.may_be_more || self.condition != Condition::AsRead || self.bytes != self.proven_bytes {
             Certainty::Inferred
         } else {
             Certainty::Exact

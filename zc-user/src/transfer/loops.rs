@@ -10,14 +10,15 @@
 //! - never, if other threads read as much of other files: work may be passed on among threads, and what one of them writes next may be
 //!   what another has read.
 //!
-//! The figure is a lower bound: what memory explains of the source has gone elsewhere, and what other threads read and did not write
-//! themselves may be among the bytes that this one wrote.
+//! The figure is a lower bound: what memory explains of the source has gone elsewhere; and what other threads read and did not write
+//! themselves, or this one read meanwhile from other files, may be among the bytes that it wrote.
 
 use std::collections::{BTreeMap, HashSet};
 
 use super::{
     activity::{Activity, Paired},
     balance::{MANY, are_worth_adding, covers},
+    doubt::Doubt,
     flow::{Flow, Source, moving_calls, sum_bytes},
     left::Left,
 };
@@ -99,6 +100,8 @@ impl Settled {
 struct Threads {
     /// By thread: what it read beyond what it wrote of it.
     kept: Vec<u64>,
+    /// How many bytes of each file memory explains.
+    explained: BTreeMap<FileId, u64>,
     /// By thread: the two files of which the others read most that memory does not explain, and how much.
     by_others: Vec<[(u64, Option<FileId>); 2]>,
 }
@@ -128,6 +131,7 @@ impl Threads {
         Self {
             kept: activity.threads.iter().map(|thread| kept(thread, activity)).collect(),
             by_others: activity.threads.iter().map(by_others).collect(),
+            explained,
         }
     }
 
@@ -160,6 +164,8 @@ struct Balance<'b, 'a> {
     index: usize,
     /// All that was written, by destination. Summed once: thousands of sources may have the same one.
     written: BTreeMap<FileId, Loop<'b, 'a>>,
+    /// What it read and did not write on, by the order of its calls.
+    doubt: Doubt,
 }
 
 /// What one thread seems to have moved.
@@ -174,7 +180,14 @@ struct FoundHere<'b, 'a> {
 impl<'b, 'a> Balance<'b, 'a> {
     fn of(activity: &'b Activity<'a>, thread: &'b Paired<'a>, threads: &'b Threads, index: usize) -> Self {
         let written = thread.written.iter().map(|(&to, rows)| (to, Loop::of(rows))).collect();
-        Self { activity, thread, threads, index, written }
+        let left = |(&file, rows): (&FileId, &'b Vec<&'a Row>)| {
+            let in_turn = thread.writes.get(&file).into_iter().flatten().flat_map(|(_, rows)| rows).map(|row| row.paired_bytes);
+            let explained = threads.explained.get(&file).copied().unwrap_or(0);
+            let known = in_turn.fold(explained, u64::saturating_add);
+            (file, rows.as_slice(), sum_bytes(rows).unwrap_or(u64::MAX).saturating_sub(known))
+        };
+        let doubt = Doubt::of(thread.reads.iter().map(left), activity);
+        Self { activity, thread, threads, index, written, doubt }
     }
 
     /// The loops from all sources.
@@ -207,6 +220,7 @@ impl<'b, 'a> Balance<'b, 'a> {
         }
         let doubtful = self.threads.kept_by_others(self.index);
         let found = |(to, one): (FileId, Loop<'b, 'a>)| {
+            let doubtful = doubtful.saturating_add(self.doubt.meanwhile(from, reading, one.rows));
             let bytes = one.paired.saturating_sub(doubtful);
             FoundHere { from, to, bytes, reading, writing: one.rows }
         };

@@ -23,7 +23,7 @@ pub(super) fn flows<'a>(activity: &Activity<'a>) -> Vec<Flow<'a>> {
 /// The flow from memory that bytes of a file had been read to.
 fn from_held<'a>((from, to): (FileId, FileId), held: &Held<'a>, activity: &Activity<'a>) -> Option<Flow<'a>> {
     let sums = Sums::of(held);
-    let bytes = [sums.changed, sums.unsampled].into_iter().try_fold(sums.same, u64::checked_add).filter(|&bytes| bytes > 0)?;
+    let bytes = sums.stated()?;
     let is_proven = sums.changed == 0 && sums.checked_calls > 0;
     let reading = activity.reads.get(&Some(from)).cloned().unwrap_or_default();
     let writing: Vec<&Row> = held.same.iter().chain(&held.changed).chain(&held.unsampled).copied().collect();
@@ -43,7 +43,7 @@ fn from_held<'a>((from, to): (FileId, FileId), held: &Held<'a>, activity: &Activ
         proven_bytes: Some(if is_proven { sums.same } else { 0 }),
         is_partly_unsampled: sums.is_partly_unsampled,
         may_be_more: false,
-        condition: if sums.changed > 0 { Condition::Changed } else { Condition::AsRead },
+        condition: sums.condition(),
         reading: used(reading),
         writing: used(writing),
         parts: held.parts.clone(),
@@ -68,6 +68,20 @@ struct Sums {
 }
 
 impl Sums {
+    fn condition(&self) -> Condition {
+        match self.changed {
+            0 => Condition::AsRead,
+            changed if self.same >= changed => Condition::Replaced,
+            _ => Condition::Changed,
+        }
+    }
+
+    /// How many bytes the flow has. Of those that were replaced, nobody knows how many.
+    fn stated(&self) -> Option<u64> {
+        let changed = if self.condition() == Condition::Changed { self.changed } else { 0 };
+        [changed, self.unsampled].into_iter().try_fold(self.same, u64::checked_add).filter(|&bytes| bytes > 0)
+    }
+
     fn of(held: &Held<'_>) -> Self {
         let mut sums = Self::default();
         let rows = |rows: &[&Row]| rows.iter().map(|row| row.paired_bytes).fold(0, u64::saturating_add);
@@ -93,14 +107,20 @@ impl Sums {
     }
 }
 
-/// Whether a flow from memory is worth showing: it is proven, or its bytes balance.
+/// Whether a flow from memory is worth showing: it is proven, or its bytes balance. What was changed in most calls must balance exactly,
+/// and over many of them: else a buffer was used again for something else.
 pub(super) fn is_worth_showing(flow: &Flow<'_>, activity: &Activity<'_>) -> bool {
     let Some(bytes) = flow.bytes.filter(|_| flow.is_loop() && flow.proven_bytes == Some(0)) else { return true };
     let written = activity.writes.get(&Some(flow.to)).map_or(Some(0), |rows| sum_bytes(rows));
     let Some((read, written)) = sum_bytes(&flow.reading).zip(written) else { return false };
     let is_many = moving_calls(&flow.reading) >= MANY && moving_calls(&flow.writing) >= MANY;
     let is_near = is_many && bytes <= read && covers(bytes, read) && covers(bytes, written);
-    is_near || (bytes == read && bytes == written)
+    let is_equal = bytes == read && bytes == written;
+    match flow.condition {
+        Condition::Replaced => true,
+        Condition::Changed if flow.evidence == Evidence::Memory => is_many && is_equal,
+        Condition::Changed | Condition::AsRead => is_near || is_equal,
+    }
 }
 
 /// Writes whose buffer lies in a mapping of a file. Constants of the program itself are no transfer.

@@ -6,7 +6,7 @@ use super::{
     activity::Activity,
     bounds::has_unknown_bytes,
     conduits::Conduits,
-    flow::{Condition, Flow, Leg, Source, moving_calls},
+    flow::{Flow, Leg, Source, moving_calls},
     totals,
 };
 use crate::{
@@ -53,8 +53,9 @@ fn lent<'a>(activity: &Activity<'a>, has_own_memory: bool) -> Vec<Flow<'a>> {
         for &row in rows {
             let is_known = |input: &Input| match *input {
                 Input::Mapped(file) => !activity.is_program(file),
-                Input::Held(file) | Input::Changed(file) | Input::Unsampled(file) => activity.carries_bytes(file),
-                Input::Named(_) | Input::LastRead(_) => false,
+                Input::Held(file) | Input::Unsampled(file) => activity.carries_bytes(file),
+                // What was changed may be something else by now: a single call does not tell.
+                Input::Named(_) | Input::LastRead(_) | Input::Changed(_) => false,
             };
             by_ends.entry((row.ends.input.filter(is_known), to)).or_default().push(row);
         }
@@ -77,12 +78,11 @@ fn lent<'a>(activity: &Activity<'a>, has_own_memory: bool) -> Vec<Flow<'a>> {
         };
         let calls = if evidence == Evidence::Memory { None } else { Some(&activity.mappings) };
         let reading = from.file().and_then(|from| calls?.get(&from)).cloned().unwrap_or_default();
-        let condition = if matches!(input, Some(Input::Changed(_))) { Condition::Changed } else { Condition::AsRead };
         // What the rest of the memory held is unknown.
         let bytes = if input.is_some() { Some(covered) } else { flow.bytes };
         let is_partly_known = |to| activity.lent.get(&to).is_some_and(|rows| rows.iter().any(|row| has_unknown_bytes(row)));
         let may_be_more = activity.has_unseen_operations || (input.is_some() && is_partly_known(flow.to));
-        Flow { from, evidence, bytes, proven_bytes, may_be_more, condition, reading, ..flow }
+        Flow { from, evidence, bytes, proven_bytes, may_be_more, reading, ..flow }
     };
     by_ends.into_iter().map(flow).collect()
 }

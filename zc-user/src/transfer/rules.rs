@@ -46,7 +46,7 @@ impl Way {
     /// By how it is known that bytes went from one end to the other.
     pub(super) fn of(flow: &Flow<'_>, sees_memory: bool) -> Self {
         match flow.evidence {
-            _ if flow.condition == Condition::Changed => Self::Changed,
+            _ if flow.condition != Condition::AsRead => Self::Changed,
             // What lies elsewhere than it was read to was copied there, at least.
             Evidence::Order if sees_memory => Self::Handled,
             Evidence::Totals if sees_memory && flow.api == Api::ReadWrite => Self::Handled,

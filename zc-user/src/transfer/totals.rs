@@ -6,6 +6,8 @@
 //!
 //! A loop that is known in part already is all that its two ends did, if as much is left of both.
 //!
+//! What was read meanwhile from other files may be among the bytes: the figure is less by that.
+//!
 //! For backends that see neither memory nor bytes. The others know more: equal sums say nothing against that.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -14,6 +16,7 @@ use std::ptr;
 use super::{
     activity::Activity,
     balance::are_worth_adding,
+    doubt::Doubt,
     flow::{Flow, Source, first_moved, first_order, is_by_ring, sum_bytes},
     left::taken,
 };
@@ -48,13 +51,20 @@ fn complete<'a>(flows: &mut [Flow<'a>], activity: &Activity<'a>) {
     let (sources, destinations) = ends(flows, activity, 1);
     let by_file = |rests: Vec<Rest<'a>>| rests.into_iter().map(|rest| (rest.file, rest)).collect::<HashMap<_, _>>();
     let (sources, destinations) = (by_file(sources), by_file(destinations));
-    let known = Known::of(flows);
+    let agrees = |from, to| {
+        let ends = sources.get(&from).zip(destinations.get(&to));
+        from != to && ends.is_some_and(|(source, destination)| source.bytes == destination.bytes)
+    };
+    let ends_of = |flow: &Flow<'_>| Some((flow.read_from()?, flow.written_to()?));
+    let found = flows.iter().filter_map(ends_of).filter(|(from, to)| agrees(*from, *to)).map(|(from, _)| from);
+    let (known, doubt) = (Known::of(flows), doubt(flows, &found.collect(), activity));
     for flow in flows.iter_mut().filter(|flow| flow.is_loop()) {
         let (Some(from), Some(to)) = (flow.read_from(), flow.written_to()) else { continue };
         let (Some(source), Some(destination)) = (sources.get(&from), destinations.get(&to)) else { continue };
-        let is_worth = are_worth_adding(source.bytes, flow.bytes.unwrap_or(0));
-        if from != to && source.bytes == destination.bytes && is_worth && known.no_other(from, to) {
-            flow.infer(source.bytes, Evidence::Totals, &source.rows, &destination.rows);
+        let bytes = source.bytes.saturating_sub(doubt.meanwhile(from, all(&activity.reads, from), all(&activity.writes, to)));
+        let is_worth = are_worth_adding(bytes, flow.bytes.unwrap_or(0));
+        if agrees(from, to) && is_worth && known.no_other(from, to) {
+            flow.infer(bytes, Evidence::Totals, &source.rows, &destination.rows);
         }
     }
 }
@@ -110,9 +120,36 @@ fn add_equal<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
         })
         .collect();
     found.sort_by_key(|(source, destination)| (source.file, destination.file));
+    let doubt = doubt(flows, &found.iter().map(|(source, _)| source.file).collect(), activity);
     for (source, destination) in found {
-        connect(flows, source, destination, source.bytes);
+        let calls = if source.is_mapping { source.rows.as_slice() } else { all(&activity.reads, source.file) };
+        let doubtful = doubt.meanwhile(source.file, calls, all(&activity.writes, destination.file));
+        let bytes = source.bytes.saturating_sub(doubtful);
+        if bytes > 0 {
+            connect(flows, source, destination, bytes);
+        }
     }
+}
+
+/// All calls on one file.
+fn all<'s, 'a>(sides: &'s BTreeMap<Option<FileId>, Vec<&'a Row>>, file: FileId) -> &'s [&'a Row] {
+    sides.get(&Some(file)).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// What was read, or mapped, and is in no flow, nor will be in one as a whole.
+fn doubt(flows: &[Flow<'_>], found: &HashSet<FileId>, activity: &Activity<'_>) -> Doubt {
+    let taken = taken(flows, |flow| flow.from.file());
+    let left = |file: FileId, bytes: Option<u64>| {
+        let is_found = found.contains(&file);
+        if is_found { 0 } else { bytes.unwrap_or(u64::MAX).saturating_sub(taken.get(&file).copied().unwrap_or(0)) }
+    };
+    let read =
+        activity.reads.iter().filter_map(|(file, rows)| Some(((*file)?, rows.as_slice(), left((*file)?, sum_bytes(rows)))));
+    let mapped = activity.mappings.iter().map(|(&file, rows)| {
+        let requested = rows.iter().map(|row| row.requested_bytes).reduce(|a, b| a?.checked_add(b?)).flatten();
+        (file, rows.as_slice(), left(file, requested))
+    });
+    Doubt::of(mapped.chain(read), activity)
 }
 
 /// What is left of the files that were read, and of those that were written, where it is enough.

@@ -77,7 +77,7 @@ pub fn trace(tasks: Tasks, files: Vec<File>, names: &Names, mut parts: Parts) ->
     trace.processes = processes(tasks);
     if !parts.is_ordered {
         // Files of one thread each do not tell what came before what of another.
-        rows(&mut trace).for_each(|row| (row.order, row.moved_order) = (None, None));
+        rows(&mut trace).for_each(|row| (row.order, row.moved_order, row.last_order) = (None, None, None));
     }
     trace.files = used::keep(files, rows(&mut trace));
     if rows(&mut trace).any(|row| row.is_unseen_submission()) {

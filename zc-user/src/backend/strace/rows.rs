@@ -102,7 +102,7 @@ impl Rows {
         }
         if writes_bytes(spec) {
             let is_known = self.sequence.source() != 0;
-            return self.sequence.write(moved) * u64::from(is_known);
+            return self.sequence.write(moved, number(ended.to)) * u64::from(is_known);
         }
         if matches!(spec.fds, Fds::Reads(_)) && spec.returned == Returned::Bytes {
             self.sequence.read(number(ended.from), moved);
@@ -166,6 +166,7 @@ fn add(row: &mut Row, ended: Ended) {
         }
     }
     row.calls += 1;
+    row.last_order = row.last_order.max(Some(ended.left));
     row.requested_bytes = row.requested_bytes.zip(ended.requested_bytes).and_then(|(sum, bytes)| sum.checked_add(bytes));
     if let Some(ns) = ended.duration_ns {
         let times =

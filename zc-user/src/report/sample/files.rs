@@ -245,8 +245,8 @@ impl Loop {
     pub(crate) fn write_from(&mut self, start: u64, to: FileId, bytes: u64) {
         let order = self.order();
         let by_order = self.sequence.source().checked_sub(1).map(|file| Input::LastRead(FileId(file)));
-        let covered = self.sequence.write(bytes);
         let found = self.memory.as_ref().map(|memory| memory.borrow().find(start, bytes)).unwrap_or_default();
+        let covered = self.sequence.write(bytes, to.0 + 1);
         let (input, paired) = found.first().map_or((by_order, covered), |&(file, held)| (Some(Input::Held(file)), held));
         let ends = Ends { input, output: Some(to) };
         let row = self.rows.entry(("write", ends)).or_insert_with(|| write("write", to, 0, 0).ends(ends).at(order));

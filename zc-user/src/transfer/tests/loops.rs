@@ -193,9 +193,8 @@ fn a_server_with_headers_is_credited_with_what_it_read() {
         thread.write(socket, 1200);
     }
     scene.process("server", thread.rows());
-    assert_eq!(transfers(&scene), one("page.html", "sock", Api::ReadWrite, 100_000));
-    let unattributed = &analyse(&scene.trace).processes[0].unattributed;
-    assert_eq!((unattributed.read[0].bytes, unattributed.written[0].bytes), (Some(8000), Some(20_000)));
+    // All but the first page: a single message that is longer than what was read says nothing.
+    assert_eq!(transfers(&scene), one("page.html", "sock", Api::ReadWrite, 99_000));
 }
 
 #[test]

@@ -194,7 +194,7 @@ impl World {
         let input = |file| if is_changed { Input::Changed(file) } else { Input::Held(file) };
         let sequence = &mut self.threads[thread].sequence;
         let by_order = sequence.source().checked_sub(1).map(|file| Input::LastRead(FileId(file)));
-        let covered = sequence.write(count(bytes));
+        let covered = sequence.write(count(bytes), u32::try_from(to + 1).expect("few files"));
         let (from, paired) = found.first().map_or((by_order, covered), |&(file, held)| (Some(input(file)), held));
         let row = self.row(thread, "write", Ends { input: from, output: Some(output) }, bytes);
         row.paired_bytes += paired;

@@ -105,8 +105,11 @@ fn sums(trace: &Trace) -> BTreeMap<u32, Vec<String>> {
     let threads = trace.processes.iter().flat_map(|process| &process.threads);
     threads
         .map(|thread| {
-            let mut rows: Vec<String> =
-                thread.rows.iter().map(|row| format!("{:?}", Row { order: None, moved_order: None, ..row.clone() })).collect();
+            let mut rows: Vec<String> = thread
+                .rows
+                .iter()
+                .map(|row| format!("{:?}", Row { order: None, moved_order: None, last_order: None, ..row.clone() }))
+                .collect();
             rows.sort();
             (thread.tid, rows)
         })

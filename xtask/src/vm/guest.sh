@@ -16,6 +16,8 @@ ln -sf /dev/fd/1 /dev/stdout
 ln -sf /dev/fd/2 /dev/stderr
 mount -t tracefs tracefs /sys/kernel/tracing
 busybox ifconfig lo 127.0.0.1 up
+# Tests use loop devices, and there is no udev to load the module.
+busybox modprobe loop 2>/dev/null
 # Waiting takes ten times longer here.
 export HOME=/root LC_ALL=C.UTF-8 ZC_TEST_PATIENCE=10
 say "release $(uname -r)"

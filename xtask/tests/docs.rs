@@ -39,7 +39,13 @@ fn broken_link(page: &Path, target: &str) -> Option<String> {
     if !file.exists() {
         return Some(format!("link to {target}: there is no such file"));
     }
-    let text = if fragment.is_empty() { return None } else { fs::read_to_string(file).unwrap_or_default() };
+    if fragment.is_empty() {
+        return None;
+    }
+    let text = match fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) => return Some(format!("link to {target}: {error}")),
+    };
     let has_heading = prose(&text).lines().any(|line| line.starts_with('#') && anchor(line) == fragment);
     (!has_heading).then(|| format!("link to {target}: the page has no such heading"))
 }
@@ -60,7 +66,13 @@ fn broken_code(root: &Path, code: &str) -> Option<String> {
     if !file.exists() {
         return Some(format!("`{code}`: there is no such file"));
     }
-    let text = if items.is_empty() { return None } else { fs::read_to_string(file).unwrap_or_default() };
+    if items.is_empty() {
+        return None;
+    }
+    let text = match fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) => return Some(format!("`{code}`: {error}")),
+    };
     let has = |item: &str| text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == item);
     let missing = items.split("::").find(|item| !has(item))?;
     Some(format!("`{code}`: the file does not contain {missing}"))
@@ -122,6 +134,7 @@ fn a_broken_reference_is_found() {
     for (text, expected) in [
         ("[a](gone.md)", "link to gone.md: there is no such file"),
         ("[a](../README.md#gone)", "link to ../README.md#gone: the page has no such heading"),
+        ("[a](../docs#gone)", "link to ../docs#gone: Is a directory (os error 21)"),
         ("`xtask/gone.rs`", "`xtask/gone.rs`: there is no such file"),
         ("`gone/src/lib.rs::root`", "`gone/src/lib.rs::root`: there is no such file"),
         ("`xtask/src/main.rs::Cli::gone`", "`xtask/src/main.rs::Cli::gone`: the file does not contain gone"),

@@ -5,6 +5,7 @@ mod events;
 mod file;
 pub mod histogram;
 mod kernel_fields;
+pub mod records;
 mod row;
 mod task;
 

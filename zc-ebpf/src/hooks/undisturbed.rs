@@ -1,7 +1,6 @@
 //! The programs that take the place of others where the kernel may preempt those: see `zc_ebpf::programs::UNDISTURBED`.
 //!
-//! What perf's events say is in `/sys/kernel/tracing/events/*/*/format`. It begins with a header of 8 bytes (`struct trace_entry` of the
-//! kernel's `include/linux/trace_events.h`). User space compares the places of pointers with the kernel's BTF before it uses these programs.
+//! The record of an event is in `/sys/kernel/tracing/events/*/*/format`. What the programs read of it is in [`records`].
 
 use aya_ebpf::{
     EbpfContext as _,
@@ -9,6 +8,7 @@ use aya_ebpf::{
     macros::{btf_tracepoint, tracepoint},
     programs::{BtfTracePointContext, TracePointContext},
 };
+use zc_ebpf::records;
 
 use crate::{
     hooks::count,
@@ -25,7 +25,7 @@ const IS_WORKER: u32 = 0x10 | 0x4000;
 #[tracepoint]
 fn sys_enter_event(ctx: TracePointContext) -> u32 {
     // SAFETY: the event has it.
-    count::enter(registers::of_current(), unsafe { read::<i64, 8>(&ctx) });
+    count::enter(registers::of_current(), unsafe { read::<i64, { records::CALL_NUMBER.offset }>(&ctx) });
     0
 }
 
@@ -33,7 +33,7 @@ fn sys_enter_event(ctx: TracePointContext) -> u32 {
 #[tracepoint]
 fn sys_exit_event(ctx: TracePointContext) -> u32 {
     // SAFETY: the event has it.
-    count::exit(registers::of_current(), unsafe { read::<i64, 16>(&ctx) });
+    count::exit(registers::of_current(), unsafe { read::<i64, { records::CALL_RESULT.offset }>(&ctx) });
     0
 }
 
@@ -52,8 +52,8 @@ fn task_woken(ctx: BtfTracePointContext) -> i32 {
 /// `sched_process_exec`: `__data_loc char[] filename; pid_t pid; pid_t old_pid`
 #[tracepoint]
 fn exec_event(ctx: TracePointContext) -> u32 {
-    // The lower half of what stands for text is where it begins. SAFETY: the event has it.
-    let filename = unsafe { read::<u32, 8>(&ctx) } & 0xffff;
+    // SAFETY: the event has it.
+    let filename = unsafe { read::<u32, { records::EXEC_FILENAME.offset }>(&ctx) } & 0xffff;
     let filename = ctx.as_ptr().cast::<u8>().wrapping_add(filename as usize);
     // SAFETY: the current task is a typed pointer to the verifier.
     follow::executed(unsafe { bpf_get_current_task_btf() }.cast(), Some(filename));
@@ -71,7 +71,12 @@ fn exit_event(_ctx: TracePointContext) -> u32 {
 #[tracepoint]
 fn ring_create_event(ctx: TracePointContext) -> u32 {
     // SAFETY: the event has both.
-    unsafe { ring::created(read::<KernelPtr, 16>(&ctx), read::<u32, 32>(&ctx)) };
+    unsafe {
+        ring::created(
+            read::<KernelPtr, { records::CREATED_RING.offset }>(&ctx),
+            read::<u32, { records::CREATED_FLAGS.offset }>(&ctx),
+        );
+    };
     0
 }
 
@@ -79,7 +84,7 @@ fn ring_create_event(ctx: TracePointContext) -> u32 {
 #[tracepoint]
 fn ring_submit_event(ctx: TracePointContext) -> u32 {
     // SAFETY: the event has it.
-    ring::submitted(unsafe { read::<KernelPtr, 16>(&ctx) });
+    ring::submitted(unsafe { read::<KernelPtr, { records::SUBMITTED_REQUEST.offset }>(&ctx) });
     0
 }
 
@@ -87,7 +92,12 @@ fn ring_submit_event(ctx: TracePointContext) -> u32 {
 #[tracepoint]
 fn ring_complete_event(ctx: TracePointContext) -> u32 {
     // SAFETY: the event has both.
-    unsafe { ring::completed(read::<KernelPtr, 8>(&ctx), read::<KernelPtr, 16>(&ctx)) };
+    unsafe {
+        ring::completed(
+            read::<KernelPtr, { records::COMPLETED_RING.offset }>(&ctx),
+            read::<KernelPtr, { records::COMPLETED_REQUEST.offset }>(&ctx),
+        );
+    };
     0
 }
 
@@ -95,7 +105,7 @@ fn ring_complete_event(ctx: TracePointContext) -> u32 {
 #[tracepoint]
 fn ring_overflow_event(ctx: TracePointContext) -> u32 {
     // SAFETY: the event has it.
-    ring::overflowed(unsafe { read::<KernelPtr, 8>(&ctx) });
+    ring::overflowed(unsafe { read::<KernelPtr, { records::OVERFLOWED_RING.offset }>(&ctx) });
     0
 }
 

@@ -10,32 +10,23 @@ use aya::{
     Btf,
     programs::{BtfTracePoint, Program, ProgramError, TracePoint},
 };
-use zc_ebpf::programs::{self, Site};
+use zc_ebpf::{
+    programs::{self, Site},
+    records::{self, RecordField},
+};
 
 use super::{
     btf,
     unavailable::{self, EbpfUnavailable, is_interrupted, program_refused},
 };
 
-/// The first kernel that may preempt the programs of its tracepoints: major and minor version. Before, preemption was off around them
-/// (`__DECLARE_TRACE` of the kernel's include/linux/tracepoint.h, changed by its commit a46023d5616e).
+/// The first kernel that is taken to preempt the programs of its tracepoints: major and minor version. Before its commit a46023d5616e of
+/// January 2026, the kernel turned preemption off around them (`__DECLARE_TRACE` of its include/linux/tracepoint.h). 7.3 was seen to
+/// preempt them, and 6.18 not to; kernels between were not tried.
 const FIRST_WITH_PREEMPTION: (u32, u32) = (7, 0);
 
 /// Where perf's events are listed.
 const EVENTS: [&str; 2] = ["/sys/kernel/tracing/events", "/sys/kernel/debug/tracing/events"];
-
-/// What the programs read of perf's events, and where they expect it.
-const EVENT_FIELDS: [(&str, &str, u32); 9] = [
-    ("trace_event_raw_sys_enter", "id", 8),
-    ("trace_event_raw_sys_exit", "ret", 16),
-    ("trace_event_raw_sched_process_exec", "__data_loc_filename", 8),
-    ("trace_event_raw_io_uring_create", "ctx", 16),
-    ("trace_event_raw_io_uring_create", "flags", 32),
-    ("trace_event_raw_io_uring_submit_req", "req", 16),
-    ("trace_event_raw_io_uring_complete", "ctx", 8),
-    ("trace_event_raw_io_uring_complete", "req", 16),
-    ("trace_event_raw_io_uring_cqe_overflow", "ctx", 8),
-];
 
 /// How often a program is loaded again after a signal came between. libbpf tries five times; our largest takes longer than most.
 const ATTEMPTS: u32 = 20;
@@ -72,7 +63,10 @@ impl Preemption {
 }
 
 fn has_expected_events(types: &btf::Btf<'_>) -> bool {
-    EVENT_FIELDS.iter().all(|&(event, field, offset)| types.offset_of(event, &[field]) == Some(offset))
+    let is_expected = |field: &RecordField| {
+        types.offset_of(field.structure, &[field.name]).is_some_and(|offset| offset as usize == field.offset)
+    };
+    records::ALL.iter().all(is_expected)
 }
 
 /// Whether perf's events can be attached to: their numbers are in tracefs, which is root's.

@@ -40,14 +40,14 @@ pub fn pass(stream: *mut Stream, bytes: u64) -> bool {
 pub extern "C" fn add(stream: *mut Stream, start: u64, length: u64) -> u32 {
     // SAFETY: null or what the caller passes, which points into STREAMS.
     let Some(stream) = (unsafe { stream.as_mut() }) else { return 0 };
+    if pass(stream, length) {
+        return 0;
+    }
     // SAFETY: as above; added atomically, as several CPUs do so.
     let before = unsafe { fetch_add(&raw mut stream.bytes, length) };
-    // Most pieces have no place.
-    if stream.next_place().wrapping_sub(before) < length {
-        let mut piece = Piece { stream, start, before, length };
-        // SAFETY: `take_place` has the signature that the helper calls, and `piece` lives longer than the call.
-        unsafe { bpf_loop(PLACES, take_place as *mut c_void, (&raw mut piece).cast(), 0) };
-    }
+    let mut piece = Piece { stream, start, before, length };
+    // SAFETY: `take_place` has the signature that the helper calls, and `piece` lives longer than the call.
+    unsafe { bpf_loop(PLACES, take_place as *mut c_void, (&raw mut piece).cast(), 0) };
     0
 }
 

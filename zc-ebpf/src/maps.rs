@@ -129,8 +129,8 @@ pub fn lose(loss: Loss) {
     }
 }
 
-/// The same number, of which the compiler knows nothing. It may otherwise compare what the number came from once more, and verifiers before
-/// 6.4 go on with what two comparisons cannot both be true of.
+/// The same number, of which the compiler knows nothing. Otherwise the compiler may compare what the number came from a second time. The
+/// verifier of 6.1 follows both comparisons even where they contradict each other, and refuses what it finds there.
 #[inline(always)]
 fn opaque(number: u64) -> u64 {
     let mut value = number;

@@ -13,7 +13,7 @@ use crate::maps::{BLOCK, exchange};
 /// A block of memory that is summed up.
 #[repr(C)]
 pub struct Block {
-    /// 1: a program is at work on it. Kernels may preempt programs, as 7.3 seems to do.
+    /// 1: a program is at work on it. Some kernels preempt programs, as 7.3 does those of tracepoints.
     is_taken: u64,
     words: [u64; BLOCK_BYTES as usize / 8],
 }

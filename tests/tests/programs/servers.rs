@@ -7,7 +7,8 @@ use std::{
 };
 
 use rustix::process::Signal;
-use zctrace::report::{Api, Report};
+use tempfile::TempDir;
+use zctrace::report::{Api, Certainty, Report};
 
 use super::{BYTES, assert_copied, directory};
 use crate::harness::{Transfers as _, program, wait_until, zctrace};
@@ -37,9 +38,23 @@ fn socat_reads_and_writes() {
     assert_eq!((transfer.api, transfer.bytes, transfer.mean_bytes), (Api::ReadWrite, Some(BYTES), Some(BYTES / 37)));
 }
 
-/// Serves `in` once with this setting, traced.
-fn nginx(setting: &str) -> Report {
+#[test]
+fn a_download_goes_from_the_servers_file_to_the_clients() {
     let directory = directory();
+    let (port, config) = nginx_config(&directory, "sendfile on;");
+    let script = "nginx -c \"$0\" & until curl -s -o got \"$1\"; do sleep 0.1; done; kill $!; wait $!";
+    let url = format!("http://127.0.0.1:{port}/in");
+    let report = zctrace().dir(directory.path()).run(&program("sh").args(&["-c", script, &config, &url])).report;
+    assert_copied(&directory, "got");
+    let way = report.crossing("in", "got");
+    // The client gets a header, too, and copies some of the bytes in its memory before it writes them.
+    let bytes = way.bytes.expect("known");
+    assert!((BYTES / 2..BYTES).contains(&bytes) && way.certainty == Certainty::Inferred, "{way:?}");
+    assert_eq!(way.hops.iter().map(|hop| hop.api).collect::<Vec<_>>(), [Api::Sendfile, Api::ReadWrite]);
+}
+
+/// Writes the settings of a server of this directory, and gives its port and where they are.
+fn nginx_config(directory: &TempDir, setting: &str) -> (u16, String) {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port();
     let root = directory.path().display();
     let config = format!(
@@ -47,7 +62,13 @@ fn nginx(setting: &str) -> Report {
          http {{ access_log off; {setting} server {{ listen 127.0.0.1:{port}; root {root}; }} }}\n"
     );
     fs::write(directory.path().join("nginx.conf"), config).expect("room for a file");
-    let config = format!("{root}/nginx.conf");
+    (port, format!("{root}/nginx.conf"))
+}
+
+/// Serves `in` once with this setting, traced.
+fn nginx(setting: &str) -> Report {
+    let directory = directory();
+    let (port, config) = nginx_config(&directory, setting);
     let (nginx, report) = zctrace().dir(directory.path()).start(&program("nginx").args(&["-c", &config]));
     let mut connection = None;
     wait_until("nginx listens", || {

@@ -110,7 +110,8 @@ impl Transfer {
         }
     }
 
-    /// What an inferred transfer rests on: `3.6 MiB of it proven, the rest inferred from the order of calls`. `None`: it is exact.
+    /// What an inferred transfer rests on: `3.6 MiB of it proven, the rest inferred from the order of calls`; or, of a lower bound that is
+    /// proven as a whole, that. `None`: it is exact.
     pub fn doubt(&self) -> Option<String> {
         if self.certainty == Certainty::Exact {
             return None;
@@ -122,6 +123,7 @@ impl Transfer {
             Some(Evidence::Call) | None => "inferred",
         };
         Some(match self.proven_bytes {
+            Some(1..) if self.proven_bytes == self.bytes => "all of that proven, and there may be more".to_owned(),
             Some(proven @ 1..) => format!("{} of it proven, the rest {inferred}", units::least_bytes(proven)),
             _ => inferred.to_owned(),
         })

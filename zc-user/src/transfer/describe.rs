@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::{
     Ends,
     activity::Activity,
-    crossing::Chain,
+    crossing::{Carried, Chain},
     facts::{Facts, user_memory_bytes},
     flow::{Flow, Leg, Source},
     hint,
@@ -13,7 +13,7 @@ use super::{
     shared::Shared,
     verdict,
 };
-use crate::report::{Api, Certainty, End, Evidence, Hop, Transfer};
+use crate::report::{Api, End, Hop, Transfer};
 
 /// A verdict names the work of so many processes.
 const MOST_HOPS: usize = 8;
@@ -65,12 +65,7 @@ fn across(chain: &Chain<'_, '_>, shared: &Shared, ends: &Ends<'_>) -> Option<Tra
         verdict = format!("{verdict}; and {more} more");
     }
     let user_memory = chain.hops.iter().map(|hop| user_memory_bytes(hop.flow)).reduce(|a, b| a?.checked_add(b?)).flatten();
-    let certainty = chain.certainty;
-    let weakest = chain.hops.iter().map(|hop| hop.flow.evidence).max();
-    let (evidence, proven_bytes) = match certainty {
-        Certainty::Exact => (weakest, last.flow.bytes),
-        Certainty::Inferred => (weakest.max(Some(Evidence::Totals)), Some(0)),
-    };
+    let Carried { bytes, proven_bytes, certainty, evidence } = chain.carried;
     let hops = chain.hops.iter().flat_map(|hop| hop.flow.legs().map(|leg| described_hop(&leg, hop.process.pid, ends))).collect();
     let costliest = chain.hops.iter().map(|hop| hop.flow).max_by_key(|flow| cost(flow.api))?;
     let facts = each.into_iter().reduce(Facts::then)?;
@@ -78,9 +73,10 @@ fn across(chain: &Chain<'_, '_>, shared: &Shared, ends: &Ends<'_>) -> Option<Tra
     let pids = chain.hops.iter().map(|hop| hop.process.pid).collect();
     Some(Transfer {
         api: costliest.api,
-        evidence,
+        evidence: Some(evidence),
         certainty,
-        proven_bytes,
+        bytes: Some(bytes),
+        proven_bytes: Some(proven_bytes),
         pids,
         hops,
         ..described(last.flow, from, to, facts, verdict, user_memory)

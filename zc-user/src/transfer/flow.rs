@@ -179,6 +179,16 @@ impl<'a> Flow<'a> {
     pub(super) fn order(&self) -> Option<u64> {
         first_order(&self.writing)
     }
+
+    /// When it was written to for the last time, as [`Row::last_order`].
+    pub(super) fn last_order(&self) -> Option<u64> {
+        last_order(&self.writing)
+    }
+}
+
+/// The last order among these rows; `None` if one is unknown.
+fn last_order(rows: &[&Row]) -> Option<u64> {
+    rows.iter().map(|row| row.last_order).reduce(|a, b| Some(a?.max(b?))).flatten()
 }
 
 /// The sum of what these rows moved; `None` as soon as one does not tell.

@@ -37,7 +37,7 @@ pub(super) fn join<'a>(
         pipes.entry(flow.to).or_default().ins.push(flow);
     }
     for (file, pipe) in pipes {
-        joined.extend(pipe.join(file, conduits, activity.sees_memory));
+        joined.extend(pipe.join(file, conduits, activity));
     }
     joined
 }
@@ -99,9 +99,9 @@ struct Pipe<'a> {
 enum Joint {
     /// All bytes are from one source, or all went to one destination.
     Single,
-    /// Each source was followed by a destination that took its bytes, call by call.
+    /// Each source was followed by a destination that took its bytes before the next source came.
     InTurn,
-    /// The same, as far as the first calls and the sums tell.
+    /// The same, as far as the beginnings of calls tell.
     SeemsInTurn,
 }
 
@@ -110,14 +110,14 @@ impl<'a> Pipe<'a> {
     ///
     /// A backend that does not see memory does not see either whether a `vmsplice` moved into the pipe or out of it: only what came out of
     /// the pipe tells.
-    fn join(mut self, file: FileId, conduits: &Conduits<'_>, sees_memory: bool) -> Vec<Flow<'a>> {
+    fn join(mut self, file: FileId, conduits: &Conduits<'_>, activity: &Activity<'a>) -> Vec<Flow<'a>> {
         let (came, went) = (sum(&self.ins), sum(&self.outs));
         let is_only_way = conduits.written(file) == Some(came) && conduits.read(file) == Some(went) && went <= came;
         self.ins.sort_by_key(Flow::order);
         self.outs.sort_by_key(Flow::order);
-        let joint = self.joint(came == went).filter(|_| is_only_way && went > 0);
+        let joint = self.joint(came == went, activity.process.threads.len() == 1).filter(|_| is_only_way && went > 0);
         let Some(joint) = joint else {
-            self.ins.retain(|flow| flow.api != Api::Vmsplice || sees_memory);
+            self.ins.retain(|flow| flow.api != Api::Vmsplice || activity.sees_memory);
             return self.ins.into_iter().chain(self.outs).collect();
         };
         let is_proven = joint != Joint::SeemsInTurn && conduits.is_closed(file);
@@ -147,7 +147,7 @@ impl<'a> Pipe<'a> {
     }
 
     /// How sources and destinations belong together, if they do. To be called in order.
-    fn joint(&self, is_empty: bool) -> Option<Joint> {
+    fn joint(&self, is_empty: bool, is_one_thread: bool) -> Option<Joint> {
         match (self.ins.len(), self.outs.len()) {
             (0, _) | (_, 0) => None,
             (1, _) => Some(Joint::Single),
@@ -155,18 +155,23 @@ impl<'a> Pipe<'a> {
             (_, 1) => is_empty.then_some(Joint::Single),
             _ if !self.took_turns() => None,
             _ => {
+                let flows = || self.ins.iter().chain(&self.outs);
                 let is_one_call = |flow: &Flow<'_>| moving_calls(&flow.writing) == 1;
-                let all = self.ins.iter().chain(&self.outs).all(is_one_call);
-                Some(if all { Joint::InTurn } else { Joint::SeemsInTurn })
+                // A call of another thread may be under way longer than its beginning tells, and so may an operation of a ring.
+                let is_after_another = is_one_thread && flows().all(|flow| flow.api == Api::Splice);
+                Some(if is_after_another || flows().all(is_one_call) { Joint::InTurn } else { Joint::SeemsInTurn })
             }
         }
     }
 
-    /// Whether every source was followed by a destination of the same bytes before the next one came.
+    /// Whether every source was followed by a destination of the same bytes, and both were done with before the next source came.
     fn took_turns(&self) -> bool {
         let in_turn = |(into, out): (&Flow<'_>, &Flow<'_>)| into.bytes == out.bytes && into.order() < out.order();
-        let next = self.outs.iter().zip(self.ins.iter().skip(1)).all(|(out, into)| out.order() < into.order());
-        self.ins.len() == self.outs.len() && next && self.ins.iter().zip(&self.outs).all(in_turn)
+        let is_before =
+            |flow: &Flow<'_>, next: &Flow<'_>| flow.last_order().zip(next.order()).is_some_and(|(last, first)| last < first);
+        let pairs = || self.ins.iter().zip(&self.outs);
+        let next = pairs().zip(self.ins.iter().skip(1)).all(|((into, out), next)| is_before(into, next) && is_before(out, next));
+        self.ins.len() == self.outs.len() && next && pairs().all(in_turn)
     }
 }
 

@@ -1,13 +1,16 @@
 //! Chains over several processes.
 
 use super::*;
-use crate::report::{Certainty, sample::files::written_held};
+use crate::{
+    report::{Certainty, sample::files::written_held},
+    trace::{FileKind, Row},
+};
 
 fn across(scene: &Scene) -> Vec<(String, String, Api, Option<u64>)> {
     analyse(&scene.trace).across.iter().map(short).collect()
 }
 
-fn cat(from: FileId, to: FileId) -> Vec<crate::trace::Row> {
+fn cat(from: FileId, to: FileId) -> Vec<Row> {
     vec![read("read", from, 8, MIB).zero(1), written_after("write", from, to, 8, MIB, MIB)]
 }
 
@@ -56,18 +59,77 @@ fn a_connection_has_two_ends() {
     }
 }
 
+/// A process that read from a file, and wrote so many of these bytes from where they lay.
+fn held(from: FileId, to: FileId, read_bytes: u64, written_bytes: u64) -> Vec<Row> {
+    vec![read("read", from, 8, read_bytes).zero(1), written_held("write", from, to, 8, written_bytes, written_bytes)]
+}
+
+/// The transfers across processes: from, to, bytes, those of them that are proven.
+fn proven_across(scene: &Scene) -> Vec<(String, String, Option<u64>, Option<u64>, Certainty)> {
+    let across = analyse(&scene.trace).across;
+    let name = |end: &crate::report::End| end.path.clone().expect("a name").rsplit('/').next().expect("a part").to_owned();
+    let told = |one: &Transfer| (name(&one.from), name(&one.to), one.bytes, one.proven_bytes, one.certainty);
+    let mut told: Vec<_> = across.iter().map(told).collect();
+    told.sort_by(|a, b| (&a.0, &a.1).cmp(&(&b.0, &b.1)));
+    told
+}
+
 #[test]
-fn what_others_wrote_or_read_makes_it_none() {
+fn sources_of_one_destination_are_exact_if_it_took_all() {
+    let mut scene = Scene::new();
+    let (a, b, pipe, to) = (scene.regular("a"), scene.regular("b"), scene.pipe(), scene.regular("out"));
+    scene.process("cat", held(a, pipe, MIB, MIB));
+    scene.process("cat", held(b, pipe, 100, 100));
+    scene.process("dd", held(pipe, to, MIB + 100, MIB + 100));
+    let exact = |from: &str, bytes| (from.to_owned(), "out".to_owned(), Some(bytes), Some(bytes), Certainty::Exact);
+    assert_eq!(proven_across(&scene), [exact("a", MIB), exact("b", 100)]);
+}
+
+#[test]
+fn destinations_of_one_source_are_exact() {
+    let mut scene = Scene::new();
+    let (from, pipe) = (scene.regular("in"), scene.pipe());
+    let [c, d] = ["c", "d"].map(|name| scene.regular(name));
+    scene.process("cat", held(from, pipe, MIB, MIB));
+    scene.process("head", held(pipe, c, 1000, 600));
+    scene.process("cat", held(pipe, d, MIB - 1000, MIB - 1000));
+    let exact = |to: &str, bytes| ("in".to_owned(), to.to_owned(), Some(bytes), Some(bytes), Certainty::Exact);
+    assert_eq!(proven_across(&scene), [exact("c", 600), exact("d", MIB - 1000)]);
+}
+
+#[test]
+fn a_header_before_the_file_makes_it_a_lower_bound() {
+    let mut scene = Scene::new();
+    let (from, to) = (scene.regular("in"), scene.regular("out"));
+    let [server, client] = scene.connection("127.0.0.1:80", "127.0.0.1:5000");
+    scene.process("server", vec![write("write", server, 1, 200), copy("sendfile", from, server, 1, MIB)]);
+    scene.process("client", held(client, to, MIB + 200, MIB));
+    let told = proven_across(&scene);
+    assert_eq!(told, [("in".to_owned(), "out".to_owned(), Some(MIB - 200), Some(MIB - 200), Certainty::Inferred)]);
+    // Of bytes that may come from elsewhere, nothing is said.
+    scene.process("other", vec![write("write", server, 1, 2 * MIB), read("read", client, 1, 2 * MIB)]);
+    assert!(proven_across(&scene).is_empty());
+}
+
+#[test]
+fn what_others_wrote_or_read_unseen_makes_it_none() {
     let mut scene = Scene::new();
     let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
-    let others = [vec![write("write", pipe, 1, 5)], vec![read("read", pipe, 1, 5)], vec![read("recvmmsg", pipe, 1, 0)]];
-    for rows in others {
+    for rows in [vec![read("read", pipe, 1, 5)], vec![read("recvmmsg", pipe, 1, 0)]] {
         scene.trace.processes.clear();
         scene.process("cat", cat(from, pipe));
         scene.process("cat", cat(pipe, to));
         scene.process("other", rows);
         assert!(across(&scene).is_empty());
     }
+    // A pipe with a name is open to everybody.
+    let fifo = scene.file(FileKind::Pipe, "fifo");
+    scene.trace.processes.clear();
+    scene.process("cat", cat(from, fifo));
+    scene.process("cat", cat(fifo, to));
+    assert_eq!(across(&scene), one("in", "out", Api::ReadWrite, MIB));
+    scene.process("other", vec![write("write", fifo, 1, 5), read("read", fifo, 1, 5)]);
+    assert!(across(&scene).is_empty());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     report::{Certainty, Unattributed},
-    trace::Loss,
+    trace::{Loss, Thread},
 };
 
 #[test]
@@ -116,9 +116,15 @@ fn sources_that_took_turns_keep_their_destinations() {
         analyse(&scene.trace).processes[0].transfers.iter().map(|transfer| transfer.certainty).collect()
     };
     assert_eq!(certainties(&scene), [Certainty::Exact; 3]);
-    // Of several calls each, only the first ones are known to have taken turns.
+    // Of several calls each, the last ones tell: one thread does one thing after the other.
     scene.trace.processes[0].threads[0].rows.iter_mut().for_each(|row| row.calls = 2);
-    assert_eq!(certainties(&scene), [Certainty::Inferred; 3]);
+    assert_eq!(certainties(&scene), [Certainty::Exact; 3]);
+    let mut threads = Scene { trace: scene.trace.clone() };
+    threads.trace.processes[0].threads.push(Thread::default());
+    assert_eq!(certainties(&threads), [Certainty::Inferred; 3], "a call of another thread may end later");
+    // Bytes of the second source may have come while some of the first were in the pipe.
+    scene.trace.processes[0].threads[0].rows[1].last_order = Some(3);
+    assert_eq!(transfers(&scene).len(), 6);
 }
 
 #[test]

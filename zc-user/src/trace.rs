@@ -322,6 +322,8 @@ pub struct Row {
     pub last_order: Option<u64>,
     /// Where the return of the first of them that moved bytes stands in the same order. `None`: unknown, or none did.
     pub moved_order: Option<u64>,
+    /// The first of the bytes that the first of these calls moved; none, if the backend does not see them.
+    pub head: Head,
     /// How often it returned.
     pub calls: u64,
     /// How often it failed, by errno (positive; the kernel-internal ones from 512 on included).
@@ -361,6 +363,7 @@ impl Row {
             order: None,
             last_order: None,
             moved_order: None,
+            head: Head::default(),
             calls: 0,
             errnos: BTreeMap::new(),
             errors: 0,
@@ -373,6 +376,43 @@ impl Row {
             short_calls: 0,
             times: None,
         }
+    }
+}
+
+/// The first bytes that a call moved, as far as a backend shows them: at most [`Head::MOST_BYTES`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Head {
+    bytes: [u8; Self::MOST_BYTES],
+    length: usize,
+}
+
+impl Head {
+    /// So many tell one text from another most of the time.
+    pub const MOST_BYTES: usize = 16;
+
+    /// The first of these.
+    pub fn of(bytes: &[u8]) -> Self {
+        let mut head = Self { length: bytes.len().min(Self::MOST_BYTES), ..Self::default() };
+        head.bytes[..head.length].copy_from_slice(&bytes[..head.length]);
+        head
+    }
+
+    /// What is left of them after so many bytes.
+    #[must_use]
+    pub fn after(&self, bytes: u64) -> Self {
+        let gone = usize::try_from(bytes).unwrap_or(usize::MAX).min(self.length);
+        Self::of(&self.bytes[gone..self.length])
+    }
+
+    /// Whether no byte is known.
+    pub const fn is_unknown(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Whether a byte that is known of both differs.
+    pub fn differs_from(&self, other: &Self) -> bool {
+        let known = self.length.min(other.length);
+        self.bytes[..known] != other.bytes[..known]
     }
 }
 

@@ -133,7 +133,11 @@ fn what_strace_cannot_know_is_null() {
         run.threads().map(|thread| thread.usage).chain(processes).chain([run.report.totals.usage]).collect()
     };
     assert!(usages(&strace).iter().all(|usage| *usage == Usage::default()), "{:?}", usages(&strace));
-    assert!(strace.report.processes.iter().all(|process| process.command.is_none()), "{:?}", strace.report.processes);
+    assert!(
+        strace.report.processes.iter().all(|process| process.command.is_none()),
+        "words are cut: {:?}",
+        strace.report.processes
+    );
     assert!(usages(&ebpf).iter().all(|usage| usage.user_ns.is_some() && usage.page_faults.minor.is_some()));
     let is_timed = |run: &Run| run.report.totals.syscalls.iter().all(|call| call.calls == 0 || call.p99_ns.is_some());
     assert!(is_timed(&ebpf) && is_timed(&strace), "both time calls");

@@ -6,9 +6,11 @@
 //!
 //! A loop that is known in part already is all that its two ends did, if as much is left of both.
 //!
+//! Bytes that differ say no: a backend may show the first ones of each call.
+//!
 //! What was read meanwhile from other files may be among the bytes: the figure is less by that.
 //!
-//! For backends that see neither memory nor bytes. The others know more: equal sums say nothing against that.
+//! For backends that do not see memory. The others know more: equal sums say nothing against that.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ptr;
@@ -22,7 +24,7 @@ use super::{
 };
 use crate::{
     report::{Api, Evidence},
-    trace::{FileId, Row},
+    trace::{FileId, Head, Row},
 };
 
 /// Fewer bytes agree by chance too easily.
@@ -53,7 +55,7 @@ fn complete<'a>(flows: &mut [Flow<'a>], activity: &Activity<'a>) {
     let (sources, destinations) = (by_file(sources), by_file(destinations));
     let agrees = |from, to| {
         let ends = sources.get(&from).zip(destinations.get(&to));
-        from != to && ends.is_some_and(|(source, destination)| source.bytes == destination.bytes)
+        from != to && ends.is_some_and(|(source, destination)| source.bytes == destination.bytes && source.begins_as(destination))
     };
     let ends_of = |flow: &Flow<'_>| Some((flow.read_from()?, flow.written_to()?));
     let found = flows.iter().filter_map(ends_of).filter(|(from, to)| agrees(*from, *to)).map(|(from, _)| from);
@@ -113,7 +115,9 @@ fn add_equal<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
     let mut found: Vec<_> = by_bytes
         .values()
         .filter_map(|ends| match (ends.0.as_slice(), ends.1.as_slice()) {
-            (&[source], &[destination]) if source.comes_before(destination) && known.no_other(source.file, destination.file) => {
+            (&[source], &[destination])
+                if source.can_be_source_of(destination) && known.no_other(source.file, destination.file) =>
+            {
                 Some((source, destination))
             }
             _ => None,
@@ -165,10 +169,21 @@ fn ends<'a>(flows: &[Flow<'a>], activity: &Activity<'a>, least_bytes: u64) -> (V
 }
 
 impl Rest<'_> {
-    /// Whether this can be the source of the other: another file, of which something was there before the other began to be written.
-    /// Beginnings alone do not tell: a thread waits in `read` for what another is about to write to a socket that leads there.
-    fn comes_before(&self, other: &Self) -> bool {
-        self.file != other.file && self.order.zip(other.order).is_none_or(|(source, destination)| source < destination)
+    /// Whether this can be the source of the other: another file, of which something was there before the other began to be written, and
+    /// that begins as the other does. Beginnings of calls alone do not tell: a thread waits in `read` for what another is about to write
+    /// to a socket that leads there.
+    fn can_be_source_of(&self, other: &Self) -> bool {
+        let is_earlier = self.order.zip(other.order).is_none_or(|(source, destination)| source < destination);
+        self.file != other.file && is_earlier && self.begins_as(other)
+    }
+
+    /// Whether the first bytes are the same, as far as both are known. What a mapping begins with is not.
+    fn begins_as(&self, other: &Self) -> bool {
+        match [self, other].map(|rest| head(&rest.rows)) {
+            [Some(source), Some(destination)] => !source.differs_from(&destination),
+            [None, Some(_)] => self.is_mapping,
+            [_, None] => true,
+        }
     }
 }
 
@@ -191,6 +206,12 @@ fn rests<'a>(
         Some(Rest { file, bytes, rows, order, is_mapping: false })
     };
     sides.iter().filter_map(rest).collect()
+}
+
+/// The first bytes that these rows moved; `None`: unknown.
+fn head(rows: &[&Row]) -> Option<Head> {
+    let moved = rows.iter().filter(|row| row.moved_order.is_some());
+    moved.min_by_key(|row| row.moved_order).map(|row| row.head).filter(|head| !head.is_unknown())
 }
 
 /// Mapped files, with the bytes that were mapped. Nothing, where the backend sees which buffers lie in mappings.

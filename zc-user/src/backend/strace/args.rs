@@ -6,6 +6,7 @@ use super::{
         number::unsigned,
         scan::{end_of_string, find_top_level},
     },
+    tasks::Program,
     text::{unescape, unescaped_length},
 };
 use crate::syscall::{FICLONE, FICLONERANGE, Requested, Spec};
@@ -113,14 +114,14 @@ pub fn number(argument: &[u8]) -> Option<u64> {
 }
 
 /// What stands between the brackets of an array or a structure.
-fn inside(argument: &[u8], open: u8, close: u8) -> Option<&[u8]> {
+pub fn inside(argument: &[u8], open: u8, close: u8) -> Option<&[u8]> {
     let (&first, rest) = argument.split_first()?;
     let (&last, inner) = rest.split_last()?;
     (first == open && last == close).then_some(inner)
 }
 
 /// The value of a field of a structure; `name` has its `=`.
-fn field<'a>(structure: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+pub fn field<'a>(structure: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     Arguments::new(structure).find_map(|field| field.strip_prefix(name))
 }
 
@@ -175,17 +176,19 @@ fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// The program that an `execve` or `execveat` starts, and its command line. What is not printed as text is unknown.
-pub fn program(args: &[u8]) -> (Option<String>, Option<Vec<String>>) {
-    let mut path = None;
+pub fn program(args: &[u8]) -> Program {
+    let mut program = Program::default();
     for argument in Arguments::new(args) {
         if argument.starts_with(b"\"") {
-            path = Some(string(argument));
+            program.exe = Some(string(argument));
         } else if let Some(list) = inside(argument, b'[', b']') {
             let is_cut_to_nothing = list == b"...";
-            return (path, (!is_cut_to_nothing).then(|| Arguments::new(list).map(string).collect()));
+            program.command = (!is_cut_to_nothing).then(|| Arguments::new(list).map(string).collect());
+            program.is_cut = Arguments::new(list).any(|word| word.ends_with(b"..."));
+            break;
         }
     }
-    (path, None)
+    program
 }
 
 /// A string as the program has it; what strace cut short keeps its dots.
@@ -288,11 +291,10 @@ mod tests {
     fn a_program_has_a_path_and_a_command_line() {
         let program = |args: &str| program(args.as_bytes());
         let words = |words: &[&str]| Some(words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>());
-        assert_eq!(
-            program(r#""/bin/a b", ["a b", "\"c\"\n"], 0x7ffe /* 3 vars */"#),
-            (Some("/bin/a b".into()), words(&["a b", "\"c\"\n"]))
-        );
-        assert_eq!(program(r#"3, "x", ["long"..., ...], 0x7f, 0"#), (Some("x".into()), words(&["long...", "..."])));
-        assert_eq!(program("0x7f, 0x7f, 0x7f"), (None, None));
+        let whole = program(r#""/bin/a b", ["a b", "\"c\"\n", "..."], 0x7ffe /* 3 vars */"#);
+        assert_eq!(whole, Program { exe: Some("/bin/a b".into()), command: words(&["a b", "\"c\"\n", "..."]), is_cut: false });
+        let cut = program(r#"3, "x", ["long"..., ...], 0x7f, 0"#);
+        assert_eq!(cut, Program { exe: Some("x".into()), command: words(&["long...", "..."]), is_cut: true });
+        assert_eq!(program("0x7f, 0x7f, 0x7f"), Program::default());
     }
 }

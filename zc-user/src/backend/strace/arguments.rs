@@ -3,7 +3,7 @@
 use std::{ffi::OsString, path::Path};
 
 use super::{files, names::FILLING};
-use crate::{backend::RunOptions, syscall::Selection};
+use crate::{backend::RunOptions, syscall::Selection, trace::Head};
 
 /// Calls that tell who begot whom and which program runs. They are traced also when nobody asked for them, as are those that tell
 /// of files.
@@ -22,8 +22,9 @@ pub(super) fn command(
 ) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec![strace.into()];
     // Children too; durations; the name of each process, and its id as strace sees it, also where its parent has another for it; what
-    // is behind each descriptor; nothing of the strings that are read and written.
-    words.extend(["--follow-forks", "-T", "--decode-pids=comm,pidns", "--decode-fds=all", "--string-limit=0"].map(Into::into));
+    // is behind each descriptor; of the bytes that are read and written, the first ones.
+    words.extend(["--follow-forks", "-T", "--decode-pids=comm,pidns", "--decode-fds=all"].map(Into::into));
+    words.push(format!("--string-limit={}", Head::MOST_BYTES).into());
     // Vectors whole, since their sizes count; and do say who runs in 32-bit mode. Of a signal that is not shown, strace does not
     // show either that it killed: all are shown but the one that cannot kill and comes often.
     words.extend(["--abbrev=execve,execveat", "--signal=!SIGCHLD", "--quiet=attach"].map(Into::into));

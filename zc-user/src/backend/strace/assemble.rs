@@ -74,7 +74,7 @@ pub fn trace(tasks: Tasks, files: Vec<File>, names: &Names, mut parts: Parts) ->
         describe_root(&mut trace, &tasks[root], &parts);
     }
     trace.losses = parts.losses;
-    trace.processes = processes(tasks);
+    trace.processes = processes(tasks, is_recorded);
     if !parts.is_ordered {
         // Files of one thread each do not tell what came before what of another.
         rows(&mut trace).for_each(|row| (row.order, row.moved_order, row.last_order) = (None, None, None));
@@ -157,7 +157,8 @@ fn notes(tasks: &[Task], root: Option<TaskId>, unseen: usize, parts: &mut Parts)
     notes
 }
 
-fn processes(tasks: Vec<Task>) -> Vec<Process> {
+/// Command lines that were cut short are shown only of recorded logs: what strace was told to print of them is for us to know.
+fn processes(tasks: Vec<Task>, is_recorded: bool) -> Vec<Process> {
     let leaders: Vec<TaskId> = (0..tasks.len()).map(|id| leader(&tasks, id)).collect();
     let pids: Vec<u32> = tasks.iter().map(tid).collect();
     let parents: Vec<Option<u32>> =
@@ -175,10 +176,10 @@ fn processes(tasks: Vec<Task>) -> Vec<Process> {
         let shown = || String::from_utf8_lossy(&unescape(&task.comm)).into_owned();
         let comm = (!task.comm.is_empty()).then(|| task.executed_as.clone().unwrap_or_else(shown));
         if id == leader {
-            let Program { exe, command } = task.program.unwrap_or_default();
+            let Program { exe, command, is_cut } = task.program.unwrap_or_default();
             process.comm.clone_from(&comm);
             process.exe = exe;
-            process.command = command;
+            process.command = command.filter(|_| is_recorded || !is_cut);
             process.state = if task.life == Life::Alive { State::Running } else { State::Exited };
         }
         process.threads.push(Thread { tid: pids[id], comm, rows: task.rows.into_rows(), ..Thread::default() });

@@ -21,7 +21,7 @@ use super::{
     look::Look,
     names::{NameId, Names, Role},
     rows::Afterwards,
-    tasks::{Life, Program, TaskId, Tasks},
+    tasks::{Life, TaskId, Tasks},
 };
 use crate::{
     backend::Until,
@@ -234,10 +234,10 @@ impl<'a> Collector<'a> {
         if let Pause::Renamed { to } = pause
             && let Some(leader) = self.tasks.renamed(id, to)
         {
-            let (exe, command) = program(self.tasks.get(id).pending.args());
+            let program = program(self.tasks.get(id).pending.args());
             let task = self.tasks.get(leader);
             task.superseded_by = None;
-            task.program = Some(Program { exe, command });
+            task.program = Some(program);
         }
     }
 

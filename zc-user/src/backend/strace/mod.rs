@@ -19,6 +19,7 @@ mod descriptor;
 mod ends;
 mod fifo;
 mod files;
+mod head;
 mod join;
 pub mod line;
 mod lines;

@@ -8,7 +8,7 @@ use super::names::{Known, NameId};
 use crate::{
     histogram::Histogram,
     syscall::{Abi, Call, Fds, Returned, Spec},
-    trace::{Ends, FileId, Input, Row, Times},
+    trace::{Ends, FileId, Head, Input, Row, Times},
 };
 
 /// A call that ended, as far as it is counted.
@@ -28,6 +28,8 @@ pub struct Ended {
     pub from: Option<FileId>,
     /// The file that it names as their destination.
     pub to: Option<FileId>,
+    /// The first of the bytes that it moved, as far as the log shows them.
+    pub head: Head,
     /// Whether it only looked (`MSG_PEEK`): what it got stays where it was, so no byte has moved.
     pub is_peek: bool,
 }
@@ -50,6 +52,8 @@ pub struct Rows {
     sums: Vec<Row>,
     /// What the thread has read and not yet written.
     sequence: Sequence,
+    /// The first bytes of that.
+    unwritten: Head,
     /// A call that a signal ended, and its row. Its caller has not seen the result: it will call again, or die.
     interrupted: Option<(usize, Ended)>,
 }
@@ -67,7 +71,8 @@ impl Rows {
     /// Adds a call.
     pub fn add(&mut self, id: NameId, known: &Known, abi: Abi, ended: Ended) {
         self.settle(Afterwards::WentOn);
-        let ends = self.ends(&known.spec, &ended);
+        let is_other = writes_bytes(&known.spec) && self.writes_something_else(&ended);
+        let ends = self.ends(&known.spec, &ended, is_other);
         let index = *self.places.entry((id, abi, ends)).or_insert_with(|| {
             let call = Call { name: known.name.clone(), abi };
             self.sums.push(Row { order: Some(ended.entered), ..Row::new(call, ends) });
@@ -76,18 +81,27 @@ impl Rows {
         if matches!(ended.how, How::Error(Some(errno)) if is_restart(errno)) {
             self.interrupted = Some((index, ended));
         } else {
-            let paired_bytes = self.pair(&known.spec, &ended);
+            let paired_bytes = if is_other { 0 } else { self.pair(&known.spec, &ended) };
             let row = &mut self.sums[index];
             add(row, ended);
             row.paired_bytes += paired_bytes;
         }
     }
 
-    /// The files at the ends of a call.
-    fn ends(&self, spec: &Spec, ended: &Ended) -> Ends {
-        let input =
-            if writes_bytes(spec) { file(self.sequence.source()).map(Input::LastRead) } else { ended.from.map(Input::Named) };
+    /// The files at the ends of a call. `is_other`: it writes something else than what was read before.
+    fn ends(&self, spec: &Spec, ended: &Ended, is_other: bool) -> Ends {
+        let last_read = || file(self.sequence.source()).filter(|_| !is_other).map(Input::LastRead);
+        let input = if writes_bytes(spec) { last_read() } else { ended.from.map(Input::Named) };
         Ends { input, output: ended.to }
+    }
+
+    /// Whether what a call wrote begins otherwise than what was read before. If it is as long, it has taken that one's place.
+    fn writes_something_else(&mut self, ended: &Ended) -> bool {
+        let is_other = self.sequence.source() != 0 && self.unwritten.differs_from(&ended.head);
+        if is_other && matches!(ended.how, How::Value(moved) if u64::try_from(moved) == Ok(self.sequence.bytes)) {
+            self.forget_what_was_read();
+        }
+        is_other
     }
 
     /// Takes note of what a call moved. Gives how many of the bytes that it wrote were read before from a file that is known.
@@ -97,22 +111,26 @@ impl Rows {
         // What it puts into memory, and how much of it, is not known: nothing that was read before is there for sure.
         let fills_memory = matches!(spec.fds, Fds::Reads(_)) && (spec.returned != Returned::Bytes || ended.is_peek);
         if fills_memory && moved > 0 {
-            self.sequence = Sequence::default();
+            self.forget_what_was_read();
             return 0;
         }
         if writes_bytes(spec) {
             let is_known = self.sequence.source() != 0;
+            self.unwritten = self.unwritten.after(moved);
             return self.sequence.write(moved, number(ended.to)) * u64::from(is_known);
         }
-        if matches!(spec.fds, Fds::Reads(_)) && spec.returned == Returned::Bytes {
+        if matches!(spec.fds, Fds::Reads(_)) && spec.returned == Returned::Bytes && moved > 0 {
             self.sequence.read(number(ended.from), moved);
+            if self.sequence.bytes == moved {
+                self.unwritten = ended.head;
+            }
         }
         0
     }
 
     /// What was read may not be in memory any more: another program runs, or something else filled it.
     pub fn forget_what_was_read(&mut self) {
-        self.sequence = Sequence::default();
+        (self.sequence, self.unwritten) = (Sequence::default(), Head::default());
     }
 
     /// Counts the call that a signal ended, if there is one, now that it is known what became of it.
@@ -159,7 +177,9 @@ fn add(row: &mut Row, ended: Ended) {
                 let moved = u64::try_from(value).unwrap_or(0);
                 // A sum that has no room is unknown from then on.
                 row.bytes = bytes.checked_add(moved);
-                row.moved_order = row.moved_order.or((moved > 0).then_some(ended.left));
+                if moved > 0 && row.moved_order.is_none() {
+                    (row.moved_order, row.head) = (Some(ended.left), ended.head);
+                }
                 row.zero_calls += u64::from(moved == 0);
                 row.short_calls += u64::from(moved > 0 && ended.requested_bytes.is_some_and(|requested| moved < requested));
             }

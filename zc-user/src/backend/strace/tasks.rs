@@ -75,6 +75,8 @@ pub struct Program {
     pub exe: Option<String>,
     /// Its command line.
     pub command: Option<Vec<String>>,
+    /// Whether words of it are cut short.
+    pub is_cut: bool,
 }
 
 /// The first call of a task. If it is the exec that launches the command, it is not counted;

@@ -7,6 +7,11 @@ pub fn unescape(text: &[u8]) -> Vec<u8> {
     Bytes { rest: text }.collect()
 }
 
+/// The first of these bytes, at most so many.
+pub fn unescape_up_to(text: &[u8], most: usize) -> Vec<u8> {
+    Bytes { rest: text }.take(most).collect()
+}
+
 /// How many bytes an escaped string stands for.
 pub fn unescaped_length(text: &[u8]) -> usize {
     Bytes { rest: text }.count()

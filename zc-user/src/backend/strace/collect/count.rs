@@ -11,14 +11,15 @@ use crate::{
         codes::MAX_ERRNO,
         descriptor::Descriptor,
         ends::{self, End, Ends},
+        head::head,
         join::Left,
         line::{CallResult, Outcome},
         names::{NameId, Role},
         rows::{Afterwards, Ended, How},
-        tasks::{FirstCall, Launch, Program, TaskId},
+        tasks::{FirstCall, Launch, TaskId},
     },
     syscall::Abi,
-    trace::Loss,
+    trace::{Head, Loss},
 };
 
 /// A flag of `recv` and its kin, as strace shows it.
@@ -67,6 +68,7 @@ impl Collector<'_> {
             requested_bytes: None,
             from: None,
             to: None,
+            head: Head::default(),
             is_peek: known.name.starts_with("recv") && has_peek(call.args),
         };
         self.parts.has_durations |= ended.duration_ns.is_some();
@@ -94,6 +96,9 @@ impl Collector<'_> {
         };
         (ended.from, ended.to) = (file(from), file(to));
         ended.requested_bytes = call.has_all_args.then(|| requested_bytes(&args, &known.spec)).flatten();
+        if let How::Value(moved @ 1..) = how {
+            ended.head = head(&args, &known.spec, moved.unsigned_abs());
+        }
         if suspect::is_suspect(known, call.args, how) {
             task.suspect = Some(Box::new(Suspect { name, abi: task.abi, ended }));
         } else {
@@ -115,10 +120,10 @@ impl Collector<'_> {
             }
             (Role::FillsMemory, Ok(1..)) => self.tasks.get(id).rows.forget_what_was_read(),
             (Role::Exec, Ok(0)) => {
-                let (exe, command) = program(call.args);
+                let program = program(call.args);
                 let task = self.tasks.get(id);
-                task.executed_as = exe.as_deref().and_then(name_by_exec);
-                task.program = Some(Program { exe, command });
+                task.executed_as = program.exe.as_deref().and_then(name_by_exec);
+                task.program = Some(program);
                 task.rows.forget_what_was_read();
                 if call.has_all_args {
                     task.superseded_by = None;

@@ -58,12 +58,16 @@ fn run_guests(summary: &mut Vec<String>) -> bool {
 }
 
 /// The steps after set-up, in order: what is quick to fail comes first, the tests' own results last.
-fn steps() -> Result<[(&'static str, Command); 6]> {
+fn steps() -> Result<[(&'static str, Command); 7]> {
     let mut format = cargo();
     format.args(["fmt", "--all", "--check"]);
 
     let mut lint = cargo();
     lint.args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]);
+
+    // What others depend on, without the program.
+    let mut lint_library = cargo();
+    lint_library.args(["clippy", "--package", "zctrace", "--no-default-features", "--", "-D", "warnings"]);
 
     // The eBPF programs as the host's compiler sees them: BPF toolchains come without clippy. There is no unwinding in
     // the kernel, and without the standard library the host cannot do it either.
@@ -83,6 +87,7 @@ fn steps() -> Result<[(&'static str, Command); 6]> {
     Ok([
         ("format", format),
         ("lint", lint),
+        ("lint the library", lint_library),
         ("lint the eBPF side", lint_ebpf),
         ("documentation", document),
         ("test", test),

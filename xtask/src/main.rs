@@ -10,7 +10,7 @@ mod scratch;
 mod series;
 mod setup;
 mod test;
-#[path = "../../zc-user/build/toolchain.rs"]
+#[path = "../../zc-user/capture/build/toolchain.rs"]
 mod toolchain;
 mod vm;
 

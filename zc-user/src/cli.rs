@@ -2,6 +2,7 @@
 
 mod about;
 mod check;
+mod choose;
 mod compare;
 mod limits;
 mod mistake;
@@ -22,6 +23,8 @@ pub use check::CheckArgs;
 pub use compare::CompareArgs;
 pub use limits::LimitArgs;
 pub use mistake::one_line;
+
+use choose::{one_of, usual};
 
 /// Show which system calls a command makes, how many bytes they move, and what they cost.
 #[derive(Debug, Parser)]
@@ -154,11 +157,11 @@ pub struct LookArgs {
     pub output: Option<PathBuf>,
 
     /// Order of the rows.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_parser = one_of::<SortKey>(), default_value = usual::<SortKey>())]
     pub sort: SortKey,
 
     /// Whom to show the calls of.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_parser = one_of::<Detail>(), default_value = usual::<Detail>())]
     pub by: Detail,
 
     /// Show every process, also where there are many.
@@ -203,7 +206,7 @@ pub struct RunArgs {
     pub user: Option<String>,
 
     /// What traces the command.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_parser = one_of::<Choice>(), default_value = usual::<Choice>())]
     pub backend: Choice,
 
     /// Run the command under both backends, one after the other, and compare what they count; exit status 1 if they differ.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    backend::{Choice, Limits, RunError, RunOptions, Until},
+    backend::{self, Choice, Limits, RunError, RunOptions, Until},
     launch::{Bond, Manner, Stream},
     privileges::AfterAttach,
     report::{self, Files, Report},
@@ -175,9 +175,9 @@ impl Command {
 }
 
 /// In a thread of its own: signals are held back there and not here, and this one may belong to an async runtime.
-fn run(backend: Choice, options: &RunOptions) -> Result<Report, RunError> {
+fn run(choice: Choice, options: &RunOptions) -> Result<Report, RunError> {
     let trace = thread::scope(|scope| {
-        let runner = thread::Builder::new().name("zctrace".into()).spawn_scoped(scope, || backend.run(options))?;
+        let runner = thread::Builder::new().name("zctrace".into()).spawn_scoped(scope, || backend::run(choice, options))?;
         runner.join().unwrap_or_else(|panic| resume_unwind(panic))
     })?;
     Ok(Report::from_trace(&trace, &for_tests()))

@@ -4,40 +4,25 @@
 //! Plan ──measure──▶ Timings, Traces ──derive──▶ Comparison ──render──▶ person, file
 //! ```
 
-mod api;
-mod comparison;
 mod footprint;
-mod half;
 mod hooks;
 mod measure;
-mod plan;
 mod schedule;
-mod shell;
-mod statistics;
 mod streams;
-mod subject;
-mod summary;
 mod timed;
-mod traced;
-mod warning;
-
-#[cfg(test)]
-pub(crate) mod sample;
 
 use std::io;
 
 use thiserror::Error;
 
-pub use comparison::{Compared, Comparison, Relative, Run, SCHEMA, ShellOverhead};
-pub use measure::{Measured, Progress, Series, measure};
-pub use plan::{Input, OnFailure, Order, Output, Plan, PlanError, Runs, Tracing};
-pub use shell::Shell;
-pub use statistics::Statistics;
-pub use subject::{HookLines, Hooks, Subject, reference_among, subjects};
-pub use summary::{Speed, Summary};
-pub use timed::Timing;
-pub use traced::Traced;
-pub use warning::Warning;
+pub use measure::{Progress, measure};
+pub use zctrace_core::compare::{
+    Compared, Comparison, HookLines, Hooks, Input, Measured, OnFailure, Order, Output, Plan, PlanError, Relative, Run, Runs,
+    SCHEMA, Series, Shell, ShellOverhead, Speed, Statistics, Subject, Summary, Timing, Traced, Tracing, Warning, reference_among,
+    subjects,
+};
+
+use zctrace_core::compare::how_it_failed;
 
 use crate::{
     backend::RunError,

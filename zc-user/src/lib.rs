@@ -64,37 +64,39 @@
 //! ```
 //!
 //! Data flows one way, left to right: [`backend`] makes a [`trace::Trace`], [`report`] derives a [`report::Report`] from it
-//! without any I/O (where bytes went and why, finds the private `transfer`), [`render`] shows that. [`syscall`] is the one table of calls that all of them read.
-//! [`compare`] does this for several commands, and times them untraced. [`expect`] says whether a report is as it should be,
-//! [`check`] whether commands are.
+//! without any I/O (a private module `transfer` finds where bytes went and why), `render` shows that. [`syscall`] is the one table of
+//! calls that all of them read. [`compare`] does this for several commands, and times them untraced. [`expect`] says whether a report is
+//! as it should be, [`check`] whether commands are.
+//!
+//! This crate is a facade of two others: `zctrace-core` has what needs no I/O, `zctrace-capture` runs commands and records them. The
+//! module `render` and the program are behind the feature `cli`, which is on by default. A crate that only tests with zctrace needs
+//! neither, and is built faster without:
+//!
+//! ```toml
+//! [dev-dependencies]
+//! zctrace = { version = "0.1", default-features = false }
+//! ```
 
-pub mod backend;
 pub mod check;
 mod closure;
 mod command;
 pub mod compare;
-mod descendants;
-pub mod doctor;
-mod errno;
-pub mod expect;
-#[cfg(test)]
-mod golden;
-pub mod histogram;
-pub mod launch;
-pub mod privileges;
-mod readable;
+#[cfg(feature = "cli")]
 pub mod render;
-pub mod report;
-mod suggest;
-pub mod syscall;
-mod toolchain;
-pub mod trace;
-mod transfer;
-mod units;
-pub mod verify;
 
-pub use backend::RunError;
 pub use closure::{Tracer, trace};
 pub use command::{Command, Output};
-pub use report::Report;
-pub use syscalls::Sysno;
+pub use zctrace_capture::{
+    backend::{self, RunError},
+    doctor, launch, privileges,
+};
+pub use zctrace_core::{
+    Sysno, expect, histogram,
+    report::{self, Report},
+    syscall, trace, verify,
+};
+
+use zctrace_capture::{descendants, toolchain};
+#[cfg(feature = "cli")]
+use zctrace_core::signal;
+use zctrace_core::{units, words};

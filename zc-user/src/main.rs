@@ -22,7 +22,7 @@ use output::Output;
 use rustix::fs::FileType;
 use saved::Saved;
 use zctrace::{
-    backend::{Choice, RunError, RunOptions, SoFar, Until},
+    backend::{self, Choice, RunError, RunOptions, SoFar, Until},
     compare::CompareError,
     doctor,
     launch::{Bond, Environment, Manner},
@@ -91,7 +91,7 @@ fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         return verify(&options, &args.look, &output);
     }
     let output = Arc::new(output);
-    let trace = args.backend.run(&RunOptions { so_far: Some(so_far(&args.look, &output)), ..options })?;
+    let trace = backend::run(args.backend, &RunOptions { so_far: Some(so_far(&args.look, &output)), ..options })?;
     show(&report_of(&trace, &args.look), &args.look, &output)?;
     Ok(exit_code(&trace))
 }
@@ -101,7 +101,8 @@ fn verify(options: &RunOptions, look: &LookArgs, output: &Output) -> anyhow::Res
     let Some(format) = look.format.plain() else {
         bail!("--verify shows a table or json, no other format: use --format json, or leave it out")
     };
-    let [ebpf, strace] = [Choice::Ebpf, Choice::Strace].map(|backend| backend.run(options).map(|trace| report_of(&trace, look)));
+    let [ebpf, strace] =
+        [Choice::Ebpf, Choice::Strace].map(|choice| backend::run(choice, options).map(|trace| report_of(&trace, look)));
     let comparison = Comparison::new(&ebpf?, &strace?);
     let text = render::comparison(&comparison, format, &options_of(look, output));
     output.write(&text)?;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Records the logs of this directory anew: small programs under the strace of this machine, with each mix of options.
-# Then ZC_UPDATE_GOLDEN=1 cargo test -p zctrace golden writes what is read from them, for review.
+# Then ZC_UPDATE_GOLDEN=1 cargo test -p zctrace-capture golden writes what is read from them, for review.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 bin=/tmp/zc-golden

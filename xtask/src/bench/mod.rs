@@ -44,7 +44,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if !options.built {
         run::build(&["zctrace"])?;
-        check(cargo().args(["build", "--release", "--package", "zctrace", "--example", "floor"]))?;
+        check(cargo().args(["build", "--release", "--package", "zctrace-capture", "--example", "floor"]))?;
     }
     if !is_root() {
         // All of it at once: sudo's own time must not be in the measurements.

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use super::plan::{Content, PreparedFile};
+use super::{Content, PreparedFile};
 
 /// Makes the files in a folder. The error says which file, and why not.
 pub(super) fn make(files: &[PreparedFile], folder: &Path) -> Result<(), String> {

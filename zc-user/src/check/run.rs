@@ -15,8 +15,8 @@ use nix::{
     unistd::Pid,
 };
 
-use super::{interrupt::Interrupts, plan::Check, started::Started};
-use crate::{descendants, report::Report};
+use super::{Attempt, Check, interrupt::Interrupts, started::Started};
+use crate::descendants;
 
 /// How checks are run.
 #[derive(Debug, Clone)]
@@ -30,17 +30,6 @@ pub struct Settings {
     pub jobs: usize,
     /// Whether commands write to zctrace's own stdout and stderr.
     pub shows_output: bool,
-}
-
-/// What came of one run.
-#[derive(Debug, Clone)]
-pub struct Attempt {
-    /// Its report, or why there is none.
-    pub outcome: Result<Box<Report>, String>,
-    /// How long it took, zctrace's own start and end included.
-    pub duration: Duration,
-    /// The last lines that it wrote to stderr.
-    pub stderr: Vec<String>,
 }
 
 /// What came of all runs.

@@ -12,7 +12,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use clap::ValueEnum as _;
 use nix::{
     sys::{
         prctl,
@@ -24,12 +23,11 @@ use rustix::process::{PidfdFlags, pidfd_open, setsid};
 use tempfile::TempDir;
 
 use super::{
-    plan::Check,
-    prepare,
-    run::{Attempt, Settings},
+    Attempt, Check, prepare,
+    run::Settings,
     stderr::{self, Stderr},
 };
-use crate::{descendants, report::Report};
+use crate::{descendants, report::Report, words::Word as _};
 
 /// The variable that tells a command where its check is written.
 const FOLDER_VARIABLE: &str = "ZCTRACE_CHECK_DIR";
@@ -148,7 +146,7 @@ fn command(check: &Check, settings: &Settings, folder: &Path, directory: &Path, 
     let mut command = Command::new(&settings.zctrace);
     command.args(["run", "--bound", "--file-calls", "--format=json"]).arg("--output").arg(folder.join(REPORT));
     command.arg(format!("--syscalls={}", check.syscalls()));
-    command.args(check.backend.to_possible_value().map(|value| format!("--backend={}", value.get_name())));
+    command.arg(format!("--backend={}", check.backend.word()));
     // For the command alone: a variable of the loader, say, is nothing for zctrace.
     command.arg(variable(FOLDER_VARIABLE, &check.base)).args(check.env.iter().map(|(name, value)| variable(name, value)));
     command.args(&settings.options).arg("--").arg(program(check)).args(&check.command[1..]);

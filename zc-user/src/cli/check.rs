@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use zctrace::{backend::Choice, expect::Inferred, render::CheckFormat, syscall::Selection};
 
-use super::{ColorWhen, LimitArgs};
+use super::{ColorWhen, LimitArgs, choose::one_of};
 
 /// Examples, shown after the options.
 pub const EXAMPLES: &str = "\
@@ -83,11 +83,11 @@ pub struct CheckArgs {
     pub syscalls: Option<Selection>,
 
     /// What traces the commands.
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = one_of::<Choice>())]
     pub backend: Option<Choice>,
 
     /// What becomes of expectations that depend on inferred transfers [default: inconclusive].
-    #[arg(long, value_enum, value_name = "WHAT")]
+    #[arg(long, value_parser = one_of::<Inferred>(), value_name = "WHAT")]
     pub inferred: Option<Inferred>,
 
     /// Show the checks, and run none.

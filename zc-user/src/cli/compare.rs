@@ -10,7 +10,10 @@ use zctrace::{
     syscall::Selection,
 };
 
-use super::{ColorWhen, LimitArgs};
+use super::{
+    ColorWhen, LimitArgs,
+    choose::{one_of, usual},
+};
 
 /// Examples, shown after the options.
 pub const EXAMPLES: &str = "\
@@ -132,7 +135,7 @@ pub struct CompareArgs {
     pub user: Option<String>,
 
     /// What traces the commands.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_parser = one_of::<Choice>(), default_value = usual::<Choice>())]
     pub backend: Choice,
 
     /// How much is kept of a traced run.

@@ -6,36 +6,16 @@ use nix::sys::prctl;
 use tokio::runtime::Runtime;
 
 use super::{
-    CompareError, OnFailure, Order, Plan, Shell, Subject, Timing, footprint,
-    hooks::{self, how_it_failed},
-    schedule::Schedule,
-    streams, timed,
+    CompareError, Measured, OnFailure, Order, Plan, Series, Shell, Subject, Timing, footprint, hooks, how_it_failed,
+    schedule::Schedule, streams, timed,
 };
 use crate::{
-    backend::{RunOptions, Until},
+    backend::{self, RunOptions, Until},
     descendants,
     launch::{Bond, Manner, Signals, Streams, find_program},
     privileges::AfterAttach,
     trace::{Exit, Trace},
 };
-
-/// What was measured: raw, nothing is subtracted.
-#[derive(Debug, Clone)]
-pub struct Measured {
-    /// Runs of the shell with nothing to do; empty without a shell.
-    pub shell: Vec<Timing>,
-    /// For each command of the plan, in its order.
-    pub series: Vec<Series>,
-}
-
-/// What was measured of one command.
-#[derive(Debug, Clone)]
-pub struct Series {
-    /// Its timed runs, in their order.
-    pub timings: Vec<Timing>,
-    /// Its traced run.
-    pub trace: Trace,
-}
 
 /// Whoever wants to know how far the measuring is.
 pub trait Progress {
@@ -203,7 +183,7 @@ impl Session<'_> {
             timeout: None,
             verbose: tracing.verbose,
         };
-        let trace = tracing.backend.run(&options)?;
+        let trace = backend::run(tracing.backend, &options)?;
         footprint::give_back();
         self.signals.pending()?;
         Ok(trace)

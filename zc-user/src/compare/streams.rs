@@ -60,7 +60,7 @@ mod tests {
     use nix::{sys::stat::Mode, unistd::mkfifo};
 
     use super::*;
-    use crate::compare::sample;
+    use zctrace_core::compare::sample;
 
     #[test]
     fn a_fifo_is_refused_and_not_waited_for() {

@@ -10,35 +10,11 @@ use std::{
 
 use nix::time::{ClockId, clock_gettime};
 
-use super::CompareError;
+use super::{CompareError, Timing};
 use crate::{
     launch::{Child, LaunchError, Manner, Received, Signals, find_program, prepare},
     trace::Exit,
 };
-
-/// What one run took, from its exec to its end: its own, and that of the children it waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Timing {
-    /// Wall time.
-    pub wall: Duration,
-    /// CPU time in user mode.
-    pub user: Duration,
-    /// CPU time in the kernel.
-    pub system: Duration,
-    /// Context switches because it waited.
-    pub voluntary_switches: u64,
-    /// Context switches because its time was up, or another was more urgent.
-    pub involuntary_switches: u64,
-    /// Page faults served without I/O.
-    pub minor_faults: u64,
-    /// Page faults that waited for I/O.
-    pub major_faults: u64,
-    /// Peak resident memory of the largest process; `None` if it is so little that it cannot be told from that of the process that
-    /// zctrace forked.
-    pub peak_memory_bytes: Option<u64>,
-    /// How it ended.
-    pub exit: Exit,
-}
 
 /// Runs this command to its end. A signal to zctrace is an error; the command is then left to the caller.
 pub(super) async fn time(words: &[OsString], manner: &Manner, signals: &Signals) -> Result<Timing, CompareError> {

@@ -6,8 +6,8 @@ use super::{
     units::{self, UNKNOWN},
 };
 use crate::{
-    launch::signal_name,
     report::{Exit, Report},
+    signal,
     trace::Loss,
 };
 
@@ -62,7 +62,7 @@ pub(super) fn has_unknown(report: &Report) -> bool {
 /// How the command ended.
 fn exit(exit: Exit) -> (String, Style) {
     match exit {
-        Exit { signal: Some(number), .. } => (format!("killed by {}", signal_name(number)), Style::Bad),
+        Exit { signal: Some(number), .. } => (format!("killed by {}", signal::name(number)), Style::Bad),
         Exit { code: Some(0), .. } => ("exit 0".to_owned(), Style::Plain),
         Exit { code: Some(code), .. } => (format!("exit {code}"), Style::Bad),
         Exit { code: None, signal: None } => (format!("exit {UNKNOWN}"), Style::Plain),

@@ -10,7 +10,7 @@ use crate::{
 
 /// Compares with the file `golden/NAME.txt`.
 pub(super) fn golden(name: &str, found: &str) {
-    crate::golden::compare("render", name, found);
+    zctrace_core::golden::compare(env!("CARGO_MANIFEST_DIR"), "render", name, found);
 }
 
 fn report(trace: &Trace) -> Report {

@@ -1,8 +1,10 @@
-//! Text from outside, made safe and short enough for one line of a terminal.
+//! Text from outside, short enough for one line of a terminal; [`zctrace_core::text`] makes it safe.
 
 use std::borrow::Cow;
 
 use comfy_table::Table;
+
+pub use zctrace_core::text::{command_line, escape};
 
 /// The columns that a text without control characters takes, as comfy-table counts them: headings and tables agree.
 pub(super) fn width(text: &str) -> usize {
@@ -34,55 +36,6 @@ pub(super) fn shorten(text: &str, limit: usize) -> Cow<'_, str> {
     short.into()
 }
 
-/// Whether a character would act on a terminal, or be invisible there, instead of being shown.
-/// A program can name itself anything.
-fn is_unsafe(c: char) -> bool {
-    let is_invisible = matches!(c,
-        '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
-    // No characters at all; XML has no place for them.
-    let is_none = matches!(c, '\u{fffe}' | '\u{ffff}');
-    c.is_control() || is_invisible || is_none
-}
-
-/// The text with what a terminal would act on written as an escape: `a\nb`, `\u{1b}`.
-pub fn escape(text: &str) -> String {
-    let escaped = |c: char| match c {
-        c if is_unsafe(c) => c.escape_default().to_string(),
-        c => c.to_string(),
-    };
-    text.chars().map(escaped).collect()
-}
-
-/// The command as it could be typed into a shell.
-pub fn command_line(words: &[String]) -> String {
-    words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
-}
-
-fn shell_word(word: &str) -> Cow<'_, str> {
-    let is_plain = |c: char| c.is_alphanumeric() || "-_./,:+=@%^".contains(c);
-    if word.chars().any(is_unsafe) {
-        format!("$'{}'", word.chars().map(quoted).collect::<String>()).into()
-    } else if word.is_empty() || !word.chars().all(is_plain) {
-        format!("'{}'", word.replace('\'', r"'\''")).into()
-    } else {
-        word.into()
-    }
-}
-
-/// A character inside of `$'...'`, which bash and zsh read.
-fn quoted(c: char) -> String {
-    match c {
-        '\n' => r"\n".to_owned(),
-        '\t' => r"\t".to_owned(),
-        '\r' => r"\r".to_owned(),
-        '\'' | '\\' => format!(r"\{c}"),
-        c if c.is_ascii_control() => format!(r"\x{:02x}", u32::from(c)),
-        // Four digits always, so that a digit that follows is not taken for one more.
-        c if is_unsafe(c) => format!(r"\u{:04x}", u32::from(c)),
-        c => c.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,19 +51,5 @@ mod tests {
         assert_eq!(shorten("copier in out", 12), "copier in o…");
         assert_eq!(shorten("漢字漢字", 6), "漢字…");
         assert_eq!(shorten("copier", 0), "…");
-    }
-
-    #[test]
-    fn nothing_reaches_the_terminal_that_it_would_act_on() {
-        assert_eq!(escape("a\u{1b}[31mb\n"), r"a\u{1b}[31mb\n");
-        assert_eq!(escape("\u{202e}gpj.exe"), r"\u{202e}gpj.exe");
-        assert_eq!(escape("naïve 漢"), "naïve 漢");
-        assert_eq!(escape("\u{fffe}\u{ffff}"), r"\u{fffe}\u{ffff}");
-    }
-
-    #[test]
-    fn a_command_line_can_be_typed_again() {
-        let words = ["sh", "-c", "echo 'hi' > x", "", "a\n'b\u{1b}", "--out=ü"].map(str::to_owned);
-        assert_eq!(command_line(&words), r"sh -c 'echo '\''hi'\'' > x' '' $'a\n\'b\x1b' --out=ü");
     }
 }

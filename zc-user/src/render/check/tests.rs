@@ -1,8 +1,10 @@
 //! Every format, and a reader of it that is not ours where there is one. The others are read in tests/tests/check.
 
+use zctrace_core::check::sample;
+
 use super::*;
 use crate::{
-    check::{Results, SCHEMA, sample},
+    check::{Results, SCHEMA},
     render::tests::{assert_fits, golden},
 };
 

@@ -1,10 +1,9 @@
 //! Golden files, refreshed as those of the reports.
 
+use zctrace_core::compare::sample::{by_sendfile, comparison, comparison_with_shell, timed, with_losses};
+
 use super::*;
-use crate::{
-    compare::sample::{by_sendfile, comparison, comparison_with_shell, timed, with_losses},
-    render::tests::{assert_fits, golden},
-};
+use crate::render::tests::{assert_fits, golden};
 
 /// Two commands, the second twice as fast.
 fn two() -> Comparison {

@@ -1,0 +1,127 @@
+//! Builds the eBPF programs and leaves them in `OUT_DIR`, where the crate embeds them from.
+//!
+//! Without the tools for that, empty files stand in: zctrace then builds all the same and says at run time what is missing.
+
+#[path = "build/toolchain.rs"]
+mod toolchain;
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+use toolchain::{Linker, TOOLCHAIN_VAR, Toolchain};
+
+/// The eBPF programs: what zctrace loads, and the empty ones that its cost is measured against.
+const OBJECTS: [&str; 2] = ["zctrace-bpf", "floor-bpf"];
+
+/// Says `1` or `true` where eBPF is not wanted; the name is aya-build's, which people know.
+const SKIP_VAR: &str = "AYA_BUILD_SKIP";
+
+/// Separates the flags in `CARGO_ENCODED_RUSTFLAGS`.
+const SEPARATOR: &str = "\x1f";
+
+fn main() -> ExitCode {
+    watch_sources();
+    let out_dir = PathBuf::from(required("OUT_DIR"));
+    let embedded = match tools() {
+        Ok((toolchain, linker)) => build(&toolchain, &linker, &out_dir),
+        Err(reason) => {
+            println!("cargo:warning=eBPF is not embedded: {reason} (`cargo xtask setup` installs what is missing)");
+            embed(&out_dir, |_, target| fs::write(target, []))
+        }
+    };
+    match embedded {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Tells cargo which files and variables the result depends on, as far as they are known before any work.
+fn watch_sources() {
+    for variable in [TOOLCHAIN_VAR, SKIP_VAR] {
+        println!("cargo:rerun-if-env-changed={variable}");
+    }
+    // The workspace's manifest holds the profile, its lock file the versions.
+    for path in ["build.rs", "build", "../../zc-ebpf", "../../Cargo.toml", "../../Cargo.lock"] {
+        println!("cargo:rerun-if-changed={path}");
+    }
+}
+
+/// The compiler and the linker, or why there is no build.
+fn tools() -> Result<(Toolchain, Linker), String> {
+    if env::var(SKIP_VAR).is_ok_and(|value| value == "1" || value.eq_ignore_ascii_case("true")) {
+        return Err(format!("{SKIP_VAR} is set"));
+    }
+    let tools = Linker::find().and_then(|linker| Ok((Toolchain::find(linker.llvm_major)?, linker)));
+    match &tools {
+        Ok((toolchain, linker)) => {
+            for tool in [&toolchain.sysroot.join("bin/rustc"), &linker.path] {
+                println!("cargo:rerun-if-changed={}", tool.display());
+            }
+        }
+        // A file that never exists makes the next build look again, whatever got installed in between.
+        Err(_) => println!("cargo:rerun-if-changed=tools-were-missing"),
+    }
+    tools
+}
+
+/// Builds the programs; the error is the compiler's own output.
+fn build(toolchain: &Toolchain, linker: &Linker, out_dir: &Path) -> Result<(), String> {
+    let endian = if required("CARGO_CFG_TARGET_ENDIAN") == "big" { "bpfeb" } else { "bpfel" };
+    let target = format!("{endian}-unknown-none");
+    let arch = required("CARGO_CFG_TARGET_ARCH");
+    let target_dir = shared_dir(out_dir, &arch);
+    let rustflags = [&format!("--cfg=bpf_target_arch=\"{arch}\""), "-Cdebuginfo=2", "-Clink-arg=--btf"].join(SEPARATOR);
+
+    // `--quiet` leaves exactly the warnings and errors. A target directory of its own, because the outer cargo holds the
+    // lock of the usual one.
+    let mut cargo = Command::new(toolchain.sysroot.join("bin/cargo"));
+    cargo.args(["build", "--quiet", "--release", "--package", "zc-ebpf", "--bins", "--features", "kernel"]);
+    cargo.args(["-Z", "build-std=core", "--target", &target, "--target-dir"]).arg(&target_dir);
+    cargo.env("RUSTC", toolchain.sysroot.join("bin/rustc"));
+    // `-Z build-std` on a stable compiler. For this child alone: build scripts elsewhere would believe to be on nightly.
+    cargo.env("RUSTC_BOOTSTRAP", "1");
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", rustflags);
+    cargo.env(format!("CARGO_TARGET_{}_UNKNOWN_NONE_LINKER", endian.to_uppercase()), &linker.path);
+    // Under `cargo clippy` it names the driver of the outer compiler.
+    cargo.env_remove("RUSTC_WORKSPACE_WRAPPER");
+
+    let output = cargo.output().map_err(|error| format!("{cargo:?}: {error}"))?;
+    let messages = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        return Err(format!("{messages}the eBPF programs do not build with\n  {toolchain}\n  {linker}"));
+    }
+    for line in messages.lines() {
+        println!("cargo:warning={line}");
+    }
+    let built = target_dir.join(target).join("release");
+    embed(out_dir, |name, target| fs::copy(built.join(name), target).map(drop))
+}
+
+/// Puts every object in its place with `put`, which is given its name and where it goes.
+fn embed(out_dir: &Path, put: impl Fn(&str, &Path) -> std::io::Result<()>) -> Result<(), String> {
+    OBJECTS.iter().try_for_each(|name| {
+        let target = out_dir.join(name);
+        put(name, &target).map_err(|error| format!("{}: {error}", target.display()))
+    })
+}
+
+/// Where the eBPF build keeps its files: one place for debug and release, so that `core` is compiled once.
+///
+/// Programs for another architecture are built elsewhere: both builds may run at the same time, and their objects have the same name.
+fn shared_dir(out_dir: &Path, arch: &str) -> PathBuf {
+    let is_native = required("TARGET") == required("HOST");
+    // cargo marks its target directory so.
+    let target_dir = out_dir.ancestors().find(|dir| dir.join("CACHEDIR.TAG").is_file()).unwrap_or(out_dir);
+    target_dir.join(if is_native { "bpf".to_owned() } else { format!("bpf-{arch}") })
+}
+
+/// A variable that cargo sets for every build script.
+fn required(variable: &str) -> String {
+    env::var(variable).unwrap_or_else(|error| panic!("{variable}: {error}; cargo sets it for build scripts"))
+}

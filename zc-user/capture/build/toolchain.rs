@@ -1,0 +1,202 @@
+//! Which compiler and which linker build the eBPF side.
+//!
+//! `zc-user/capture/build.rs` asks in order to use them, xtask in order to install what is missing: both include this one file.
+
+use std::{
+    env, fmt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// The LLVM that `cargo xtask setup` builds bpf-linker with.
+///
+/// A linker reads the bitcode of compilers on the same or an older LLVM only.
+pub(crate) const LLVM_MAJOR: u32 = 22;
+
+/// Names the rustup toolchain to take, and no other.
+pub(crate) const TOOLCHAIN_VAR: &str = "ZCTRACE_BPF_TOOLCHAIN";
+
+/// Where a compiler may come from.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Source {
+    /// A toolchain of rustup's, by its name.
+    Rustup(String),
+    /// The compiler that builds the rest of the workspace.
+    Current,
+    /// The distribution's packages, which may stand beside rustup's toolchains.
+    Distribution,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rustup(name) => write!(f, "rustup's {name}"),
+            Self::Current => f.write_str("the current toolchain"),
+            Self::Distribution => f.write_str("the distribution's toolchain"),
+        }
+    }
+}
+
+/// Why a compiler cannot build for BPF.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Unusable {
+    /// There is no such compiler, or it does not run.
+    NotInstalled,
+    /// It writes bitcode of this LLVM, which the linker cannot read.
+    LlvmTooNew(u32),
+    /// The standard library's sources (`rust-src`), which `core` is built from, are not there.
+    NoSources,
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotInstalled => f.write_str("not installed"),
+            Self::LlvmTooNew(major) => write!(f, "its LLVM {major} is newer than bpf-linker's"),
+            Self::NoSources => f.write_str("lacks rust-src"),
+        }
+    }
+}
+
+/// A compiler that can build for BPF.
+pub(crate) struct Toolchain {
+    /// Where it comes from.
+    pub(crate) source: Source,
+    /// The directory that holds its `bin` and `lib`.
+    pub(crate) sysroot: PathBuf,
+    /// Its version as `rustc -V` says it, without the program's name.
+    pub(crate) version: String,
+    /// The major version of its LLVM.
+    pub(crate) llvm_major: u32,
+}
+
+impl Toolchain {
+    /// The first usable compiler whose LLVM is not newer than `llvm_max`; the error says what is wrong with each.
+    pub(crate) fn find(llvm_max: u32) -> Result<Self, String> {
+        let sources = match env::var(TOOLCHAIN_VAR) {
+            Ok(name) if !name.is_empty() => vec![Source::Rustup(name)],
+            _ => vec![Source::Rustup("nightly".into()), Source::Current, Source::Distribution],
+        };
+        let mut reasons = Vec::new();
+        for source in sources {
+            match Self::from(source.clone(), llvm_max) {
+                Ok(toolchain) => return Ok(toolchain),
+                Err(reason) => reasons.push(format!("{source}: {reason}")),
+            }
+        }
+        Err(reasons.join(", "))
+    }
+
+    /// The compiler of one source, if it is usable.
+    pub(crate) fn from(source: Source, llvm_max: u32) -> Result<Self, Unusable> {
+        let sysroot = match &source {
+            Source::Rustup(name) => print_sysroot(Command::new("rustup").args(["run", name, "rustc"])),
+            Source::Current => print_sysroot(&mut Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))),
+            Source::Distribution => Some(PathBuf::from("/usr")),
+        };
+        let sysroot = sysroot.filter(|dir| dir.join("bin/cargo").is_file()).ok_or(Unusable::NotInstalled)?;
+        let about = output(Command::new(sysroot.join("bin/rustc")).arg("-vV")).ok_or(Unusable::NotInstalled)?;
+        let llvm_major = about.lines().find_map(|line| major(line.strip_prefix("LLVM version: ")?));
+        let llvm_major = llvm_major.ok_or(Unusable::NotInstalled)?;
+        if llvm_major > llvm_max {
+            return Err(Unusable::LlvmTooNew(llvm_major));
+        }
+        if !sysroot.join("lib/rustlib/src/rust/library/Cargo.lock").is_file() {
+            return Err(Unusable::NoSources);
+        }
+        let version = about.lines().next().unwrap_or_default().trim_start_matches("rustc ").to_owned();
+        Ok(Self { source, sysroot, version, llvm_major })
+    }
+}
+
+impl fmt::Display for Toolchain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}, LLVM {}, {}", self.source, self.version, self.llvm_major, self.sysroot.display())
+    }
+}
+
+/// bpf-linker, in a state in which it runs.
+pub(crate) struct Linker {
+    /// The program.
+    pub(crate) path: PathBuf,
+    /// Its version.
+    pub(crate) version: String,
+    /// The major version of its LLVM.
+    pub(crate) llvm_major: u32,
+}
+
+impl Linker {
+    /// The one on the PATH, or else where `cargo install` puts it; the error says what is wrong.
+    pub(crate) fn find() -> Result<Self, String> {
+        let path = on_path("bpf-linker").or_else(|| {
+            let home = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(env::home_dir()?.join(".cargo")))?;
+            Some(home.join("bin/bpf-linker")).filter(|path| path.is_file())
+        });
+        let path = path.ok_or("bpf-linker is not installed")?;
+        let about = output(Command::new(&path).arg("--version"));
+        let about = about.ok_or_else(|| format!("{} does not run", path.display()))?;
+        let version = about.trim().trim_start_matches("bpf-linker ").to_owned();
+        // A linker with its LLVM inside does not tell which; taken as what is wanted, the link itself shows the truth.
+        let llvm_major = llvm_of(&path).unwrap_or(LLVM_MAJOR);
+        Ok(Self { path, version, llvm_major })
+    }
+}
+
+impl fmt::Display for Linker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "bpf-linker {}, LLVM {}, {}", self.version, self.llvm_major, self.path.display())
+    }
+}
+
+/// The first program called `name` on the PATH.
+pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
+    env::split_paths(&env::var_os("PATH")?).map(|dir| dir.join(name)).find(|path| path.is_file())
+}
+
+/// Standard output of a command that succeeds.
+pub(crate) fn output(command: &mut Command) -> Option<String> {
+    // rustup must say that a toolchain is missing, not fetch it: that is for `cargo xtask setup`, with a time limit.
+    let output = command.env("RUSTUP_AUTO_INSTALL", "0").output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The directory of the toolchain whose rustc this command starts.
+fn print_sysroot(rustc: &mut Command) -> Option<PathBuf> {
+    Some(PathBuf::from(output(rustc.args(["--print", "sysroot"]))?.trim()))
+}
+
+/// The major version of the LLVM that a program is dynamically linked with.
+fn llvm_of(program: &Path) -> Option<u32> {
+    let libraries = output(Command::new("ldd").arg(program))?;
+    let library = libraries.lines().find_map(|line| line.trim().strip_prefix("libLLVM"))?;
+    major(library.trim_start_matches(".so.").trim_start_matches('-'))
+}
+
+/// The number that a version starts with.
+fn major(version: &str) -> Option<u32> {
+    version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_starts_with_its_major_number() {
+        assert_eq!(major("22.1.4"), Some(22));
+        assert_eq!(major("17"), Some(17));
+        assert_eq!(major("so"), None);
+    }
+
+    #[test]
+    fn a_toolchain_that_is_not_there_is_not_installed() {
+        let found = Toolchain::from(Source::Rustup("no-such-toolchain".into()), LLVM_MAJOR).err();
+        assert_eq!(found, Some(Unusable::NotInstalled));
+    }
+
+    #[test]
+    fn a_compiler_newer_than_the_linker_is_refused() {
+        let found = Toolchain::from(Source::Current, 0).err();
+        assert!(matches!(found, Some(Unusable::LlvmTooNew(major)) if major > 0), "{found:?}");
+    }
+}

@@ -1,0 +1,45 @@
+//! The eBPF backend: programs in the kernel do the sums, this side launches, waits and reads them.
+
+pub mod btf;
+mod census;
+pub mod closure;
+mod drain;
+mod events;
+pub(crate) mod fields;
+mod file_seen;
+mod files;
+mod hooks;
+pub(crate) mod kernel;
+mod living;
+pub(crate) mod object;
+mod rehearsal;
+mod run;
+pub(crate) mod unavailable;
+
+use crate::trace::Trace;
+
+use super::{Backend, RunError, RunOptions};
+
+pub use kernel::BTF_PATH_VARIABLE;
+pub use unavailable::{EbpfUnavailable, TooOld};
+
+/// The kernel side that is embedded in this program, an ELF object; empty: it was built without.
+pub fn embedded_object() -> &'static [u8] {
+    object::OBJECT
+}
+
+/// The backend that counts in the kernel.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Ebpf;
+
+impl Backend for Ebpf {
+    fn name(&self) -> &'static str {
+        "ebpf"
+    }
+
+    fn run(&self, options: &RunOptions) -> Result<Trace, RunError> {
+        // One thread: the kernel side takes the next fork of this process for the command.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        runtime.block_on(run::run(self.name(), options))
+    }
+}

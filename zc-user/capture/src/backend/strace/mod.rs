@@ -1,0 +1,101 @@
+//! Logs of `strace`, read into a [`Trace`], in two layers.
+//!
+//! ```text
+//! bytes ──read──▶ line ──line──▶ Line ──collect: join, tasks──▶ a whole call ──rows──▶ sums ──assemble──▶ Trace
+//! ```
+//!
+//! [`mod@line`] looks at one line and has no memory. [`Collector`] joins the lines of a call that was interrupted, follows tasks from their
+//! birth to their end, and adds every call to the sums of its thread. What a log does not tell is `None`, and what is not understood
+//! is counted in [`Loss::UnparsedLines`](crate::trace::Loss::UnparsedLines).
+
+mod args;
+mod arguments;
+mod assemble;
+mod clock;
+mod codes;
+mod collect;
+mod cut;
+mod descriptor;
+mod ends;
+mod fifo;
+mod files;
+mod head;
+mod join;
+pub mod line;
+mod lines;
+mod live;
+mod look;
+mod name;
+mod names;
+mod read;
+mod rows;
+mod script;
+mod tasks;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use collect::Collector;
+pub use read::{Log, read_log, read_logs, tid_of_file};
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use super::{Backend, RunError, RunOptions};
+use crate::{
+    doctor::{self, StraceUnavailable},
+    launch::{Manner, find_program},
+    trace::{Exit, Trace},
+};
+
+/// The name of this backend in reports.
+pub const NAME: &str = crate::trace::STRACE;
+
+/// Why the strace backend cannot run here. Each message says what to do.
+#[derive(Debug, Error)]
+pub enum StraceError {
+    /// There is no strace.
+    #[error("strace is not installed: install the package 'strace'")]
+    Missing,
+    /// Something is in the way.
+    #[error(transparent)]
+    Unavailable(#[from] StraceUnavailable),
+    /// strace ended before the command began.
+    #[error("strace could not run the command ({}); its own message stands above", ended(*.0))]
+    Silent(Option<Exit>),
+}
+
+fn ended(exit: Option<Exit>) -> String {
+    match exit {
+        Some(Exit::Code(code)) => format!("exit status {code}"),
+        Some(Exit::Signal(signal)) => format!("killed by signal {signal}"),
+        None => "ended by zctrace".to_owned(),
+    }
+}
+
+/// The backend that reads strace's log. It needs no more than the permission to trace one's own processes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Strace;
+
+impl Strace {
+    /// Where strace is.
+    pub fn find() -> Result<PathBuf, StraceError> {
+        find_program(&["strace".into()], &Manner::default()).map_err(|_| StraceError::Missing)
+    }
+}
+
+impl Backend for Strace {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn run(&self, options: &RunOptions) -> Result<Trace, RunError> {
+        let strace = Self::find()?;
+        if let Some(why) = doctor::why_no_strace() {
+            return Err(StraceError::Unavailable(why).into());
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        runtime.block_on(live::run(&strace, options))
+    }
+}

@@ -1,0 +1,81 @@
+//! What runs below a process.
+//!
+//! Public for zctrace's own crates only.
+
+use std::fs;
+
+use nix::{
+    errno::Errno,
+    sys::{
+        signal::{Signal, kill},
+        wait::waitpid,
+    },
+    unistd::Pid,
+};
+
+/// The children of all threads of a process, those included that ended but were not waited for; none if the process is gone.
+pub(crate) fn children_of(process: &str) -> Vec<Pid> {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{process}/task")) else { return Vec::new() };
+    let lists = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    lists
+        .flat_map(|list| list.split_whitespace().filter_map(|id| id.parse().ok()).map(Pid::from_raw).collect::<Vec<_>>())
+        .collect()
+}
+
+/// The children of this process.
+pub fn own_children() -> Vec<Pid> {
+    children_of("self")
+}
+
+/// Kills a child of this process, and whatever runs below it; if it is a subreaper, nothing gets away meanwhile. Waits for its end.
+pub fn kill_with_descendants(child: Pid) {
+    // Those below it first: the next look finds what they begot before they died.
+    loop {
+        let living: Vec<Pid> = descendants_of(child).into_iter().filter(|&pid| !is_dead(pid)).collect();
+        if living.is_empty() {
+            break;
+        }
+        for pid in living {
+            let _ = kill(pid, Signal::SIGKILL);
+        }
+        std::thread::yield_now();
+    }
+    let _ = kill(child, Signal::SIGKILL);
+    while waitpid(child, None) == Err(Errno::EINTR) {}
+}
+
+/// All that runs below a process, without itself.
+fn descendants_of(process: Pid) -> Vec<Pid> {
+    let mut found = children_of(&process.to_string());
+    let mut next = 0;
+    while let Some(&pid) = found.get(next) {
+        found.extend(children_of(&pid.to_string()));
+        next += 1;
+    }
+    found
+}
+
+/// Whether a process is gone, or ended and not waited for: it is no more than its exit status then.
+fn is_dead(pid: Pid) -> bool {
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
+    // The name, in parentheses, may have any character.
+    stat.rsplit_once(") ").is_none_or(|(_, fields)| fields.starts_with(['Z', 'X']))
+}
+
+/// Kills all children of this process but these, until none is left: as one of them dies, its children become ours if this process is a
+/// subreaper.
+pub fn kill_all_but(keep: &[Pid]) {
+    loop {
+        let children: Vec<Pid> = own_children().into_iter().filter(|child| !keep.contains(child)).collect();
+        for &child in &children {
+            // It may have ended meanwhile; it keeps its id until we wait for it.
+            let _ = kill(child, Signal::SIGKILL);
+        }
+        if children.is_empty() {
+            return;
+        }
+        for child in children {
+            let _ = waitpid(child, None);
+        }
+    }
+}

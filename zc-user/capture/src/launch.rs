@@ -1,0 +1,257 @@
+//! Launching the command as a shell would: terminal, working directory, environment and process group stay its own.
+
+mod environment;
+mod signals;
+mod streams;
+
+use std::{
+    ffi::{OsStr, OsString},
+    io,
+    os::{
+        fd::{FromRawFd as _, OwnedFd},
+        unix::{
+            ffi::OsStrExt as _,
+            process::{CommandExt as _, ExitStatusExt as _},
+        },
+    },
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus},
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use nix::{
+    errno::Errno,
+    sys::{
+        prctl,
+        signal::{SigmaskHow, Signal, pthread_sigmask},
+        stat::stat,
+    },
+    unistd::{AccessFlags, Pid, access},
+};
+use thiserror::Error;
+use tokio::io::unix::AsyncFd;
+
+pub use environment::Environment;
+pub(crate) use signals::send;
+pub use signals::{Received, SignalError, Signals};
+pub use streams::{Stream, Streams};
+pub use zctrace_core::options::Identity;
+
+use crate::{privileges, readable::readable, trace::Exit};
+
+/// The command could not be started.
+#[derive(Debug, Error)]
+#[error("cannot run '{program}': {}", reason(.cause))]
+pub struct LaunchError {
+    /// What was to be run.
+    pub program: String,
+    /// Why it could not be. No source of this error to `Error::source`: its message is in this one's.
+    pub cause: io::Error,
+}
+
+impl LaunchError {
+    /// The error of this program.
+    pub fn new(program: impl AsRef<OsStr>, cause: io::Error) -> Self {
+        Self { program: program.as_ref().to_string_lossy().into_owned(), cause }
+    }
+
+    /// The exit status for it, as of `env` and `timeout`: 127 if there is no such program, else 126.
+    pub fn exit_status(&self) -> u8 {
+        if self.cause.kind() == io::ErrorKind::NotFound { 127 } else { 126 }
+    }
+}
+
+/// The errno's own message.
+pub fn reason(error: &io::Error) -> String {
+    error.raw_os_error().map_or_else(|| error.to_string(), |errno| Errno::from_raw(errno).desc().to_owned())
+}
+
+/// What SIGPIPE did when this process began. Rust's runtime ignores the signal before `main`, and std gives children the default;
+/// a command must find it as it would without zctrace.
+static SIGPIPE_BEFORE: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
+
+extern "C" fn note_sigpipe() {
+    // SAFETY: an all-zero sigaction is valid, and with a null pointer sigaction only reads the disposition into it.
+    unsafe {
+        let mut found: libc::sigaction = std::mem::zeroed();
+        if libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut found) == 0 {
+            SIGPIPE_BEFORE.store(found.sa_sigaction, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The loader calls it before Rust's runtime begins.
+// SAFETY: the section holds pointers to functions that take no arguments they need; this one does nothing but a system call.
+#[unsafe(link_section = ".init_array")]
+#[used]
+static NOTE_SIGPIPE: extern "C" fn() = note_sigpipe;
+
+/// What becomes of a child if zctrace is killed, or gets a signal that ends it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Bond {
+    /// It goes on if zctrace is killed; signals are handed on to it, and it decides.
+    #[default]
+    Free,
+    /// It is of no use alone: it is killed with zctrace, and a signal ends both.
+    DiesWithUs,
+    /// It is killed with the thread that started it. Signals are none of our business: the process is somebody else's, a test runner say.
+    Guest,
+}
+
+/// How a command is started.
+#[derive(Debug, Clone, Default)]
+pub struct Manner {
+    /// Whose identity it has; zctrace's own without.
+    pub identity: Option<Identity>,
+    /// What becomes of it without zctrace.
+    pub bond: Bond,
+    /// Its standard streams.
+    pub streams: Streams,
+    /// Its environment, where it differs from zctrace's own.
+    pub environment: Environment,
+    /// Its working directory; zctrace's own without.
+    pub directory: Option<PathBuf>,
+}
+
+impl Manner {
+    /// The path of a file that the command would call so, for zctrace itself.
+    pub(crate) fn locate(&self, path: &Path) -> PathBuf {
+        self.directory.as_deref().unwrap_or(Path::new("")).join(path)
+    }
+}
+
+/// The command, running.
+pub struct Child {
+    pid: Pid,
+    pidfd: AsyncFd<OwnedFd>,
+}
+
+impl Child {
+    /// Starts a program, found with [`find_program`], with a command line whose first word is the name it was called by.
+    /// It has run its exec when this returns.
+    pub fn start(program: &Path, command: &[OsString], manner: &Manner, signals: &Signals) -> Result<Self, LaunchError> {
+        let (name, _) = split(command)?;
+        let started = prepare(program, command, manner, signals).and_then(|mut prepared| Self::spawn(&mut prepared));
+        started.map_err(|cause| LaunchError::new(name, cause))
+    }
+
+    /// Starts what was [prepared](prepare).
+    pub fn spawn(prepared: &mut Command) -> io::Result<Self> {
+        let id = i32::try_from(prepared.spawn()?.id()).map_err(io::Error::other)?;
+        Self::adopt(Pid::from_raw(id))
+    }
+
+    /// Takes a child that is there already.
+    pub fn adopt(pid: Pid) -> io::Result<Self> {
+        // SAFETY: no pointers are passed; a child that was not waited for keeps its id.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.as_raw(), 0) };
+        let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or_else(io::Error::last_os_error)?;
+        // SAFETY: the kernel just gave us this descriptor.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self { pid, pidfd: readable(fd)? })
+    }
+
+    /// Its id.
+    pub(crate) fn id(&self) -> Pid {
+        self.pid
+    }
+
+    /// Waits for its end.
+    pub async fn wait(&self) -> io::Result<Exit> {
+        Ok(self.wait_with_usage().await?.0)
+    }
+
+    /// Waits for its end, and gives back what it and the children it waited for had used.
+    pub async fn wait_with_usage(&self) -> io::Result<(Exit, libc::rusage)> {
+        let _ = self.pidfd.readable().await?;
+        let mut status = 0;
+        // SAFETY: plain numbers, for which zero is valid.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: `status` and `usage` are ours; the child is ours.
+        while unsafe { libc::wait4(self.pid.as_raw(), &raw mut status, 0, &raw mut usage) } < 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+        let status = ExitStatus::from_raw(status);
+        let exit = match (status.code(), status.signal()) {
+            (Some(code), _) => Exit::Code(code),
+            (None, signal) => Exit::Signal(signal.unwrap_or_default()),
+        };
+        Ok((exit, usage))
+    }
+
+    /// Hands the signal of this number on. That the command has ended meanwhile is no error.
+    pub fn forward(&self, signal: i32) {
+        let _ = send(self.pid, signal);
+    }
+}
+
+/// The command that [`Child::spawn`] starts.
+pub fn prepare(program: &Path, command: &[OsString], manner: &Manner, signals: &Signals) -> io::Result<Command> {
+    let mut launched = Command::new(program);
+    if let Some((name, arguments)) = command.split_first() {
+        launched.arg0(name).args(arguments);
+    }
+    manner.streams.apply_to(&mut launched)?;
+    manner.environment.apply_to(&mut launched);
+    if let Some(directory) = &manner.directory {
+        launched.current_dir(directory);
+    }
+    if let Some(identity) = manner.identity {
+        launched.gid(identity.gid).uid(identity.uid);
+    }
+    let (mask, bond) = (signals.before(), manner.bond);
+    let is_elevated = privileges::is_elevated();
+    let sigpipe = SIGPIPE_BEFORE.load(Ordering::Relaxed);
+    // SAFETY: the closure runs between fork and exec, and only makes plain system calls.
+    unsafe {
+        launched.pre_exec(move || {
+            libc::signal(libc::SIGPIPE, sigpipe);
+            if is_elevated {
+                prctl::set_no_new_privs()?;
+            }
+            if bond != Bond::Free {
+                prctl::set_pdeathsig(Signal::SIGKILL)?;
+            }
+            pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&mask), None).map_err(io::Error::from)
+        });
+    }
+    Ok(launched)
+}
+
+/// The name of a command's program, and its arguments.
+fn split(command: &[OsString]) -> Result<(&OsString, &[OsString]), LaunchError> {
+    command.split_first().ok_or_else(|| LaunchError::new("", io::ErrorKind::InvalidInput.into()))
+}
+
+/// Where a command's program is, as exec finds it. A path that is not absolute begins in the command's working directory.
+pub fn find_program(command: &[OsString], manner: &Manner) -> Result<PathBuf, LaunchError> {
+    let (name, _) = split(command)?;
+    if name.is_empty() {
+        return Err(LaunchError::new(name, Errno::ENOENT.into()));
+    }
+    if let Some(directory) = manner.directory.as_ref().filter(|directory| !directory.is_dir()) {
+        let cause = io::Error::other(format!("there is no directory '{}' to run it in", directory.display()));
+        return Err(LaunchError::new(name, cause));
+    }
+    let failed = |errno: Errno| LaunchError::new(name, errno.into());
+    if name.as_bytes().contains(&b'/') {
+        return check_program(&manner.locate(Path::new(name))).map(|()| name.into()).map_err(failed);
+    }
+    let mut reason = Errno::ENOENT;
+    for candidate in std::env::split_paths(&manner.environment.path()).map(|folder| folder.join(name)) {
+        match check_program(&manner.locate(&candidate)) {
+            Ok(()) => return Ok(candidate),
+            Err(Errno::ENOENT | Errno::ENOTDIR) => {}
+            // As exec does: it looks further, but if nothing is found, this is why.
+            Err(other) => reason = other,
+        }
+    }
+    Err(failed(reason))
+}
+
+fn check_program(path: &Path) -> Result<(), Errno> {
+    if stat(path)?.st_mode & libc::S_IFMT == libc::S_IFDIR { Err(Errno::EISDIR) } else { access(path, AccessFlags::X_OK) }
+}

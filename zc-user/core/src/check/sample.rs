@@ -1,0 +1,80 @@
+//! Made-up checks and results for tests.
+#![expect(clippy::missing_panics_doc, reason = "only tests call these functions")]
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use super::{Attempt, Baseline, Check, Results, SCHEMA, Shown, Tolerances, judge};
+use crate::{
+    compare::sample::report,
+    expect::Inferred,
+    options::Choice,
+    report::{
+        Files, Options, Report,
+        sample::{
+            files::{Scene, read},
+            row,
+        },
+    },
+    syscall::Selection,
+};
+
+/// A check that expects this.
+pub fn check(name: &str, expectations: &[&str]) -> Check {
+    Check {
+        name: name.into(),
+        command: vec!["cp".into(), "in".into(), "out file".into()],
+        env: BTreeMap::new(),
+        directory: None,
+        files: Vec::new(),
+        expectations: expectations.iter().map(|text| text.parse().expect("an expectation")).collect(),
+        repeat: 1,
+        inferred: Inferred::default(),
+        backend: Choice::Auto,
+        timeout: Check::TIMEOUT,
+        selection: None,
+        baseline: None,
+        base: PathBuf::from("/base"),
+        shown_by: Shown::ByRun,
+    }
+}
+
+/// A report of a command that wrote.
+pub fn of_writes(calls: u64) -> Report {
+    report(vec![row("write").called(calls).bytes(calls), row("mmap").called(1)])
+}
+
+/// A report of a command that read a file.
+pub fn of_reads(name: &str) -> Report {
+    let mut scene = Scene::new();
+    let file = scene.regular(name);
+    scene.process("cat", vec![read("read", file, 2, 10)]);
+    scene.trace.counted = Some(Selection::default());
+    Report::from_trace(&scene.trace, &Options { file_calls: Files::Listed, ..Options::default() })
+}
+
+/// A run.
+pub fn attempt(outcome: Result<Report, &str>) -> Attempt {
+    let stderr = vec!["said <this> & 100 %, \"that\" | #1".to_owned()];
+    Attempt { outcome: outcome.map(Box::new).map_err(str::to_owned), duration: Duration::from_millis(5), stderr }
+}
+
+/// One check of each status, with names that are hard for some format.
+pub fn results() -> Results {
+    let mut bound = of_writes(1);
+    bound.exact = false;
+    bound.losses = BTreeMap::from([("uncounted_calls".to_owned(), 3)]);
+    let baseline = Baseline { path: "b.json".into(), report: Some(Box::new(of_writes(1))), tolerances: Tolerances::default() };
+    let differing = Check { baseline: Some(baseline), ..check("a | \"b\" <c> & ::d,# \\e", &[]) };
+    let checks = [
+        (check("passes", &["write.calls == 1", "exit.code == 0"]), vec![attempt(Ok(of_writes(1)))]),
+        (
+            check("fails in one run", &["write.calls == 1", "read[process=\"cp\"].calls == 0"]),
+            vec![attempt(Ok(of_writes(1))), attempt(Ok(of_writes(2)))],
+        ),
+        (differing, vec![attempt(Ok(of_writes(3)))]),
+        (check("is not run", &["write.calls == 1"]), vec![attempt(Err("cannot run 'cp': No such file or directory"))]),
+        (check("is not known", &["write.calls == 1"]), vec![attempt(Ok(bound))]),
+    ];
+    let checks = checks.iter().map(|(check, attempts)| judge(check, attempts)).collect();
+    Results { schema: SCHEMA, checks, interrupted: Some("SIGINT".to_owned()) }
+}

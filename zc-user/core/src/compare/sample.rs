@@ -1,0 +1,92 @@
+//! Made-up measurements for tests.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{Comparison, Hooks, Measured, Plan, Series, Shell, Subject, Timing};
+use crate::{
+    report::{
+        Options, Report,
+        sample::{of_threads, row},
+    },
+    trace::{Exit, Loss, Row},
+};
+
+/// A report of one process with these rows.
+pub fn report(rows: Vec<Row>) -> Report {
+    Report::from_trace(&of_threads(vec![rows]), &Options::default())
+}
+
+fn timing(ms: u64) -> Timing {
+    Timing {
+        wall: Duration::from_millis(ms),
+        user: Duration::from_micros(ms * 100),
+        system: Duration::from_micros(ms * 500),
+        voluntary_switches: ms,
+        involuntary_switches: 3,
+        minor_faults: 100 + ms,
+        major_faults: 0,
+        peak_memory_bytes: Some(1_800_000 + ms * 1024),
+        exit: Exit::Code(0),
+    }
+}
+
+/// A command of which each run took so many milliseconds. It copied 1 MiB by 4 KiB.
+pub fn timed(runs_ms: &[u64]) -> Series {
+    let rows = vec![
+        row("read").called(257).bytes(1 << 20).requested(257 * 4096),
+        row("write").called(256).bytes(1 << 20).requested(1 << 20),
+        row("mmap").called(20).requested(9 << 20),
+    ];
+    Series { timings: runs_ms.iter().map(|&ms| timing(ms)).collect(), trace: of_threads(vec![rows]) }
+}
+
+/// One that copied it by `sendfile`.
+pub fn by_sendfile(runs_ms: &[u64]) -> Series {
+    let rows = vec![row("sendfile").called(2).bytes(1 << 20), row("mmap").called(20)];
+    Series { trace: of_threads(vec![rows]), ..timed(runs_ms) }
+}
+
+/// The same series, of whose trace something was lost, and of whose memory nothing is known.
+pub fn with_losses(mut series: Series) -> Series {
+    series.trace.losses = BTreeMap::from([(Loss::UncountedCalls, 12)]);
+    for timing in &mut series.timings {
+        timing.peak_memory_bytes = None;
+    }
+    series
+}
+
+/// A plan for commands that are called `a`, `b`, ...
+pub fn plan(commands: usize) -> Plan {
+    let subject = |name: char| Subject {
+        name: name.to_string(),
+        line: format!("{name} --from in"),
+        words: vec![name.to_string().into()],
+        hooks: Hooks::default(),
+    };
+    Plan {
+        subjects: ('a'..).take(commands).map(subject).collect(),
+        reference: None,
+        shell: Shell::None,
+        runs: super::Runs::default(),
+        warmup: 0,
+        order: super::Order::default(),
+        on_failure: super::OnFailure::default(),
+        input: super::Input::default(),
+        output: super::Output::default(),
+        identity: None,
+        tracing: super::Tracing::default(),
+    }
+}
+
+/// A comparison of commands that are called `a`, `b`, ...
+pub fn comparison(series: &[Series], reference: Option<usize>) -> Comparison {
+    let plan = Plan { reference, ..plan(series.len()) };
+    Comparison::new(&plan, &Measured { shell: Vec::new(), series: series.to_vec() })
+}
+
+/// The same, in a shell that takes so many milliseconds.
+pub fn comparison_with_shell(series: &[Series], shell_ms: &[u64]) -> Comparison {
+    let plan = Plan { shell: Shell::default(), ..plan(series.len()) };
+    let shell = shell_ms.iter().map(|&ms| timing(ms)).collect();
+    Comparison::new(&plan, &Measured { shell, series: series.to_vec() })
+}

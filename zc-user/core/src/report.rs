@@ -1,0 +1,261 @@
+//! [`Report`]: the versioned model that JSON shows and every renderer reads.
+//! Derived from a [`Trace`](crate::trace::Trace) without any I/O.
+
+mod conservation;
+mod counted;
+mod file_calls;
+mod files;
+mod fold;
+mod query;
+#[cfg(any(test, feature = "samples"))]
+pub mod sample;
+mod schema;
+mod sort;
+mod sums;
+mod transfer;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use counted::Counted;
+pub use file_calls::FileCalls;
+pub use fold::{Detail, Files, Options};
+pub use query::{Calls, Processes, QueryError, SyscallName};
+pub use schema::schema;
+pub use sort::SortKey;
+pub use transfer::{
+    Api, Attempt, Certainty, DestinationTotals, End, Evidence, FileTotals, Hop, Inode, Reason, Share, SourceTotals, Transfer,
+    Unattributed,
+};
+
+/// The schema that the JSON carries. Field names never change their meaning within a number.
+pub const SCHEMA: u32 = 1;
+
+/// The report of one run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Which tool wrote this.
+    pub tool: Tool,
+    /// The command as it was launched.
+    pub command: Vec<String>,
+    /// Where it was launched: relative paths in the report begin there. `None`: the record does not tell.
+    #[serde(default)]
+    pub directory: Option<String>,
+    /// Name of the backend.
+    pub backend: String,
+    /// Kernel release.
+    pub kernel: Option<String>,
+    /// Machine architecture.
+    pub arch: Option<String>,
+    /// When the command was launched, RFC 3339.
+    pub started_at: Option<String>,
+    /// From the command's successful exec to its end.
+    pub wall_ns: Option<u64>,
+    /// How the command ended.
+    pub exit: Exit,
+    /// Whether every count is exact; if not they are lower bounds, and `losses` says why. Of transfers `transfers_exact` speaks.
+    pub exact: bool,
+    /// Whether every byte that counted calls wrote is in an exact transfer, or known to come from the program's own memory, and no loss
+    /// touches transfers. A report of an older version did not know.
+    #[serde(default)]
+    pub transfers_exact: bool,
+    /// Ways in which numbers were lost, with how often; those that did not happen are left out.
+    pub losses: BTreeMap<String, u64>,
+    /// What the report lacks without being wrong, each a sentence.
+    pub notes: Vec<String>,
+    /// The processes, in the order in which they were created.
+    pub processes: Vec<Process>,
+    /// Transfers that cross processes.
+    #[serde(default)]
+    pub transfers: Vec<Transfer>,
+    /// Counted calls on files whose files were not kept for want of room: transfers and files are lower bounds if there are any.
+    #[serde(default)]
+    pub calls_without_files: u64,
+    /// Which calls were counted: one of them that has no row was not called. `None`: the record does not tell.
+    #[serde(default)]
+    pub counted: Option<Counted>,
+    /// Every file, those with the most bytes first, if that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileTotals>,
+    /// Sums over all processes.
+    pub totals: Totals,
+}
+
+/// Which tool wrote a report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Tool {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+impl Tool {
+    /// This one.
+    pub(crate) fn zctrace() -> Self {
+        // All packages of the workspace have one version.
+        Self { name: "zctrace".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() }
+    }
+}
+
+/// How the command ended: one of the two, or neither while it runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Exit {
+    /// Its exit status.
+    pub code: Option<i32>,
+    /// The signal that killed it.
+    pub signal: Option<i32>,
+}
+
+/// One process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Process {
+    /// Process id.
+    pub pid: u32,
+    /// Its creator's process id.
+    pub ppid: Option<u32>,
+    /// Its name.
+    pub comm: Option<String>,
+    /// Path of its program, as given to `execve`.
+    pub exe: Option<String>,
+    /// Its command line.
+    pub command: Option<Vec<String>>,
+    /// `exited` or `running`.
+    pub state: State,
+    /// How many threads it had over its life.
+    pub threads: u64,
+    /// Its CPU time, switches and faults.
+    #[serde(flatten)]
+    pub usage: Usage,
+    /// Its calls.
+    pub syscalls: Vec<Syscall>,
+    /// What io_uring did for it, operation by operation; no system calls, and without times.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub io_uring: Vec<Syscall>,
+    /// Bytes that went from one file to another within it.
+    #[serde(default)]
+    pub transfers: Vec<Transfer>,
+    /// Every file that it read, and how much of that was written on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<SourceTotals>,
+    /// Every file that it wrote, and how much of that stands in transfers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub destinations: Vec<DestinationTotals>,
+    /// Bytes that it read or wrote and that stand in no transfer.
+    #[serde(default)]
+    pub unattributed: Unattributed,
+    /// Its calls file by file, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_calls: Option<Vec<FileCalls>>,
+    /// Its calls thread by thread, if that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_thread: Vec<Thread>,
+}
+
+/// One thread's share.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Thread {
+    /// Thread id.
+    pub tid: u32,
+    /// Its name.
+    pub comm: Option<String>,
+    /// Its CPU time, switches and faults.
+    #[serde(flatten)]
+    pub usage: Usage,
+    /// Its calls.
+    pub syscalls: Vec<Syscall>,
+}
+
+/// Whether a process had ended when the trace did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It had ended.
+    Exited,
+    /// It was alive: counted up to then.
+    Running,
+}
+
+/// CPU time, context switches and page faults. `None` (`null`): the backend cannot know.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Usage {
+    /// CPU time in user mode.
+    pub user_ns: Option<u64>,
+    /// CPU time in the kernel.
+    pub system_ns: Option<u64>,
+    /// Context switches.
+    pub context_switches: ContextSwitches,
+    /// Page faults.
+    pub page_faults: PageFaults,
+}
+
+/// Context switches by cause.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ContextSwitches {
+    /// The task waited.
+    pub voluntary: Option<u64>,
+    /// Its time was up, or another was more urgent.
+    pub involuntary: Option<u64>,
+}
+
+/// Page faults by cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PageFaults {
+    /// Served without I/O.
+    pub minor: Option<u64>,
+    /// Waited for I/O.
+    pub major: Option<u64>,
+}
+
+/// One call's sums. `None` (`null`): unknown, never 0.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Syscall {
+    /// Its name.
+    pub name: String,
+    /// Whose numbering it came through: `x86_64`, `i386`, `x32`, `aarch64`, `arm`.
+    pub abi: String,
+    /// How often it returned.
+    pub calls: u64,
+    /// How often with a negative result.
+    pub errors: u64,
+    /// The errors by errno name.
+    pub errnos: BTreeMap<String, u64>,
+    /// How often it never returned.
+    pub unfinished: u64,
+    /// What it returned as moved.
+    pub bytes: Option<u64>,
+    /// What it asked for.
+    pub requested_bytes: Option<u64>,
+    /// Sum of the times from entry to exit.
+    pub total_ns: Option<u64>,
+    /// Shortest time.
+    pub min_ns: Option<u64>,
+    /// Longest time.
+    pub max_ns: Option<u64>,
+    /// Mean of the timed calls.
+    pub mean_ns: Option<u64>,
+    /// Median, at most 6.25 % off.
+    pub p50_ns: Option<u64>,
+    /// 90th percentile, likewise.
+    pub p90_ns: Option<u64>,
+    /// 99th percentile, likewise.
+    pub p99_ns: Option<u64>,
+}
+
+/// Sums over all processes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Totals {
+    /// How many processes there were.
+    pub processes: u64,
+    /// How many threads they had.
+    pub threads: u64,
+    /// The calls of all processes.
+    pub syscalls: Vec<Syscall>,
+    /// CPU time, switches and faults; `None` as soon as one process's are unknown.
+    #[serde(flatten)]
+    pub usage: Usage,
+}

@@ -1,0 +1,238 @@
+//! `Trace` -> `Report`: threads fold to processes, processes to totals.
+
+use std::{
+    collections::BTreeMap,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+
+use super::{
+    ContextSwitches, Counted, Exit, PageFaults, Process, Report, SCHEMA, SortKey, State, Syscall, Thread, Tool, Totals, Usage,
+    conservation, file_calls, files,
+};
+use crate::{
+    report::sums::Sums,
+    syscall::Call,
+    trace::{self, Counters, Loss, Row, Trace},
+    transfer::{self, Ends, InProcess},
+    words::words,
+};
+
+words! {
+    /// How far the figures are broken down.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Detail {
+        /// Sums for each process.
+        Process = "process",
+        /// Sums for each process and each of its threads.
+        Thread = "thread",
+        /// Only the sums over all processes; the list of processes stays empty.
+        Total = "total",
+    }
+}
+
+/// What of a trace goes into a report, and in which order.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// How far the figures are broken down.
+    pub detail: Detail,
+    /// The order of the calls.
+    pub sort: SortKey,
+    /// Whether every file is listed.
+    pub files: Files,
+    /// Whether the calls of each process are listed file by file.
+    pub file_calls: Files,
+}
+
+/// Whether a report lists what was done file by file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Files {
+    /// It does not.
+    #[default]
+    Omitted,
+    /// It does.
+    Listed,
+}
+
+impl Report {
+    /// The report on a trace.
+    ///
+    /// # Panics
+    ///
+    /// In debug builds, if the books of its transfers do not balance: that is a bug of the analysis.
+    pub fn from_trace(trace: &Trace, options: &Options) -> Self {
+        let without_files = (Loss::CallsWithoutFiles, trace.calls_without_files);
+        let losses =
+            || trace.losses.iter().map(|(loss, count)| (*loss, *count)).chain([without_files]).filter(|(_, count)| *count > 0);
+        let analysis = transfer::analyse(trace);
+        let processes = match options.detail {
+            Detail::Total => Vec::new(),
+            Detail::Process | Detail::Thread => {
+                let ends = Ends::new(trace);
+                let processes = trace.processes.iter().zip(analysis.processes);
+                processes.map(|(process, moved)| fold_process(process, moved, &ends, *options)).collect()
+            }
+        };
+        let report = Self {
+            schema: SCHEMA,
+            tool: Tool::zctrace(),
+            command: trace.command.clone(),
+            backend: trace.backend.to_owned(),
+            kernel: trace.kernel.clone(),
+            arch: trace.arch.clone(),
+            started_at: trace.started_at.and_then(rfc3339),
+            wall_ns: trace.wall_ns,
+            exit: exit(trace.exit),
+            exact: !losses().any(|(loss, _)| loss.touches_counts()),
+            transfers_exact: analysis.is_exact,
+            losses: losses().map(|(loss, count)| (loss.name().to_owned(), count)).collect(),
+            notes: notes(trace),
+            processes,
+            transfers: analysis.across,
+            calls_without_files: trace.calls_without_files,
+            directory: trace.directory.clone(),
+            counted: trace.counted.as_ref().map(Counted::of),
+            files: match options.files {
+                Files::Omitted => Vec::new(),
+                Files::Listed => files::totals(trace),
+            },
+            totals: totals(&trace.processes, options.sort),
+        };
+        if cfg!(any(debug_assertions, test)) {
+            let broken = conservation::broken(&report);
+            assert!(broken.is_empty(), "the books of this report do not balance:\n{}", broken.join("\n"));
+        }
+        report
+    }
+}
+
+/// What the backend says, and that transfers are incomplete if they are.
+fn notes(trace: &Trace) -> Vec<String> {
+    let without_files = (trace.calls_without_files > 0).then(|| {
+        format!(
+            "The files of {} calls were not kept for want of room: transfers and files are lower bounds; raise --max-files and --max-rows.",
+            trace.calls_without_files
+        )
+    });
+    let rows = || trace.processes.iter().flat_map(rows);
+    let has_aio = rows().any(|row| row.call.name == "io_submit" && row.calls > row.errors);
+    let unknown =
+        has_aio.then(|| "what Linux AIO moved is unknown: of it io_submit alone is counted, which does not tell".to_owned());
+    trace.notes.iter().cloned().chain(without_files).chain(unknown).collect()
+}
+
+fn totals(processes: &[trace::Process], sort: SortKey) -> Totals {
+    Totals {
+        processes: count(processes.len()),
+        threads: processes.iter().map(|process| count(process.threads.len())).sum(),
+        syscalls: fold_rows(processes.iter().flat_map(rows), sort),
+        usage: sum_usage(&processes.iter().map(|process| usage(process.counters))),
+    }
+}
+
+fn fold_process(process: &trace::Process, moved: InProcess, ends: &Ends<'_>, options: Options) -> Process {
+    let by_thread = match options.detail {
+        Detail::Thread => process.threads.iter().map(|thread| fold_thread(thread, options.sort)).collect(),
+        Detail::Process | Detail::Total => Vec::new(),
+    };
+    Process {
+        pid: process.pid,
+        ppid: process.ppid,
+        comm: process.comm.clone(),
+        exe: process.exe.clone(),
+        command: process.command.clone(),
+        state: match process.state {
+            trace::State::Exited => State::Exited,
+            trace::State::Running => State::Running,
+        },
+        threads: count(process.threads.len()),
+        usage: usage(process.counters),
+        syscalls: fold_rows(rows(process), options.sort),
+        io_uring: fold_rows(process.threads.iter().flat_map(|thread| &thread.ring_rows), options.sort),
+        transfers: moved.transfers,
+        sources: moved.sources,
+        destinations: moved.destinations,
+        unattributed: moved.unattributed,
+        file_calls: match options.file_calls {
+            Files::Omitted => None,
+            Files::Listed => Some(file_calls::of(process, ends, options.sort)),
+        },
+        by_thread,
+    }
+}
+
+fn fold_thread(thread: &trace::Thread, sort: SortKey) -> Thread {
+    Thread {
+        tid: thread.tid,
+        comm: thread.comm.clone(),
+        usage: usage(thread.counters),
+        syscalls: fold_rows(thread.rows.iter(), sort),
+    }
+}
+
+fn rows(process: &trace::Process) -> impl Iterator<Item = &Row> {
+    process.threads.iter().flat_map(|thread| &thread.rows)
+}
+
+/// One line for each call: rows differ in thread and files, too.
+pub(super) fn fold_rows<'a>(rows: impl Iterator<Item = &'a Row>, sort: SortKey) -> Vec<Syscall> {
+    let mut sums: BTreeMap<&Call, Sums> = BTreeMap::new();
+    for row in rows.filter(|row| row.calls > 0 || row.unfinished > 0) {
+        sums.entry(&row.call).or_default().add(row);
+    }
+    let mut syscalls: Vec<Syscall> = sums.into_iter().map(|(call, sums)| sums.finish(call)).collect();
+    sort.sort(&mut syscalls);
+    syscalls
+}
+
+fn usage(counters: Option<Counters>) -> Usage {
+    Usage {
+        user_ns: counters.map(|counters| counters.user_ns),
+        system_ns: counters.map(|counters| counters.system_ns),
+        context_switches: ContextSwitches {
+            voluntary: counters.map(|counters| counters.voluntary_switches),
+            involuntary: counters.map(|counters| counters.involuntary_switches),
+        },
+        page_faults: PageFaults {
+            minor: counters.map(|counters| counters.minor_faults),
+            major: counters.map(|counters| counters.major_faults),
+        },
+    }
+}
+
+/// A figure is unknown as soon as it is unknown of one; of none at all, too.
+fn sum_usage(all: &(impl Iterator<Item = Usage> + Clone)) -> Usage {
+    let sum = |figure: fn(Usage) -> Option<u64>| all.clone().map(figure).reduce(|a, b| a?.checked_add(b?)).flatten();
+    Usage {
+        user_ns: sum(|usage| usage.user_ns),
+        system_ns: sum(|usage| usage.system_ns),
+        context_switches: ContextSwitches {
+            voluntary: sum(|usage| usage.context_switches.voluntary),
+            involuntary: sum(|usage| usage.context_switches.involuntary),
+        },
+        page_faults: PageFaults { minor: sum(|usage| usage.page_faults.minor), major: sum(|usage| usage.page_faults.major) },
+    }
+}
+
+fn exit(exit: Option<trace::Exit>) -> Exit {
+    match exit {
+        Some(trace::Exit::Code(code)) => Exit { code: Some(code), signal: None },
+        Some(trace::Exit::Signal(signal)) => Exit { code: None, signal: Some(signal) },
+        None => Exit::default(),
+    }
+}
+
+/// In UTC. `None` for a time that RFC 3339 has no form for.
+fn rfc3339(time: SystemTime) -> Option<String> {
+    let since_epoch = time::Duration::try_from(time.duration_since(UNIX_EPOCH).ok()?).ok()?;
+    OffsetDateTime::UNIX_EPOCH.checked_add(since_epoch)?.format(&Rfc3339).ok()
+}
+
+/// A length as a figure of the report.
+fn count(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

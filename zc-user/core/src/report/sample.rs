@@ -1,0 +1,254 @@
+//! Made-up traces for tests.
+#![expect(
+    clippy::missing_panics_doc,
+    clippy::return_self_not_must_use,
+    clippy::new_without_default,
+    reason = "only tests call these functions"
+)]
+
+pub mod files;
+
+use std::collections::BTreeMap;
+
+use crate::{
+    histogram::Histogram,
+    syscall::{Abi, Call, Selection},
+    trace::{Counters, Ends, Exit, Process, Row, State, Thread, Times, Trace},
+};
+
+/// A row of which nothing is known yet, not even a call; the methods below fill it.
+pub fn row(name: &'static str) -> Row {
+    Row { bytes: None, requested_bytes: None, ..Row::new(Call { name: name.into(), abi: Abi::X86_64 }, Ends::default()) }
+}
+
+impl Row {
+    /// Made by a 32-bit program.
+    pub fn i386(mut self) -> Self {
+        self.call.abi = Abi::I386;
+        self
+    }
+
+    /// Sets the number of calls.
+    pub fn called(mut self, calls: u64) -> Self {
+        self.calls = calls;
+        self
+    }
+
+    /// Adds calls that failed with this errno.
+    pub fn failed(mut self, errno: i32, calls: u64) -> Self {
+        self.calls += calls;
+        self.errors += calls;
+        *self.errnos.entry(errno.unsigned_abs()).or_default() += calls;
+        self
+    }
+
+    /// So many calls never returned.
+    pub fn unfinished(mut self, calls: u64) -> Self {
+        self.unfinished = calls;
+        self
+    }
+
+    /// They moved so many bytes in all.
+    pub fn bytes(mut self, bytes: u64) -> Self {
+        self.bytes = Some(bytes);
+        self
+    }
+
+    /// They asked for so many bytes in all.
+    pub fn requested(mut self, bytes: u64) -> Self {
+        self.requested_bytes = Some(bytes);
+        self
+    }
+
+    /// Adds a call for each of these durations.
+    pub fn took(mut self, durations: &[u64]) -> Self {
+        let mut histogram = Histogram::default();
+        for &ns in durations {
+            histogram.record(ns);
+        }
+        self.calls += durations.len() as u64;
+        self.times = Some(Times {
+            total_ns: durations.iter().sum(),
+            // What a backend leaves in a minimum that no call has set.
+            min_ns: durations.iter().copied().min().unwrap_or(u64::MAX),
+            max_ns: durations.iter().copied().max().unwrap_or(0),
+            histogram,
+        });
+        self
+    }
+
+    /// Adds that many calls: one took `min` ns, one `max`, the others `usual`.
+    fn took_mostly(self, calls: usize, usual: u64, min: u64, max: u64) -> Self {
+        let mut durations = vec![usual; calls];
+        durations[0] = min;
+        durations[calls - 1] = max;
+        self.took(&durations)
+    }
+}
+
+/// A trace of one process with these rows, thread by thread.
+pub fn of_threads(threads: Vec<Vec<Row>>) -> Trace {
+    let threads = (1234..).zip(threads).map(|(tid, rows)| Thread {
+        tid,
+        comm: Some("copier".into()),
+        counters: Some(counters(tid % 7)),
+        rows,
+        ..Thread::default()
+    });
+    let process = Process {
+        pid: 1234,
+        ppid: Some(1),
+        comm: Some("copier".into()),
+        exe: Some("./copier".into()),
+        command: Some(vec!["./copier".into(), "in".into(), "out".into()]),
+        toolchain: None,
+        state: State::Exited,
+        counters: Some(counters(10)),
+        threads: threads.collect(),
+    };
+    Trace {
+        backend: "ebpf",
+        kernel: Some("6.12.1".into()),
+        arch: Some("x86_64".into()),
+        command: vec!["./copier".into(), "in".into(), "out".into()],
+        started_at: Some(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_733_000_000)),
+        wall_ns: Some(1_234_567_890),
+        exit: Some(Exit::Code(0)),
+        losses: BTreeMap::new(),
+        notes: Vec::new(),
+        counted: Some(Selection::All),
+        directory: Some("/work".into()),
+        files: Vec::new(),
+        calls_without_files: 0,
+        sees_memory: false,
+        processes: vec![process],
+    }
+}
+
+/// A read and write loop over 1 GiB in two threads, with every kind of line that a process has.
+pub fn copier() -> Trace {
+    let half = 1 << 29;
+    let read = || row("read").bytes(half).requested(half).took_mostly(65536, 4200, 251, 457_333_000);
+    let write = || row("write").bytes(half).requested(half).took_mostly(65536, 2900, 310, 1_268_689);
+    of_threads(vec![
+        vec![
+            read().failed(libc::EINTR, 1),
+            write().failed(libc::EAGAIN, 5).failed(512, 3),
+            row("mmap").requested(1 << 20).took(&[800, 900, 12000]),
+            row("exit_group").unfinished(1),
+        ],
+        vec![read(), write(), row("read").unfinished(1)],
+    ])
+}
+
+/// A build: `make`, and below it processes of which every fourth calls nothing that is counted.
+pub fn make(processes: u32) -> Trace {
+    let mut trace = of_threads(Vec::new());
+    trace.command = vec!["make".into(), "-j8".into()];
+    trace.processes = (0..processes).map(built).collect();
+    trace
+}
+
+fn built(index: u32) -> Process {
+    let (comm, command) = match index {
+        0 => ("make", vec!["make".into(), "-j8".into()]),
+        _ if index % 4 == 3 => ("true", vec!["true".into()]),
+        _ => ("cc1", vec!["/usr/lib/gcc/cc1".into(), "-quiet".into(), format!("file {index}.c"), "-o".into(), "-".into()]),
+    };
+    let rows = match comm {
+        "true" => Vec::new(),
+        _ => vec![
+            row("read").bytes(4096 * u64::from(index + 1)).took(&vec![1500; index as usize % 50 + 2]),
+            row("write").bytes(700).took(&[90_000]),
+        ],
+    };
+    Process {
+        pid: 2000 + index,
+        ppid: Some(if index == 0 { 1 } else { 2000 }),
+        comm: Some(comm.into()),
+        exe: None,
+        command: Some(command),
+        toolchain: None,
+        state: if index == 0 { State::Running } else { State::Exited },
+        counters: Some(counters(index % 7)),
+        threads: vec![Thread {
+            tid: 2000 + index,
+            comm: Some(comm.into()),
+            counters: Some(counters(index % 7)),
+            rows,
+            ..Thread::default()
+        }],
+    }
+}
+
+/// A log recorded elsewhere, without `-T`: nothing is known of times, CPU, kernel and command.
+pub fn from_strace() -> Trace {
+    let mut trace = of_threads(vec![vec![
+        row("read").bytes(300).requested(4096).called(4),
+        row("recvmmsg").called(2),
+        row("write").i386().bytes(20).requested(20).called(1),
+    ]]);
+    trace.backend = "strace";
+    (trace.kernel, trace.arch, trace.started_at, trace.wall_ns, trace.exit) = (None, None, None, None, None);
+    trace.command.clear();
+    trace.counted = None;
+    trace.notes = vec!["The log has no times: record it with -T.".into()];
+    let process = &mut trace.processes[0];
+    (process.comm, process.exe, process.command, process.counters) = (None, None, None, None);
+    process.threads[0].counters = None;
+    trace
+}
+
+/// A command that calls nothing that is counted.
+pub fn nothing() -> Trace {
+    of_threads(vec![Vec::new()])
+}
+
+/// Some processes, threads and rows, some figures unknown; the same for the same seed.
+pub fn random(seed: u64) -> Trace {
+    // Knuth's MMIX generator; its low bits are poor.
+    let mut state = seed;
+    let mut below = move |limit: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % limit
+    };
+    let mut trace = of_threads(Vec::new());
+    trace.processes = (0..=below(4)).map(|_| random_process(&mut below)).collect();
+    trace
+}
+
+fn random_process(below: &mut impl FnMut(u64) -> u64) -> Process {
+    let mut process = built(0);
+    process.counters = (below(8) > 0).then(|| counters(7));
+    process.threads = (0..=below(3))
+        .map(|_| Thread { rows: (0..below(6)).map(|_| random_row(below)).collect(), ..Thread::default() })
+        .collect();
+    process
+}
+
+fn random_row(below: &mut impl FnMut(u64) -> u64) -> Row {
+    let mut row = row(["read", "write", "mmap", "splice"][usize::try_from(below(4)).expect("fits")]).unfinished(below(2));
+    if below(3) > 0 {
+        row = row.took(&[below(1 << 20), below(1 << 30), below(99)]).bytes(below(1 << 40));
+    }
+    if below(20) == 0 {
+        row = row.called(3 + below(5)).requested(below(1 << 20));
+        row.bytes = None;
+    }
+    if below(20) == 0 {
+        row.times = None;
+    }
+    if below(2) == 0 { row } else { row.i386() }
+}
+
+fn counters(factor: u32) -> Counters {
+    let factor = u64::from(factor);
+    Counters {
+        user_ns: 1_200_000 * factor,
+        system_ns: 30_000_000 * factor,
+        voluntary_switches: 12 * factor,
+        involuntary_switches: factor,
+        minor_faults: 21 * factor,
+        major_faults: factor % 3,
+    }
+}

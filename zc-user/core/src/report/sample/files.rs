@@ -1,0 +1,294 @@
+//! Made-up traces that know which files their calls used.
+
+use std::{cell::RefCell, cmp::Reverse, collections::BTreeMap, rc::Rc};
+
+use zc_ebpf::Sequence;
+
+use super::of_threads;
+use crate::{
+    syscall::{Call, Fds},
+    trace::{Ends, File, FileId, FileIdentity, FileKind, Input, Part, Process, Row, Thread, Trace},
+};
+
+impl Row {
+    /// Sets when it was called first, and returned at once.
+    pub fn at(self, order: u64) -> Self {
+        self.spanning(order, order)
+    }
+
+    /// Sets when it was called first, and when it first returned.
+    pub fn spanning(mut self, entered: u64, left: u64) -> Self {
+        self.order = Some(entered);
+        self.last_order = Some(entered);
+        self.moved_order = (self.bytes > Some(0)).then_some(left);
+        self
+    }
+
+    /// Adds calls that returned 0.
+    pub fn zero(mut self, calls: u64) -> Self {
+        self.calls += calls;
+        self.zero_calls += calls;
+        self
+    }
+
+    /// Sets its bytes as those of calls that asked for `each`.
+    pub fn each(mut self, each: u64) -> Self {
+        self.requested_bytes = Some(each * self.calls);
+        self
+    }
+
+    fn ends(mut self, ends: Ends) -> Self {
+        self.ends = ends;
+        self
+    }
+}
+
+fn call(name: &'static str, calls: u64, bytes: u64) -> Row {
+    let row = Row::new(Call::native(name), Ends::default());
+    Row { calls, bytes: row.bytes.map(|_| bytes), ..row }
+}
+
+/// Calls that read from a file.
+pub fn read(name: &'static str, from: FileId, calls: u64, bytes: u64) -> Row {
+    call(name, calls, bytes).ends(Ends { input: Some(Input::Named(from)), output: None })
+}
+
+/// Calls that write to a file; nothing is known of where the bytes came from.
+pub fn write(name: &'static str, to: FileId, calls: u64, bytes: u64) -> Row {
+    call(name, calls, bytes).ends(Ends { input: None, output: Some(to) })
+}
+
+/// Calls that write to a file what the thread had read before, `paired` bytes of it.
+pub fn written_after(name: &'static str, from: FileId, to: FileId, calls: u64, bytes: u64, paired: u64) -> Row {
+    let row = call(name, calls, bytes).ends(Ends { input: Some(Input::LastRead(from)), output: Some(to) });
+    Row { paired_bytes: paired, ..row }
+}
+
+/// Calls that write to a file from where the process had read it to, `held` bytes of it, each of them sampled.
+pub fn written_held(name: &'static str, from: FileId, to: FileId, calls: u64, bytes: u64, held: u64) -> Row {
+    let row = call(name, calls, bytes).ends(Ends { input: Some(Input::Held(from)), output: Some(to) });
+    Row { paired_bytes: held, checked_calls: calls, ..row }
+}
+
+/// The same, but the sampled bytes differed.
+pub fn written_changed(name: &'static str, from: FileId, to: FileId, calls: u64, bytes: u64, held: u64) -> Row {
+    let row = written_held(name, from, to, calls, bytes, held);
+    row.ends(Ends { input: Some(Input::Changed(from)), output: Some(to) })
+}
+
+/// Calls that write to a file out of a mapping.
+pub fn written_from(name: &'static str, mapped: FileId, to: FileId, calls: u64, bytes: u64) -> Row {
+    let row = call(name, calls, bytes).ends(Ends { input: Some(Input::Mapped(mapped)), output: Some(to) });
+    Row { paired_bytes: bytes, ..row }
+}
+
+/// A call that maps a file.
+pub fn map(file: FileId, bytes: u64) -> Row {
+    call("mmap", 1, 0).requested(bytes).ends(Ends { input: Some(Input::Named(file)), output: None })
+}
+
+/// Calls that name both ends.
+pub fn copy(name: &'static str, from: FileId, to: FileId, calls: u64, bytes: u64) -> Row {
+    call(name, calls, bytes).ends(Ends { input: Some(Input::Named(from)), output: Some(to) })
+}
+
+/// A trace with files.
+#[derive(Debug)]
+pub struct Scene {
+    /// The trace so far.
+    pub trace: Trace,
+}
+
+impl Scene {
+    /// Without files and processes.
+    pub fn new() -> Self {
+        let mut trace = of_threads(Vec::new());
+        trace.processes.clear();
+        Self { trace }
+    }
+
+    fn add(&mut self, file: File) -> FileId {
+        let id = u32::try_from(self.trace.files.len()).expect("fits");
+        let identity = FileIdentity { device: 1, inode: 100 + u64::from(id), generation: None };
+        self.trace.files.push(File { identity: Some(identity), ..file });
+        FileId(id)
+    }
+
+    /// A file of this kind below the working directory.
+    pub fn file(&mut self, kind: FileKind, name: &str) -> FileId {
+        self.add(File {
+            kind: Some(kind),
+            path: Some(format!("/work/{name}")),
+            filesystem: Some("ext4".into()),
+            size_bytes: Some(1 << 20),
+            ..File::default()
+        })
+    }
+
+    /// Adds a regular file.
+    pub fn regular(&mut self, name: &str) -> FileId {
+        self.file(FileKind::Regular, name)
+    }
+
+    /// Adds a pipe.
+    pub fn pipe(&mut self) -> FileId {
+        self.add(File { kind: Some(FileKind::Pipe), ..File::default() })
+    }
+
+    /// The two ends of a connection.
+    pub fn socketpair(&mut self) -> [FileId; 2] {
+        let first = u64::try_from(self.trace.files.len()).expect("fits") + 100;
+        [first + 1, first]
+            .map(|peer| self.add(File { kind: Some(FileKind::UnixStream), peer_inode: Some(peer), ..File::default() }))
+    }
+
+    /// Adds both ends of a TCP connection.
+    pub fn connection(&mut self, client: &str, server: &str) -> [FileId; 2] {
+        [(client, server), (server, client)].map(|(local, peer)| {
+            self.add(File { kind: Some(FileKind::Tcp), local: Some(local.into()), peer: Some(peer.into()), ..File::default() })
+        })
+    }
+
+    /// A process of one thread with these rows.
+    pub fn process(&mut self, name: &str, rows: Vec<Row>) -> &mut Process {
+        self.threads(name, vec![rows])
+    }
+
+    /// A process of one thread that did this.
+    pub fn looping(&mut self, name: &str, thread: Loop) -> &mut Process {
+        let thread = thread.thread();
+        let process = self.process(name, Vec::new());
+        (process.threads[0].rows, process.threads[0].parts) = (thread.rows, thread.parts);
+        process
+    }
+
+    /// A process of several threads.
+    pub fn threads(&mut self, name: &str, rows: Vec<Vec<Row>>) -> &mut Process {
+        let mut process = of_threads(rows).processes.remove(0);
+        process.pid += u32::try_from(self.trace.processes.len()).expect("fits");
+        (process.comm, process.exe) = (Some(name.into()), Some(format!("/usr/bin/{name}")));
+        self.trace.processes.push(process);
+        self.trace.processes.last_mut().expect("was pushed")
+    }
+}
+
+/// What an address space holds of what was read.
+#[derive(Debug, Default)]
+pub struct Memory {
+    /// Ranges that do not overlap: beginning, end, file.
+    ranges: Vec<(u64, u64, FileId)>,
+}
+
+impl Memory {
+    /// Bytes of a file (`None`: of anything else) come to lie here.
+    pub fn fill(&mut self, from: Option<FileId>, start: u64, bytes: u64) {
+        let end = start + bytes;
+        let around = |(from, to, file): (u64, u64, FileId)| [(from, to.min(start), file), (from.max(end), to, file)];
+        let kept = self.ranges.drain(..).flat_map(around).filter(|(from, to, _)| from < to);
+        self.ranges = kept.chain(from.filter(|_| bytes > 0).map(|file| (start, end, file))).collect();
+    }
+
+    /// How many bytes of which files lie here, most first.
+    pub fn find(&self, start: u64, bytes: u64) -> Vec<(FileId, u64)> {
+        let mut found: BTreeMap<FileId, u64> = BTreeMap::new();
+        for &(from, to, file) in &self.ranges {
+            let common = to.min(start + bytes).saturating_sub(from.max(start));
+            if common > 0 {
+                *found.entry(file).or_default() += common;
+            }
+        }
+        let mut found: Vec<_> = found.into_iter().collect();
+        found.sort_by_key(|&(file, bytes)| (Reverse(bytes), file));
+        found
+    }
+}
+
+/// What a thread does: reads and writes in turn, counted as the backends do.
+#[derive(Debug, Default)]
+pub struct Loop {
+    sequence: Sequence,
+    /// What its memory holds, if that is seen.
+    memory: Option<Rc<RefCell<Memory>>>,
+    rows: BTreeMap<(&'static str, Ends), Row>,
+    parts: BTreeMap<(FileId, FileId), Part>,
+}
+
+impl Loop {
+    /// Where it reads to and writes from if that is not said.
+    pub const BUFFER: u64 = 1 << 20;
+
+    /// Of a backend that sees memory.
+    pub fn seen() -> Self {
+        Self::sharing(&Rc::default())
+    }
+
+    /// A thread of an address space, of a backend that sees memory.
+    pub fn sharing(memory: &Rc<RefCell<Memory>>) -> Self {
+        Self { memory: Some(Rc::clone(memory)), ..Self::default() }
+    }
+
+    /// Reads into the buffer.
+    pub fn read(&mut self, from: FileId, bytes: u64) {
+        self.read_to(Self::BUFFER, from, bytes);
+    }
+
+    /// Reads into memory that begins at `start`.
+    pub fn read_to(&mut self, start: u64, from: FileId, bytes: u64) {
+        let order = self.order();
+        let ends = Ends { input: Some(Input::Named(from)), output: None };
+        let row = self.rows.entry(("read", ends)).or_insert_with(|| read("read", from, 0, 0).at(order));
+        count(row, bytes);
+        self.sequence.read(from.0 + 1, bytes);
+        if let Some(memory) = &self.memory {
+            memory.borrow_mut().fill(Some(from), start, bytes);
+        }
+    }
+
+    /// Writes from the buffer.
+    pub fn write(&mut self, to: FileId, bytes: u64) {
+        self.write_from(Self::BUFFER, to, bytes);
+    }
+
+    /// Writes from memory that begins at `start`.
+    pub fn write_from(&mut self, start: u64, to: FileId, bytes: u64) {
+        let order = self.order();
+        let by_order = self.sequence.source().checked_sub(1).map(|file| Input::LastRead(FileId(file)));
+        let found = self.memory.as_ref().map(|memory| memory.borrow().find(start, bytes)).unwrap_or_default();
+        let covered = self.sequence.write(bytes, to.0 + 1);
+        let (input, paired) = found.first().map_or((by_order, covered), |&(file, held)| (Some(Input::Held(file)), held));
+        let ends = Ends { input, output: Some(to) };
+        let row = self.rows.entry(("write", ends)).or_insert_with(|| write("write", to, 0, 0).ends(ends).at(order));
+        count(row, bytes);
+        row.paired_bytes += paired;
+        row.checked_calls += u64::from(!found.is_empty());
+        for &(from, bytes) in found.iter().skip(1) {
+            let none = Part { call: Call::native("write"), from: Input::Held(from), to, bytes: 0, calls: 0, checked_calls: 0 };
+            let part = self.parts.entry((from, to)).or_insert(none);
+            part.bytes += bytes;
+            part.calls += 1;
+            part.checked_calls += 1;
+        }
+    }
+
+    fn order(&self) -> u64 {
+        u64::try_from(self.rows.len()).expect("fits")
+    }
+
+    /// What it did.
+    pub fn rows(self) -> Vec<Row> {
+        self.rows.into_values().collect()
+    }
+
+    /// What it did, as a thread.
+    pub fn thread(self) -> Thread {
+        Thread { rows: self.rows.into_values().collect(), parts: self.parts.into_values().collect(), ..Thread::default() }
+    }
+}
+
+fn count(row: &mut Row, bytes: u64) {
+    assert!(matches!(row.call.spec().fds, Fds::Reads(_) | Fds::Writes(_)));
+    row.calls += 1;
+    row.zero_calls += u64::from(bytes == 0);
+    row.bytes = row.bytes.map(|sum| sum + bytes);
+    row.moved_order = row.moved_order.or(row.order.filter(|_| bytes > 0));
+}

@@ -1,0 +1,111 @@
+//! The order of the calls in a report.
+
+use std::cmp::{Ordering, Reverse};
+
+use super::{Report, Syscall};
+use crate::words::words;
+
+words! {
+    /// What the calls of a table are sorted by: figures from high to low with the unknown ones last, names from A to Z.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum SortKey {
+        /// Total time.
+        Time = "time",
+        /// Number of calls.
+        Calls = "calls",
+        /// Number of errors.
+        Errors = "errors",
+        /// Bytes moved.
+        Bytes = "bytes",
+        /// Mean time of a call.
+        Avg = "avg",
+        /// Longest time of a call.
+        Max = "max",
+        /// 99th percentile of the times.
+        P99 = "p99",
+        /// Name.
+        Name = "name",
+    }
+}
+
+impl SortKey {
+    /// Sorts the calls of one table. Equal ones go by calls, then by name: the order is always the same.
+    pub fn sort(self, syscalls: &mut [Syscall]) {
+        syscalls.sort_by(|a, b| self.compare(a, b).then_with(|| by_calls_and_name(a, b)));
+    }
+
+    fn compare(self, a: &Syscall, b: &Syscall) -> Ordering {
+        // `None` is less than any `Some`: reversed, the unknown comes last.
+        match self {
+            Self::Time => b.total_ns.cmp(&a.total_ns),
+            Self::Calls => b.calls.cmp(&a.calls),
+            Self::Errors => b.errors.cmp(&a.errors),
+            Self::Bytes => b.bytes.cmp(&a.bytes),
+            Self::Avg => b.mean_ns.cmp(&a.mean_ns),
+            Self::Max => b.max_ns.cmp(&a.max_ns),
+            Self::P99 => b.p99_ns.cmp(&a.p99_ns),
+            Self::Name => (&a.name, &a.abi).cmp(&(&b.name, &b.abi)),
+        }
+    }
+}
+
+fn by_calls_and_name(a: &Syscall, b: &Syscall) -> Ordering {
+    (Reverse(a.calls), &a.name, &a.abi).cmp(&(Reverse(b.calls), &b.name, &b.abi))
+}
+
+impl Report {
+    /// Sorts the calls in all of its tables again, as for a report that was saved in another order.
+    pub fn sort(&mut self, key: SortKey) {
+        key.sort(&mut self.totals.syscalls);
+        for process in &mut self.processes {
+            key.sort(&mut process.syscalls);
+            key.sort(&mut process.io_uring);
+            for calls in process.file_calls.iter_mut().flatten() {
+                key.sort(&mut calls.syscalls);
+            }
+            for thread in &mut process.by_thread {
+                key.sort(&mut thread.syscalls);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::report::{Options, sample};
+
+    use super::*;
+
+    /// Names of the sample copier's calls in this order.
+    fn order(key: SortKey) -> Vec<String> {
+        let mut report = Report::from_trace(&sample::copier(), &Options::default());
+        report.sort(key);
+        report.totals.syscalls.into_iter().map(|syscall| syscall.name).collect()
+    }
+
+    #[test]
+    fn figures_go_from_high_to_low_with_the_unknown_last() {
+        assert_eq!(order(SortKey::Time), ["read", "write", "mmap", "exit_group"]);
+        assert_eq!(order(SortKey::Bytes), ["write", "read", "mmap", "exit_group"]);
+        assert_eq!(order(SortKey::Errors), ["write", "read", "mmap", "exit_group"]);
+    }
+
+    #[test]
+    fn calls_by_file_and_operations_of_io_uring_are_sorted_as_well() {
+        let mut report =
+            Report::from_trace(&sample::copier(), &Options { file_calls: crate::report::Files::Listed, ..Options::default() });
+        let is_sorted = |calls: &[Syscall]| calls.is_sorted_by_key(|call| call.name.clone());
+        report.processes[0].io_uring = report.processes[0].syscalls.clone();
+        for key in [SortKey::Time, SortKey::Name] {
+            report.sort(key);
+            let process = &report.processes[0];
+            assert_eq!(is_sorted(&process.io_uring), key == SortKey::Name);
+            assert!(process.file_calls.iter().flatten().all(|calls| key != SortKey::Name || is_sorted(&calls.syscalls)));
+        }
+    }
+
+    #[test]
+    fn names_go_from_a_to_z() {
+        assert_eq!(order(SortKey::Name), ["exit_group", "mmap", "read", "write"]);
+    }
+}

@@ -1,0 +1,88 @@
+//! Names of signals.
+//!
+//! Public for zctrace's own crates only.
+
+/// The signals from 1 on, in the order of their numbers.
+///
+/// Source: `include/uapi/asm-generic/signal.h` (v6.12); x86 has the same numbers. The real-time signals from 32 on have no names.
+const NAMES: [&str; 31] = [
+    "SIGHUP",
+    "SIGINT",
+    "SIGQUIT",
+    "SIGILL",
+    "SIGTRAP",
+    "SIGABRT",
+    "SIGBUS",
+    "SIGFPE",
+    "SIGKILL",
+    "SIGUSR1",
+    "SIGSEGV",
+    "SIGUSR2",
+    "SIGPIPE",
+    "SIGALRM",
+    "SIGTERM",
+    "SIGSTKFLT",
+    "SIGCHLD",
+    "SIGCONT",
+    "SIGSTOP",
+    "SIGTSTP",
+    "SIGTTIN",
+    "SIGTTOU",
+    "SIGURG",
+    "SIGXCPU",
+    "SIGXFSZ",
+    "SIGVTALRM",
+    "SIGPROF",
+    "SIGWINCH",
+    "SIGIO",
+    "SIGPWR",
+    "SIGSYS",
+];
+
+/// Each signal that has a name, with its number.
+fn all() -> impl Iterator<Item = (i32, &'static str)> {
+    (1..).zip(NAMES)
+}
+
+/// All names.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    NAMES.into_iter()
+}
+
+/// A signal's name. One that has none, a real-time one, is called by its number.
+pub fn name(number: i32) -> String {
+    all().find(|(known, _)| *known == number).map_or_else(|| format!("signal {number}"), |(_, name)| name.to_owned())
+}
+
+/// The number of the signal with this name.
+pub fn number(name: &str) -> Option<i32> {
+    all().find(|(_, known)| *known == name).map(|(number, _)| number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stand_at_their_numbers() {
+        let known = [
+            (libc::SIGHUP, "SIGHUP"),
+            (libc::SIGBUS, "SIGBUS"),
+            (libc::SIGKILL, "SIGKILL"),
+            (libc::SIGUSR2, "SIGUSR2"),
+            (libc::SIGSTKFLT, "SIGSTKFLT"),
+            (libc::SIGTSTP, "SIGTSTP"),
+            (libc::SIGVTALRM, "SIGVTALRM"),
+            (libc::SIGSYS, "SIGSYS"),
+        ];
+        for (expected, text) in known {
+            assert_eq!((name(expected).as_str(), number(text)), (text, Some(expected)));
+        }
+    }
+
+    #[test]
+    fn a_signal_without_a_name_is_called_by_its_number() {
+        assert_eq!([name(0), name(40)], ["signal 0", "signal 40"]);
+        assert_eq!([number("SIGRTMIN"), number("signal 40")], [None, None]);
+    }
+}

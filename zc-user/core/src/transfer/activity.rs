@@ -1,0 +1,245 @@
+//! [`Activity`]: the rows of a process by what they did with which file.
+
+use std::collections::BTreeMap;
+
+use super::flow::{moving_calls, sum_bytes};
+use crate::{
+    syscall::{Fds, TABLE},
+    trace::{File, FileId, FileKind, Input, Part, Process, Row, STRACE, Trace},
+};
+
+/// What a process did, file by file.
+#[derive(Debug)]
+pub(super) struct Activity<'a> {
+    pub(super) process: &'a Process,
+    files: &'a [File],
+    /// Calls that name both ends.
+    pub(super) copies: BTreeMap<(FileId, FileId), Vec<&'a Row>>,
+    /// Calls that take bytes from a file and name no other; `None`: the file was not identified.
+    pub(super) reads: BTreeMap<Option<FileId>, Vec<&'a Row>>,
+    /// Calls that bring bytes to a file and name no other, likewise.
+    pub(super) writes: BTreeMap<Option<FileId>, Vec<&'a Row>>,
+    /// Of these, those whose buffer lies in a mapping, by the file mapped and the file written.
+    pub(super) mapped: BTreeMap<(FileId, FileId), Vec<&'a Row>>,
+    /// Of these, those whose buffer holds bytes that had been read, by the file read and the file written, whichever threads did so.
+    pub(super) held: BTreeMap<(FileId, FileId), Held<'a>>,
+    /// Calls that lend memory to a pipe (`vmsplice`), by the pipe.
+    pub(super) lent: BTreeMap<FileId, Vec<&'a Row>>,
+    /// Calls that map a file.
+    pub(super) mappings: BTreeMap<FileId, Vec<&'a Row>>,
+    /// What each thread read, and wrote after it.
+    pub(super) threads: Vec<Paired<'a>>,
+    /// Whether `reads` and `mappings` have all that was read and mapped.
+    counts_reads: bool,
+    /// Whether `held` and `mapped` would have it all.
+    pub(super) sees_memory: bool,
+    /// Whether the kernel moved bytes for the process in ways that no row tells of: by Linux AIO, or by an `io_uring` that the backend does
+    /// not see.
+    pub(super) has_unseen_operations: bool,
+}
+
+/// What was written to one file from memory that holds bytes of another.
+#[derive(Debug, Default)]
+pub(super) struct Held<'a> {
+    /// Calls whose sampled bytes were as they had been read.
+    pub(super) same: Vec<&'a Row>,
+    /// Calls whose sampled bytes differed.
+    pub(super) changed: Vec<&'a Row>,
+    /// Calls of which nothing was sampled.
+    pub(super) unsampled: Vec<&'a Row>,
+    /// Bytes in calls that wrote from several files.
+    pub(super) parts: Vec<&'a Part>,
+}
+
+/// What a thread read and wrote, and which of it belongs together by the order of its calls.
+#[derive(Debug, Default)]
+pub(super) struct Paired<'a> {
+    /// What was read, by file.
+    pub(super) reads: BTreeMap<FileId, Vec<&'a Row>>,
+    /// All that was written, by file.
+    pub(super) written: BTreeMap<FileId, Vec<&'a Row>>,
+    /// Of this, what had been read before, by source and destination, where memory does not tell.
+    pub(super) writes: BTreeMap<FileId, BTreeMap<FileId, Vec<&'a Row>>>,
+    /// How many bytes of each file memory explains.
+    pub(super) explained: BTreeMap<FileId, u64>,
+}
+
+impl<'a> Paired<'a> {
+    fn read(&mut self, from: FileId, row: &'a Row) {
+        self.reads.entry(from).or_default().push(row);
+    }
+
+    fn written(&mut self, source: Option<Input>, to: FileId, row: &'a Row) {
+        self.written.entry(to).or_default().push(row);
+        match source {
+            Some(Input::LastRead(from)) => self.writes.entry(from).or_default().entry(to).or_default().push(row),
+            Some(Input::Held(from) | Input::Changed(from) | Input::Unsampled(from)) => self.explain(from, row.paired_bytes),
+            Some(Input::Named(_) | Input::Mapped(_)) | None => {}
+        }
+    }
+
+    fn explain(&mut self, from: FileId, bytes: u64) {
+        let sum = self.explained.entry(from).or_default();
+        *sum = sum.saturating_add(bytes);
+    }
+}
+
+impl<'a> Activity<'a> {
+    /// Sorts the rows of a process.
+    pub(super) fn of(process: &'a Process, trace: &'a Trace) -> Self {
+        let mut activity = Self {
+            process,
+            files: &trace.files,
+            copies: BTreeMap::new(),
+            reads: BTreeMap::new(),
+            writes: BTreeMap::new(),
+            mapped: BTreeMap::new(),
+            lent: BTreeMap::new(),
+            mappings: BTreeMap::new(),
+            held: BTreeMap::new(),
+            threads: Vec::new(),
+            counts_reads: counts_reads(trace),
+            sees_memory: trace.sees_memory,
+            has_unseen_operations: false,
+        };
+        for thread in &process.threads {
+            let mut paired = Paired::default();
+            for row in thread.rows.iter().chain(&thread.ring_rows).filter(|row| row.calls > 0) {
+                activity.has_unseen_operations |=
+                    row.is_unseen_submission() && (row.call.name == "io_submit" || trace.backend == STRACE);
+                activity.sort(row, &mut paired);
+            }
+            for part in &thread.parts {
+                let from = part.from.file();
+                paired.explain(from, part.bytes);
+                activity.held.entry((from, part.to)).or_default().parts.push(part);
+            }
+            activity.threads.push(paired);
+        }
+        activity
+    }
+
+    fn sort(&mut self, row: &'a Row, thread: &mut Paired<'a>) {
+        match Role::of(row) {
+            Role::Copies(from, to) => self.copies.entry((from, to)).or_default().push(row),
+            Role::Reads(file) => {
+                self.reads.entry(file).or_default().push(row);
+                if let Some(file) = file {
+                    thread.read(file, row);
+                }
+            }
+            Role::Lends(pipe) => self.lent.entry(pipe).or_default().push(row),
+            Role::Writes(source, to) => {
+                self.writes.entry(to).or_default().push(row);
+                let Some(to) = to else { return };
+                thread.written(source, to, row);
+                match source {
+                    Some(Input::Mapped(from)) => self.mapped.entry((from, to)).or_default().push(row),
+                    Some(Input::Held(from)) => self.held.entry((from, to)).or_default().same.push(row),
+                    Some(Input::Changed(from)) => self.held.entry((from, to)).or_default().changed.push(row),
+                    Some(Input::Unsampled(from)) => self.held.entry((from, to)).or_default().unsampled.push(row),
+                    Some(Input::Named(_) | Input::LastRead(_)) | None => {}
+                }
+            }
+            Role::Maps(file) => self.mappings.entry(file).or_default().push(row),
+            Role::Other => {}
+        }
+    }
+
+    /// What a file is, if known.
+    pub(super) fn file(&self, id: FileId) -> Option<&'a File> {
+        self.files.get(usize::try_from(id.0).ok()?)
+    }
+
+    /// What kind of file it is, if known.
+    pub(super) fn kind(&self, id: FileId) -> Option<FileKind> {
+        self.file(id)?.kind
+    }
+
+    /// Whether a file looks like the program of the process or one of its libraries: they are mapped to be run.
+    pub(super) fn is_program(&self, id: FileId) -> bool {
+        let is_library = |(_, version): (&str, &str)| version.is_empty() || version.starts_with('.');
+        self.name(id).is_some_and(|name| name.rsplit_once(".so").is_some_and(is_library)) || self.is_executed(id)
+    }
+
+    /// Whether a file is called as the program of the process.
+    pub(super) fn is_executed(&self, id: FileId) -> bool {
+        let name = self.name(id);
+        name.is_some() && name == self.process.exe.as_deref().and_then(last_part)
+    }
+
+    /// Whether it read and mapped nothing but programs, what their loader reads, and the list of its own mappings (as glibc does to find
+    /// the stack).
+    pub(super) fn reads_nothing(&self) -> bool {
+        let path = |id: FileId| self.file(id).and_then(|file| file.path.as_deref()).unwrap_or_default();
+        let is_maps = |id: FileId| path(id).starts_with("/proc/") && path(id).ends_with("/maps");
+        let is_loaded = |id: &FileId| self.is_program(*id) || self.name(*id) == Some("ld.so.cache");
+        let moved = |rows: &[&Row]| sum_bytes(rows) != Some(0);
+        let mut reads = self.reads.iter().filter(|(_, rows)| moved(rows));
+        // The loader reads the head of a library; who reads more of it may copy it.
+        let is_head =
+            |rows: &[&Row]| sum_bytes(rows).is_some_and(|bytes| bytes <= moving_calls(rows).saturating_mul(MOST_HEAD_BYTES));
+        self.counts_reads
+            && reads.all(|(file, rows)| file.is_some_and(|file| is_maps(file) || (is_loaded(&file) && is_head(rows))))
+            && self.mappings.keys().all(is_loaded)
+    }
+
+    fn name(&self, id: FileId) -> Option<&'a str> {
+        last_part(self.file(id)?.path.as_deref()?)
+    }
+
+    /// Whether a file can be the end of a transfer.
+    pub(super) fn carries_bytes(&self, id: FileId) -> bool {
+        self.kind(id).is_none_or(FileKind::carries_bytes)
+    }
+}
+
+/// The loader reads so many bytes of a library at once, at most: `struct filebuf` of glibc's elf/dl-load.c.
+const MOST_HEAD_BYTES: u64 = 832;
+
+fn last_part(path: &str) -> Option<&str> {
+    path.rsplit('/').next()
+}
+
+/// Whether every call that can bring bytes into memory was counted.
+fn counts_reads(trace: &Trace) -> bool {
+    let reads = TABLE.iter().filter(|spec| matches!(spec.fds, Fds::Reads(_))).map(|spec| spec.name);
+    let counted = trace.counted.as_ref();
+    counted.is_some_and(|counted| reads.chain(["mmap", "vmsplice"]).all(|name| counted.contains(name)))
+}
+
+/// What a row did with its files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Moved bytes between two files that it names.
+    Copies(FileId, FileId),
+    /// Took bytes from a file.
+    Reads(Option<FileId>),
+    /// Brought bytes to a file, and what is known of where they came from.
+    Writes(Option<Input>, Option<FileId>),
+    /// Lent memory to a pipe.
+    Lends(FileId),
+    /// Mapped a file.
+    Maps(FileId),
+    /// Anything else.
+    Other,
+}
+
+impl Role {
+    /// The role of a row.
+    pub(crate) fn of(row: &Row) -> Self {
+        let input = row.ends.input.map(Input::file);
+        let output = row.ends.output;
+        match (row.call.spec().fds, row.ends.input, output) {
+            (Fds::On(_), _, _) => match input {
+                Some(file) if matches!(row.call.name.as_ref(), "mmap" | "mmap2") => Self::Maps(file),
+                _ => Self::Other,
+            },
+            (_, Some(Input::Named(from)), Some(to)) => Self::Copies(from, to),
+            (Fds::Pipe(_), _, Some(pipe)) => Self::Lends(pipe),
+            (Fds::Reads(_) | Fds::Pipe(_), _, _) => Self::Reads(input),
+            (Fds::Writes(_), source, to) => Self::Writes(source, to),
+            (Fds::None | Fds::Copies { .. } | Fds::ClonesRange { .. }, _, _) => Self::Other,
+        }
+    }
+}

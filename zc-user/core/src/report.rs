@@ -12,7 +12,6 @@ pub mod sample;
 mod schema;
 mod sort;
 mod sums;
-mod transfer;
 
 use std::collections::BTreeMap;
 
@@ -21,13 +20,14 @@ use serde::{Deserialize, Serialize};
 
 pub use counted::Counted;
 pub use file_calls::FileCalls;
+pub use files::FileTotals;
 pub use fold::{Detail, Files, Options};
 pub use query::{Calls, Processes, QueryError, SyscallName};
 pub use schema::schema;
 pub use sort::SortKey;
-pub use transfer::{
-    Api, Attempt, Certainty, DestinationTotals, End, Evidence, FileTotals, Hop, Inode, Reason, Share, SourceTotals, Transfer,
-    Unattributed,
+
+pub use crate::transfer::{
+    Api, Attempt, Certainty, DestinationTotals, End, Evidence, Hop, Inode, Reason, Share, SourceTotals, Transfer, Unattributed,
 };
 
 /// The schema that the JSON carries. Field names never change their meaning within a number.

@@ -30,6 +30,7 @@ mod hint;
 mod left;
 mod loops;
 mod memory;
+mod model;
 mod pipes;
 mod rules;
 mod shared;
@@ -39,11 +40,11 @@ mod verdict;
 pub(crate) use activity::Role;
 pub(crate) use direct::api as api_of_call;
 pub(crate) use ends::Ends;
-
-use crate::{
-    report::{DestinationTotals, SourceTotals, Transfer, Unattributed},
-    trace::Trace,
+pub use model::{
+    Api, Attempt, Certainty, DestinationTotals, End, Evidence, Hop, Inode, Reason, Share, SourceTotals, Transfer, Unattributed,
 };
+
+use crate::trace::Trace;
 use accounts::{Accounts, Origin};
 use activity::Activity;
 use bounds::FirstReads;

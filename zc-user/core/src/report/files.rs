@@ -2,11 +2,36 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use super::FileTotals;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::End;
 use crate::{
     trace::{FileId, Input, Row, Trace},
     transfer::{Ends, Role},
 };
+
+/// Everything that was done with one file, for `--files`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FileTotals {
+    /// The file.
+    #[serde(flatten)]
+    pub file: End,
+    /// Calls that read from it.
+    pub reads: u64,
+    /// Calls that wrote to it.
+    pub writes: u64,
+    /// Calls that moved no bytes (`fstat`, `mmap`).
+    pub other_calls: u64,
+    /// Bytes that calls returned as read from it; `None`: unknown of some call.
+    pub bytes_read: Option<u64>,
+    /// Bytes that calls returned as written to it; `None`: unknown of some call.
+    pub bytes_written: Option<u64>,
+    /// Calls on it that failed.
+    pub errors: u64,
+    /// Time in calls on it, ns.
+    pub total_ns: Option<u64>,
+}
 
 /// The totals of every file that a row names, those with the most bytes first.
 pub(super) fn totals(trace: &Trace) -> Vec<FileTotals> {

@@ -12,9 +12,9 @@ use super::{
     flow::{Flow, Leg, moving_calls, sum_bytes},
 };
 use crate::{
-    report::{DestinationTotals, End, Share, SourceTotals, Unattributed},
     syscall::Returned,
     trace::{FileId, Input, Row},
+    transfer::{DestinationTotals, End, Share, SourceTotals, Unattributed},
 };
 
 /// The accounts of one process.

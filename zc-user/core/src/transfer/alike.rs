@@ -12,8 +12,8 @@ use super::{
     flow::{Condition, Flow, Source, first_moved, first_order, moving_calls, sum_bytes},
 };
 use crate::{
-    report::{Api, Evidence},
     trace::{FileId, Row, Stream},
+    transfer::{Api, Evidence},
 };
 
 /// So many places with something else than zeroes must agree: zeroes are alike in many files.

@@ -9,8 +9,8 @@ use std::collections::{HashMap, HashSet};
 
 use super::{activity::Activity, conduits::Conduits, flow::Flow};
 use crate::{
-    report::{Api, Certainty, Evidence},
     trace::{FileId, Process},
+    transfer::{Api, Certainty, Evidence},
 };
 
 /// Flows of which each begins where the one before it ended, in another process.

@@ -13,7 +13,7 @@ use super::{
     shared::Shared,
     verdict,
 };
-use crate::report::{Api, End, Hop, Transfer};
+use crate::transfer::{Api, End, Hop, Transfer};
 
 /// A verdict names the work of so many processes.
 const MOST_HOPS: usize = 8;

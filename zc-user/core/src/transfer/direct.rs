@@ -7,9 +7,9 @@ use super::{
     flow::{Flow, Source, only_failed},
 };
 use crate::{
-    report::Api,
     syscall::{Call, FICLONE, FICLONERANGE},
     trace::{FileId, Row},
+    transfer::Api,
 };
 
 /// The interface that a call which names both ends is of.

@@ -1,8 +1,8 @@
 //! [`Ends`]: the files of a trace as ends of transfers.
 
 use crate::{
-    report::{End, Inode},
     trace::{File, FileId, Trace},
+    transfer::{End, Inode},
 };
 
 /// Describes the files of a trace.

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     errno,
-    report::{Api, Attempt},
     trace::{self, Row},
+    transfer::{Api, Attempt},
 };
 
 /// The figures of a flow, or of several together.

@@ -5,8 +5,8 @@ use std::{collections::HashSet, ptr};
 use zc_ebpf::is_restart;
 
 use crate::{
-    report::{Api, Certainty, Evidence},
     trace::{FileId, Part, Row},
+    transfer::{Api, Certainty, Evidence},
 };
 
 /// Where bytes came from.

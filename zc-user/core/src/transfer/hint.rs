@@ -5,8 +5,8 @@ use super::{
     verdict,
 };
 use crate::{
-    report::{Api, Attempt, End},
     trace::FileKind::{self, Block, Memfd, Pipe, Regular, Tcp, UnixStream},
+    transfer::{Api, Attempt, End},
     units::short_bytes,
 };
 

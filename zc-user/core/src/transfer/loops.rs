@@ -23,8 +23,8 @@ use super::{
     left::Left,
 };
 use crate::{
-    report::{Api, Evidence},
     trace::{FileId, Input, Row},
+    transfer::{Api, Evidence},
 };
 
 /// Adds the loops to what is proven.

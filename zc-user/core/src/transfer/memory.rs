@@ -9,8 +9,8 @@ use super::{
     flow::{Condition, Flow, Source, is_by_ring, moving_calls, only_failed, sum_bytes},
 };
 use crate::{
-    report::{Api, Evidence},
     trace::{FileId, FileKind, Input, Row},
+    transfer::{Api, Evidence},
 };
 
 /// The flows from memory.

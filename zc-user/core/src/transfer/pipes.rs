@@ -10,8 +10,8 @@ use super::{
     totals,
 };
 use crate::{
-    report::{Api, Certainty, Evidence},
     trace::{FileId, FileKind, Input, Row},
+    transfer::{Api, Certainty, Evidence},
 };
 
 /// Joins what was spliced (or, with `vmsplice`, lent) into a pipe with what was spliced out of it, if nothing else went into the pipe or

@@ -12,8 +12,8 @@ use super::{
     flow::{Condition, Flow},
 };
 use crate::{
-    report::{Api, Attempt, End, Evidence, Reason},
     trace::{FileKind, Language, Process},
+    transfer::{Api, Attempt, End, Evidence, Reason},
 };
 use table::RULES;
 

@@ -33,7 +33,7 @@ fn transfers(scene: &Scene) -> Vec<(String, String, Api, Option<u64>)> {
 }
 
 fn short(transfer: &Transfer) -> (String, String, Api, Option<u64>) {
-    let name = |end: &crate::report::End| end.path.clone().or_else(|| end.kind.clone()).unwrap_or_default();
+    let name = |end: &End| end.path.clone().or_else(|| end.kind.clone()).unwrap_or_default();
     (name(&transfer.from), name(&transfer.to), transfer.api, transfer.bytes)
 }
 

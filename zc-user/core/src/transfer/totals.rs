@@ -23,8 +23,8 @@ use super::{
     left::taken,
 };
 use crate::{
-    report::{Api, Evidence},
     trace::{FileId, Head, Row},
+    transfer::{Api, Evidence},
 };
 
 /// Fewer bytes agree by chance too easily.

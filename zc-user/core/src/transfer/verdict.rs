@@ -7,7 +7,7 @@ use super::{
     rules::{Case, Way},
 };
 use crate::{
-    report::{Api, Attempt, Reason},
+    transfer::{Api, Attempt, Reason},
     units::short_bytes,
 };
 

@@ -2,11 +2,11 @@
 
 use super::{Asked, Program, Proof, Rule};
 use crate::{
-    report::Api,
     trace::{
         FileKind::{self, Block, Char, Memfd, Pipe, Regular, Tcp, UnixStream},
         Language,
     },
+    transfer::Api,
 };
 
 /// What Rust's standard library calls a file.

@@ -1,4 +1,4 @@
-//! The part of the report that says which bytes went from where to where.
+//! Which bytes went from where to where, as the analysis finds it and the report shows it.
 
 use std::collections::BTreeMap;
 
@@ -363,26 +363,4 @@ pub struct DestinationTotals {
     pub unattributed_calls: u64,
     /// Those of `unattributed_bytes` that are known to come from the program's own memory.
     pub memory_bytes: u64,
-}
-
-/// Everything that was done with one file, for `--files`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct FileTotals {
-    /// The file.
-    #[serde(flatten)]
-    pub file: End,
-    /// Calls that read from it.
-    pub reads: u64,
-    /// Calls that wrote to it.
-    pub writes: u64,
-    /// Calls that moved no bytes (`fstat`, `mmap`).
-    pub other_calls: u64,
-    /// Bytes that calls returned as read from it; `None`: unknown of some call.
-    pub bytes_read: Option<u64>,
-    /// Bytes that calls returned as written to it; `None`: unknown of some call.
-    pub bytes_written: Option<u64>,
-    /// Calls on it that failed.
-    pub errors: u64,
-    /// Time in calls on it, ns.
-    pub total_ns: Option<u64>,
 }

@@ -7,11 +7,10 @@ use zctrace::{
     render::{self, CompareFormat},
 };
 
+use super::{identity, log_if, progress::Bar};
 use crate::{
     cli::CompareArgs,
-    identity, log_if,
     output::{self, Output},
-    progress::Bar,
 };
 
 /// Measures the commands, and shows them side by side. Whatever can be wrong is found before they run.

@@ -14,7 +14,7 @@ use zctrace::{
     render,
 };
 
-use crate::{cli::CheckArgs, saved};
+use crate::{cli::CheckArgs, commands::saved};
 
 /// The file of checks if none is named.
 const USUAL_FILE: &str = "zctrace.toml";

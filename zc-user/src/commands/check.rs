@@ -15,10 +15,10 @@ use zctrace::{
     render::{self, CheckFormat},
 };
 
+use super::progress::Bar;
 use crate::{
     cli::CheckArgs,
     output::{self, Output},
-    progress::Bar,
     say,
 };
 

@@ -1,0 +1,102 @@
+//! `zctrace [run]`: launch, trace, report.
+
+use std::{io, os::fd::AsFd, process::ExitCode, sync::Arc};
+
+use anyhow::bail;
+use rustix::fs::FileType;
+use zctrace::{
+    backend::{self, Choice, RunOptions, SoFar, Until},
+    launch::{Bond, Environment, Manner},
+    privileges::AfterAttach,
+    render,
+    trace::{Exit, Trace},
+    verify::Comparison,
+};
+
+use super::{identity, log_if, options_of, report_of, show};
+use crate::{
+    FAILED,
+    cli::{LookArgs, RunArgs},
+    output::Output,
+    say,
+};
+
+/// Traces a command and shows the report. The exit status is the command's own.
+pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
+    let options = run_options(args)?;
+    let output = Output::open(args.look.output.as_deref(), Output::Stderr)?;
+    log_if(args.verbose)?;
+    if args.verify {
+        return verify(&options, &args.look, &output);
+    }
+    let output = Arc::new(output);
+    let trace = backend::run(args.backend, &RunOptions { so_far: Some(so_far(&args.look, &output)), ..options })?;
+    show(&report_of(&trace, &args.look), &args.look, &output)?;
+    Ok(exit_code(&trace))
+}
+
+/// `zctrace run --verify`: both backends side by side; 1 if they differ.
+fn verify(options: &RunOptions, look: &LookArgs, output: &Output) -> anyhow::Result<ExitCode> {
+    let Some(format) = look.format.plain() else {
+        bail!("--verify shows a table or json, no other format: use --format json, or leave it out")
+    };
+    let [ebpf, strace] =
+        [Choice::Ebpf, Choice::Strace].map(|choice| backend::run(choice, options).map(|trace| report_of(&trace, look)));
+    let comparison = Comparison::new(&ebpf?, &strace?);
+    let text = render::comparison(&comparison, format, &options_of(look, output));
+    output.write(&text)?;
+    if !comparison.equal && is_used_up(&io::stdin()) {
+        say(format_args!("the first run may have taken what the second would have read from stdin: give them a file by name"));
+    }
+    Ok(if comparison.equal { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// Whether what somebody reads from there is gone for the next one: a pipe, a socket, a file of which both share the position.
+fn is_used_up(input: &impl AsFd) -> bool {
+    let kind = rustix::fs::fstat(input).map(|stat| FileType::from_raw_mode(stat.st_mode));
+    matches!(kind, Ok(FileType::Fifo | FileType::Socket | FileType::RegularFile))
+}
+
+/// Shows the report so far where the last one will be. A file is replaced by the next report.
+fn so_far(look: &LookArgs, output: &Arc<Output>) -> SoFar {
+    let (look, output) = (look.clone(), Arc::clone(output));
+    SoFar::new(move |trace| {
+        let shown = trace.map_err(anyhow::Error::from).and_then(|trace| show(&report_of(&trace, &look), &look, &output));
+        if let Err(error) = shown {
+            say(format_args!("{error:#}"));
+        }
+    })
+}
+
+fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
+    let mut environment = Environment::default();
+    for (name, value) in &args.env {
+        environment.set(name, value);
+    }
+    Ok(RunOptions {
+        command: args.command.clone(),
+        selection: args.syscalls.clone(),
+        until: if args.wait_all { Until::AllEnd } else { Until::RootEnds },
+        manner: Manner {
+            identity: args.user.as_deref().map(identity::find).transpose()?,
+            bond: if args.bound { Bond::DiesWithUs } else { Bond::Free },
+            environment,
+            ..Manner::default()
+        },
+        limits: args.limits.limits(),
+        privileges: if args.verify { AfterAttach::Lowered } else { AfterAttach::GivenUp },
+        so_far: None,
+        timeout: None,
+        verbose: args.verbose,
+    })
+}
+
+/// The command's own status; 128 plus the signal that killed it, as a shell says it.
+fn exit_code(trace: &Trace) -> ExitCode {
+    let status = match trace.exit {
+        Some(Exit::Code(code)) => code,
+        Some(Exit::Signal(signal)) => 128 + signal,
+        None => 0,
+    };
+    ExitCode::from(u8::try_from(status).unwrap_or(FAILED))
+}

@@ -79,8 +79,7 @@ fn way(from: &str, to: &str, bytes: u64, is_exact: bool) -> Way {
 }
 
 fn ways(scene: &Scene) -> Vec<Way> {
-    let name =
-        |end: &End| end.path.as_deref().and_then(|path| path.rsplit('/').next()).expect("a name").to_owned();
+    let name = |end: &End| end.path.as_deref().and_then(|path| path.rsplit('/').next()).expect("a name").to_owned();
     let told = |one: &Transfer| Way {
         from: name(&one.from),
         to: name(&one.to),

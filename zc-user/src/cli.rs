@@ -29,7 +29,7 @@ use choose::{one_of, usual};
 /// Show which system calls a command makes, how many bytes they move, and what they cost.
 #[derive(Debug, Parser)]
 #[command(name = "zctrace", version, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-#[command(override_usage = "zctrace [run] [OPTIONS] -- CMD...", after_help = EXAMPLES)]
+#[command(override_usage = "zctrace [run] [OPTIONS] [--] CMD...", after_help = EXAMPLES)]
 pub struct Cli {
     /// What to do; `run` if left out.
     #[command(subcommand)]
@@ -41,11 +41,13 @@ pub struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  zctrace -- cp big.iso /mnt/            which calls copied it, and how fast were they?
-  zctrace --by thread -- ./server        the calls of each thread
-  zctrace --syscalls read,%network -- CMD
-  zctrace --format json -o report.json -- make -j8
-  zctrace --format markdown -o \"$GITHUB_STEP_SUMMARY\" -- ./run-tests
+  zctrace cp big.iso /mnt/               which calls copied it, and how fast were they?
+  zctrace --by thread ./server           the calls of each thread
+  zctrace --syscalls read,%network CMD
+  zctrace --format json -o report.json make -j8
+  zctrace --format markdown -o \"$GITHUB_STEP_SUMMARY\" ./run-tests
+
+Options come before the command: what follows its name is the command's own.
 
 The report goes to stderr, so that the command's stdout stays its own; -o sends it elsewhere.
 The exit status is the command's own; 125 if zctrace itself failed.";
@@ -54,7 +56,7 @@ The exit status is the command's own; 125 if zctrace itself failed.";
 #[derive(Debug, Subcommand)]
 pub enum Action {
     /// Run a command, and report what it did (the default).
-    #[command(override_usage = "zctrace run [OPTIONS] -- CMD...", after_help = EXAMPLES)]
+    #[command(override_usage = "zctrace run [OPTIONS] [--] CMD...", after_help = EXAMPLES)]
     Run(RunArgs),
     /// Time commands untraced, count what each of them does in one traced run, and show both side by side.
     #[command(override_usage = "zctrace compare [OPTIONS] CMD...", after_help = compare::EXAMPLES)]
@@ -189,8 +191,8 @@ pub struct LookArgs {
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
 pub struct RunArgs {
-    /// The command and its arguments, after `--`.
-    #[arg(last = true, required = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
+    /// The command and its arguments; after `--` if it is called like a subcommand of zctrace, or begins with a dash.
+    #[arg(trailing_var_arg = true, required = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 
     /// Calls to count: names and classes (%data, %network, %file, %desc, %memory, %process, %signal, %ipc), or `all`.

@@ -44,22 +44,13 @@ fn an_unknown_value() {
 
 #[test]
 fn no_command() {
-    zctrace().refuses_words(&[]).with_status(125).saying("no command").saying("--");
+    zctrace().refuses_words(&[]).with_status(125).saying("no command").saying("zctrace cp a b");
     zctrace().refuses_words(&["--"]).with_status(125).saying("no command");
 }
 
 #[test]
-fn a_command_without_the_two_dashes() {
-    let launch = zctrace().launch_with(&["dd", "if=/dev/zero"]);
-    let finished = launch.finish();
-    assert_eq!(finished.code, Some(125));
-    assert!(finished.stderr.contains("zctrace -- dd"), "{}", finished.stderr);
-    assert_eq!(finished.stderr.lines().count(), 1, "{}", finished.stderr);
-}
-
-#[test]
-fn a_command_after_options_without_the_two_dashes() {
-    zctrace().refuses_words(&["touch", "it-ran"]).with_status(125).saying("`--`");
+fn a_subcommand_behind_options() {
+    zctrace().refuses_words(&["--by=total", "check"]).with_status(125).saying("'check' comes first").saying("zctrace -- check");
 }
 
 #[test]

@@ -46,3 +46,24 @@ fn a_run_may_be_named() {
     assert_eq!(finished.code, Some(6));
     assert!(finished.stderr.contains("exit 6, wall "), "{}", finished.stderr);
 }
+
+#[test]
+fn a_command_needs_no_dashes_before_it_and_keeps_its_own() {
+    let cases: [(&[&str], &str); 5] = [
+        (&["printf", "<%s>", "-n", "--version", "--"], "<-n><--version><-->"),
+        (&["--", "printf", "<%s>", "--", "-n", "--"], "<--><-n><-->"),
+        (&["run", "printf", "<%s>", "--help"], "<--help>"),
+        (&["printf", "<%s>", "check"], "<check>"),
+        (&["--by=total", "sh", "-c", "printf \"$1\"", "--", "<x>"], "<x>"),
+    ];
+    for (words, stdout) in cases {
+        let finished = zctrace().launch_with(words).finish();
+        assert_eq!(
+            (finished.code, String::from_utf8_lossy(&finished.stdout).as_ref()),
+            (Some(0), stdout),
+            "{words:?}: {}",
+            finished.stderr
+        );
+        assert!(finished.stderr.contains("exit 0, wall "), "{}", finished.stderr);
+    }
+}

@@ -14,7 +14,8 @@ use crate::{
 };
 
 /// Programs of the package of the tests: those that it builds by itself, where the architecture has them, and the Rust ones.
-const WORKLOADS: [&str; 8] = ["copier", "workload", "odd-files", "kernel-copy", "runs", "copier-c", "int80", "socketcall"];
+const WORKLOADS: [&str; 9] =
+    ["copier", "workload", "odd-files", "random-io", "kernel-copy", "runs", "copier-c", "int80", "socketcall"];
 
 /// Where what was built is. A guest has everything at the same place as this machine, for the test binary knows the places.
 pub(super) struct Programs {

@@ -1,13 +1,13 @@
 //! What the program tells of itself: completions, the manual page, its version.
 
-use std::{fmt::Write as _, io::Write as _};
+use std::{ffi::OsString, fmt::Write as _, io::Write as _};
 
-use clap::{Command, CommandFactory as _, Parser as _, ValueEnum as _};
+use clap::{Command, CommandFactory as _, Parser as _, ValueEnum as _, error::ErrorKind};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use zctrace::{backend::ebpf, doctor};
 
-use super::Cli;
+use super::{Cli, mistake::misplaced};
 
 const NAME: &str = "zctrace";
 
@@ -19,7 +19,19 @@ impl Cli {
         if options.any(|word| word == "--version") {
             Cli::command().long_version(long_version()).try_get_matches()?;
         }
-        Cli::try_parse()
+        let cli = Cli::try_parse()?;
+        match cli.misplaced_subcommand(&std::env::args_os().collect::<Vec<_>>()) {
+            Some(name) => Err(Cli::command().error(ErrorKind::InvalidSubcommand, misplaced(&name))),
+            None => Ok(cli),
+        }
+    }
+
+    /// The command to trace, if it is called like a subcommand and no `--` says that it is none: the options were to come behind it.
+    fn misplaced_subcommand(&self, words: &[OsString]) -> Option<String> {
+        let command = &self.run.command;
+        let name = command.first().filter(|_| self.action.is_none())?.to_str()?;
+        let before = words.len().checked_sub(command.len() + 1).and_then(|place| words.get(place))?;
+        (before != "--" && Self::command().find_subcommand(name).is_some()).then(|| name.to_owned())
     }
 }
 

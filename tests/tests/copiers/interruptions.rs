@@ -114,7 +114,7 @@ fn a_source_that_gives_a_little_at_a_time() {
             let mut copying = Copying::start(&scene, &case, &program);
             for piece in scene.bytes[..size].chunks(10_007) {
                 copying.wait_for_signals();
-                copying.stream.write_all(piece).expect("it reads");
+                copying.stream.write_all(piece).unwrap_or_else(|error| panic!("{case} reads no more: {error}"));
             }
             copying.wait_for_signals();
             copying.stream.shutdown(Shutdown::Write).expect("it is open");

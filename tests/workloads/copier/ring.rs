@@ -31,8 +31,18 @@ struct End<'a> {
 }
 
 impl End<'_> {
-    /// Makes one request, and returns its result. The kernel waits also for a descriptor that does not block (tried: 6.18).
+    /// Makes a request, and returns its result. Linux 6.1 cancels a request if a signal comes before it has begun; then it is made again.
     fn complete(&self, request: &Entry) -> io::Result<usize> {
+        loop {
+            match self.complete_once(request) {
+                Err(error) if error.raw_os_error() == Some(libc::ECANCELED) => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Makes a request once. The kernel waits also for a descriptor that does not block (tried: 6.18).
+    fn complete_once(&self, request: &Entry) -> io::Result<usize> {
         let mut ring = self.ring.borrow_mut();
         // SAFETY: the memory that the request names is borrowed by `read` or `write` below, which return after the request's
         // completion; or, if it cannot be submitted, without there being one.

@@ -34,6 +34,18 @@ pub fn c_program(name: &str) -> PathBuf {
     Path::new(env!("ZC_C_DIR")).join(name)
 }
 
+/// Names how many times slower than usual this machine is: an emulated one has it.
+const PATIENCE_VARIABLE: &str = "ZC_TEST_PATIENCE";
+
+/// How many times slower than usual this machine is.
+///
+/// # Panics
+///
+/// If `ZC_TEST_PATIENCE` is no number.
+pub fn patience() -> u32 {
+    std::env::var(PATIENCE_VARIABLE).map_or(1, |factor| factor.parse().expect("a number of times"))
+}
+
 /// Prints one line to stdout with exactly one `write`.
 pub fn print_line(line: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();

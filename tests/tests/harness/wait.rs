@@ -1,7 +1,7 @@
 //! Waiting for the thing itself.
 
 use std::{
-    env, fs, thread,
+    fs, thread,
     time::{Duration, Instant},
 };
 
@@ -10,13 +10,9 @@ use rustix::process::{Pid, test_kill_process};
 /// What has not come true after this long never will.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Names how many times slower than usual this machine is: an emulated one has it.
-const PATIENCE_VARIABLE: &str = "ZC_TEST_PATIENCE";
-
 /// A limit for waiting, on a machine as slow as this one. It is no part of what a test asserts: what comes in time comes in time.
 pub fn patience(limit: Duration) -> Duration {
-    let factor = env::var(PATIENCE_VARIABLE).map_or(1, |factor| factor.parse().expect("a number of times"));
-    limit * factor
+    limit * zc_tests::patience()
 }
 
 /// Waits until something is so.

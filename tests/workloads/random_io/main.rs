@@ -24,11 +24,12 @@ use std::thread;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use zc_tests::chance::Chance;
+use zc_tests::patience;
 use zc_tests::truth::{Truth, make_sources};
 
 use crate::program::{Options, Program};
 
-/// Seconds after which a program that hangs is ended.
+/// Seconds after which a program that hangs is ended, on a machine of usual speed.
 const LIMIT: u32 = 30;
 
 fn main() -> ExitCode {
@@ -110,8 +111,6 @@ fn truth(program: &Program) -> Truth {
 
 /// Has a signal end this process if it hangs.
 fn end_in_time() {
-    // The tests' harness says how many times slower than usual the machine is.
-    let patience = std::env::var("ZC_TEST_PATIENCE").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1);
     // SAFETY: only sets a timer.
-    unsafe { libc::alarm(LIMIT.saturating_mul(patience)) };
+    unsafe { libc::alarm(LIMIT.saturating_mul(patience())) };
 }

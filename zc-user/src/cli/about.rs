@@ -14,12 +14,14 @@ const NAME: &str = "zctrace";
 impl Cli {
     /// What the command line says; what is to be printed instead is an error.
     pub fn read() -> Result<Self, clap::Error> {
-        // To ask strace for its version takes a moment: only if somebody wants to know.
-        let mut options = std::env::args_os().skip(1).take_while(|word| word != "--");
-        if options.any(|word| word == "--version") {
-            Cli::command().long_version(long_version()).try_get_matches()?;
-        }
-        let cli = Cli::try_parse()?;
+        let with_backends = |error: clap::Error| {
+            // To ask strace for its version takes a moment: only if somebody wants to know.
+            if error.kind() == ErrorKind::DisplayVersion {
+                Cli::command().long_version(long_version()).try_get_matches()?;
+            }
+            Err(error)
+        };
+        let cli = Cli::try_parse().or_else(with_backends)?;
         match cli.misplaced_subcommand(&std::env::args_os().collect::<Vec<_>>()) {
             Some(name) => Err(Cli::command().error(ErrorKind::InvalidSubcommand, misplaced(&name))),
             None => Ok(cli),

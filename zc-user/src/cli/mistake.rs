@@ -23,7 +23,7 @@ pub fn one_line(error: &clap::Error) -> String {
         }
         ErrorKind::MissingRequiredArgument => "no command to trace; write it last, as in: zctrace cp a b".into(),
         ErrorKind::InvalidSubcommand => said.to_owned(),
-        ErrorKind::UnknownArgument => {
+        ErrorKind::UnknownArgument if word(ContextKind::InvalidArg).starts_with('-') => {
             // What is hidden is for nobody.
             let is_shown = |near: &String| {
                 !Cli::command().get_arguments().any(|arg| arg.is_hide_set() && arg.get_long() == near.strip_prefix("--"))
@@ -78,6 +78,7 @@ mod tests {
         assert!(without.starts_with("no command to check; "), "{without}");
         assert_eq!(said(&["--bogus"]), "unknown option '--bogus' (see zctrace --help)");
         assert_eq!(said(&["--backen"]), "unknown option '--backen'; did you mean '--backend'? (see zctrace --help)");
+        assert_eq!(said(&["doctor", "foo"]), "unexpected argument 'foo' found (see zctrace doctor --help)");
         let empty = said(&["check", "-o", ""]);
         assert!(!empty.contains("it is one of") && empty.contains("--output"), "{empty}");
     }

@@ -135,14 +135,16 @@ impl Carried {
 
 /// Where flows of different processes meet, by the flow into the conduit.
 fn meetings(hops: &[Hop<'_, '_>], conduits: &Conduits<'_>) -> HashMap<usize, Vec<Meeting>> {
-    let mut out: HashMap<FileId, Vec<usize>> = HashMap::new();
-    for (index, hop) in hops.iter().enumerate().filter(|(_, hop)| hop.flow.api != Api::Tee) {
+    // What `tee` brings stays where it was, too.
+    let movers = || hops.iter().enumerate().filter(|(_, hop)| hop.flow.api != Api::Tee);
+    let mut outs: HashMap<FileId, Vec<usize>> = HashMap::new();
+    for (out, hop) in movers() {
         if let Some(from) = hop.flow.from.file() {
-            out.entry(from).or_default().push(index);
+            outs.entry(from).or_default().push(out);
         }
     }
-    let mut meetings: HashMap<usize, Vec<Meeting>> = HashMap::new();
-    for (into, hop) in hops.iter().enumerate().filter(|(_, hop)| hop.flow.api != Api::Tee) {
+    let mut meetings = HashMap::new();
+    for (into, hop) in movers() {
         let Some(outlet) = conduits.outlet(hop.flow.to) else { continue };
         let (Some(written_bytes), Some(read_bytes)) = (conduits.written(hop.flow.to), conduits.read(outlet)) else { continue };
         // What comes out of a conduit came in: else somebody who is not traced has written to it.
@@ -150,11 +152,10 @@ fn meetings(hops: &[Hop<'_, '_>], conduits: &Conduits<'_>) -> HashMap<usize, Vec
             continue;
         }
         let is_closed = conduits.is_closed(outlet) && conduits.is_closed(hop.flow.to);
-        let of_others = out.get(&outlet).into_iter().flatten().filter(|&&out| hops[out].process.pid != hop.process.pid);
-        let of_others = of_others.map(|&out| Meeting { out, written_bytes, read_bytes, is_closed });
-        let of_others: Vec<Meeting> = of_others.collect();
-        if !of_others.is_empty() {
-            meetings.insert(into, of_others);
+        let of_others = outs.get(&outlet).into_iter().flatten().filter(|&&out| hops[out].process.pid != hop.process.pid);
+        let found: Vec<_> = of_others.map(|&out| Meeting { out, written_bytes, read_bytes, is_closed }).collect();
+        if !found.is_empty() {
+            meetings.insert(into, found);
         }
     }
     meetings

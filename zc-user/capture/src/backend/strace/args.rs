@@ -56,7 +56,7 @@ impl<'a> Split<'a> {
 
     /// The elements of an argument that is an array.
     pub fn elements(&self, index: u8) -> impl Iterator<Item = &'a [u8]> {
-        self.nth(index).and_then(|array| inside(array, b'[', b']')).into_iter().flat_map(Arguments::new)
+        self.nth(index).into_iter().flat_map(elements)
     }
 
     /// The value of a field of an argument that is a structure; `name` has its `=`.
@@ -84,10 +84,8 @@ pub fn requested_bytes(args: &Split<'_>, spec: &Spec) -> Option<u64> {
             vector_bytes(nth(base)?)
         }
         Requested::Message(index) => {
-            let message = inside(nth(index)?, b'{', b'}')?;
-            let vector = field(message, b"msg_iov=").map(vector_bytes);
-            let is_empty = || field(message, b"msg_iovlen=").and_then(number) == Some(0);
-            vector.flatten().or_else(|| is_empty().then_some(0))
+            let is_empty = || args.field(index, b"msg_iovlen=").and_then(number) == Some(0);
+            args.field(index, b"msg_iov=").and_then(vector_bytes).or_else(|| is_empty().then_some(0))
         }
     }
 }
@@ -111,6 +109,11 @@ fn vector_bytes(vector: &[u8]) -> Option<u64> {
 pub fn number(argument: &[u8]) -> Option<u64> {
     let (number, rest) = unsigned(argument)?;
     (rest.is_empty() || rest.starts_with(b" /*")).then_some(number)
+}
+
+/// The elements of an array.
+pub fn elements(array: &[u8]) -> impl Iterator<Item = &[u8]> {
+    inside(array, b'[', b']').into_iter().flat_map(Arguments::new)
 }
 
 /// What stands between the brackets of an array or a structure.

@@ -1,7 +1,7 @@
 //! What strace shows of the bytes that a call moved: the first ones.
 
 use super::{
-    args::{Split, field, inside},
+    args::{Split, elements, field, inside},
     text::unescape_up_to,
 };
 use crate::{
@@ -17,8 +17,7 @@ pub(super) fn head(args: &Split<'_>, spec: &Spec, moved: u64) -> Head {
         Requested::Size(size) => bytes = size.checked_sub(1).and_then(|buffer| text(args.nth(buffer)?)).unwrap_or_default(),
         Requested::Iovec { base, .. } => add_elements(&mut bytes, args.elements(base)),
         Requested::Message(index) => {
-            let vector = args.field(index, b"msg_iov=").and_then(|vector| inside(vector, b'[', b']'));
-            add_elements(&mut bytes, vector.into_iter().flat_map(super::args::Arguments::new));
+            add_elements(&mut bytes, args.field(index, b"msg_iov=").into_iter().flat_map(elements));
         }
         Requested::Nowhere => {}
     }

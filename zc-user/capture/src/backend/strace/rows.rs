@@ -81,7 +81,7 @@ impl Rows {
         if matches!(ended.how, How::Error(Some(errno)) if is_restart(errno)) {
             self.interrupted = Some((index, ended));
         } else {
-            let paired_bytes = if is_other { 0 } else { self.pair(&known.spec, &ended) };
+            let paired_bytes = if is_other { self.replace(&ended) } else { self.pair(&known.spec, &ended) };
             let row = &mut self.sums[index];
             add(row, ended);
             row.paired_bytes += paired_bytes;
@@ -95,13 +95,17 @@ impl Rows {
         Ends { input, output: ended.to }
     }
 
-    /// Whether what a call wrote begins otherwise than what was read before. If it is as long, it has taken that one's place.
-    fn writes_something_else(&mut self, ended: &Ended) -> bool {
-        let is_other = self.sequence.source() != 0 && self.unwritten.differs_from(&ended.head);
-        if is_other && matches!(ended.how, How::Value(moved) if u64::try_from(moved) == Ok(self.sequence.bytes)) {
+    /// Whether what a call wrote begins otherwise than what was read before.
+    fn writes_something_else(&self, ended: &Ended) -> bool {
+        self.sequence.source() != 0 && self.unwritten.differs_from(&ended.head)
+    }
+
+    /// Takes note that something else was written. If it is as long as what was read, it has taken its place. None of it was read before.
+    fn replace(&mut self, ended: &Ended) -> u64 {
+        if matches!(ended.how, How::Value(moved) if u64::try_from(moved) == Ok(self.sequence.bytes)) {
             self.forget_what_was_read();
         }
-        is_other
+        0
     }
 
     /// Takes note of what a call moved. Gives how many of the bytes that it wrote were read before from a file that is known.

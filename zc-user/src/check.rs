@@ -16,6 +16,6 @@ mod stderr;
 pub use run::{Progress, Ran, Settings, run};
 pub use zctrace_core::check::{
     Attempt, Baseline, Check, CheckResult, Content, Difference, DifferenceState, ExpectationResult, FileError, PreparedFile,
-    Results, SCHEMA, Shown, Status, Steady, Tolerance, ToleranceError, Tolerances, Varying, choose, figures, judge, parse,
+    Repeatability, Results, SCHEMA, Shown, Status, Tolerance, ToleranceError, Tolerances, Varying, choose, figures, judge, parse,
     timeout,
 };

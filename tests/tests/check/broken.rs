@@ -50,7 +50,7 @@ fn nothing_to_check() {
     assert_refused(&run_in(folder.path(), &["--expect=exit.code == 0"]), &[]);
     assert_refused(&run_in(folder.path(), &["--bogus"]), &["--bogus"]);
     assert_refused(&run_in(folder.path(), &["--timeout=soon"]), &["--timeout: 'soon' is not a time"]);
-    assert_refused(&run_in(folder.path(), &["--timeout=0s"]), &["--timeout: within '0s' nothing can end"]);
+    assert_refused(&run_in(folder.path(), &["--timeout=0s"]), &["--timeout: a timeout of '0s' is too short"]);
     assert_refused(&run_in(folder.path(), &["--tolerance=read.calls=5"]), &["--tolerance is for a comparison"]);
     assert_refused(&run_in(folder.path(), &["--export", "yaml", "x"]), &["'yaml' is none of", "junit"]);
     assert_refused(

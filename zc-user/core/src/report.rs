@@ -1,36 +1,31 @@
-//! [`Report`]: the versioned model that JSON shows and every renderer reads.
-//! Derived from a [`Trace`](crate::trace::Trace) without any I/O.
+//! [`Report`]: the versioned model that is written as JSON and read by every renderer. It is derived from a
+//! [`Trace`](crate::trace::Trace) without I/O.
 
 mod conservation;
-mod counted;
-mod file_calls;
 mod files;
 mod fold;
 mod query;
 #[cfg(any(test, feature = "samples"))]
 pub mod sample;
-mod schema;
 mod sort;
-mod sums;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
 
-pub use counted::Counted;
-pub use file_calls::FileCalls;
-pub use files::FileTotals;
+pub use files::{FileCalls, FileTotals};
 pub use fold::{Detail, Files, Options};
 pub use query::{Calls, Processes, QueryError, SyscallName};
-pub use schema::schema;
 pub use sort::SortKey;
+
+use crate::syscall::Selection;
 
 pub use crate::transfer::{
     Api, Attempt, Certainty, DestinationTotals, End, Evidence, Hop, Inode, Reason, Share, SourceTotals, Transfer, Unattributed,
 };
 
-/// The schema that the JSON carries. Field names never change their meaning within a number.
+/// The version of the JSON. Within a version no field changes its meaning.
 pub const SCHEMA: u32 = 1;
 
 /// The report of one run.
@@ -97,7 +92,7 @@ pub struct Tool {
 impl Tool {
     /// This one.
     pub(crate) fn zctrace() -> Self {
-        // All packages of the workspace have one version.
+        // All packages of the workspace have the same version.
         Self { name: "zctrace".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() }
     }
 }
@@ -258,4 +253,73 @@ pub struct Totals {
     /// CPU time, switches and faults; `None` as soon as one process's are unknown.
     #[serde(flatten)]
     pub usage: Usage,
+}
+
+/// Which calls a run counted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Counted {
+    /// Every one.
+    All,
+    /// Those of these names.
+    Names(BTreeSet<String>),
+}
+
+impl Counted {
+    /// The calls of a selection.
+    pub(super) fn of(selection: &Selection) -> Self {
+        match selection {
+            Selection::All => Self::All,
+            Selection::Names(names) => Self::Names(names.iter().map(|&name| name.to_owned()).collect()),
+        }
+    }
+
+    /// Whether calls of this name were counted.
+    pub fn contains(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            // As in a selection: every ioctl is an ioctl.
+            Self::Names(names) => names.contains(name) || (name.starts_with("ioctl(") && names.contains("ioctl")),
+        }
+    }
+}
+
+/// The JSON Schema (draft 2020-12) of a report as this version writes it. It lets fields pass that it does not know: new ones may come.
+pub fn schema() -> Schema {
+    let mut schema = SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<Report>();
+    schema.insert("title".to_owned(), format!("zctrace report, schema {SCHEMA}").into());
+    schema
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+
+    #[test]
+    fn counted_calls_are_all_or_a_list_in_json() {
+        let json =
+            |selection: &str| serde_json::to_string(&Counted::of(&selection.parse().expect("a selection"))).expect("is data");
+        assert_eq!(json("all"), r#""all""#);
+        assert_eq!(json("write,read"), r#"{"names":["read","write"]}"#);
+    }
+
+    #[test]
+    fn counting_ioctl_counts_its_variants() {
+        let counted = |selection: &str| Counted::of(&selection.parse().expect("a selection"));
+        assert!(counted("ioctl").contains("ioctl(FICLONE)"));
+        assert!(counted("%data").contains("ioctl(FICLONE)") && !counted("%data").contains("ioctl"));
+    }
+
+    /// `ZC_UPDATE_GOLDEN=1 cargo test -p zctrace-core schema` updates it. Removing or changing a field needs a new version.
+    #[test]
+    fn the_schema_is_the_published_one() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/report.schema.json");
+        let found = serde_json::to_string_pretty(&schema()).expect("every key is a string") + "\n";
+        if std::env::var_os("ZC_UPDATE_GOLDEN").is_some() {
+            fs::write(&path, &found).expect("can be written");
+        }
+        assert!(fs::read_to_string(&path).expect("is there") == found, "{} is out of date", path.display());
+    }
 }

@@ -158,7 +158,7 @@ impl CompareArgs {
             (Some(runs), _, _) => Ok(Runs { min: runs, max: Some(runs) }),
             (None, Some(min), Some(max)) if min > max => anyhow::bail!("--min-runs {min} is more than --max-runs {max}"),
             (None, min, max) => {
-                let usual = Runs::USUAL_MIN.min(max.unwrap_or(u64::MAX));
+                let usual = Runs::DEFAULT_MIN.min(max.unwrap_or(u64::MAX));
                 Ok(Runs { min: min.unwrap_or(usual), max })
             }
         }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     report::Certainty,
-    verify::{Comparison, Figures, Moved, MovedFigures, Row},
+    verify::{CallFigures, CallRow, Comparison, TransferFigures, TransferRow},
 };
 
 /// The comparison for a person. The first line says whether they agree.
@@ -51,8 +51,8 @@ pub(super) fn render(comparison: &Comparison, options: &Options) -> String {
 }
 
 /// `in -> out: sendfile, 1024 bytes in 2 calls`; of what differs what each of them saw, with ` ≠ ` between if it cannot both be true.
-fn transfer(moved: &Moved) -> String {
-    let show = |figures: &Option<MovedFigures>| {
+fn transfer(moved: &TransferRow) -> String {
+    let show = |figures: &Option<TransferFigures>| {
         let Some(figures) = figures else { return "nothing".to_owned() };
         let attempts = figures.attempts.iter().map(|attempt| format!(", after {} ({})", attempt.syscall, attempt.errno));
         let calls = plural(figures.calls, "call", "calls");
@@ -68,8 +68,8 @@ fn transfer(moved: &Moved) -> String {
     format!("{} -> {}: {}, {figures}", text::escape(&moved.from), text::escape(&moved.to), moved.api.name())
 }
 
-fn cells(row: &Row) -> [String; 5] {
-    let both = |show: fn(&Figures) -> String| {
+fn cells(row: &CallRow) -> [String; 5] {
+    let both = |show: fn(&CallFigures) -> String| {
         let [first, second] = row.figures.each_ref().map(show);
         if first == second { first } else { format!("{first} ≠ {second}") }
     };
@@ -79,7 +79,7 @@ fn cells(row: &Row) -> [String; 5] {
 }
 
 /// By errno, since that is what must agree.
-fn errors(figures: &Figures) -> String {
+fn errors(figures: &CallFigures) -> String {
     let errnos: Vec<String> = figures.errnos.iter().map(|(name, count)| format!("{name} {count}")).collect();
     if errnos.is_empty() { "0".to_owned() } else { errnos.join(", ") }
 }
@@ -93,16 +93,16 @@ mod tests {
     use super::*;
     use crate::report::Api;
 
-    fn row(name: &str, first: u64, second: u64) -> Row {
-        let figures = [first, second].map(|calls| Figures { calls, bytes: Some(calls * 10), ..Figures::default() });
-        Row { name: name.into(), abi: crate::syscall::Abi::NATIVE.name().into(), equal: first == second, figures }
+    fn row(name: &str, first: u64, second: u64) -> CallRow {
+        let figures = [first, second].map(|calls| CallFigures { calls, bytes: Some(calls * 10), ..CallFigures::default() });
+        CallRow { name: name.into(), abi: crate::syscall::Abi::NATIVE.name().into(), equal: first == second, figures }
     }
 
-    fn comparison(rows: Vec<Row>) -> String {
+    fn comparison(rows: Vec<CallRow>) -> String {
         comparison_with(rows, Vec::new())
     }
 
-    fn comparison_with(rows: Vec<Row>, transfers: Vec<Moved>) -> String {
+    fn comparison_with(rows: Vec<CallRow>, transfers: Vec<TransferRow>) -> String {
         let backends = ["ebpf", "strace"].map(String::from);
         render(
             &Comparison {
@@ -134,8 +134,8 @@ mod tests {
     #[test]
     fn a_transfer_that_one_backend_alone_saw_is_a_difference() {
         let certainty = Certainty::Exact;
-        let figures = MovedFigures { certainty, bytes: Some(1024), calls: 2, ..MovedFigures::default() };
-        let moved = |second: Option<MovedFigures>| Moved {
+        let figures = TransferFigures { certainty, bytes: Some(1024), calls: 2, ..TransferFigures::default() };
+        let moved = |second: Option<TransferFigures>| TransferRow {
             from: "in".into(),
             to: "out".into(),
             api: Api::Sendfile,

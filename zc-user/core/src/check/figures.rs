@@ -1,6 +1,8 @@
-//! The figures of a report by name, as expectations name them.
+//! The figures of a report by the names that expectations give them, and which of them repeat from run to run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
 
 use crate::{
     errno,
@@ -93,10 +95,61 @@ pub(super) fn is_steady_by_nature(name: &str) -> bool {
     !["time.", "switches.", "faults."].iter().any(|prefix| name.starts_with(prefix))
 }
 
+/// Which figures are the same in every one of several runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Repeatability {
+    /// How many runs there were.
+    pub runs: usize,
+    /// Whether every run was exact. If not, only the exit status is compared, since counts are lower bounds.
+    pub exact: bool,
+    /// Figures that were the same in every run.
+    pub same: BTreeMap<String, u64>,
+    /// Figures that varied.
+    pub varying: Vec<Varying>,
+}
+
+/// A figure that varied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Varying {
+    /// Its name.
+    pub name: String,
+    /// The smallest.
+    pub min: u64,
+    /// The largest.
+    pub max: u64,
+}
+
+/// Compares the figures of several runs. Those that are unknown in a run are left out.
+pub(super) fn repeatability(reports: &[&Report]) -> Repeatability {
+    let all: Vec<BTreeMap<String, Option<u64>>> = reports.iter().map(|report| figures(report)).collect();
+    let names: BTreeSet<&String> = all.iter().flat_map(BTreeMap::keys).collect();
+    let (mut same, mut varying) = (BTreeMap::new(), Vec::new());
+    let exact = reports.iter().all(|report| report.exact);
+    for name in names.into_iter().filter(|name| exact || is_sure(name)) {
+        let of_run = |(figures, report): (&BTreeMap<String, Option<u64>>, &&Report)| {
+            figures.get(name).copied().unwrap_or_else(|| of_missing(name, report))
+        };
+        let values: Option<Vec<u64>> = all.iter().zip(reports).map(of_run).collect();
+        let Some((min, max)) = values.and_then(|values| Some((*values.iter().min()?, *values.iter().max()?))) else { continue };
+        if min == max {
+            same.insert(name.clone(), min);
+        } else {
+            varying.push(Varying { name: name.clone(), min, max });
+        }
+    }
+    Repeatability { runs: reports.len(), exact, same, varying }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Options, sample};
+    use crate::{
+        compare::sample::report,
+        report::{
+            Options,
+            sample::{self, row},
+        },
+    };
 
     #[test]
     fn figures_have_the_names_that_expectations_give_them() {
@@ -106,7 +159,7 @@ mod tests {
         assert_eq!(found["write.errors.EAGAIN"], Some(5));
         assert_eq!(found["mmap.bytes"], None);
         assert_eq!(found["read.unfinished"], Some(1));
-        let named: std::collections::BTreeSet<String> = names(true).collect();
+        let named: BTreeSet<String> = names(true).collect();
         for (name, figure) in &found {
             assert!(named.contains(name), "{name}");
             let Some(figure) = figure else { continue };
@@ -117,5 +170,25 @@ mod tests {
                 report.expect(&format!("{name} == {figure}{unit}"))
             );
         }
+    }
+
+    #[test]
+    fn a_figure_that_varies_has_its_range() {
+        let first = report(vec![row("read").called(3).bytes(10), row("write").called(1).bytes(5)]);
+        let second = report(vec![row("read").called(3).bytes(20)]);
+        let found = repeatability(&[&first, &second]);
+        assert_eq!(found.same["read.calls"], 3);
+        let varying: Vec<_> = found.varying.iter().map(|figure| (figure.name.as_str(), figure.min, figure.max)).collect();
+        assert_eq!(varying, [("read.bytes", 10, 20), ("write.bytes", 0, 5), ("write.calls", 0, 1)]);
+    }
+
+    #[test]
+    fn lower_bounds_do_not_count_as_the_same() {
+        let first = report(vec![row("read").called(3).bytes(10)]);
+        let mut second = first.clone();
+        second.exact = false;
+        let found = repeatability(&[&first, &second]);
+        assert!(!found.exact && found.varying.is_empty());
+        assert_eq!(found.same.keys().collect::<Vec<_>>(), ["exit.code"]);
     }
 }

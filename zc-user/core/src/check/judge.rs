@@ -1,12 +1,13 @@
-//! Reports and what is expected of them -> results.
+//! The result of a check: what the reports of its runs say about its expectations and its baseline.
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::{
     baseline::{Difference, State, differences},
+    figures::{Repeatability, repeatability},
     plan::{Baseline, Check, Shown},
-    result::{Attempt, CheckResult, ExpectationResult, Status},
-    steady,
 };
 use crate::{
     expect::{Expectation, Inferred, Outcome, Verdict},
@@ -16,7 +17,138 @@ use crate::{
     words::Word as _,
 };
 
-/// What came of the runs of a check.
+/// The version of the results' JSON. Within a version no field changes its meaning.
+pub const SCHEMA: u32 = 1;
+
+/// One run of a check.
+#[derive(Debug, Clone)]
+pub struct Attempt {
+    /// Its report, or why there is none.
+    pub outcome: Result<Box<Report>, String>,
+    /// How long it took, including zctrace's own start and end.
+    pub duration: Duration,
+    /// The last lines of its stderr.
+    pub stderr: Vec<String>,
+}
+
+/// The status of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Everything that is expected holds.
+    Passed,
+    /// Something that is expected does not hold.
+    Failed,
+    /// The command could not be run, or not to its end.
+    CouldNotRun,
+    /// The reports do not know enough to decide.
+    Inconclusive,
+}
+
+impl Status {
+    /// Its name in reports for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+            Self::CouldNotRun => "could not be run",
+            Self::Inconclusive => "inconclusive",
+        }
+    }
+
+    /// Every status, the worst first.
+    const WORST_FIRST: [Self; 4] = [Self::Failed, Self::CouldNotRun, Self::Inconclusive, Self::Passed];
+
+    /// What `zctrace check` exits with if this is the worst status of all checks.
+    pub const fn exit_status(self) -> u8 {
+        match self {
+            Self::Passed => 0,
+            Self::Failed => 1,
+            Self::CouldNotRun => 2,
+            Self::Inconclusive => 3,
+        }
+    }
+}
+
+/// The results of all checks.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Results {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// One for each check, in the order of the file.
+    pub checks: Vec<CheckResult>,
+    /// The name of the signal that ended zctrace before all checks were run.
+    pub interrupted: Option<String>,
+}
+
+/// The result of a check.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CheckResult {
+    /// Its name.
+    pub name: String,
+    /// Its command.
+    pub command: Vec<String>,
+    /// Its status.
+    pub status: Status,
+    /// Why it could not be run.
+    pub error: Option<String>,
+    /// How often it ran.
+    pub runs: usize,
+    /// How long all its runs took.
+    pub duration_ns: u64,
+    /// Name of the backend.
+    pub backend: Option<String>,
+    /// One for each expectation.
+    pub expectations: Vec<ExpectationResult>,
+    /// What differs from its baseline, in the run that differs most.
+    pub differences: Vec<Difference>,
+    /// Which figures were the same in every run; `None` after a single run.
+    pub figures: Option<Repeatability>,
+    /// The last lines of its stderr, if it did not pass.
+    pub stderr: Vec<String>,
+    /// A command line that shows its whole report.
+    pub show: String,
+    /// The report of the run that explains the status best.
+    #[serde(skip)]
+    pub report: Option<Box<Report>>,
+}
+
+/// The result of an expectation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ExpectationResult {
+    /// The outcome in the first run that fails it, else the first inconclusive run, else the first run.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// The number of that run, from 1.
+    pub run: usize,
+}
+
+impl Results {
+    /// How many checks there are with this status.
+    pub fn count(&self, status: Status) -> usize {
+        self.checks.iter().filter(|check| check.status == status).count()
+    }
+
+    /// The exit status of `zctrace check`: that of the worst check. A failure is worse than a run that was not possible, and that is worse
+    /// than an inconclusive one.
+    pub fn exit_status(&self) -> u8 {
+        let worst = Status::WORST_FIRST.into_iter().find(|status| self.count(*status) > 0);
+        worst.map_or(0, Status::exit_status)
+    }
+
+    /// One line: `3 checks: 2 passed, 1 failed`.
+    pub fn summary(&self) -> String {
+        let [failed, could_not_run, inconclusive, passed] = Status::WORST_FIRST;
+        let counts = [passed, failed, could_not_run, inconclusive].map(|status| (self.count(status), status.name()));
+        let parts: Vec<String> =
+            counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}")).collect();
+        let checks = if self.checks.len() == 1 { "1 check".to_owned() } else { format!("{} checks", self.checks.len()) };
+        let interrupted = self.interrupted.as_ref().map(|signal| format!("; interrupted by {signal}")).unwrap_or_default();
+        format!("{checks}: {}{interrupted}", if parts.is_empty() { "none was run".to_owned() } else { parts.join(", ") })
+    }
+}
+
+/// Judges the runs of a check.
 pub fn judge(check: &Check, attempts: &[Attempt]) -> CheckResult {
     let reports: Vec<&Report> = attempts.iter().filter_map(|attempt| attempt.outcome.as_ref().ok().map(Box::as_ref)).collect();
     let mut error = attempts.iter().find_map(|attempt| attempt.outcome.as_ref().err().cloned());
@@ -30,7 +162,7 @@ pub fn judge(check: &Check, attempts: &[Attempt]) -> CheckResult {
     let differences = check.baseline.as_ref().map(|baseline| most_different(baseline, &reports)).unwrap_or_default();
     let is_unfit = check.baseline.as_ref().is_some_and(Baseline::is_to_be_written) && reports.iter().any(|report| !report.exact);
     let status = match status(error.as_ref(), &expectations, &differences) {
-        // Lower bounds are nothing to compare with.
+        // Lower bounds are not fit to become a baseline.
         Status::Passed if is_unfit => Status::Inconclusive,
         status => status,
     };
@@ -46,14 +178,14 @@ pub fn judge(check: &Check, attempts: &[Attempt]) -> CheckResult {
         backend: reports.first().map(|report| report.backend.clone()),
         expectations,
         differences,
-        figures: (reports.len() > 1).then(|| steady::of(&reports)),
+        figures: (reports.len() > 1).then(|| repeatability(&reports)),
         stderr: attempts.last().filter(|_| status != Status::Passed).map(|attempt| attempt.stderr.clone()).unwrap_or_default(),
         show: show(check),
         report: reports.get(telling).map(|&report| Box::new(report.clone())),
     }
 }
 
-/// What is known to fail, fails, whatever else could not be run.
+/// A known failure counts even if another run was not possible.
 fn status(error: Option<&String>, expectations: &[ExpectationResult], differences: &[Difference]) -> Status {
     let any = |verdict| expectations.iter().any(|result| result.outcome.verdict == verdict);
     let differs = |state| differences.iter().any(|difference| difference.state == state);
@@ -68,7 +200,7 @@ fn status(error: Option<&String>, expectations: &[ExpectationResult], difference
     }
 }
 
-/// An expectation must hold in every run.
+/// The worst outcome of all runs, since an expectation must hold in each.
 fn worst_outcome(expectation: &Expectation, inferred: Inferred, attempts: &[Attempt]) -> Result<ExpectationResult, String> {
     let of_run = |attempt: &Attempt| {
         let report = attempt.outcome.as_ref().ok()?;
@@ -84,7 +216,7 @@ fn worst_outcome(expectation: &Expectation, inferred: Inferred, attempts: &[Atte
     numbered.map(|(run, outcome)| ExpectationResult { outcome, run }).ok_or_else(|| "it was not run".to_owned())
 }
 
-/// The differences of the run that has most beyond their tolerance.
+/// The differences of the run with the most figures beyond their tolerance.
 fn most_different(baseline: &Baseline, reports: &[&Report]) -> Vec<Difference> {
     let Some(before) = &baseline.report else { return Vec::new() };
     let all = reports.iter().map(|now| differences(before, now, &baseline.tolerances));
@@ -95,7 +227,7 @@ fn most_different(baseline: &Baseline, reports: &[&Report]) -> Vec<Difference> {
     all.max_by_key(weight).unwrap_or_default()
 }
 
-/// How to see the whole report.
+/// The command line that shows the whole report.
 fn show(check: &Check) -> String {
     let words: Vec<String> = match &check.shown_by {
         Shown::ByRun => {

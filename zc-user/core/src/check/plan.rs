@@ -1,4 +1,4 @@
-//! What is to be checked, and how.
+//! A check that is to be run: its command, its files and what is expected of it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::tolerance::Tolerances;
+use super::baseline::Tolerances;
 use crate::{
     expect::{Expectation, Inferred, duration},
     options::Choice,
@@ -14,34 +14,34 @@ use crate::{
     syscall::Selection,
 };
 
-/// A command, and what is expected of it.
+/// A command and what is expected of it.
 #[derive(Debug, Clone)]
 pub struct Check {
     /// Its name.
     pub name: String,
     /// Program and arguments; not empty.
     pub command: Vec<String>,
-    /// Environment variables that it has besides zctrace's own.
+    /// Environment variables, added to zctrace's own.
     pub env: BTreeMap<String, String>,
-    /// Where it runs; without it, in a temporary folder with [`files`](Self::files).
+    /// Where it runs; `None`: in a temporary folder with [`files`](Self::files).
     pub directory: Option<PathBuf>,
-    /// Files that are there when it starts, in a temporary folder.
+    /// Files that are created in the temporary folder before it starts.
     pub files: Vec<PreparedFile>,
-    /// What its report must say.
+    /// What must hold of its report.
     pub expectations: Vec<Expectation>,
-    /// How often it runs; at least once.
+    /// How often it runs; at least 1.
     pub repeat: u32,
-    /// Whether it takes inferred transfers for granted.
+    /// Whether inferred transfers count as facts.
     pub inferred: Inferred,
-    /// What traces it.
+    /// The backend.
     pub backend: Choice,
     /// How long a run may take.
     pub timeout: Duration,
-    /// Which calls are counted; without it, those that move data and those that expectations name.
+    /// Which calls are counted; `None`: those that move data, and those that expectations name.
     pub selection: Option<Selection>,
-    /// What it is compared with.
+    /// The report that it is compared with.
     pub baseline: Option<Baseline>,
-    /// Where relative paths of it begin.
+    /// Where its relative paths start.
     pub base: PathBuf,
     /// How to see its whole report.
     pub shown_by: Shown,
@@ -52,7 +52,7 @@ pub struct Check {
 pub enum Shown {
     /// By `zctrace -- CMD`.
     ByRun,
-    /// By `zctrace check FILE NAME --report`, since more belongs to it than a command.
+    /// By `zctrace check FILE NAME --report`, since the check has more than a command.
     ByCheck(PathBuf),
 }
 
@@ -61,41 +61,41 @@ pub enum Shown {
 pub struct Baseline {
     /// Its file.
     pub path: PathBuf,
-    /// The report; `None`: to be written.
+    /// The report; `None`: it is yet to be written.
     pub report: Option<Box<Report>>,
     /// How far figures may be off.
     pub tolerances: Tolerances,
 }
 
 impl Baseline {
-    /// Whether it is to be made of what runs now.
+    /// Whether this run writes it.
     pub const fn is_to_be_written(&self) -> bool {
         self.report.is_none()
     }
 }
 
-/// A file that is made before a run.
+/// A file that is created before a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreparedFile {
-    /// Its path, within the temporary folder.
+    /// Its path within the temporary folder.
     pub path: PathBuf,
-    /// What is in it.
+    /// Its content.
     pub content: Content,
 }
 
-/// What is in a file that is made.
+/// The content of a prepared file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     /// This text.
     Text(String),
-    /// So many bytes that look random, the same each time.
+    /// This many bytes that look random, the same each time.
     Random(u64),
-    /// So many zero bytes, written, not a hole.
+    /// This many zero bytes, written instead of left as a hole.
     Zero(u64),
 }
 
 impl Check {
-    /// How long a run may take if nothing else is said.
+    /// How long a run may take by default.
     pub const TIMEOUT: Duration = Duration::from_mins(1);
 
     /// The set of calls to count, as `--syscalls` takes it.
@@ -107,20 +107,20 @@ impl Check {
         }
     }
 
-    /// Whether other runs beside it would change what is expected of it.
+    /// Whether it must run alone, because its expectations depend on the load of the machine.
     pub fn needs_quiet(&self) -> bool {
         let compares_load = self.baseline.as_ref().is_some_and(|baseline| baseline.tolerances.depend_on_load());
         compares_load || self.expectations.iter().any(Expectation::depends_on_load)
     }
 
-    /// Calls beyond the default set that expectations name.
+    /// The calls that expectations name and the default set lacks.
     fn named_calls(&self) -> impl Iterator<Item = &'static str> {
         let usual = Selection::default();
         let named: BTreeSet<&str> = self.expectations.iter().flat_map(Expectation::calls).collect();
         named.into_iter().filter(move |name| !usual.contains(name))
     }
 
-    /// An expectation, and the calls that it names although they are not to be counted.
+    /// The first expectation that names calls that are not counted, and these calls.
     pub fn uncounted(&self) -> Option<(&Expectation, Vec<&'static str>)> {
         let selection = self.selection.as_ref()?;
         let uncounted = |expectation: &Expectation| -> Vec<&'static str> {
@@ -131,20 +131,20 @@ impl Check {
     }
 }
 
-/// How long a run may take, like `10s`. The error says what is wrong with it.
+/// Reads a timeout such as `10s`.
 pub fn timeout(text: &str) -> Result<Duration, String> {
     let time = duration(text)?;
-    if time.is_zero() { Err(format!("within '{text}' nothing can end: give it some time, like 10s")) } else { Ok(time) }
+    if time.is_zero() { Err(format!("a timeout of '{text}' is too short; example: 10s")) } else { Ok(time) }
 }
 
-/// The checks whose names match one of these patterns; without any pattern, all of them. The error is a pattern that matches none.
+/// Chooses the checks whose names match one of the patterns, or all if there is no pattern. A pattern that matches no check is an error.
 pub fn choose(checks: Vec<Check>, patterns: &[String]) -> Result<Vec<Check>, String> {
     let globs: Vec<glob::Pattern> = patterns
         .iter()
-        .map(|text| glob::Pattern::new(text).map_err(|error| format!("'{text}' is no pattern: {}", error.msg)))
+        .map(|text| glob::Pattern::new(text).map_err(|error| format!("'{text}' is not a pattern: {}", error.msg)))
         .collect::<Result<_, _>>()?;
     if let Some(glob) = globs.iter().find(|glob| !checks.iter().any(|check| glob.matches(&check.name))) {
-        return Err(format!("no check is called '{glob}'; --list shows them all"));
+        return Err(format!("no check is called '{glob}'; --list shows all names"));
     }
     Ok(checks.into_iter().filter(|check| globs.is_empty() || globs.iter().any(|glob| glob.matches(&check.name))).collect())
 }

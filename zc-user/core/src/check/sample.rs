@@ -18,7 +18,7 @@ use crate::{
     syscall::Selection,
 };
 
-/// A check that expects this.
+/// A check with these expectations.
 pub fn check(name: &str, expectations: &[&str]) -> Check {
     Check {
         name: name.into(),
@@ -38,12 +38,12 @@ pub fn check(name: &str, expectations: &[&str]) -> Check {
     }
 }
 
-/// A report of a command that wrote.
+/// The report of a command that wrote this often.
 pub fn of_writes(calls: u64) -> Report {
     report(vec![row("write").called(calls).bytes(calls), row("mmap").called(1)])
 }
 
-/// A report of a command that read a file.
+/// The report of a command that read this file.
 pub fn of_reads(name: &str) -> Report {
     let mut scene = Scene::new();
     let file = scene.regular(name);
@@ -52,13 +52,13 @@ pub fn of_reads(name: &str) -> Report {
     Report::from_trace(&scene.trace, &Options { file_calls: Files::Listed, ..Options::default() })
 }
 
-/// A run.
+/// A run of a check.
 pub fn attempt(outcome: Result<Report, &str>) -> Attempt {
     let stderr = vec!["said <this> & 100 %, \"that\" | #1".to_owned()];
     Attempt { outcome: outcome.map(Box::new).map_err(str::to_owned), duration: Duration::from_millis(5), stderr }
 }
 
-/// One check of each status, with names that are hard for some format.
+/// A check of each status, with names that need escaping in some format.
 pub fn results() -> Results {
     let mut bound = of_writes(1);
     bound.exact = false;

@@ -1,23 +1,75 @@
-//! The model of a comparison, derived from what was measured without any I/O. JSON shows it as it is.
+//! What was measured, and the comparison that is derived from it without I/O. JSON shows [`Comparison`] as it is.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::{
-    Measured, Order, Plan, Series, Subject, Timing, Traced, Warning, how_it_failed,
+    Order, Plan, Subject, Traced, Warning,
     statistics::{Ratio, Statistics, mean},
     warning::Care,
 };
 use crate::{
     report::{self, Report, Tool},
-    trace::Exit,
+    signal,
+    trace::{Exit, Trace},
 };
+
+/// All measurements of a plan, raw: nothing is subtracted.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// Runs of the shell with an empty command; none without a shell.
+    pub shell: Vec<Timing>,
+    /// One for each command, in the order of the plan.
+    pub series: Vec<Series>,
+}
+
+/// The measurements of one command.
+#[derive(Debug, Clone)]
+pub struct Series {
+    /// Its timed runs, in order.
+    pub timings: Vec<Timing>,
+    /// Its traced run.
+    pub trace: Trace,
+}
+
+/// What one run took from its exec to its end, including the children that it waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// Wall time.
+    pub wall: Duration,
+    /// CPU time in user mode.
+    pub user: Duration,
+    /// CPU time in the kernel.
+    pub system: Duration,
+    /// Context switches because it waited.
+    pub voluntary_switches: u64,
+    /// Context switches because its time slice ended, or a more urgent task was ready.
+    pub involuntary_switches: u64,
+    /// Page faults served without I/O.
+    pub minor_faults: u64,
+    /// Page faults that waited for I/O.
+    pub major_faults: u64,
+    /// Peak resident memory of the largest process; `None` if it is too small to be told apart from that of the process that zctrace
+    /// forked.
+    pub peak_memory_bytes: Option<u64>,
+    /// How it ended.
+    pub exit: Exit,
+}
+
+/// How a command failed, as a clause: "failed with exit status 1". `None` if it did not fail.
+pub fn how_it_failed(exit: Exit) -> Option<String> {
+    match exit {
+        Exit::Code(0) => None,
+        Exit::Code(code) => Some(format!("failed with exit status {code}")),
+        Exit::Signal(signal) => Some(format!("was killed by {}", signal::name(signal))),
+    }
+}
 
 /// The schema that the JSON carries. Field names never change their meaning within a number.
 pub const SCHEMA: u32 = 1;
 
-/// Commands side by side.
+/// A comparison of commands.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
     /// [`SCHEMA`].
@@ -28,21 +80,21 @@ pub struct Comparison {
     pub kernel: Option<String>,
     /// Machine architecture.
     pub arch: Option<String>,
-    /// When the measuring was done: when the first command was traced, RFC 3339.
+    /// When the first command was traced, RFC 3339.
     pub traced_at: Option<String>,
-    /// Whether the commands ran in turn, and not one after the other.
+    /// Whether the commands ran in turn, instead of all runs of one before those of the next.
     pub interleaved: bool,
-    /// What a shell with nothing to do takes, which is subtracted from all times; `None` without a shell.
+    /// What a shell with an empty command takes. It is subtracted from all times. `None` without a shell.
     pub shell: Option<ShellOverhead>,
     /// Index of the command that is 100 %.
     pub reference: usize,
-    /// Whether the user chose it.
+    /// Whether the user chose the reference.
     pub reference_is_chosen: bool,
     /// The commands, in the order in which they were given.
     pub commands: Vec<Compared>,
 }
 
-/// What a shell with nothing to do takes: means.
+/// Mean times of a shell with an empty command.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ShellOverhead {
     /// Wall time.
@@ -53,10 +105,10 @@ pub struct ShellOverhead {
     pub system_s: f64,
 }
 
-/// One command. Times, switches, faults and memory are of the untraced runs, counts and APIs of the traced one.
+/// One command. Times, switches, faults and memory are from the untraced runs, counts and APIs from the traced one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Compared {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its command line.
     pub command: String,
@@ -64,43 +116,43 @@ pub struct Compared {
     pub is_reference: bool,
     /// Wall time.
     pub time_s: Statistics,
-    /// Its mean time beside that of the reference; `None` if one of both is 0.
+    /// Its mean time relative to that of the reference; `None` if one of the two is 0.
     pub relative: Option<Relative>,
     /// Mean CPU time in user mode.
     pub user_s: f64,
     /// Mean CPU time in the kernel.
     pub system_s: f64,
-    /// CPU time as a share of wall time; `None` of no time, and of one that is little beside the shell's, which was subtracted.
+    /// CPU time as a share of wall time; `None` if that is 0, or small compared with the shell's, which was subtracted.
     pub cpu_percent: Option<f64>,
     /// Mean number of context switches because it waited.
     pub voluntary_switches: f64,
-    /// Mean number of context switches because its time was up, or another was more urgent.
+    /// Mean number of context switches because its time slice ended, or a more urgent task was ready.
     pub involuntary_switches: f64,
     /// Mean number of page faults served without I/O.
     pub minor_faults: f64,
     /// Mean number of page faults that waited for I/O.
     pub major_faults: f64,
-    /// Peak resident memory of its largest process in any run; `None` if it is too little to be told from zctrace's own.
+    /// Peak resident memory of its largest process in any run; `None` if it is too small to be told apart from zctrace's own.
     pub peak_memory_bytes: Option<u64>,
-    /// What its traced run says.
+    /// Its traced run.
     pub traced: Traced,
-    /// What makes the figures doubtful.
+    /// Why its figures may be unreliable.
     pub warnings: Vec<Warning>,
-    /// The timed runs, in their order.
+    /// The timed runs, in order.
     pub runs: Vec<Run>,
 }
 
-/// A time beside that of the reference.
+/// A time relative to that of the reference.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Relative {
     /// The reference is 100.
     pub percent: f64,
-    /// The standard deviation of that, in percent of it, by propagation of errors; `None` for the reference itself, and if that of one
-    /// of the times is unknown.
+    /// Its standard deviation, in percent of it, by propagation of errors; `None` for the reference itself, and if the deviation of one
+    /// of the two times is unknown.
     pub relative_error_percent: Option<f64>,
 }
 
-/// One timed run, what the shell takes subtracted from its times.
+/// One timed run, with the shell's times subtracted.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Run {
     /// Wall time.
@@ -111,7 +163,7 @@ pub struct Run {
     pub system_s: f64,
     /// Context switches because it waited.
     pub voluntary_switches: u64,
-    /// Context switches because its time was up, or another was more urgent.
+    /// Context switches because its time slice ended, or a more urgent task was ready.
     pub involuntary_switches: u64,
     /// Page faults served without I/O.
     pub minor_faults: u64,
@@ -124,7 +176,7 @@ pub struct Run {
 }
 
 impl Comparison {
-    /// What these measurements of this plan say.
+    /// Compares the measurements of a plan.
     pub fn new(plan: &Plan, measured: &Measured) -> Self {
         let shell = ShellOverhead::of(&measured.shell);
         let reference = plan.reference.unwrap_or(0);
@@ -150,7 +202,7 @@ impl Comparison {
         comparison
     }
 
-    /// Puts every time beside that of the reference.
+    /// Fills in every time relative to that of the reference.
     fn relate(&mut self) {
         let Some(reference) = self.commands.get(self.reference).map(|command| command.time_s) else { return };
         for (index, command) in self.commands.iter_mut().enumerate() {
@@ -238,13 +290,65 @@ fn count(count: u64) -> f64 {
     count as f64
 }
 
+/// Which command is how much faster than the others: what users came for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary {
+    /// Index of the command that is compared: the reference if the user named one, else the fastest.
+    pub subject: usize,
+    /// All others, those that it beats by most first.
+    pub others: Vec<Speed>,
+}
+
+/// The speed of a command compared with another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Speed {
+    /// Index of the other.
+    pub other: usize,
+    /// Whether it is faster than the other; else it is slower.
+    pub is_faster: bool,
+    /// How many times faster or slower; at least 1.
+    pub times: f64,
+    /// Its standard deviation, by propagation of errors; `None` if that of one of the times is unknown.
+    pub stddev: Option<f64>,
+}
+
+impl Summary {
+    /// `None` for a single command, and if a command took no time at all, since there are no ratios then.
+    pub fn of(comparison: &Comparison) -> Option<Self> {
+        let times: Vec<&Statistics> = comparison.commands.iter().map(|command| &command.time_s).collect();
+        let by_time = |&a: &usize, &b: &usize| times[a].mean.total_cmp(&times[b].mean);
+        let fastest = (0..times.len()).min_by(by_time);
+        let subject = if comparison.reference_is_chosen { comparison.reference } else { fastest? };
+        let mut order: Vec<usize> = (0..times.len()).filter(|&index| index != subject).collect();
+        order.sort_by(by_time);
+        let others = order.into_iter().map(|other| Speed::of(other, times[other], times[subject])).collect::<Option<Vec<_>>>()?;
+        (!others.is_empty()).then_some(Self { subject, others })
+    }
+}
+
+impl Speed {
+    fn of(other: usize, of_other: &Statistics, of_subject: &Statistics) -> Option<Self> {
+        let is_faster = of_subject.mean <= of_other.mean;
+        let ratio = if is_faster { Ratio::of(of_other, of_subject) } else { Ratio::of(of_subject, of_other) }?;
+        Some(Self { other, is_faster, times: ratio.value, stddev: ratio.relative_error.map(|error| error * ratio.value) })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::compare::sample::{self, timed};
 
     #[test]
-    fn every_time_stands_beside_the_reference() {
+    fn a_failure_is_described_by_its_status_or_signal() {
+        assert_eq!(how_it_failed(Exit::Code(0)), None);
+        assert_eq!(how_it_failed(Exit::Code(3)).as_deref(), Some("failed with exit status 3"));
+        assert_eq!(how_it_failed(Exit::Signal(11)).as_deref(), Some("was killed by SIGSEGV"));
+        assert_eq!(how_it_failed(Exit::Signal(40)).as_deref(), Some("was killed by signal 40"));
+    }
+
+    #[test]
+    fn times_are_relative_to_the_reference() {
         let percents = |reference| -> Vec<_> {
             let comparison = sample::comparison(&[timed(&[40, 40]), timed(&[10, 10])], reference);
             comparison.commands.iter().map(|command| command.relative.expect("no zero").percent.round()).collect()
@@ -263,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_shell_takes_is_subtracted_but_never_more_than_there_is() {
+    fn the_shells_time_is_subtracted_and_no_time_becomes_negative() {
         let comparison = sample::comparison_with_shell(&[timed(&[12, 1])], &[2, 2]);
         let times: Vec<_> = comparison.commands[0].runs.iter().map(|run| run.time_s).collect();
         assert!((times[0] - 0.010).abs() < 1e-9 && times[1] == 0.0, "{times:?}");
@@ -271,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_is_a_share_of_a_time_that_is_known_well_enough() {
+    fn the_cpu_share_is_unknown_if_the_shells_time_dominates() {
         // The sample spends a tenth of its time in user mode, and half of it in the kernel.
         let is_60 = |comparison: Comparison| comparison.commands[0].cpu_percent.map(|cpu| (cpu - 60.0).abs() < 1e-9);
         assert_eq!(is_60(sample::comparison(&[timed(&[40, 60])], None)), Some(true));
@@ -280,18 +384,52 @@ mod tests {
     }
 
     #[test]
-    fn of_no_time_nothing_is_a_share() {
+    fn no_time_has_no_cpu_share_and_no_ratio() {
         let comparison = sample::comparison(&[timed(&[0]), timed(&[10])], None);
         assert_eq!(comparison.commands[0].cpu_percent, None);
         assert!(comparison.commands.iter().all(|command| command.relative.is_none()));
     }
 
     #[test]
-    fn failures_that_are_ignored_are_not_forgotten() {
+    fn ignored_failures_are_a_warning() {
         let mut series = timed(&[10, 10, 10]);
         series.timings[1].exit = Exit::Code(3);
         let comparison = sample::comparison(&[series], None);
         assert_eq!(comparison.commands[0].warnings, [Warning::IgnoredFailures { failures: 1, runs: 3 }]);
         assert_eq!(comparison.commands[0].runs[1].exit.code, Some(3));
+    }
+
+    /// The compared command, then the others with whether it is faster and how many times.
+    fn summary(comparison: &Comparison) -> Option<Vec<(usize, bool, f64)>> {
+        Summary::of(comparison).map(|summary| {
+            let of = |speed: &Speed| (speed.other, speed.is_faster, speed.times);
+            std::iter::once((summary.subject, true, 1.0)).chain(summary.others.iter().map(of)).collect()
+        })
+    }
+
+    #[test]
+    fn the_summary_compares_the_fastest_with_all_others() {
+        let comparison = sample::comparison(&[timed(&[40]), timed(&[10]), timed(&[25])], None);
+        assert_eq!(summary(&comparison), Some(vec![(1, true, 1.0), (2, true, 2.5), (0, true, 4.0)]));
+    }
+
+    #[test]
+    fn the_summary_compares_a_chosen_reference() {
+        let comparison = sample::comparison(&[timed(&[40]), timed(&[10]), timed(&[20])], Some(2));
+        assert_eq!(summary(&comparison), Some(vec![(2, true, 1.0), (1, false, 2.0), (0, true, 2.0)]));
+    }
+
+    #[test]
+    fn the_error_of_a_speed_includes_both_times() {
+        let comparison = sample::comparison(&[timed(&[38, 40, 42]), timed(&[10, 10, 10])], None);
+        let speed = Summary::of(&comparison).expect("two").others[0];
+        // 2 of 40 are 5 %, and of 4.0 times 0.2.
+        assert!(speed.stddev.is_some_and(|stddev| (stddev - 0.2).abs() < 1e-9), "{speed:?}");
+    }
+
+    #[test]
+    fn there_is_no_summary_of_one_command_or_of_no_time() {
+        assert_eq!(summary(&sample::comparison(&[timed(&[40])], None)), None);
+        assert_eq!(summary(&sample::comparison(&[timed(&[40]), timed(&[0])], None)), None);
     }
 }

@@ -30,7 +30,7 @@ fn timing(ms: u64) -> Timing {
     }
 }
 
-/// A command of which each run took so many milliseconds. It copied 1 MiB by 4 KiB.
+/// A command whose runs took this many milliseconds each. It copied 1 MiB in pieces of 4 KiB.
 pub fn timed(runs_ms: &[u64]) -> Series {
     let rows = vec![
         row("read").called(257).bytes(1 << 20).requested(257 * 4096),
@@ -40,13 +40,13 @@ pub fn timed(runs_ms: &[u64]) -> Series {
     Series { timings: runs_ms.iter().map(|&ms| timing(ms)).collect(), trace: of_threads(vec![rows]) }
 }
 
-/// One that copied it by `sendfile`.
+/// A command that copied 1 MiB by `sendfile`.
 pub fn by_sendfile(runs_ms: &[u64]) -> Series {
     let rows = vec![row("sendfile").called(2).bytes(1 << 20), row("mmap").called(20)];
     Series { trace: of_threads(vec![rows]), ..timed(runs_ms) }
 }
 
-/// The same series, of whose trace something was lost, and of whose memory nothing is known.
+/// Makes the counts of a series lower bounds, and its memory unknown.
 pub fn with_losses(mut series: Series) -> Series {
     series.trace.losses = BTreeMap::from([(Loss::UncountedCalls, 12)]);
     for timing in &mut series.timings {
@@ -55,7 +55,7 @@ pub fn with_losses(mut series: Series) -> Series {
     series
 }
 
-/// A plan for commands that are called `a`, `b`, ...
+/// A plan for commands named `a`, `b`, ...
 pub fn plan(commands: usize) -> Plan {
     let subject = |name: char| Subject {
         name: name.to_string(),
@@ -78,13 +78,13 @@ pub fn plan(commands: usize) -> Plan {
     }
 }
 
-/// A comparison of commands that are called `a`, `b`, ...
+/// A comparison of commands named `a`, `b`, ...
 pub fn comparison(series: &[Series], reference: Option<usize>) -> Comparison {
     let plan = Plan { reference, ..plan(series.len()) };
     Comparison::new(&plan, &Measured { shell: Vec::new(), series: series.to_vec() })
 }
 
-/// The same, in a shell that takes so many milliseconds.
+/// The same in a shell whose empty runs took this many milliseconds.
 pub fn comparison_with_shell(series: &[Series], shell_ms: &[u64]) -> Comparison {
     let plan = Plan { shell: Shell::default(), ..plan(series.len()) };
     let shell = shell_ms.iter().map(|&ms| timing(ms)).collect();

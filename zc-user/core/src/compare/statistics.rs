@@ -1,13 +1,13 @@
-//! What many runs say together.
+//! Mean, deviation and outliers of a sample of times.
 
 use serde::Serialize;
 
-/// Figures of a sample.
+/// The statistics of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Statistics {
     /// Arithmetic mean.
     pub mean: f64,
-    /// Standard deviation of the runs (that of a sample, with n - 1); unknown of a single one.
+    /// Standard deviation of the sample (with n - 1); unknown for a single value.
     pub stddev: Option<f64>,
     /// Median.
     pub median: f64,
@@ -18,7 +18,7 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Those of a sample that is not empty.
+    /// Of a sample that is not empty.
     pub(super) fn of(sample: &[f64]) -> Self {
         Self {
             mean: mean(sample),
@@ -39,13 +39,12 @@ impl Statistics {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Ratio {
     pub(super) value: f64,
-    /// Relative to the value. Unknown if that of one of the means is.
+    /// Relative to the value; unknown if the deviation of one of the means is.
     pub(super) relative_error: Option<f64>,
 }
 
 impl Ratio {
-    /// Of two means that do not depend on each other, relative errors add up in squares. `None` if one of them is 0: there is no
-    /// ratio then.
+    /// The relative errors of independent means add up in squares. `None` if one of the means is 0.
     pub(super) fn of(one: &Statistics, other: &Statistics) -> Option<Self> {
         if one.mean <= 0.0 || other.mean <= 0.0 {
             return None;
@@ -73,20 +72,20 @@ fn median(sample: &[f64]) -> f64 {
     if sorted.len() % 2 == 1 { sorted[middle] } else { f64::midpoint(sorted[middle - 1], sorted[middle]) }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "nobody makes 2^52 runs")]
+#[expect(clippy::cast_precision_loss, reason = "there are fewer than 2^52 runs")]
 fn count(count: usize) -> f64 {
     count as f64
 }
 
-/// How far a value must be from the median to be an outlier, in median absolute deviations (MAD): ten standard deviations, of each of
-/// which a MAD is 1/1.4826 in a normal distribution. As hyperfine has it.
+/// How far an outlier is from the median, in median absolute deviations (MAD): ten standard deviations. In a normal distribution a
+/// standard deviation is 1.4826 MAD. hyperfine uses the same limit.
 const OUTLIER_SCORE: f64 = 1.4826 * 10.0;
 
 /// Which values of a sample are outliers, by their modified Z-scores: Iglewicz and Hoaglin, "How to Detect and Handle Outliers", 1993.
 pub(super) fn outliers(sample: &[f64]) -> Vec<bool> {
     let center = median(sample);
     let deviations: Vec<f64> = sample.iter().map(|value| (value - center).abs()).collect();
-    // Where most values are equal, whatever differs is far off.
+    // If most values are equal, the MAD is 0, and every other value is an outlier.
     let mad = median(&deviations).max(f64::EPSILON);
     deviations.iter().map(|deviation| deviation / mad > OUTLIER_SCORE).collect()
 }
@@ -101,8 +100,8 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_a_sample() {
-        // As Python's `statistics` module has them.
+    fn a_sample_has_its_statistics() {
+        // The results of Python's `statistics` module.
         let found = Statistics::of(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]);
         assert_near(found.mean, 5.0);
         assert_near(found.stddev.expect("of eight"), 2.138_089_935_299_395);
@@ -130,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_a_multiple_of_no_time() {
+    fn there_is_no_ratio_to_no_time() {
         assert_eq!(Ratio::of(&Statistics::of(&[1.0]), &Statistics::of(&[0.0, 0.0])), None);
         assert_eq!(Ratio::of(&Statistics::of(&[0.0]), &Statistics::of(&[1.0])), None);
     }
@@ -142,7 +141,7 @@ mod tests {
         assert_eq!(outliers(&[0.9, 1.0, 1.1, 1.05]), [false; 4]);
         assert_eq!(outliers(&[1.0, 1.1, 0.9, 1.05, 9.0]), [false, false, false, false, true]);
         assert_eq!(outliers(&[9.0, 1.0, 1.1, 0.9, 1.05]), [true, false, false, false, false]);
-        // Where most are equal, whatever differs is far off.
+        // If most values are equal, every other value is an outlier.
         assert_eq!(outliers(&[5.0, 5.0, 5.0, 5.0, 5.1]), [false, false, false, false, true]);
         assert_eq!(outliers(&[5.0; 4]), [false; 4]);
     }

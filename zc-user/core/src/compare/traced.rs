@@ -1,43 +1,49 @@
-//! What the traced run of a command says.
+//! The traced run of a command: by which kernel API it moved its bytes, and how many at a time.
 
-use std::collections::BTreeMap;
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashSet},
+};
 
 use serde::Serialize;
 
-use super::api::Work;
-use crate::report::{Counted, Exit, Report, Totals};
+use crate::{
+    report::{Api, Counted, Exit, Report, Share, Syscall, Totals, Unattributed},
+    syscall::{Call, Fds, Spec, TABLE},
+    transfer::api_of_call,
+};
 
-/// What the traced run of a command says.
+/// The figures of a command's traced run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Traced {
     /// Name of the backend.
     pub backend: String,
-    /// Whether every number is exact; if not they are lower bounds, and `losses` says why.
+    /// Whether every number is exact. If not, they are lower bounds, and `losses` says why.
     pub exact: bool,
-    /// Ways in which numbers were lost, with how often.
+    /// How numbers were lost, and how often.
     pub losses: BTreeMap<String, u64>,
-    /// What the report lacks without being wrong.
+    /// What the report lacks without being wrong, each a sentence.
     pub notes: Vec<String>,
     /// How it ended.
     pub exit: Exit,
     /// Which calls were counted.
     pub counted: Option<Counted>,
-    /// How often these returned, of all processes.
+    /// How many counted calls returned, over all processes.
     pub syscalls: u64,
-    /// Mean of what a call moved that some API of `apis` made: of transfers, each call that moved some at the destination, to less than a
-    /// byte; of what was only read or written, also the calls that met its end. If not all calls that move data were counted, the
-    /// mean of the counted ones that succeeded. `None`: they do not tell, or moved nothing.
+    /// Mean size of the calls of `apis`. For transfers it counts the calls that moved bytes at the destination, precise to less than a
+    /// byte; for bytes that were only read or only written it counts the calls that met the end of the file, too. If not all calls that
+    /// move data were counted, it is the mean of the counted calls that succeeded. `None`: unknown, or nothing was moved.
     pub bytes_per_call: Option<f64>,
-    /// The APIs that did the work, the one that moved most first: those of the transfers, else what was only read or only written. Empty
-    /// if nothing was moved. `None`: unknown, since calls that move data were not counted, or so little was read (64 KiB) that the loader
-    /// may have done it.
+    /// The APIs that did the work, the one that moved most first: those of the transfers, else `read` or `write` for bytes that were only
+    /// read or only written. Empty if nothing was moved. `None`: unknown, because calls that move data were not counted, or because so
+    /// little was read (64 KiB) that the loader may have read it.
     pub apis: Option<Vec<String>>,
     /// All counts of the report.
     pub totals: Totals,
 }
 
 impl Traced {
-    /// What this report says.
+    /// Takes from a report what a comparison shows.
     pub(super) fn of(report: Report) -> Self {
         let Work { apis, bytes_per_call } = Work::of(&report);
         Self {
@@ -55,30 +61,241 @@ impl Traced {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{compare::sample::report, report::sample::row, trace::Row};
+/// An API is left out if it moved less than this fraction of all known bytes (1/10).
+const NEGLIGIBLE: u64 = 10;
 
-    fn traced(rows: Vec<Row>) -> Traced {
-        Traced::of(report(rows))
-    }
+/// Up to this many bytes that are only read or only written say nothing about the command's work: the loader reads libraries, the C
+/// library reads a locale, and the program prints a line.
+const NOISE_BYTES: u64 = 64 << 10;
 
-    #[test]
-    fn calls_are_all_bytes_per_call_are_of_those_that_moved_some() {
-        let found = traced(vec![
-            row("read").called(3).bytes(4096),
-            row("write").called(1).bytes(4096),
-            row("sendfile").failed(libc::EINVAL, 5),
-            row("mmap").called(7).requested(1 << 20),
-        ]);
-        assert_eq!(found.syscalls, 16);
-        assert_eq!(found.bytes_per_call, Some(2048.0));
-    }
+/// By which APIs a command did its work.
+#[derive(Debug, Clone, PartialEq)]
+struct Work {
+    /// The APIs, the one that moved most first, those with unknown bytes last. Empty if nothing was moved, `None` if unknown.
+    apis: Option<Vec<String>>,
+    /// Mean bytes of their calls, if known for all of them.
+    bytes_per_call: Option<f64>,
+}
 
-    #[test]
-    fn without_bytes_there_is_no_mean() {
-        assert_eq!(traced(vec![row("mmap").called(7)]).bytes_per_call, None);
-        assert_eq!(traced(vec![row("read").bytes(0).failed(libc::EIO, 1)]).bytes_per_call, None);
+/// Bytes that one API moved.
+#[derive(Debug, Clone, Copy)]
+struct Moved {
+    api: &'static str,
+    /// `None`: unknown.
+    bytes: Option<u64>,
+    /// Mean of its calls; `None`: unknown.
+    mean_bytes: Option<f64>,
+}
+
+impl Work {
+    /// Takes the transfers, and the calls that are an API by themselves. Bytes that were only read or only written count as work if nothing
+    /// else was moved, or less.
+    fn of(report: &Report) -> Self {
+        if report.counted.as_ref().is_some_and(|counted| !counts_all_data(counted)) {
+            // A part of the calls does not tell the API, but these calls do tell how much they moved.
+            return Self { apis: None, bytes_per_call: mean_of_calls(&report.totals.syscalls) };
+        }
+        let (mut moved, one_sided) = moved(report);
+        let is_alone = moved.is_empty();
+        let least = moved.iter().filter_map(|moved| moved.bytes).fold(0, u64::saturating_add).max(NOISE_BYTES);
+        let is_work = |side: &&OneSided<'_>| match side.bytes() {
+            // The loader reads, but does not write.
+            Some(bytes) => bytes > least || (is_alone && side.side == Side::Written && bytes > 0),
+            None => is_alone,
+        };
+        moved.extend(one_sided.iter().filter(is_work).filter_map(OneSided::moved));
+        if moved.is_empty() {
+            let is_idle = one_sided.iter().all(|side| side.bytes() == Some(0));
+            return Self { apis: is_idle.then(Vec::new), bytes_per_call: None };
+        }
+        let apis = ranked(&moved);
+        moved.retain(|moved| apis.iter().any(|api| api == moved.api));
+        Self { bytes_per_call: mean_of(&moved), apis: Some(apis) }
     }
 }
+
+/// Whether every call that moves bytes was counted.
+fn counts_all_data(counted: &Counted) -> bool {
+    TABLE.iter().filter(|spec| moves_bytes(spec)).all(|spec| counted.contains(spec.name))
+}
+
+fn moves_bytes(spec: &Spec) -> bool {
+    !matches!(spec.fds, Fds::None | Fds::On(_)) || spec.name == "io_uring_enter"
+}
+
+/// What went from one end to another, and then what was only read and only written.
+fn moved(report: &Report) -> (Vec<Moved>, [OneSided<'_>; 2]) {
+    let mut moved: Vec<Moved> = transfers(report).chain(direct_calls(report)).collect();
+    let one_sided = [OneSided::of(report, Side::Read), OneSided::of(report, Side::Written)];
+    let [read, written] = one_sided.each_ref().map(|side| side.where_file_is_known(false));
+    match loop_of(&read, &written) {
+        None => (moved, one_sided),
+        Some(relay) => {
+            moved.push(relay);
+            (moved, one_sided.map(|side| side.where_file_is_known(true)))
+        }
+    }
+}
+
+fn transfers(report: &Report) -> impl Iterator<Item = Moved> {
+    let transfers = report.processes.iter().flat_map(|process| &process.transfers);
+    transfers.map(|transfer| Moved {
+        api: transfer.api.name(),
+        bytes: transfer.bytes,
+        mean_bytes: transfer.mean_bytes.and_then(|bytes| mean(bytes, 1)),
+    })
+}
+
+/// Calls that are an API by themselves and are part of no transfer.
+fn direct_calls(report: &Report) -> impl Iterator<Item = Moved> {
+    let transfers = report.processes.iter().flat_map(|process| &process.transfers);
+    let in_transfers: HashSet<&String> = transfers.flat_map(|transfer| transfer.calls_by_syscall.keys()).collect();
+    let operations_are_known = report.processes.iter().any(|process| !process.io_uring.is_empty());
+    let others = report.totals.syscalls.iter().filter(move |call| call.calls > call.errors && !in_transfers.contains(&call.name));
+    others.filter_map(move |call| {
+        let api = match call.name.as_str() {
+            "io_uring_enter" => (!operations_are_known).then_some(Api::IoUring)?,
+            "vmsplice" => Api::Vmsplice,
+            name => api_of_call(&Call::native(name.to_owned()))?,
+        };
+        Some(Moved { api: api.name(), bytes: call.bytes, mean_bytes: mean_of_call(call) })
+    })
+}
+
+fn mean_of_call(call: &Syscall) -> Option<f64> {
+    mean(call.bytes?, call.calls.saturating_sub(call.errors))
+}
+
+/// Mean bytes of the successful calls; `None` if one of them does not tell how much it moved.
+fn mean_of_calls(calls: &[Syscall]) -> Option<f64> {
+    let moving = calls.iter().filter(|call| call.calls > call.errors && moves_bytes(&Spec::of(&call.name)));
+    let is_reflink = |call: &&Syscall| api_of_call(&Call::native(call.name.clone())) == Some(Api::Reflink);
+    let mut sum: (u64, u64) = (0, 0);
+    for call in moving.filter(|call| !is_reflink(call)) {
+        sum = (sum.0.checked_add(call.bytes?)?, sum.1 + call.calls - call.errors);
+    }
+    mean(sum.0, sum.1)
+}
+
+/// Where the files are unknown, roughly equal bytes in and out are taken as a loop through user memory. They need not be equal, since a
+/// program also reads its libraries and writes messages.
+fn loop_of(read: &OneSided<'_>, written: &OneSided<'_>) -> Option<Moved> {
+    let (from, to) = (read.bytes()?, written.bytes()?);
+    let calls = read.calls().zip(written.calls()).map(|(reads, writes)| reads + writes);
+    let mean_bytes = calls.zip(from.checked_add(to)).and_then(|(calls, bytes)| mean(bytes, calls));
+    let is_loop = from > 0 && to > 0 && from / 2 <= to && to / 2 <= from;
+    is_loop.then(|| Moved { api: Api::ReadWrite.name(), bytes: Some(from.min(to)), mean_bytes })
+}
+
+/// The names of the APIs that moved more than a negligible share.
+fn ranked(all: &[Moved]) -> Vec<String> {
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    for moved in all {
+        let sum = sums.entry(moved.api).or_default();
+        *sum = sum.saturating_add(moved.bytes.unwrap_or(0));
+    }
+    let total = sums.values().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
+    let is_unknown = |api: &str| all.iter().any(|moved| moved.api == api && moved.bytes.is_none());
+    let mut ranked: Vec<(&str, u64)> =
+        sums.into_iter().filter(|&(api, bytes)| is_unknown(api) || is_worth_it(Some(bytes), total)).collect();
+    ranked.sort_by_key(|&(_, bytes)| Reverse(bytes));
+    ranked.into_iter().map(|(api, _)| api.to_owned()).collect()
+}
+
+/// Whether this is more than a negligible share of `all`. Unknown bytes may be.
+fn is_worth_it(bytes: Option<u64>, all: u64) -> bool {
+    bytes.is_none_or(|bytes| bytes > 0 && bytes >= all / NEGLIGIBLE)
+}
+
+/// Mean bytes of all these calls; `None` if unknown for one of them. A reflink shares blocks and moves no bytes.
+fn mean_of(all: &[Moved]) -> Option<f64> {
+    let telling = || all.iter().filter(|moved| moved.api != Api::Reflink.name() && moved.bytes != Some(0));
+    let mut sum = (0, 0.0);
+    for moved in telling() {
+        let bytes = moved.bytes?;
+        sum = (sum.0 + bytes, sum.1 + mean(bytes, 1)? / moved.mean_bytes?);
+    }
+    (sum.0 > 0).then(|| mean(sum.0, 1).map(|bytes| bytes / sum.1))?
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a mean is no count: its error in the 16th digit does not matter")]
+fn mean(bytes: u64, calls: u64) -> Option<f64> {
+    (calls > 0).then(|| bytes as f64 / calls as f64)
+}
+
+/// Whether bytes were read or written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Read,
+    Written,
+}
+
+/// The bytes that were read, or written, and are part of no transfer.
+#[derive(Debug, Clone)]
+struct OneSided<'a> {
+    side: Side,
+    shares: Vec<&'a Share>,
+    /// Whether a call of this side failed: a share counts failed calls, too, but does not say how many.
+    some_failed: bool,
+}
+
+impl Side {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Written => "write",
+        }
+    }
+
+    const fn shares(self, rest: &Unattributed) -> &Vec<Share> {
+        match self {
+            Self::Read => &rest.read,
+            Self::Written => &rest.written,
+        }
+    }
+
+    fn is_of(self, call: &Syscall) -> bool {
+        matches!((self, Spec::of(&call.name).fds), (Self::Read, Fds::Reads(_)) | (Self::Written, Fds::Writes(_)))
+    }
+}
+
+impl<'a> OneSided<'a> {
+    /// One side of a report.
+    fn of(report: &'a Report, side: Side) -> Self {
+        let some_failed = report.totals.syscalls.iter().any(|call| side.is_of(call) && call.errors > 0);
+        let shares = report.processes.iter().flat_map(|process| side.shares(&process.unattributed)).collect();
+        Self { side, shares, some_failed }
+    }
+
+    /// The part with known files, or the part without.
+    fn where_file_is_known(&self, is_known: bool) -> Self {
+        let shares = self.shares.iter().copied().filter(|share| share.file.is_some() == is_known).collect();
+        Self { shares, ..*self }
+    }
+
+    /// Sum of its bytes; `None` if unknown for some calls.
+    fn bytes(&self) -> Option<u64> {
+        self.shares.iter().map(|share| share.bytes).try_fold(0, |sum: u64, bytes| sum.checked_add(bytes?))
+    }
+
+    /// Its calls, including those that met the end of a file; `None`: unknown.
+    fn calls(&self) -> Option<u64> {
+        (!self.some_failed).then(|| self.shares.iter().map(|share| share.calls).sum())
+    }
+
+    /// The same as an API, called `read` or `write`; `None` if there is nothing. The mean size leaves out files with a negligible share of
+    /// the bytes, such as a library from which the loader reads a header.
+    fn moved(&self) -> Option<Moved> {
+        if self.shares.is_empty() {
+            return None;
+        }
+        let bytes = self.bytes();
+        let is_large = |share: &&&Share| is_worth_it(share.bytes, bytes.unwrap_or(0));
+        let large = Self { shares: self.shares.iter().filter(is_large).copied().collect(), ..*self };
+        let mean_bytes = large.bytes().zip(large.calls()).and_then(|(bytes, calls)| mean(bytes, calls));
+        Some(Moved { api: self.side.name(), bytes, mean_bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! What makes figures doubtful, as advice.
+//! Warnings that figures may be unreliable, with advice.
 
 use std::fmt;
 
@@ -6,16 +6,16 @@ use serde::{Serialize, Serializer};
 
 use super::statistics::outliers;
 
-/// Something that makes the figures of a command doubtful.
+/// A reason why the figures of a command may be unreliable.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Warning {
     /// The first run took far longer than the others.
     SlowFirstRun {
-        /// How long.
+        /// How long it took.
         first_s: f64,
-        /// How long one of the others usually took.
+        /// Median of all runs.
         median_s: f64,
-        /// What is done against it already.
+        /// What the user does against it already.
         care: Care,
     },
     /// Some runs took far longer or shorter than most.
@@ -24,22 +24,22 @@ pub enum Warning {
         outliers: usize,
         /// Of how many.
         runs: usize,
-        /// What is done against it already.
+        /// What the user does against it already.
         care: Care,
     },
-    /// It takes little beside the shell.
+    /// The command is too short for the precision of the shell's own time.
     ShellTooSlow {
         /// How long the shell takes.
         shell_s: f64,
     },
-    /// Runs took no longer than the shell alone.
+    /// Some runs took no longer than the shell alone.
     NoTime {
         /// How many.
         timeless: usize,
         /// Of how many.
         runs: usize,
     },
-    /// Runs failed, and nobody minds.
+    /// Some runs failed, and the user ignores failures.
     IgnoredFailures {
         /// How many.
         failures: usize,
@@ -48,20 +48,20 @@ pub enum Warning {
     },
 }
 
-/// What is done already so that runs are alike.
+/// What the user does already to make runs alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Care {
-    /// Runs before the timed ones.
+    /// Whether there are warm-up runs.
     pub warmup: bool,
-    /// A command before each run.
+    /// Whether a command prepares each run.
     pub prepare: bool,
 }
 
-/// What takes less than this is known no better than the shell's own time.
+/// Below this, a time is about as small as the error of the shell's own time.
 const SHORT_S: f64 = 0.005;
 
 impl Warning {
-    /// The outliers among the times of a command's runs.
+    /// Warns of outliers among the times of a command's runs.
     pub(super) fn of_outliers(times_s: &[f64], median_s: f64, care: Care) -> Option<Self> {
         let found = outliers(times_s);
         let count = found.iter().filter(|is_outlier| **is_outlier).count();
@@ -71,7 +71,7 @@ impl Warning {
         }
     }
 
-    /// Times that are little beside those of the shell, which were subtracted.
+    /// Warns of times that are small compared with the shell's, which was subtracted.
     pub(super) fn of_shell(times_s: &[f64], shell_s: f64) -> Option<Self> {
         let timeless = times_s.iter().filter(|time| **time <= 0.0).count();
         if timeless > 0 {
@@ -100,7 +100,7 @@ impl fmt::Display for Warning {
                 })
             }
             Self::Outliers { outliers, runs, care } => {
-                write!(f, "{outliers} of {runs} runs are outliers: something else kept the machine busy; ")?;
+                write!(f, "{outliers} of {runs} runs are outliers: something else may have kept the machine busy; ")?;
                 f.write_str(if care.warmup || care.prepare {
                     "measure again when it is quiet"
                 } else {
@@ -109,7 +109,7 @@ impl fmt::Display for Warning {
             }
             Self::ShellTooSlow { shell_s } => write!(
                 f,
-                "it takes less than {:.0} ms, and the {:.1} ms of the shell that were subtracted are not known that well; \
+                "it takes less than {:.0} ms, and the {:.1} ms of the shell that were subtracted are not known that precisely; \
                  use -N if it needs no shell",
                 ms(SHORT_S),
                 ms(shell_s)
@@ -119,7 +119,7 @@ impl fmt::Display for Warning {
                 "{timeless} of {runs} runs took no longer than the shell alone, so their time is shown as 0; use -N if it needs no shell"
             ),
             Self::IgnoredFailures { failures, runs } => {
-                write!(f, "{failures} of {runs} runs failed; --ignore-failure counts them all the same")
+                write!(f, "{failures} of {runs} runs failed; --ignore-failure counts them like the others")
             }
         }
     }
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_first_run_asks_for_a_warm_up() {
+    fn a_slow_first_run_suggests_a_warm_up() {
         let times = [0.090, 0.010, 0.0101, 0.0099, 0.0102];
         assert_eq!(
             of_outliers(&times, CARELESS).as_deref(),
@@ -158,28 +158,28 @@ mod tests {
     }
 
     #[test]
-    fn outliers_ask_for_a_quiet_machine() {
+    fn outliers_suggest_a_quiet_machine() {
         let times = [0.010, 0.0101, 0.0099, 0.0102, 0.090];
         assert_eq!(
             of_outliers(&times, CARELESS).as_deref(),
             Some(
-                "1 of 5 runs are outliers: something else kept the machine busy; measure again when it is quiet, or with --warmup \
+                "1 of 5 runs are outliers: something else may have kept the machine busy; measure again when it is quiet, or with --warmup \
                  or --prepare"
             )
         );
         assert_eq!(of_outliers(&times[..4], CARELESS), None);
-        // A first run that is too fast is no matter of caches.
+        // A first run that is too fast is not a matter of caches.
         let fast = of_outliers(&[0.001, 0.010, 0.0101, 0.0099, 0.0102], CARELESS).expect("an outlier");
         assert!(fast.starts_with("1 of 5"), "{fast}");
     }
 
     #[test]
-    fn what_is_short_beside_the_shell_asks_for_none() {
+    fn a_command_that_is_short_beside_the_shell_suggests_running_without_one() {
         let of_shell = |times_s: &[f64]| Warning::of_shell(times_s, 0.0012).map(|warning| warning.to_string());
         assert_eq!(
             of_shell(&[0.006, 0.004]).as_deref(),
             Some(
-                "it takes less than 5 ms, and the 1.2 ms of the shell that were subtracted are not known that well; use -N if it \
+                "it takes less than 5 ms, and the 1.2 ms of the shell that were subtracted are not known that precisely; use -N if it \
                  needs no shell"
             )
         );

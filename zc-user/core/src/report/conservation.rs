@@ -1,47 +1,47 @@
-//! What must hold of the transfers of every report, whatever was traced.
+//! Conservation of bytes: the sums that must add up in every report, whatever was traced.
 
 use std::collections::BTreeMap;
 
 use super::{Api, Certainty, DestinationTotals, End, Process, Report, Transfer};
 
-/// The rules that a report breaks, each a sentence; none, if its books balance.
+/// The rules that a report violates, each a sentence.
 ///
-/// For each destination, what was written is what is attributed and what is not, in bytes and in calls, and what is attributed is the
-/// sum of the transfers that lead there: so no written byte has two sources. An exact transfer has no byte that is not proven.
-pub(crate) fn broken(report: &Report) -> Vec<String> {
-    let mut broken = Vec::new();
+/// For each destination, attributed and unattributed bytes add up to the written bytes, and so do the calls. The attributed bytes are the
+/// sum of the transfers to it, so that no written byte has two sources. All bytes of an exact transfer are proven.
+pub(crate) fn violations(report: &Report) -> Vec<String> {
+    let mut violations = Vec::new();
     for process in &report.processes {
-        of_transfers(&process.transfers, &mut broken);
-        of_destinations(process, &mut broken);
-        of_sources(process, &mut broken);
+        of_transfers(&process.transfers, &mut violations);
+        of_destinations(process, &mut violations);
+        of_sources(process, &mut violations);
     }
-    of_transfers(&report.transfers, &mut broken);
+    of_transfers(&report.transfers, &mut violations);
     for chain in report.transfers.iter().filter(|chain| chain.hops.iter().any(|hop| hop.bytes < chain.bytes)) {
-        broken.push(format!("more bytes arrived than passed a hop: {chain:?}"));
+        violations.push(format!("more bytes arrived than passed through a hop: {chain:?}"));
     }
     let destinations = || report.processes.iter().flat_map(|process| &process.destinations);
     if report.transfers_exact && destinations().any(|one| one.proven_bytes < one.attributed_bytes) {
-        broken.push("transfers are said to be exact, and some are not proven".to_owned());
+        violations.push("transfers are marked as exact, but some bytes are not proven".to_owned());
     }
-    broken
+    violations
 }
 
-fn of_transfers(transfers: &[Transfer], broken: &mut Vec<String>) {
+fn of_transfers(transfers: &[Transfer], violations: &mut Vec<String>) {
     for transfer in transfers {
         let holds = match transfer.certainty {
             Certainty::Exact => transfer.proven_bytes == transfer.bytes,
             Certainty::Inferred => transfer.proven_bytes <= transfer.bytes,
         };
         if !holds {
-            broken.push(format!("what is proven does not agree with the certainty: {transfer:?}"));
+            violations.push(format!("the proven bytes contradict the certainty: {transfer:?}"));
         }
     }
 }
 
-/// Bytes, and those of them that are proven, by the end that they went to.
+/// Bytes by destination, and how many of them are proven.
 type Brought<'a> = BTreeMap<&'a End, [u64; 2]>;
 
-fn of_destinations(process: &Process, broken: &mut Vec<String>) {
+fn of_destinations(process: &Process, violations: &mut Vec<String>) {
     let mut brought = Brought::new();
     for transfer in process.transfers.iter().filter(|transfer| transfer.api != Api::Reflink) {
         if transfer.hops.is_empty() {
@@ -54,7 +54,7 @@ fn of_destinations(process: &Process, broken: &mut Vec<String>) {
     let mut attributed = Brought::new();
     for destination in &process.destinations {
         if !balances(destination) {
-            broken.push(format!("what was written is not what is attributed and what is not: {destination:?}"));
+            violations.push(format!("attributed and unattributed do not add up to written: {destination:?}"));
         }
         if let Some(file) = &destination.file {
             add(&mut attributed, file, [Some(destination.attributed_bytes), Some(destination.proven_bytes)]);
@@ -64,7 +64,7 @@ fn of_destinations(process: &Process, broken: &mut Vec<String>) {
         sums.retain(|_, [bytes, _]| *bytes > 0);
     }
     if brought != attributed {
-        broken.push(format!("transfers brought {brought:?}, and attributed is {attributed:?}"));
+        violations.push(format!("transfers add up to {brought:?}, but {attributed:?} is attributed"));
     }
 }
 
@@ -84,10 +84,10 @@ fn balances(one: &DestinationTotals) -> bool {
     bytes && calls && one.proven_bytes <= one.attributed_bytes && one.memory_bytes <= one.unattributed_bytes.unwrap_or(0)
 }
 
-fn of_sources(process: &Process, broken: &mut Vec<String>) {
+fn of_sources(process: &Process, violations: &mut Vec<String>) {
     let of_more = process.sources.iter().filter(|source| source.written_on_bytes > source.read_bytes);
-    broken.extend(of_more.map(|source| format!("more was written on than was read: {source:?}")));
+    violations.extend(of_more.map(|source| format!("more was passed on than was read: {source:?}")));
     let sides = [&process.unattributed.read, &process.unattributed.written];
     let unmoved = sides.into_iter().flatten().filter(|share| share.calls + share.partly_attributed_calls == 0);
-    broken.extend(unmoved.map(|share| format!("no call moved these bytes: {share:?}")));
+    violations.extend(unmoved.map(|share| format!("no call moved these bytes: {share:?}")));
 }

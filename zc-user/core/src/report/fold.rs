@@ -1,4 +1,5 @@
-//! `Trace` -> `Report`: threads fold to processes, processes to totals.
+//! Derives a [`Report`] from a [`Trace`]: sums rows to calls, threads to processes and processes to totals. A sum is unknown if one of
+//! its parts is.
 
 use std::{
     collections::BTreeMap,
@@ -9,12 +10,12 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
     ContextSwitches, Counted, Exit, PageFaults, Process, Report, SCHEMA, SortKey, State, Syscall, Thread, Tool, Totals, Usage,
-    conservation, file_calls, files,
+    conservation, files,
 };
 use crate::{
-    report::sums::Sums,
+    errno,
     syscall::Call,
-    trace::{self, Counters, Loss, Row, Trace},
+    trace::{self, Counters, Loss, Row, Times, Trace},
     transfer::{self, Ends, InProcess},
     words::words,
 };
@@ -32,7 +33,7 @@ words! {
     }
 }
 
-/// What of a trace goes into a report, and in which order.
+/// Which parts of a trace go into a report, and in which order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
     /// How far the figures are broken down.
@@ -56,11 +57,11 @@ pub enum Files {
 }
 
 impl Report {
-    /// The report on a trace.
+    /// Derives the report from a trace.
     ///
     /// # Panics
     ///
-    /// In debug builds, if the books of its transfers do not balance: that is a bug of the analysis.
+    /// In debug builds, if the sums of its transfers do not add up: that is a bug of the analysis.
     pub fn from_trace(trace: &Trace, options: &Options) -> Self {
         let without_files = (Loss::CallsWithoutFiles, trace.calls_without_files);
         let losses =
@@ -100,25 +101,25 @@ impl Report {
             totals: totals(&trace.processes, options.sort),
         };
         if cfg!(any(debug_assertions, test)) {
-            let broken = conservation::broken(&report);
-            assert!(broken.is_empty(), "the books of this report do not balance:\n{}", broken.join("\n"));
+            let broken = conservation::violations(&report);
+            assert!(broken.is_empty(), "the sums of this report do not add up:\n{}", broken.join("\n"));
         }
         report
     }
 }
 
-/// What the backend says, and that transfers are incomplete if they are.
+/// The notes of the backend, and why transfers are incomplete, if they are.
 fn notes(trace: &Trace) -> Vec<String> {
     let without_files = (trace.calls_without_files > 0).then(|| {
         format!(
-            "The files of {} calls were not kept for want of room: transfers and files are lower bounds; raise --max-files and --max-rows.",
+            "There was no room for the files of {} calls: transfers and files are lower bounds; raise --max-files and --max-rows.",
             trace.calls_without_files
         )
     });
     let rows = || trace.processes.iter().flat_map(rows);
     let has_aio = rows().any(|row| row.call.name == "io_submit" && row.calls > row.errors);
-    let unknown =
-        has_aio.then(|| "what Linux AIO moved is unknown: of it io_submit alone is counted, which does not tell".to_owned());
+    let unknown = has_aio
+        .then(|| "the bytes that Linux AIO moved are unknown: only io_submit is counted, and it does not tell them".to_owned());
     trace.notes.iter().cloned().chain(without_files).chain(unknown).collect()
 }
 
@@ -156,7 +157,7 @@ fn fold_process(process: &trace::Process, moved: InProcess, ends: &Ends<'_>, opt
         unattributed: moved.unattributed,
         file_calls: match options.file_calls {
             Files::Omitted => None,
-            Files::Listed => Some(file_calls::of(process, ends, options.sort)),
+            Files::Listed => Some(files::calls_by_file(process, ends, options.sort)),
         },
         by_thread,
     }
@@ -175,7 +176,7 @@ fn rows(process: &trace::Process) -> impl Iterator<Item = &Row> {
     process.threads.iter().flat_map(|thread| &thread.rows)
 }
 
-/// One line for each call: rows differ in thread and files, too.
+/// Sums rows to one entry for each call. Rows are also told apart by thread and files.
 pub(super) fn fold_rows<'a>(rows: impl Iterator<Item = &'a Row>, sort: SortKey) -> Vec<Syscall> {
     let mut sums: BTreeMap<&Call, Sums> = BTreeMap::new();
     for row in rows.filter(|row| row.calls > 0 || row.unfinished > 0) {
@@ -201,7 +202,7 @@ fn usage(counters: Option<Counters>) -> Usage {
     }
 }
 
-/// A figure is unknown as soon as it is unknown of one; of none at all, too.
+/// `None` if any addend is unknown, or if there are none.
 fn sum_usage(all: &(impl Iterator<Item = Usage> + Clone)) -> Usage {
     let sum = |figure: fn(Usage) -> Option<u64>| all.clone().map(figure).reduce(|a, b| a?.checked_add(b?)).flatten();
     Usage {
@@ -223,15 +224,128 @@ fn exit(exit: Option<trace::Exit>) -> Exit {
     }
 }
 
-/// In UTC. `None` for a time that RFC 3339 has no form for.
+/// In UTC. `None` for a time that RFC 3339 cannot express.
 fn rfc3339(time: SystemTime) -> Option<String> {
     let since_epoch = time::Duration::try_from(time.duration_since(UNIX_EPOCH).ok()?).ok()?;
     OffsetDateTime::UNIX_EPOCH.checked_add(since_epoch)?.format(&Rfc3339).ok()
 }
 
-/// A length as a figure of the report.
+/// A length as a number of the report.
 fn count(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
+}
+
+/// The sums of one call over any number of rows.
+#[derive(Debug, Default)]
+struct Sums {
+    calls: u64,
+    errors: u64,
+    errnos: BTreeMap<u32, u64>,
+    unfinished: u64,
+    bytes: Sum<u64>,
+    requested_bytes: Sum<u64>,
+    times: Sum<Times>,
+}
+
+impl Sums {
+    /// Adds a row of the same call.
+    fn add(&mut self, row: &Row) {
+        self.calls += row.calls;
+        self.errors += row.errors;
+        for (&errno, count) in &row.errnos {
+            *self.errnos.entry(errno).or_default() += count;
+        }
+        self.unfinished += row.unfinished;
+        let returned = row.calls > 0;
+        // Programs ask `copy_file_range` for nearly 2^63 bytes at a time, so that their sum may overflow.
+        let add_numbers = |sum: &mut u64, number: &u64| sum.checked_add(*number).map(|total| *sum = total);
+        self.bytes.add(row.bytes.as_ref(), returned, add_numbers);
+        self.requested_bytes.add(row.requested_bytes.as_ref(), returned, add_numbers);
+        self.times.add(row.times.as_ref(), returned, add_times);
+    }
+
+    /// The entry of the report.
+    fn finish(self, call: &Call) -> Syscall {
+        // A call that was counted without its entry has no time. Mean and percentiles are those of the timed calls.
+        let times = self.times.known().filter(|times| times.histogram.count() > 0);
+        let times = times.as_ref();
+        let total_ns = times.map(|times| times.total_ns).filter(|&ns| ns != u64::MAX);
+        let percentile = |percent| {
+            let times = times?;
+            // The middle of a bucket may lie outside of the range that was measured.
+            Some(times.histogram.percentile(percent)?.clamp(times.min_ns, times.max_ns.max(times.min_ns)))
+        };
+        Syscall {
+            name: call.name.clone().into_owned(),
+            abi: call.abi.name().to_owned(),
+            calls: self.calls,
+            errors: self.errors,
+            errnos: self.errnos.into_iter().map(|(errno, count)| (errno::name(errno), count)).collect(),
+            unfinished: self.unfinished,
+            bytes: self.bytes.known(),
+            requested_bytes: self.requested_bytes.known(),
+            total_ns,
+            min_ns: times.map(|times| times.min_ns),
+            max_ns: times.map(|times| times.max_ns),
+            mean_ns: times.zip(total_ns).map(|(times, total_ns)| total_ns / times.histogram.count()),
+            p50_ns: percentile(50),
+            p90_ns: percentile(90),
+            p99_ns: percentile(99),
+        }
+    }
+}
+
+/// A sum of values of which some may be unknown.
+#[derive(Debug, Default)]
+enum Sum<T> {
+    /// Nothing was added.
+    #[default]
+    Empty,
+    Known(T),
+    /// An unknown value was added, or the sum overflowed.
+    Unknown,
+}
+
+impl<T: Clone> Sum<T> {
+    /// Adds a value. An unknown one (`None`) makes the sum unknown only if a call `returned`: no call is known to have moved nothing.
+    fn add(&mut self, figure: Option<&T>, returned: bool, add: fn(&mut T, &T) -> Option<()>) {
+        match (&mut *self, figure) {
+            (Self::Unknown, _) => {}
+            (Self::Empty, Some(figure)) => *self = Self::Known(figure.clone()),
+            (Self::Known(sum), Some(figure)) => {
+                if add(sum, figure).is_none() {
+                    *self = Self::Unknown;
+                }
+            }
+            (_, None) if returned => *self = Self::Unknown,
+            (_, None) => {}
+        }
+    }
+
+    fn known(self) -> Option<T> {
+        match self {
+            Self::Known(sum) => Some(sum),
+            Self::Empty | Self::Unknown => None,
+        }
+    }
+}
+
+fn add_times(sum: &mut Times, times: &Times) -> Option<()> {
+    if times.histogram.count() == 0 {
+        return Some(());
+    }
+    if times.total_ns == u64::MAX {
+        return None;
+    }
+    if sum.histogram.count() == 0 {
+        *sum = times.clone();
+        return Some(());
+    }
+    sum.total_ns = sum.total_ns.checked_add(times.total_ns)?;
+    sum.min_ns = sum.min_ns.min(times.min_ns);
+    sum.max_ns = sum.max_ns.max(times.max_ns);
+    sum.histogram.merge(&times.histogram);
+    Some(())
 }
 
 #[cfg(test)]

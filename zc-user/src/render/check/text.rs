@@ -2,7 +2,7 @@
 
 use super::problems;
 use crate::{
-    check::{CheckResult, DifferenceState, Results, Status, Steady},
+    check::{CheckResult, DifferenceState, Repeatability, Results, Status},
     render::{
         Options,
         page::{Page, Piece, Style, words},
@@ -73,7 +73,7 @@ fn write_tolerated(page: &mut Page, check: &CheckResult) {
     }
 }
 
-fn write_figures(page: &mut Page, figures: &Steady) {
+fn write_figures(page: &mut Page, figures: &Repeatability) {
     let range = |name: &str, min: u64, max: u64| match name.strip_prefix("time.") {
         Some(_) => format!("{name} {}..{}", units::seconds(min), units::seconds(max)),
         None => format!("{name} {min}..{max}"),

@@ -1,7 +1,6 @@
 use super::*;
 use crate::check::{
     Tolerances,
-    result::Results,
     sample::{attempt, of_writes},
 };
 
@@ -10,7 +9,7 @@ fn check(expectations: &[&str]) -> Check {
 }
 
 #[test]
-fn every_run_must_hold() {
+fn an_expectation_must_hold_in_every_run() {
     let runs = [1, 2, 1].map(|calls| attempt(Ok(of_writes(calls))));
     let result = judge(&check(&["write.calls == 1", "write.calls >= 1"]), &runs);
     assert_eq!(result.status, Status::Failed);
@@ -22,7 +21,7 @@ fn every_run_must_hold() {
 }
 
 #[test]
-fn relative_paths_begin_where_the_command_ran() {
+fn relative_paths_start_in_the_commands_directory() {
     let mut report = crate::check::sample::of_reads("in");
     report.directory = Some("/work".to_owned());
     let run = attempt(Ok(report.clone()));
@@ -38,7 +37,7 @@ fn relative_paths_begin_where_the_command_ran() {
 }
 
 #[test]
-fn what_failed_comes_before_what_could_not_be_run() {
+fn a_failure_outranks_a_run_that_was_not_possible() {
     let failed = judge(&check(&["write.calls == 1"]), &[attempt(Ok(of_writes(2))), attempt(Err("timeout"))]);
     assert_eq!((failed.status, failed.error.as_deref()), (Status::Failed, Some("timeout")));
     let not_run = judge(&check(&["write.calls == 1"]), &[attempt(Ok(of_writes(1))), attempt(Err("timeout"))]);
@@ -60,7 +59,7 @@ fn what_failed_comes_before_what_could_not_be_run() {
 }
 
 #[test]
-fn a_baseline_is_kept_in_every_run() {
+fn every_run_is_compared_with_the_baseline() {
     let baseline = |report| Some(Baseline { path: "b.json".into(), report, tolerances: Tolerances::default() });
     let runs = [1, 2].map(|calls| attempt(Ok(of_writes(calls))));
     let same = Check { baseline: baseline(Some(Box::new(of_writes(1)))), ..check(&[]) };
@@ -75,7 +74,7 @@ fn a_baseline_is_kept_in_every_run() {
 }
 
 #[test]
-fn the_whole_report_can_be_shown() {
+fn a_result_names_the_command_that_shows_its_report() {
     assert_eq!(show(&check(&["write.calls == 1"])), "zctrace -- cp in 'out file'");
     assert_eq!(show(&check(&["fsync.calls == 1"])), "zctrace --syscalls=%data,fsync -- cp in 'out file'");
     let chosen = Check { backend: Choice::Strace, ..check(&["write.calls == 1"]) };

@@ -13,7 +13,7 @@ fn report(trace: &Trace) -> Report {
 }
 
 #[test]
-fn threads_fold_to_their_process_call_by_call() {
+fn threads_are_summed_to_their_process_call_by_call() {
     let trace = sample::of_threads(vec![
         vec![row("read").bytes(10).took(&[100]), row("read").bytes(20).took(&[300])],
         vec![row("read").bytes(30).took(&[200]), row("write").bytes(60).took(&[50])],
@@ -27,27 +27,27 @@ fn threads_fold_to_their_process_call_by_call() {
 }
 
 #[test]
-fn calls_through_the_32_bit_entry_stay_apart() {
+fn calls_through_the_32_bit_entry_have_their_own_entry() {
     let trace = sample::of_threads(vec![vec![row("read").called(1), row("read").i386().called(2)]]);
     let lines: Vec<_> = report(&trace).totals.syscalls.into_iter().map(|line| (line.abi, line.calls)).collect();
     assert_eq!(lines, [("i386".to_owned(), 2), ("x86_64".to_owned(), 1)]);
 }
 
 #[test]
-fn what_never_happened_has_no_line() {
+fn a_call_that_never_happened_has_no_entry() {
     let trace = sample::of_threads(vec![vec![row("read"), row("write").unfinished(1)]]);
     let names: Vec<_> = report(&trace).totals.syscalls.into_iter().map(|line| line.name).collect();
     assert_eq!(names, ["write"]);
 }
 
 #[test]
-fn a_row_without_calls_makes_nothing_unknown() {
+fn a_row_without_calls_makes_no_sum_unknown() {
     let trace = sample::of_threads(vec![vec![row("read"), row("read").bytes(5).took(&[10])]]);
     assert_eq!(report(&trace).totals.syscalls[0].bytes, Some(5));
 }
 
 #[test]
-fn usage_is_unknown_as_soon_as_one_process_s_is() {
+fn usage_is_unknown_if_that_of_one_process_is() {
     let mut trace = sample::make(3);
     let known = report(&trace).totals.usage;
     assert!(known.user_ns.is_some() && known.page_faults.major.is_some());
@@ -56,7 +56,7 @@ fn usage_is_unknown_as_soon_as_one_process_s_is() {
 }
 
 #[test]
-fn calls_without_files_are_a_loss_of_transfers_and_not_of_counts() {
+fn calls_without_files_make_transfers_inexact_but_not_counts() {
     let mut trace = sample::copier();
     trace.calls_without_files = 7;
     let report = Report::from_trace(&trace, &Options::default());
@@ -65,7 +65,7 @@ fn calls_without_files_are_a_loss_of_transfers_and_not_of_counts() {
 }
 
 #[test]
-fn losses_that_happened_make_it_a_lower_bound() {
+fn a_loss_above_zero_makes_the_report_a_lower_bound() {
     let mut trace = sample::copier();
     trace.losses = BTreeMap::from([(Loss::UncountedCalls, 0), (Loss::LostEvents, 0)]);
     let exact = report(&trace);
@@ -77,7 +77,7 @@ fn losses_that_happened_make_it_a_lower_bound() {
 }
 
 #[test]
-fn by_total_lists_no_process_but_sums_the_same() {
+fn the_detail_total_lists_no_process_and_has_the_same_sums() {
     let trace = sample::make(3);
     let total = Report::from_trace(&trace, &Options { detail: Detail::Total, sort: SortKey::Name, ..Options::default() });
     assert_eq!((total.processes, total.totals), (Vec::new(), report(&trace).totals));
@@ -97,7 +97,7 @@ fn times_are_rfc_3339_in_utc() {
 }
 
 #[test]
-fn a_report_survives_json() {
+fn a_report_is_read_back_from_json_unchanged() {
     for trace in [sample::copier(), sample::make(5), sample::from_strace(), sample::nothing()] {
         let report = report(&trace);
         let json = serde_json::to_string(&report).expect("serialises");
@@ -105,7 +105,7 @@ fn a_report_survives_json() {
     }
 }
 
-/// The additive figures of lines, by call: what must be the same however it is cut up.
+/// The additive figures by call, which must be the same however rows are grouped.
 fn figures<'a>(lines: impl Iterator<Item = &'a Syscall>) -> BTreeMap<(String, String), [Option<u64>; 6]> {
     let mut sums = BTreeMap::new();
     for line in lines {
@@ -113,7 +113,7 @@ fn figures<'a>(lines: impl Iterator<Item = &'a Syscall>) -> BTreeMap<(String, St
         let figures =
             [Some(line.calls), Some(line.errors), Some(line.unfinished), line.bytes, line.requested_bytes, line.total_ns];
         for (sum, figure) in sum.iter_mut().zip(figures) {
-            // Of no call nothing is unknown.
+            // Without a call nothing is unknown.
             let figure = figure.or((line.calls == 0).then_some(0));
             *sum = sum.zip(figure).map(|(sum, figure)| sum + figure);
         }
@@ -145,4 +145,67 @@ fn the_order_of_threads_rows_and_processes_does_not_matter() {
         }
         assert_eq!(report(&trace).totals, totals, "seed {seed}");
     }
+}
+
+/// The entry of the report for these rows.
+fn sum(rows: &[Row]) -> Syscall {
+    let mut sums = Sums::default();
+    for row in rows {
+        sums.add(row);
+    }
+    sums.finish(&rows[0].call)
+}
+
+#[test]
+fn known_figures_add_up() {
+    let line = sum(&[row("read").bytes(10).took(&[100, 300]), row("read").bytes(5).took(&[50])]);
+    assert_eq!((line.calls, line.bytes), (3, Some(15)));
+    assert_eq!((line.total_ns, line.min_ns, line.max_ns, line.mean_ns), (Some(450), Some(50), Some(300), Some(150)));
+}
+
+#[test]
+fn one_unknown_figure_makes_the_sum_unknown() {
+    let line = sum(&[row("read").bytes(10).took(&[100]), row("read").called(1)]);
+    assert_eq!((line.calls, line.bytes, line.total_ns, line.p99_ns), (2, None, None, None));
+}
+
+#[test]
+fn a_call_that_never_returned_makes_no_sum_unknown() {
+    let line = sum(&[row("read").unfinished(1), row("read").bytes(10).took(&[100]), row("read").unfinished(1)]);
+    assert_eq!((line.calls, line.unfinished, line.bytes, line.total_ns), (1, 2, Some(10), Some(100)));
+}
+
+#[test]
+fn mean_and_percentiles_are_those_of_the_timed_calls() {
+    let line = sum(&[row("read").bytes(1).took(&[100, 200]).called(5)]);
+    assert_eq!((line.calls, line.total_ns, line.mean_ns), (5, Some(300), Some(150)));
+}
+
+#[test]
+fn without_a_timed_call_there_is_no_time() {
+    let line = sum(&[row("read").bytes(1).took(&[]).called(5)]);
+    assert_eq!((line.total_ns, line.min_ns, line.mean_ns, line.p50_ns), (None, None, None, None));
+    // And its empty minimum does not replace that of another row.
+    let line = sum(&[row("read").took(&[]).called(5), row("read").took(&[70]), row("read").took(&[]).called(1)]);
+    assert_eq!((line.total_ns, line.min_ns, line.max_ns), (Some(70), Some(70), Some(70)));
+}
+
+#[test]
+fn percentiles_lie_between_minimum_and_maximum() {
+    // The buckets' middles of these are 1087 and 1215.
+    let line = sum(&[row("read").took(&[1100, 1200])]);
+    assert_eq!((line.p50_ns, line.p99_ns), (Some(1100), Some(1200)));
+}
+
+#[test]
+fn a_sum_that_does_not_fit_is_unknown() {
+    let huge = || row("copy_file_range").requested(i64::MAX as u64).called(1);
+    assert_eq!(sum(&[huge(), huge(), huge()]).requested_bytes, None);
+}
+
+#[test]
+fn errnos_get_their_names() {
+    let line = sum(&[row("read").failed(libc::EAGAIN, 2), row("read").failed(libc::EAGAIN, 1).failed(512, 4)]);
+    assert_eq!((line.calls, line.errors), (7, 7));
+    assert_eq!(line.errnos, BTreeMap::from([("EAGAIN".to_owned(), 3), ("ERESTARTSYS".to_owned(), 4)]));
 }

@@ -11,7 +11,6 @@ use crate::{
     trace::{FileKind, Row},
 };
 
-/// The APIs, which are known.
 #[track_caller]
 fn known(report: &Report) -> Vec<String> {
     Work::of(report).apis.expect("they are known")
@@ -26,35 +25,35 @@ fn moved(name: &'static str, bytes: u64) -> Row {
 }
 
 #[test]
-fn the_call_that_moved_nearly_all() {
+fn the_api_is_the_call_that_moved_nearly_all_bytes() {
     assert_eq!(apis(vec![moved("read", 832), moved("sendfile", 1 << 20), moved("write", 20)]), ["sendfile"]);
     assert_eq!(apis(vec![moved("pread64", 832), moved("copy_file_range", 1 << 20)]), ["copy_file_range"]);
 }
 
 #[test]
-fn a_loop_through_user_memory_whatever_its_calls() {
+fn equal_bytes_in_and_out_are_a_read_write_loop_whatever_the_calls() {
     assert_eq!(apis(vec![moved("read", 1 << 20), moved("sendto", 1 << 20)]), ["read+write"]);
     assert_eq!(apis(vec![moved("recvfrom", 600), moved("readv", 400), moved("write", 1000)]), ["read+write"]);
 }
 
 #[test]
-fn only_one_half_of_a_loop() {
+fn bytes_of_one_side_only_are_read_or_write() {
     assert_eq!(apis(vec![moved("read", 832), moved("write", 1 << 20)]), ["write"]);
     assert_eq!(apis(vec![moved("read", 1 << 20), moved("write", 10)]), ["read"]);
 }
 
 #[test]
-fn several_that_did_a_tenth_or_more() {
+fn apis_that_moved_a_tenth_or_more_are_listed() {
     let rows = vec![moved("read", 300), moved("write", 300), moved("sendfile", 600), moved("splice", 20)];
     assert_eq!(apis(rows), ["sendfile", "read+write"]);
 }
 
 #[test]
-fn bytes_that_nobody_tells() {
+fn an_api_with_unknown_bytes_is_listed_last() {
     assert_eq!(apis(vec![row("ioctl(FICLONE)").called(1)]), ["reflink"]);
     assert_eq!(apis(vec![moved("read", 9), moved("write", 9), row("ioctl(FICLONE)").called(1)]), ["read+write", "reflink"]);
     assert_eq!(Work::of(&report(vec![row("ioctl(FICLONE)").called(1)])).bytes_per_call, None);
-    // One that failed moved nothing.
+    // A failed call moved nothing.
     assert_eq!(apis(vec![row("ioctl(FICLONE)").failed(libc::EXDEV, 1), moved("sendfile", 9)]), ["sendfile"]);
 }
 
@@ -73,7 +72,7 @@ fn apis_with_files(rows: impl Fn(&mut Scene) -> Vec<Row>) -> Vec<String> {
 }
 
 #[test]
-fn where_files_are_known_the_transfers_tell() {
+fn where_files_are_known_the_transfers_give_the_api() {
     let found = apis_with_files(|scene| {
         let (from, to) = (scene.regular("in"), scene.file(FileKind::Tcp, "sock"));
         vec![map(from, MIB), written_from("sendto", from, to, 4, MIB)]
@@ -92,7 +91,7 @@ fn where_files_are_known_the_transfers_tell() {
 }
 
 #[test]
-fn what_is_read_and_written_by_chance_is_no_loop() {
+fn reading_one_file_and_writing_another_is_not_a_loop() {
     let found = apis_with_files(|scene| {
         let (data, stdout) = (scene.regular("data"), scene.regular("tty"));
         vec![read("read", data, 1, MIB), write("write", stdout, 1, MIB / 2)]
@@ -101,7 +100,7 @@ fn what_is_read_and_written_by_chance_is_no_loop() {
 }
 
 #[test]
-fn a_small_copy_is_not_hidden_by_what_the_loader_reads() {
+fn the_loaders_reads_do_not_hide_a_small_copy() {
     let report = with_files(|scene| {
         let (libc, from, to) = (scene.regular("libc.so.6"), scene.regular("in"), scene.regular("out"));
         vec![read("read", libc, 9, 7520), copy("copy_file_range", from, to, 1, 18).zero(1)]
@@ -110,7 +109,7 @@ fn a_small_copy_is_not_hidden_by_what_the_loader_reads() {
 }
 
 #[test]
-fn what_the_loader_reads_is_nobodys_work() {
+fn the_loaders_reads_are_not_the_commands_work() {
     let libc_alone = with_files(|scene| vec![read("read", scene.regular("libc.so.6"), 3, 2400)]);
     assert_eq!(Work::of(&libc_alone), Work { apis: None, bytes_per_call: None });
     let with_a_line = with_files(|scene| {
@@ -121,7 +120,7 @@ fn what_the_loader_reads_is_nobodys_work() {
 }
 
 #[test]
-fn a_program_that_reads_and_does_nothing_else() {
+fn a_program_that_only_reads_has_the_api_read() {
     let report = with_files(|scene| {
         let (libc, data) = (scene.regular("libc.so.6"), scene.regular("data"));
         vec![read("read", libc, 3, 2400), read("read", data, 4, MIB)]
@@ -130,7 +129,7 @@ fn a_program_that_reads_and_does_nothing_else() {
 }
 
 #[test]
-fn a_small_copy_does_not_hide_what_is_written_besides() {
+fn a_small_copy_does_not_hide_larger_writes() {
     let found = apis_with_files(|scene| {
         let (from, to, log) = (scene.regular("in"), scene.regular("out"), scene.regular("log"));
         vec![copy("sendfile", from, to, 1, 18), write("write", log, 4, MIB)]
@@ -139,7 +138,7 @@ fn a_small_copy_does_not_hide_what_is_written_besides() {
 }
 
 #[test]
-fn a_share_that_may_count_failed_calls_tells_no_mean() {
+fn a_share_that_may_count_failed_calls_has_no_mean() {
     let report = with_files(|scene| {
         let data = scene.regular("data");
         vec![read("read", data, 4, MIB).failed(libc::EAGAIN, 3)]
@@ -148,7 +147,7 @@ fn a_share_that_may_count_failed_calls_tells_no_mean() {
 }
 
 #[test]
-fn a_part_of_the_calls_does_not_tell_the_api() {
+fn the_api_is_unknown_if_only_some_calls_were_counted() {
     let of_part = |selection: &str, rows: Vec<Row>| {
         let mut trace = of_threads(vec![rows]);
         trace.counted = Some(selection.parse().expect("a selection"));
@@ -161,12 +160,34 @@ fn a_part_of_the_calls_does_not_tell_the_api() {
 }
 
 #[test]
-fn an_io_uring_whose_operations_nobody_sees() {
+fn io_uring_is_named_even_if_its_operations_are_unseen() {
     let report = report(vec![moved("read", 832), row("io_uring_enter").called(3)]);
     assert_eq!(Work::of(&report), Work { apis: Some(vec!["io_uring".to_owned()]), bytes_per_call: None });
 }
 
 #[test]
-fn nothing_was_moved() {
+fn without_moved_bytes_there_is_no_api() {
     assert!(apis(vec![row("mmap").called(3), row("sendfile").failed(libc::EINVAL, 1)]).is_empty());
+}
+
+fn traced(rows: Vec<Row>) -> Traced {
+    Traced::of(report(rows))
+}
+
+#[test]
+fn syscalls_counts_every_call_and_bytes_per_call_only_those_that_moved_bytes() {
+    let found = traced(vec![
+        row("read").called(3).bytes(4096),
+        row("write").called(1).bytes(4096),
+        row("sendfile").failed(libc::EINVAL, 5),
+        row("mmap").called(7).requested(1 << 20),
+    ]);
+    assert_eq!(found.syscalls, 16);
+    assert_eq!(found.bytes_per_call, Some(2048.0));
+}
+
+#[test]
+fn without_bytes_there_is_no_mean() {
+    assert_eq!(traced(vec![row("mmap").called(7)]).bytes_per_call, None);
+    assert_eq!(traced(vec![row("read").bytes(0).failed(libc::EIO, 1)]).bytes_per_call, None);
 }

@@ -116,7 +116,15 @@ impl Program {
         self.world.store(process, piece, &cells);
     }
 
+    /// Whether the kernel may fill this piece: always, unless fills of a part of what was read are not wanted.
+    fn may_fill(&self, actor: usize, piece: Piece) -> bool {
+        self.options.allows("partial-fills") || self.whole(actor, piece) == piece
+    }
+
     fn random(&mut self, actor: usize, piece: Piece) {
+        if !self.may_fill(actor, piece) {
+            return;
+        }
         let address = self.address(actor, piece);
         // SAFETY: as above.
         let call = || kernel_result(unsafe { libc::getrandom(address as *mut _, piece.length, 0) });
@@ -130,6 +138,9 @@ impl Program {
             return;
         }
         let (piece, fd) = (Piece { length: STAT_BYTES, ..piece }, self.fds(thing).0);
+        if !self.may_fill(actor, piece) {
+            return;
+        }
         let address = self.address(actor, piece);
         // SAFETY: as above.
         let call = || kernel_result(unsafe { libc::syscall(libc::SYS_fstat, fd, address) } as isize);
@@ -159,7 +170,7 @@ impl Program {
     fn copy_by_kernel(&mut self, actor: usize, from: Piece, to: Piece) {
         let length = from.length.min(to.length);
         let overlaps = from.region == to.region && from.offset.abs_diff(to.offset) < length;
-        if overlaps || !self.options.allows("process_vm_readv") {
+        if overlaps || !self.options.allows("process_vm_readv") || !self.may_fill(actor, Piece { length, ..to }) {
             return;
         }
         let part = |piece| libc::iovec { iov_base: self.address(actor, piece) as *mut _, iov_len: length };

@@ -244,11 +244,14 @@ impl<'b, 'a> Balance<'b, 'a> {
 
     /// The one destination that got as many bytes as were read, from nowhere else. What was written to others in between (of the
     /// progress, say) came from the program itself.
+    ///
+    /// Writes that order does not pair count, too, unless they begin with other bytes than every read of the source.
     fn whole(&self, from: FileId, read: u64, by_destination: &BTreeMap<FileId, Vec<&'a Row>>) -> Option<(FileId, Loop<'b, 'a>)> {
+        let reading = self.thread.reads.get(&from).map(Vec::as_slice).unwrap_or_default();
         let is_from_here = |row: &&Row| match row.ends.input {
             Some(Input::LastRead(file)) => file == from,
             Some(_) => false,
-            None => true,
+            None => reading.iter().any(|read| !read.head.differs_from(&row.head)),
         };
         let is_whole = |to: FileId, all: &Loop<'_, '_>| {
             let is_likely = from != to && self.activity.carries_bytes(to) && all.covered();

@@ -272,3 +272,26 @@ fn bytes_of_the_program_s_own_are_no_part_of_it() {
     assert_eq!(transfer.verdict, "read + write, 100 calls of 9.8 KiB");
     assert_eq!(transfer.hint, None);
 }
+
+#[test]
+fn a_write_that_begins_with_other_bytes_does_not_fill_up_a_loop() {
+    let mut scene = Scene::new();
+    let [from, to, other] = ["in", "out", "other"].map(|name| scene.regular(name));
+    let of = |head: &[u8], row: Row| Row { head: Head::of(head), moved_order: Some(1), ..row };
+    // The program's own 10 bytes make up for the 10 that went elsewhere, which are too few to be shown.
+    let rows = |own: &[u8]| {
+        vec![
+            of(b"read first", read("read", from, 40, 400)),
+            of(own, write("write", to, 1, 10)),
+            of(b"read first", written_after("sendto", from, to, 39, 390, 390)),
+            of(b"read later", written_after("sendto", from, other, 1, 10, 10)),
+        ]
+    };
+    scene.process("copier", rows(b"its own"));
+    let copied = |bytes| one("in", "out", Api::ReadWrite, bytes);
+    assert_eq!(transfers(&scene), copied(390));
+
+    // Where no bytes are seen, nothing tells it from the last piece.
+    scene.trace.processes[0].threads[0].rows = rows(b"");
+    assert_eq!(transfers(&scene), copied(400));
+}

@@ -45,7 +45,8 @@ fn a_descendant_that_lives_on_is_running() {
     let dir = tempfile::tempdir().expect("a directory");
     let fifo = fifo(dir.path());
     // The shell ends when cat is inside its read.
-    let script = "exec 3<>$0; cat <&3 & until grep -q '^0 ' /proc/$!/syscall && grep -q cat /proc/$!/comm; do :; done";
+    let is_in_read = format!("grep -q '^{} ' /proc/$!/syscall", libc::SYS_read);
+    let script = &format!("exec 3<>$0; cat <&3 & until {is_in_read} && grep -q cat /proc/$!/comm; do :; done");
     let run = zctrace().run(&shell(script).arg(&fifo));
     run.finished.successful();
     run.assert_exact();

@@ -50,7 +50,7 @@ fn the_same_as_json() {
     let comparison: Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(comparison["backends"], serde_json::json!(["ebpf", "strace"]));
     let row = |name| comparison["rows"].as_array().and_then(|rows| rows.iter().find(|row| row["name"] == name)).expect("a row");
-    assert_eq!(row("pread64")["equal"], true);
+    assert_eq!(row("mmap")["equal"], true);
     let write = row("write");
     assert_eq!(write["equal"], false);
     assert_eq!([&write["figures"][0]["bytes"], &write["figures"][1]["bytes"]], [4, 7]);

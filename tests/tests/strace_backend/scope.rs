@@ -28,7 +28,8 @@ fn a_descendant_that_lives_on_is_running_and_goes_on() {
     let dir = tempfile::tempdir().expect("a directory");
     let (fifo, said) = (fifo(dir.path()), dir.path().join("said"));
     // The shell ends when the other one is inside its read.
-    let script = "exec 3<>$0; (read line <&3; echo $line >$1) & until grep -q '^0 ' /proc/$!/syscall; do :; done";
+    let is_in_read = format!("grep -q '^{} ' /proc/$!/syscall", libc::SYS_read);
+    let script = &format!("exec 3<>$0; (read line <&3; echo $line >$1) & until {is_in_read}; do :; done");
     let (zctrace, tmp) = strace_with_own_tmp();
     let run = zctrace.run(&shell(script).arg(&fifo).arg(&said));
     run.finished.successful();

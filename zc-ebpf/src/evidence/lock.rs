@@ -7,9 +7,9 @@ use zc_ebpf::{Memory, pairing::memory};
 
 use crate::maps::exchange;
 
-/// How often a lock is tried before its memory counts as unknown. Whoever holds it needs some microseconds, but may
-/// be interrupted.
-const ATTEMPTS: u32 = 20_000;
+/// How often a lock is tried before its memory counts as unknown. Its holder needs some microseconds, but in a virtual machine its CPU
+/// may be taken away for a while: 100 ms by QEMU, where one thread runs all virtual CPUs. `bpf_loop` makes 2^23 rounds at most.
+const ATTEMPTS: u32 = 1 << 20;
 
 /// Takes the lock of a memory. Whoever writes there and cannot have it makes all of it unknown.
 #[inline(always)]

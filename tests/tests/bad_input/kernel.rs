@@ -126,7 +126,8 @@ fn attaches_to_events() -> bool {
 
 #[test]
 fn without_a_tracepoint_that_counting_needs() {
-    let tracepoints = if attaches_to_events() { ["sched_switch", "sched_wakeup_new"] } else { ["sys_enter", "sched_process_fork"] };
+    let tracepoints =
+        if attaches_to_events() { ["sched_switch", "sched_wakeup_new"] } else { ["sys_enter", "sched_process_fork"] };
     for tracepoint in tracepoints {
         with_btf(without(&format!("btf_trace_{tracepoint}")).path()).refuses().with_status(125).saying(tracepoint);
     }

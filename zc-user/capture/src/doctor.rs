@@ -1,56 +1,250 @@
-//! `zctrace doctor`: what this machine lets each backend do, and the command that would enable the rest.
+//! `zctrace doctor`: what each backend can do on this machine, and which command would enable the rest.
 //!
 //! ```text
-//! /proc, /sys, trials ──probe──▶ Facts ──diagnose──▶ Diagnosis ──render::doctor──▶ person, JSON
+//! /proc, /sys, trials ──probe──▶ Facts ──diagnose──▶ Diagnosis ──render::doctor──▶ table, JSON
 //! ```
 //!
-//! [`probe()`] and [`why_no_strace()`] are the only I/O. All judgement is in pure functions of [`Facts`], so what a machine with other
-//! settings would be told is tested with made-up facts, without root.
+//! Only [`probe()`] does I/O. [`diagnose`] is a pure function of [`Facts`], so that tests without root show what other machines are told.
 
-mod diagnosis;
-mod ebpf;
-mod facts;
-mod install;
-mod parse;
-mod probe;
+mod findings;
 #[cfg(any(test, feature = "samples"))]
 pub mod sample;
-mod strace;
-#[cfg(test)]
-mod tests;
 
-pub use diagnosis::{Auto, BackendDiagnosis, Diagnosis, Finding, State};
-pub use facts::{
-    Capabilities, Capability, Container, Distribution, EbpfFacts, Facts, KernelTypes, Lockdown, Program, Reading, Seccomp,
-    Setting, Status, StraceFacts, System, Trial, Version,
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+pub use crate::{
+    backend::strace::unavailable::{MIN_STRACE, Obstacle, Program, StraceFacts, StraceUnavailable, strace_unavailable},
+    machine::{
+        Capabilities, Capability, Container, Distribution, Lockdown, Reading, Seccomp, Setting, Status, System, Trial, Version,
+    },
 };
-pub use probe::probe;
-pub use strace::{MIN_STRACE, Obstacle, StraceUnavailable, strace_unavailable};
+use crate::{
+    backend::{
+        Limits,
+        ebpf::{
+            EbpfUnavailable,
+            btf::Btf,
+            fields,
+            kernel::{self, TypesFile},
+            object::{self, Loaded, Settings},
+        },
+        strace,
+    },
+    launch::reason,
+    syscall::Selection,
+};
 
-use diagnosis::{auto, calls_of_x86_alone};
+/// Reads all facts. Loads the eBPF programs for a moment if this process may.
+pub fn probe() -> Facts {
+    Facts { system: System::read(), strace: StraceFacts::probe(), ebpf: probe_ebpf() }
+}
 
-/// What each backend can do where these facts hold. Pure.
+/// What each backend can do on a machine with these facts. Pure.
 pub fn diagnose(facts: &Facts) -> Diagnosis {
-    let mut backends = [ebpf::diagnose(facts), strace::diagnose(facts)];
+    let mut backends = [findings::ebpf(facts), findings::strace(facts)];
     for backend in &mut backends {
-        backend.cannot.extend(calls_of_x86_alone(&facts.system).map(str::to_owned));
+        backend.cannot.extend(missing_x86_calls(&facts.system).map(str::to_owned));
     }
     Diagnosis { auto: auto(&backends), backends, facts: facts.clone() }
 }
 
-/// Which strace there is, in a few words.
+/// The version of strace and its path, in a few words.
 pub fn describe_strace() -> String {
-    match probe::strace_program() {
+    match strace::unavailable::find_program() {
         Reading::Known(Some(Program { path, version: Reading::Known(Some(version)) })) => {
             format!("{version} ({})", path.display())
         }
-        Reading::Known(Some(Program { path, .. })) => format!("of unknown version ({})", path.display()),
+        Reading::Known(Some(Program { path, .. })) => format!("unknown version ({})", path.display()),
         Reading::Known(None) => "not found".to_owned(),
         Reading::Unknown { unknown } => format!("cannot be used: {unknown}"),
     }
 }
 
-/// Why the strace backend cannot run on this machine, looked up now; `None` if it can. It takes a few milliseconds.
-pub fn why_no_strace() -> Option<StraceUnavailable> {
-    strace_unavailable(&probe::system(), &probe::strace())
+/// All facts about this machine that matter here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Facts {
+    /// The machine, and what this process may do on it.
+    pub system: System,
+    /// What the eBPF backend needs.
+    pub ebpf: EbpfFacts,
+    /// What the strace backend needs.
+    pub strace: StraceFacts,
 }
+
+/// What the eBPF backend needs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct EbpfFacts {
+    /// Whether the programs are built into this zctrace.
+    pub built: bool,
+    /// The file that the kernel's type information is read from.
+    pub types_path: PathBuf,
+    /// Another file that the environment names, but that is ignored for security.
+    pub ignored_types_path: Option<PathBuf>,
+    /// What it says.
+    pub types: Reading<KernelTypes>,
+    /// Whether the programs load and attach; `None` if that was not tried because something is missing.
+    pub trial: Option<Trial>,
+}
+
+/// What the kernel's type information (BTF) says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct KernelTypes {
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// The first required field that this kernel lacks.
+    pub missing_field: Option<String>,
+    /// What is unknown because an optional field is missing, each a sentence.
+    pub notes: Vec<String>,
+    /// The required tracepoints that this kernel lacks.
+    pub missing_tracepoints: Vec<String>,
+}
+
+/// What each backend can do on this machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Diagnosis {
+    /// What `--backend auto` uses.
+    pub auto: Auto,
+    /// The backends, in the order in which `auto` tries them.
+    pub backends: [BackendDiagnosis; 2],
+    /// The facts that all of this follows from.
+    pub facts: Facts,
+}
+
+impl Diagnosis {
+    /// The exit status of `zctrace doctor`: 0 if a backend can run, 1 if none can.
+    pub const fn exit_status(&self) -> u8 {
+        if self.auto.backend.is_some() { 0 } else { 1 }
+    }
+}
+
+/// What `--backend auto` uses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Auto {
+    /// The backend; `None` if none can run.
+    pub backend: Option<&'static str>,
+    /// Why, in one line.
+    pub why: String,
+}
+
+/// What one backend can do on this machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BackendDiagnosis {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it can run.
+    pub usable: bool,
+    /// What was checked.
+    pub findings: Vec<Finding>,
+    /// What it reports about a command.
+    pub can: Vec<String>,
+    /// What it cannot report, and what it costs.
+    pub cannot: Vec<String>,
+}
+
+impl BackendDiagnosis {
+    /// The first finding that keeps it from running.
+    fn obstacle(&self) -> &str {
+        let missing = self.findings.iter().find(|finding| finding.state == State::Missing);
+        missing.map_or("for an unknown reason", |finding| &finding.detail)
+    }
+}
+
+/// One thing that was checked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What it is.
+    pub what: &'static str,
+    /// Whether it is all right.
+    pub state: State,
+    /// What was found.
+    pub detail: String,
+    /// The command that fixes it, ready to be typed, if there is one.
+    pub remedy: Option<String>,
+}
+
+impl Finding {
+    /// Nothing is wrong.
+    fn ok(what: &'static str, detail: impl Into<String>) -> Self {
+        Self { what, state: State::Ok, detail: detail.into(), remedy: None }
+    }
+
+    /// The backend runs, but with less than it could have.
+    fn warning(what: &'static str, detail: impl Into<String>) -> Self {
+        Self { state: State::Warning, ..Self::ok(what, detail) }
+    }
+
+    /// The backend cannot run.
+    fn missing(what: &'static str, detail: impl Into<String>, remedy: Option<String>) -> Self {
+        Self { state: State::Missing, remedy, ..Self::ok(what, detail) }
+    }
+}
+
+/// Whether a thing that was checked is all right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Nothing is wrong.
+    Ok,
+    /// The backend runs, but with less than it could have.
+    Warning,
+    /// The backend cannot run.
+    Missing,
+}
+
+/// Which calls people who know `x86_64` look for in vain on this machine; `None` on `x86_64`.
+fn missing_x86_calls(system: &System) -> Option<&'static str> {
+    let is_arm = system.arch.known().is_some_and(|arch| arch == "aarch64");
+    is_arm.then_some(
+        "aarch64 has no open, stat, pipe, poll, fork and other old calls: programs use openat, newfstatat, pipe2, ppoll and clone instead",
+    )
+}
+
+/// Which of these backends `--backend auto` uses, and why.
+fn auto(backends: &[BackendDiagnosis; 2]) -> Auto {
+    let [first, second] = backends;
+    let (backend, why) = if first.usable {
+        (Some(first.name), "it works here and reports the most at the lowest cost".to_owned())
+    } else if second.usable {
+        (Some(second.name), format!("{} cannot run: {}", first.name, first.obstacle()))
+    } else {
+        (None, format!("{}: {}. {}: {}", first.name, first.obstacle(), second.name, second.obstacle()))
+    };
+    Auto { backend, why }
+}
+
+fn probe_ebpf() -> EbpfFacts {
+    let built = !object::OBJECT.is_empty();
+    let types_path = kernel::named_file().unwrap_or_else(|| PathBuf::from(kernel::BTF_PATH));
+    let ignored_types_path = kernel::ignored_file();
+    let types: Reading<_> = kernel_types(&types_path).into();
+    let is_complete = types.known().is_some_and(|types| types.missing_field.is_none() && types.missing_tracepoints.is_empty());
+    EbpfFacts { built, trial: (built && is_complete).then(try_ebpf), types, types_path, ignored_types_path }
+}
+
+fn kernel_types(path: &Path) -> Result<KernelTypes, String> {
+    let data = kernel::read_file(path).map_err(|error| reason(&error))?;
+    let btf = Btf::parse(&data).map_err(|error| error.to_string())?;
+    let (missing_field, notes) = match fields::find(&btf) {
+        Ok((_, notes)) => (None, notes),
+        Err(missing) => (Some(missing.to_string()), Vec::new()),
+    };
+    let tracepoints = zc_ebpf::programs::ALL.iter().map(|(_, tracepoint)| *tracepoint);
+    let missing_tracepoints = tracepoints.filter(|name| !btf.has_tracepoint(name)).map(str::to_owned).collect();
+    Ok(KernelTypes { bytes: data.len() as u64, missing_field, notes, missing_tracepoints })
+}
+
+/// Loads and attaches the eBPF programs with small maps, and detaches them again. No list of settings tells for sure what the kernel denies.
+fn try_ebpf() -> Trial {
+    let limits = Limits { max_rows: 64, max_files: 64, max_tasks: 64 };
+    let settings = Settings { selection: &Selection::default(), limits, verbose: false };
+    match TypesFile::find().and_then(|types| Loaded::new(&settings, types)) {
+        Ok(_) => Trial::Works,
+        Err(EbpfUnavailable::NotPermitted) => Trial::Denied,
+        Err(other) => Trial::Failed(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,7 @@ pub mod backend;
 pub mod descendants;
 pub mod doctor;
 pub mod launch;
+mod machine;
 pub mod privileges;
 mod readable;
 pub mod toolchain;

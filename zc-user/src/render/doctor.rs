@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn everything_fine() {
         let expected = "\
-auto takes ebpf, since it runs here and tells the most at the least cost
+auto takes ebpf, since it works here and reports the most at the lowest cost
 
 Linux 6.12.1-amd64 x86_64, Debian GNU/Linux 13 (trixie), root
 
@@ -110,16 +110,16 @@ ebpf: can run
   ok      kernel fields: all found
   ok      tracepoints: all found
   ok      privileges: enough to load eBPF programs
-  ok      settings: kernel.unprivileged_bpf_disabled = 2, kernel.perf_event_paranoid = 3: neither matters to zctrace
-  ok      trial: the programs load, attach and come off again
-  tells: calls, errors, bytes moved and asked for; times; context switches, page faults and CPU time of each process
+  ok      settings: kernel.unprivileged_bpf_disabled = 2, kernel.perf_event_paranoid = 3: neither affects zctrace
+  ok      trial: the programs load and attach
+  tells: calls, errors, bytes moved and requested; times; context switches, page faults and CPU time of each process
 
 strace: can run
   ok      program: /usr/bin/strace, version 6.13
-  ok      ptrace: a trial was allowed
-  tells: calls, errors, bytes moved and asked for; times, with strace's own cost in them
-  but: no context switches, page faults or CPU time; slows the command down: it stops at every call that is traced; \
-one tracer at most: a command that uses ptrace itself, as debuggers do, does not work
+  ok      ptrace: a trial succeeded
+  tells: calls, errors, bytes moved and requested; times, including strace's own overhead
+  but: no context switches, page faults or CPU time; slows the command down: it stops at every traced call; \
+a process can have only one tracer: commands that use ptrace themselves, such as debuggers, do not work
 ";
         assert_eq!(table(&sample::root(), None), expected);
     }
@@ -127,9 +127,9 @@ one tracer at most: a command that uses ptrace itself, as debuggers do, does not
     #[test]
     fn nothing_works_in_this_container() {
         let expected = "\
-no backend can run. ebpf: no CAP_BPF and CAP_PERFMON;
+no backend can run. ebpf: needs CAP_BPF and CAP_PERFMON;
   start the container with them. strace: strace is not
-  installed; it is in the package 'strace'
+  installed; install the package 'strace'
 
 Linux 6.12.1-amd64 x86_64, Alpine Linux v3.22, root, in a
   container it seems
@@ -140,7 +140,7 @@ ebpf: cannot run
     bytes
   ok      kernel fields: all found
   ok      tracepoints: all found
-  missing privileges: no CAP_BPF and CAP_PERFMON; start
+  missing privileges: needs CAP_BPF and CAP_PERFMON; start
     the container with them
       docker run --cap-add BPF --cap-add PERFMON IMAGE COMMAND
 ";

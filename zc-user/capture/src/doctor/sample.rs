@@ -1,6 +1,6 @@
 //! Made-up machines.
 
-use super::facts::{
+use super::{
     Capabilities, Container, Distribution, EbpfFacts, Facts, KernelTypes, Lockdown, Program, Reading, Seccomp, Status,
     StraceFacts, System, Trial, Version,
 };

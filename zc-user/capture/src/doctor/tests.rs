@@ -1,27 +1,26 @@
-//! What people on other machines are told.
+//! What users of other machines are told.
 
 use super::{
-    facts::{Facts, Lockdown, Reading, Seccomp, Trial, Version},
-    sample::{self, container, root, user},
+    sample::{container, root, user},
     *,
 };
 
-/// What is missing for this backend, with the remedies.
+/// What keeps this backend from running, with the remedies.
 fn missing(facts: &Facts, backend: &str) -> Vec<(String, Option<String>)> {
     let diagnosis = diagnose(facts);
     let found = diagnosis.backends.iter().find(|found| found.name == backend).expect("a backend");
     let missing: Vec<_> = found.findings.iter().filter(|finding| finding.state == State::Missing).collect();
-    assert_eq!(found.usable, missing.is_empty(), "what cannot run says why: {found:?}");
+    assert_eq!(found.usable, missing.is_empty(), "a backend that cannot run must say why: {found:?}");
     missing.into_iter().map(|finding| (finding.detail.clone(), finding.remedy.clone())).collect()
 }
 
-/// The one thing that is missing for a backend.
+/// The only thing that keeps a backend from running.
 fn only_missing(facts: &Facts, backend: &str) -> (String, Option<String>) {
     let [only] = missing(facts, backend).try_into().expect("one thing is missing");
     only
 }
 
-/// The one line about strace, which has to agree with its findings.
+/// The line about strace, which must agree with its findings.
 fn strace_line(facts: &Facts) -> String {
     let unavailable = strace_unavailable(&facts.system, &facts.strace).expect("strace cannot run");
     let line = unavailable.to_string();
@@ -30,14 +29,14 @@ fn strace_line(facts: &Facts) -> String {
     line
 }
 
-/// Facts in which ptrace is refused.
-fn refused(mut facts: Facts) -> Facts {
+/// Facts in which ptrace is denied.
+fn denied(mut facts: Facts) -> Facts {
     facts.strace.ptrace = Trial::Denied;
     facts
 }
 
 #[test]
-fn where_all_is_fine_ebpf_is_taken() {
+fn auto_prefers_ebpf_where_both_backends_work() {
     let diagnosis = diagnose(&root());
     assert_eq!(diagnosis.auto.backend, Some("ebpf"));
     assert!(diagnosis.backends.iter().all(|backend| backend.usable));
@@ -46,11 +45,11 @@ fn where_all_is_fine_ebpf_is_taken() {
 }
 
 #[test]
-fn a_user_without_privileges_has_strace() {
+fn a_user_without_privileges_gets_strace() {
     let (detail, remedy) = only_missing(&user(), "ebpf");
     assert_eq!(
         detail,
-        "no CAP_BPF and CAP_PERFMON; run zctrace with sudo, or give them to it for good, for those in the group zctrace"
+        "needs CAP_BPF and CAP_PERFMON; run zctrace with sudo, or grant them permanently to members of the group zctrace"
     );
     let expected = "sudo groupadd --force zctrace && sudo chown root:zctrace /usr/bin/zctrace && sudo chmod 0750 /usr/bin/zctrace \
                     && sudo setcap cap_bpf,cap_perfmon=ep /usr/bin/zctrace";
@@ -61,7 +60,7 @@ fn a_user_without_privileges_has_strace() {
 }
 
 #[test]
-fn a_remedy_can_be_typed_whatever_the_path() {
+fn a_remedy_quotes_the_path_of_the_program() {
     let mut facts = user();
     facts.system.executable = Reading::Known("/home/a b/it's".into());
     let remedy = only_missing(&facts, "ebpf").1.expect("a remedy");
@@ -72,10 +71,10 @@ fn a_remedy_can_be_typed_whatever_the_path() {
 }
 
 #[test]
-fn file_capabilities_are_for_a_group() {
+fn file_capabilities_for_everybody_are_a_warning() {
     let finding = |facts: &Facts, what: &str| {
         let [ebpf, _] = diagnose(facts).backends;
-        ebpf.findings.into_iter().find(|finding| finding.what == what).expect("it is looked at")
+        ebpf.findings.into_iter().find(|finding| finding.what == what).expect("it is checked")
     };
     let mut facts = sample::elevated();
     assert_eq!(finding(&facts, "privileges").state, State::Ok);
@@ -91,11 +90,11 @@ fn file_capabilities_are_for_a_group() {
 }
 
 #[test]
-fn who_cannot_gain_privileges_is_not_sent_to_sudo() {
+fn sudo_is_not_recommended_where_it_cannot_help() {
     let mut sealed = user();
     sealed.system.status.no_new_privs = Reading::Known(true);
     let (detail, remedy) = only_missing(&sealed, "ebpf");
-    assert!(detail.contains("not with sudo either (no_new_privs)"), "{detail}");
+    assert!(detail.contains("no_new_privs is set, so that not even sudo"), "{detail}");
     assert_eq!(remedy, None);
     let mut bounded = user();
     bounded.system.status.bounding = sample::DOCKER;
@@ -105,26 +104,26 @@ fn who_cannot_gain_privileges_is_not_sent_to_sudo() {
 }
 
 #[test]
-fn half_of_the_privileges_is_named() {
+fn only_the_missing_capability_is_named() {
     let mut facts = user();
     facts.system.status.effective = Reading::Known(Capabilities(1 << 39));
-    assert!(only_missing(&facts, "ebpf").0.starts_with("no CAP_PERFMON; "));
+    assert!(only_missing(&facts, "ebpf").0.starts_with("needs CAP_PERFMON; "));
 }
 
 #[test]
 fn a_container_without_capabilities_and_without_strace() {
     let facts = container();
     let (detail, remedy) = only_missing(&facts, "ebpf");
-    assert_eq!(detail, "no CAP_BPF and CAP_PERFMON; start the container with them");
+    assert_eq!(detail, "needs CAP_BPF and CAP_PERFMON; start the container with them");
     assert_eq!(remedy.as_deref(), Some("docker run --cap-add BPF --cap-add PERFMON IMAGE COMMAND"));
-    assert_eq!(strace_line(&facts), "strace is not installed; it is in the package 'strace': apk add strace");
+    assert_eq!(strace_line(&facts), "strace is not installed; install the package 'strace': apk add strace");
     let diagnosis = diagnose(&facts);
     assert_eq!((diagnosis.auto.backend, diagnosis.exit_status()), (None, 1));
 }
 
 #[test]
-fn a_filter_in_a_container() {
-    let mut facts = refused(container());
+fn a_seccomp_filter_in_a_container_is_blamed() {
+    let mut facts = denied(container());
     facts.strace = StraceFacts { ptrace: Trial::Denied, ..root().strace };
     facts.system.status.effective = sample::ALL;
     facts.system.status.bounding = sample::ALL;
@@ -136,7 +135,7 @@ fn a_filter_in_a_container() {
 }
 
 #[test]
-fn root_of_a_user_namespace_is_not_root() {
+fn root_in_a_user_namespace_cannot_load_programs() {
     let mut facts = root();
     facts.ebpf.trial = Some(Trial::Denied);
     facts.system.container.initial_user_namespace = Reading::Known(false);
@@ -149,14 +148,14 @@ fn root_of_a_user_namespace_is_not_root() {
 fn an_unknown_distribution_gets_the_name_of_the_package() {
     let mut facts = container();
     facts.system.distribution = sample::distribution("Own", &["own"]);
-    assert_eq!(strace_line(&facts), "strace is not installed; it is in the package 'strace'");
+    assert_eq!(strace_line(&facts), "strace is not installed; install the package 'strace'");
     facts.system.distribution = Reading::unknown("No such file or directory");
-    assert_eq!(strace_line(&facts), "strace is not installed; it is in the package 'strace'");
+    assert_eq!(strace_line(&facts), "strace is not installed; install the package 'strace'");
 }
 
 #[test]
-fn yama_in_its_strictest_scopes() {
-    let mut facts = refused(user());
+fn the_strictest_scopes_of_yama_are_explained() {
+    let mut facts = denied(user());
     facts.system.yama_ptrace_scope = Reading::Known(Some(3));
     let line = strace_line(&facts);
     assert!(line.contains("cannot be changed until the next boot"), "{line}");
@@ -167,25 +166,25 @@ fn yama_in_its_strictest_scopes() {
 }
 
 #[test]
-fn a_scope_that_does_no_harm_is_not_blamed() {
+fn yama_is_not_blamed_where_ptrace_works_or_the_capability_is_held() {
     let mut facts = root();
     facts.system.yama_ptrace_scope = Reading::Known(Some(2));
     assert_eq!(missing(&facts, "strace"), []);
     // Root has CAP_SYS_PTRACE, so it must be something else.
-    assert!(strace_line(&refused(facts)).contains("security module"));
+    assert!(strace_line(&denied(facts)).contains("security module"));
 }
 
 #[test]
-fn under_another_tracer() {
+fn another_tracer_is_named() {
     let mut facts = root();
     facts.system.status.tracer_pid = Reading::Known(Some(4711));
-    assert_eq!(missing(&facts, "strace"), [], "a debugger that does not follow children is no obstacle");
-    let line = strace_line(&refused(facts));
-    assert!(line.contains("(pid 4711)") && line.ends_with("run zctrace outside of it"), "{line}");
+    assert_eq!(missing(&facts, "strace"), [], "a debugger that does not follow children does no harm");
+    let line = strace_line(&denied(facts));
+    assert!(line.contains("(pid 4711)") && line.ends_with("run zctrace outside of that tracer"), "{line}");
 }
 
 #[test]
-fn a_strace_that_is_too_old_or_odd() {
+fn an_old_strace_is_refused_and_one_of_unknown_version_is_tried() {
     let with = |version| {
         let mut facts = root();
         facts.strace.program = Reading::Known(Some(Program { path: "/opt/strace".into(), version }));
@@ -193,17 +192,17 @@ fn a_strace_that_is_too_old_or_odd() {
     };
     assert_eq!(
         strace_line(&with(Reading::Known(Some(Version(5, 10))))),
-        "/opt/strace is strace 5.10, too old: install 5.15 or newer"
+        "/opt/strace is strace 5.10, which is too old: install 5.15 or newer"
     );
     assert_eq!(missing(&with(Reading::Known(Some(MIN_STRACE))), "strace"), []);
     let silent = strace_line(&with(Reading::unknown("no answer within 2s")));
-    assert_eq!(silent, "cannot use strace: '/opt/strace --version' gives no answer: no answer within 2s");
+    assert_eq!(silent, "cannot use strace: '/opt/strace --version' failed: no answer within 2s");
     let odd = diagnose(&with(Reading::Known(None)));
     assert_eq!((odd.backends[1].usable, odd.backends[1].findings[0].state), (true, State::Warning));
 }
 
 #[test]
-fn without_type_information() {
+fn missing_type_information_is_explained() {
     let mut facts = root();
     facts.ebpf.types = Reading::unknown("No such file or directory");
     facts.ebpf.trial = None;
@@ -217,7 +216,7 @@ fn without_type_information() {
 }
 
 #[test]
-fn built_without_ebpf() {
+fn a_build_without_ebpf_says_how_to_rebuild() {
     let mut facts = root();
     facts.ebpf.built = false;
     facts.ebpf.trial = None;
@@ -225,7 +224,7 @@ fn built_without_ebpf() {
 }
 
 #[test]
-fn kernels_that_lack_something() {
+fn kernels_without_a_field_or_tracepoint_are_explained() {
     let with = |types: KernelTypes, trial| {
         let mut facts = root();
         facts.ebpf.types = Reading::Known(types);
@@ -236,14 +235,14 @@ fn kernels_that_lack_something() {
     let fieldless = KernelTypes { missing_field: Some("no field upid".into()), ..all() };
     assert_eq!(only_missing(&with(fieldless, None), "ebpf").0, "no field upid; use another kernel");
     let pointless = KernelTypes { missing_tracepoints: vec!["sys_enter".into()], ..all() };
-    assert_eq!(only_missing(&with(pointless, None), "ebpf").0, "this kernel has no sys_enter; use another one");
+    assert_eq!(only_missing(&with(pointless, None), "ebpf").0, "this kernel lacks sys_enter; use another kernel");
     let poorer = with(KernelTypes { notes: vec!["CPU time is unknown".into()], ..all() }, Some(Trial::Works));
     assert_eq!(missing(&poorer, "ebpf"), []);
     assert_eq!(diagnose(&poorer).backends[0].cannot, ["CPU time is unknown"]);
 }
 
 #[test]
-fn calls_that_arm_does_not_have() {
+fn arm_users_are_told_which_calls_do_not_exist() {
     let mut facts = root();
     facts.system.arch = Reading::Known("aarch64".into());
     for backend in diagnose(&facts).backends {
@@ -253,7 +252,7 @@ fn calls_that_arm_does_not_have() {
 }
 
 #[test]
-fn refusals_that_privileges_do_not_explain() {
+fn denials_despite_privileges_are_explained() {
     let mut facts = root();
     facts.ebpf.trial = Some(Trial::Denied);
     assert!(only_missing(&facts, "ebpf").0.contains("security module"));
@@ -264,14 +263,14 @@ fn refusals_that_privileges_do_not_explain() {
 }
 
 #[test]
-fn a_kernel_that_is_too_old_is_all_there_is_to_say() {
+fn for_a_kernel_that_is_too_old_nothing_else_is_reported() {
     const TOO_OLD: &str = "Linux 5.10.0-30-amd64 is too old for the eBPF programs: use Linux 6.1 or newer, or --backend strace";
-    let mut facts = refused(user());
+    let mut facts = denied(user());
     facts.system.kernel = Reading::Known("5.10.0-30-amd64".into());
     facts.ebpf.types = Reading::unknown("No such file or directory");
     facts.ebpf.trial = None;
     assert_eq!(only_missing(&facts, "ebpf"), (TOO_OLD.to_owned(), None));
-    // The number of an odd release says nothing: what was tried counts.
+    // A release without a usable number says nothing: the trial decides.
     facts = root();
     for odd in ["", "custom", "2nd", "5.14.0-503.11.1.el9_5.x86_64"] {
         facts.system.kernel = Reading::Known(odd.into());
@@ -280,14 +279,14 @@ fn a_kernel_that_is_too_old_is_all_there_is_to_say() {
 }
 
 #[test]
-fn where_nothing_can_be_read_nothing_is_invented() {
-    let mut facts = refused(root());
-    facts.system.status = parse::status(Err("No such file or directory"));
+fn unreadable_facts_are_not_guessed() {
+    let mut facts = denied(root());
+    facts.system.status = Status::parse(Err("No such file or directory"));
     facts.system.yama_ptrace_scope = Reading::unknown("No such file or directory");
     facts.system.distribution = Reading::unknown("No such file or directory");
     facts.ebpf.trial = Some(Trial::Denied);
-    assert!(only_missing(&facts, "ebpf").0.contains("although the privileges are there"), "root is believed to have them");
-    assert!(strace_line(&facts).contains("perhaps"));
+    assert!(only_missing(&facts, "ebpf").0.contains("despite sufficient privileges"), "root is assumed to have them");
+    assert!(strace_line(&facts).contains("possibly"));
     facts.system.status.seccomp = Reading::Known(Seccomp::Filter);
-    assert!(strace_line(&facts).contains("it seems"));
+    assert!(strace_line(&facts).contains("apparently"));
 }

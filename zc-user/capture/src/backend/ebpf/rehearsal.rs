@@ -8,7 +8,7 @@
 use std::{
     fs::File,
     io::{self, Write as _},
-    os::fd::{AsFd as _, AsRawFd as _},
+    os::fd::AsRawFd as _,
     process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -16,8 +16,11 @@ use std::{
 
 use aya::maps::{MapData, RingBuf};
 use io_uring::{IoUring, opcode};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use rustix::fs::{MemfdFlags, memfd_create};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::{MemfdFlags, memfd_create},
+};
 use zc_ebpf::{EventHeader, armed, event_kind, hook};
 
 use super::{
@@ -195,9 +198,9 @@ fn until_ended(events: &mut RingBuf<MapData>, limit: Duration) -> io::Result<u32
         if left.is_zero() {
             return Ok(seen);
         }
-        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
-        match poll(&mut [PollFd::new(events.as_fd(), PollFlags::POLLIN)], timeout) {
-            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+        let timeout = Timespec::try_from(left).map_err(io::Error::other)?;
+        match poll(&mut [PollFd::new(events, PollFlags::IN)], Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
     }

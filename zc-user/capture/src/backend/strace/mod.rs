@@ -34,9 +34,11 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 mod text;
+pub(crate) mod unavailable;
 
 pub use collect::Collector;
 pub use read::{Log, read_log, read_logs, tid_of_file};
+pub use unavailable::StraceUnavailable;
 
 use std::path::PathBuf;
 
@@ -44,7 +46,6 @@ use thiserror::Error;
 
 use super::{Backend, RunError, RunOptions};
 use crate::{
-    doctor::{self, StraceUnavailable},
     launch::{Manner, find_program},
     trace::{Exit, Trace},
 };
@@ -92,7 +93,7 @@ impl Backend for Strace {
 
     fn run(&self, options: &RunOptions) -> Result<Trace, RunError> {
         let strace = Self::find()?;
-        if let Some(why) = doctor::why_no_strace() {
+        if let Some(why) = unavailable::why_unavailable() {
             return Err(StraceError::Unavailable(why).into());
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;

@@ -1,22 +1,27 @@
-//! What keeps the eBPF backend from running, if anything does.
+//! What the facts mean for each backend: what keeps it from running, and what to do about it.
 
 use std::path::Path;
 
 use super::{
-    diagnosis::{BackendDiagnosis, Finding},
-    facts::{Capability, EbpfFacts, Facts, KernelTypes, Lockdown, Reading, Seccomp, Setting, System, Trial},
-    install::as_root,
+    BackendDiagnosis, Capabilities, Capability, EbpfFacts, Facts, Finding, KernelTypes, Lockdown, MIN_STRACE, Obstacle, Program,
+    Reading, Seccomp, Setting, System, Trial, strace_unavailable,
 };
-use crate::backend::ebpf::{
-    TooOld,
-    kernel::{BTF_PATH, BTF_PATH_VARIABLE},
+use crate::{
+    backend::{
+        ebpf::{
+            TooOld,
+            kernel::{BTF_PATH, BTF_PATH_VARIABLE},
+        },
+        strace::unavailable::{program_obstacle, ptrace_obstacle, remedy},
+    },
+    machine::as_root,
 };
 
-/// What was looked at, and what it means. Whether the backend can run is what the trial says; the rest explains it.
-pub(super) fn diagnose(facts: &Facts) -> BackendDiagnosis {
+/// What the facts mean for the eBPF backend. Whether it can run is what the trial says; the other findings explain it.
+pub(super) fn ebpf(facts: &Facts) -> BackendDiagnosis {
     let (system, ebpf) = (&facts.system, &facts.ebpf);
     let usable = ebpf.trial == Some(Trial::Works);
-    let diagnosis = |findings, cannot| BackendDiagnosis { name: "ebpf", usable, findings, can: can(), cannot };
+    let diagnosis = |findings, cannot| BackendDiagnosis { name: "ebpf", usable, findings, can: ebpf_can(), cannot };
     // On a kernel that is too old, nothing else matters.
     if let Err(too_old) = too_old(system) {
         return diagnosis(vec![built(ebpf.built), Finding::missing("kernel", too_old.to_string(), None)], Vec::new());
@@ -32,22 +37,22 @@ pub(super) fn diagnose(facts: &Facts) -> BackendDiagnosis {
     });
     findings.push(settings(system));
     findings.extend(match &ebpf.trial {
-        Some(Trial::Works) => Some(Finding::ok("trial", "the programs load, attach and come off again")),
+        Some(Trial::Works) => Some(Finding::ok("trial", "the programs load and attach")),
         Some(Trial::Denied) if privileges.is_ok() => Some(denied(system)),
         Some(Trial::Failed(reason)) => Some(Finding::missing("trial", reason.as_str(), None)),
-        // Something above explains it.
+        // Another finding explains it.
         Some(Trial::Denied) | None => None,
     });
     diagnosis(findings, cannot(ebpf))
 }
 
-/// Whether the kernel is too old for the programs; if its release is unknown, it is not.
+/// Whether the kernel is too old for the programs; one of unknown release is not.
 fn too_old(system: &System) -> Result<(), TooOld> {
     system.kernel.known().map_or(Ok(()), |release| TooOld::check(release))
 }
 
-fn can() -> Vec<String> {
-    ["calls, errors, bytes moved and asked for", "times", "context switches, page faults and CPU time of each process"]
+fn ebpf_can() -> Vec<String> {
+    ["calls, errors, bytes moved and requested", "times", "context switches, page faults and CPU time of each process"]
         .map(str::to_owned)
         .into()
 }
@@ -62,7 +67,7 @@ fn built(built: bool) -> Finding {
         return Finding::ok(WHAT, "built in");
     }
     let remedy = "cargo xtask setup && cargo build --release".to_owned();
-    Finding::missing(WHAT, "this zctrace was built without eBPF; set up what that needs and build it again", Some(remedy))
+    Finding::missing(WHAT, "this zctrace was built without eBPF; install the BPF toolchain and rebuild", Some(remedy))
 }
 
 fn types(ebpf: &EbpfFacts) -> Finding {
@@ -81,9 +86,13 @@ fn types(ebpf: &EbpfFacts) -> Finding {
         Reading::Unknown { unknown } => {
             let detail = format!("cannot use {path}: {unknown}");
             if ebpf.types_path.as_path() == Path::new(BTF_PATH) {
-                return Finding::missing(WHAT, format!("{detail}; it needs a kernel built with CONFIG_DEBUG_INFO_BTF"), None);
+                return Finding::missing(WHAT, format!("{detail}; the kernel must be built with CONFIG_DEBUG_INFO_BTF"), None);
             }
-            Finding::missing(WHAT, format!("{detail}; {BTF_PATH_VARIABLE} names it"), Some(format!("unset {BTF_PATH_VARIABLE}")))
+            Finding::missing(
+                WHAT,
+                format!("{detail}; the path is from {BTF_PATH_VARIABLE}"),
+                Some(format!("unset {BTF_PATH_VARIABLE}")),
+            )
         }
     }
 }
@@ -102,27 +111,27 @@ fn tracepoints(types: &KernelTypes) -> Finding {
     if types.missing_tracepoints.is_empty() {
         return Finding::ok(WHAT, "all found");
     }
-    Finding::missing(WHAT, format!("this kernel has no {}; use another one", types.missing_tracepoints.join(", ")), None)
+    Finding::missing(WHAT, format!("this kernel lacks {}; use another kernel", types.missing_tracepoints.join(", ")), None)
 }
 
-/// There are enough privileges. Those of a file are everybody's who may run it.
+/// This process has enough privileges. File capabilities are for everybody who may run the file.
 fn enough(system: &System) -> Finding {
     const WHAT: &str = "privileges";
-    /// Others may execute it.
+    /// All users may execute it.
     const OTHERS: u32 = 0o001;
     if system.elevated && system.executable_mode.known().is_none_or(|mode| mode & OTHERS != 0) {
-        let detail = "enough to load eBPF programs, for everybody on this machine; keep them for those in the group zctrace";
+        let detail = "enough to load eBPF programs, but everybody on this machine has them; restrict them to the group zctrace";
         return Finding { remedy: Some(set_capabilities(system)), ..Finding::warning(WHAT, detail) };
     }
     Finding::ok(WHAT, "enough to load eBPF programs")
 }
 
-/// Whether this process holds what loading takes, else what is missing and how to get it.
+/// Whether this process has the capabilities for loading; if not, which it lacks and how to get them.
 fn privileges(system: &System) -> Result<(), Finding> {
     const WHAT: &str = "privileges";
     if system.container.initial_user_namespace.known() == Some(&false) {
         let detail =
-            "in this user namespace nobody has the machine's CAP_BPF and CAP_PERFMON, not even root; run zctrace outside of it";
+            "in a user namespace nobody has the host's CAP_BPF and CAP_PERFMON, not even root; run zctrace outside of it";
         return Err(Finding::missing(WHAT, detail, None));
     }
     let missing = missing_capabilities(
@@ -136,21 +145,21 @@ fn privileges(system: &System) -> Result<(), Finding> {
     let sealed = system.status.no_new_privs.known() == Some(&true);
     let (way, remedy) = match (reachable, sealed, system.container.is_likely()) {
         (false, _, true) => ("start the container with them", Some(DOCKER_BPF.to_owned())),
-        (false, _, false) => ("nothing started from here can have them, not with sudo either (capability bounding set)", None),
-        (true, true, _) => ("nothing started from here can gain them, not with sudo either (no_new_privs)", None),
+        (false, _, false) => ("the capability bounding set excludes them, so that not even sudo can grant them", None),
+        (true, true, _) => ("no_new_privs is set, so that not even sudo can grant them", None),
         (true, false, _) => {
-            ("run zctrace with sudo, or give them to it for good, for those in the group zctrace", Some(set_capabilities(system)))
+            ("run zctrace with sudo, or grant them permanently to members of the group zctrace", Some(set_capabilities(system)))
         }
     };
-    Err(Finding::missing(WHAT, format!("no {missing}; {way}"), remedy))
+    Err(Finding::missing(WHAT, format!("needs {missing}; {way}"), remedy))
 }
 
-/// What lets a container load eBPF programs.
+/// Starts a container that may load eBPF programs.
 const DOCKER_BPF: &str = "docker run --cap-add BPF --cap-add PERFMON IMAGE COMMAND";
 
-/// The names of those that loading takes and this set lacks.
+/// The names of the capabilities that loading needs and this set lacks.
 fn missing_capabilities(held: u64) -> Vec<&'static str> {
-    let held = super::Capabilities(held);
+    let held = Capabilities(held);
     let needed = [Capability::Bpf, Capability::Perfmon].into_iter();
     needed.filter(|one| !held.has(*one) && !held.has(Capability::SysAdmin)).map(Capability::name).collect()
 }
@@ -158,7 +167,7 @@ fn missing_capabilities(held: u64) -> Vec<&'static str> {
 /// The group that may run a zctrace with file capabilities.
 const GROUP: &str = "zctrace";
 
-/// Gives the program to a group alone, and then its capabilities: a new owner takes them away, so the order matters.
+/// Restricts the program to a group and then gives it capabilities. The order matters: chown removes capabilities.
 fn set_capabilities(system: &System) -> String {
     let program = match &system.executable {
         Reading::Known(path) => shell_word(&path.to_string_lossy()),
@@ -173,13 +182,13 @@ fn set_capabilities(system: &System) -> String {
     steps.map(|step| as_root(system, &step)).join(" && ")
 }
 
-/// The word as a shell reads it.
+/// Quotes a word for a shell, if it has to be.
 fn shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
     if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
-/// The settings that people suspect first. None of them keeps a privileged program from tracing.
+/// The settings that people suspect first. Neither keeps a privileged program from tracing.
 fn settings(system: &System) -> Finding {
     let value = |name: &str, setting: &Setting| match setting {
         Reading::Known(Some(value)) => format!("{name} = {value}"),
@@ -188,25 +197,58 @@ fn settings(system: &System) -> Finding {
     };
     let bpf = value("kernel.unprivileged_bpf_disabled", &system.unprivileged_bpf_disabled);
     let perf = value("kernel.perf_event_paranoid", &system.perf_event_paranoid);
-    Finding::ok("settings", format!("{bpf}, {perf}: neither matters to zctrace"))
+    Finding::ok("settings", format!("{bpf}, {perf}: neither affects zctrace"))
 }
 
-/// Why the kernel refuses what the capabilities allow.
+/// Why the kernel denies what the capabilities allow.
 fn denied(system: &System) -> Finding {
     const WHAT: &str = "trial";
     if system.lockdown.known() == Some(&Some(Lockdown::Confidentiality)) {
-        let detail = "the kernel is locked down, no program may read its memory: boot it without lockdown=confidentiality";
+        let detail = "kernel lockdown forbids programs to read kernel memory: boot without lockdown=confidentiality";
         return Finding::missing(WHAT, detail, None);
     }
     if system.status.seccomp.known() == Some(&Seccomp::Filter) {
         let remedy = "docker run --cap-add BPF --cap-add PERFMON --security-opt seccomp=unconfined IMAGE COMMAND".to_owned();
         let remedy = system.container.is_likely().then_some(remedy);
-        return Finding::missing(
-            WHAT,
-            "bpf(2) is refused although the privileges are there, by a seccomp filter it seems",
-            remedy,
-        );
+        return Finding::missing(WHAT, "bpf(2) is denied despite sufficient privileges, apparently by a seccomp filter", remedy);
     }
-    let detail = "bpf(2) is refused although the privileges are there, by a security module perhaps (SELinux, AppArmor)";
+    let detail = "bpf(2) is denied despite sufficient privileges, possibly by a security module (SELinux, AppArmor)";
     Finding::missing(WHAT, detail, None)
+}
+
+/// What the facts mean for the strace backend.
+pub(super) fn strace(facts: &Facts) -> BackendDiagnosis {
+    let Facts { system, strace, .. } = facts;
+    let finding = |what, found: Option<Obstacle>, otherwise: Finding| match found {
+        Some(obstacle) => Finding::missing(what, obstacle.to_string(), remedy(system, &obstacle)),
+        None => otherwise,
+    };
+    let findings = vec![
+        finding("program", program_obstacle(&strace.program), program(&strace.program)),
+        finding("ptrace", ptrace_obstacle(system, &strace.ptrace), Finding::ok("ptrace", "a trial succeeded")),
+    ];
+    let can = ["calls, errors, bytes moved and requested", "times, including strace's own overhead"];
+    let cannot = [
+        "no context switches, page faults or CPU time",
+        "slows the command down: it stops at every traced call",
+        "a process can have only one tracer: commands that use ptrace themselves, such as debuggers, do not work",
+    ];
+    BackendDiagnosis {
+        name: "strace",
+        usable: strace_unavailable(system, strace).is_none(),
+        findings,
+        can: can.map(str::to_owned).into(),
+        cannot: cannot.map(str::to_owned).into(),
+    }
+}
+
+fn program(program: &Reading<Option<Program>>) -> Finding {
+    let Reading::Known(Some(Program { path, version })) = program else { return Finding::ok("program", "") };
+    match version {
+        Reading::Known(Some(version)) => Finding::ok("program", format!("{}, version {version}", path.display())),
+        _ => Finding::warning(
+            "program",
+            format!("{} does not report its version; {MIN_STRACE} or newer is needed", path.display()),
+        ),
+    }
 }

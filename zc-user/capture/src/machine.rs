@@ -1,4 +1,10 @@
-//! What was read of the machine: plain data, where a failure to read is data too.
+//! What this machine is and what it allows: plain data, where a failure to read is data too.
+//!
+//! [`System::read`] reads `/proc`, `/sys` and friends; [`child`] tries things out in child processes. The backends and the doctor use both
+//! to explain why something cannot run here, and which command would fix it.
+
+pub(crate) mod child;
+mod read;
 
 use std::{fmt, path::PathBuf};
 
@@ -38,18 +44,7 @@ impl<T, E: fmt::Display> From<Result<T, E>> for Reading<T> {
 /// The value of a kernel setting; `None` if this kernel does not have it.
 pub type Setting = Reading<Option<i32>>;
 
-/// All that was read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Facts {
-    /// The machine, and what this process may do there.
-    pub system: System,
-    /// What the eBPF backend builds on.
-    pub ebpf: EbpfFacts,
-    /// What the strace backend builds on.
-    pub strace: StraceFacts,
-}
-
-/// The machine, and what this process may do there.
+/// The machine, and what this process may do on it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct System {
     /// Release of the kernel.
@@ -58,15 +53,15 @@ pub struct System {
     pub arch: Reading<String>,
     /// The distribution.
     pub distribution: Reading<Distribution>,
-    /// This program.
+    /// The path of this program.
     pub executable: Reading<PathBuf>,
-    /// Permission bits of its file.
+    /// The permission bits of its file.
     pub executable_mode: Reading<u32>,
-    /// Whether it has privileges by its file that its caller, who is not root, lacks.
+    /// Whether this process has more privileges than its caller, who is not root: see [`privileges::is_elevated`](crate::privileges::is_elevated).
     pub elevated: bool,
     /// Effective user id.
     pub euid: u32,
-    /// This process in `/proc/self/status`.
+    /// What `/proc/self/status` says of this process.
     pub status: Status,
     /// `kernel.unprivileged_bpf_disabled`.
     pub unprivileged_bpf_disabled: Setting,
@@ -74,9 +69,9 @@ pub struct System {
     pub perf_event_paranoid: Setting,
     /// `kernel.yama.ptrace_scope`.
     pub yama_ptrace_scope: Setting,
-    /// How far the kernel is locked down; `None` if it knows no lockdown.
+    /// The lockdown level; `None` if this kernel has no lockdown.
     pub lockdown: Reading<Option<Lockdown>>,
-    /// Whether this is a container.
+    /// What hints at a container.
     pub container: Container,
 }
 
@@ -89,31 +84,31 @@ pub struct Distribution {
     pub ids: Vec<String>,
 }
 
-/// What `/proc/self/status` tells.
+/// What `/proc/self/status` says of this process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Status {
     /// The capabilities in effect.
     pub effective: Reading<Capabilities>,
-    /// The capabilities that a program started from here can get at most.
+    /// The bounding set: the most that a program started from here can get.
     pub bounding: Reading<Capabilities>,
-    /// Whether programs started from here cannot gain privileges, not with sudo either.
+    /// Whether programs started from here cannot gain privileges, not even through sudo.
     pub no_new_privs: Reading<bool>,
-    /// Whether calls are filtered.
+    /// Whether system calls are filtered.
     pub seccomp: Reading<Seccomp>,
-    /// Who traces this process; `None` if nobody does.
+    /// The process that traces this one; `None` if there is none.
     pub tracer_pid: Reading<Option<u32>>,
 }
 
 /// A capability that matters here. The discriminant is its bit (the kernel's include/uapi/linux/capability.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capability {
-    /// Trace processes of others.
+    /// Trace processes of other users.
     SysPtrace = 19,
-    /// Nearly everything, the next two included.
+    /// Nearly everything, including `Perfmon` and `Bpf`.
     SysAdmin = 21,
-    /// Exceed limits on resources.
+    /// Exceed resource limits.
     SysResource = 24,
-    /// Look into the kernel.
+    /// Read kernel memory.
     Perfmon = 38,
     /// Load eBPF programs.
     Bpf = 39,
@@ -135,7 +130,7 @@ impl Capability {
     }
 }
 
-/// A set of capabilities, as bits. In JSON it is a list of the names that matter here.
+/// A set of capabilities, as bits. JSON lists the names of those that matter here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities(pub u64);
 
@@ -152,15 +147,15 @@ impl Serialize for Capabilities {
     }
 }
 
-/// Whether the calls of this process are filtered.
+/// Whether the system calls of this process are filtered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Seccomp {
-    /// No.
+    /// They are not.
     Off,
     /// Only read, write and exit are allowed.
     Strict,
-    /// By a program, as in most containers.
+    /// A BPF program filters them, as in most containers.
     Filter,
 }
 
@@ -168,22 +163,22 @@ pub enum Seccomp {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Lockdown {
-    /// Not at all.
+    /// There is no lockdown.
     None,
-    /// The kernel may not be changed.
+    /// Root cannot change the running kernel.
     Integrity,
-    /// Nor may its memory be read, also not by eBPF programs.
+    /// Root cannot read kernel memory either, not even with eBPF programs.
     Confidentiality,
 }
 
 /// What hints at a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Container {
-    /// Files that container engines leave.
+    /// Files that container engines create.
     pub markers: Vec<PathBuf>,
-    /// Whether process ids are the machine's own.
+    /// Whether this is the host's PID namespace.
     pub initial_pid_namespace: Reading<bool>,
-    /// Whether user ids are the machine's own, and root is its root.
+    /// Whether this is the host's user namespace, where root is the host's root.
     pub initial_user_namespace: Reading<bool>,
 }
 
@@ -194,65 +189,19 @@ impl Container {
     }
 }
 
-/// How a trial ended.
+/// What came of trying something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Trial {
-    /// Well.
+    /// It works.
     Works,
-    /// It is not allowed (EPERM, EACCES).
+    /// It is denied (EPERM, EACCES).
     Denied,
-    /// Something else went wrong: what.
+    /// It failed for another reason.
     Failed(String),
 }
 
-/// What the eBPF backend builds on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct EbpfFacts {
-    /// Whether the programs are built into this zctrace.
-    pub built: bool,
-    /// Where the kernel's type information is read from.
-    pub types_path: PathBuf,
-    /// The file that the environment names for it, and that is ignored for safety.
-    pub ignored_types_path: Option<PathBuf>,
-    /// What that tells.
-    pub types: Reading<KernelTypes>,
-    /// Loading and attaching the programs; `None` if it was not tried, since something that it needs is missing.
-    pub trial: Option<Trial>,
-}
-
-/// What the kernel's type information (BTF) tells.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct KernelTypes {
-    /// Its size.
-    pub bytes: u64,
-    /// The first field that the programs need and this kernel lacks.
-    pub missing_field: Option<String>,
-    /// What is unknown for want of a field, each a sentence.
-    pub notes: Vec<String>,
-    /// The tracepoints that the programs need and this kernel lacks.
-    pub missing_tracepoints: Vec<String>,
-}
-
-/// What the strace backend builds on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct StraceFacts {
-    /// The program; `None` if there is none on the PATH.
-    pub program: Reading<Option<Program>>,
-    /// A child asking to be traced.
-    pub ptrace: Trial,
-}
-
-/// The program strace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Program {
-    /// Where it is.
-    pub path: PathBuf,
-    /// Its version; `None` if what it answered to `--version` names none.
-    pub version: Reading<Option<Version>>,
-}
-
-/// A version: major, minor.
+/// A version: major and minor number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u32, pub u32);
 
@@ -265,5 +214,69 @@ impl fmt::Display for Version {
 impl Serialize for Version {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+/// The command that installs a package, by the `ID` of `os-release(5)`. Derived distributions name one of these in `ID_LIKE`.
+const MANAGERS: [(&str, &str); 10] = [
+    ("debian", "apt-get install"),
+    ("ubuntu", "apt-get install"),
+    ("fedora", "dnf install"),
+    ("rhel", "dnf install"),
+    ("alpine", "apk add"),
+    ("arch", "pacman -S"),
+    ("suse", "zypper install"),
+    ("opensuse", "zypper install"),
+    ("gentoo", "emerge"),
+    ("void", "xbps-install"),
+];
+
+/// The command that installs a package on this distribution; `None` if the distribution is unknown.
+pub(crate) fn install_command(system: &System, package: &str) -> Option<String> {
+    let Reading::Known(distribution) = &system.distribution else { return None };
+    let manager = |id: &String| MANAGERS.iter().find(|(name, _)| name == id).map(|(_, command)| *command);
+    let command = distribution.ids.iter().find_map(manager)?;
+    Some(as_root(system, &format!("{command} {package}")))
+}
+
+/// The command as the user has to type it to run it as root.
+pub(crate) fn as_root(system: &System, command: &str) -> String {
+    if system.euid == 0 { command.to_owned() } else { format!("sudo {command}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor;
+
+    fn install(euid: u32, ids: &[&str]) -> Option<String> {
+        let ids = ids.iter().map(|&id| id.to_owned()).collect();
+        let distribution = Reading::Known(Distribution { name: String::new(), ids });
+        install_command(&System { distribution, euid, ..doctor::sample::root().system }, "strace")
+    }
+
+    #[test]
+    fn each_distribution_family_has_its_install_command() {
+        for (ids, expected) in [
+            (["debian"].as_slice(), "apt-get install strace"),
+            (&["linuxmint", "ubuntu", "debian"], "apt-get install strace"),
+            (&["rocky", "rhel", "centos", "fedora"], "dnf install strace"),
+            (&["alpine"], "apk add strace"),
+            (&["manjaro", "arch"], "pacman -S strace"),
+            (&["opensuse-leap", "suse", "opensuse"], "zypper install strace"),
+        ] {
+            assert_eq!(install(0, ids).as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn users_other_than_root_get_sudo() {
+        assert_eq!(install(1000, &["debian"]).as_deref(), Some("sudo apt-get install strace"));
+    }
+
+    #[test]
+    fn an_unknown_distribution_has_no_install_command() {
+        assert_eq!(install(0, &[]), None);
+        assert_eq!(install(0, &["slackware"]), None);
     }
 }

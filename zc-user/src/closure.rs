@@ -3,7 +3,7 @@
 use crate::{
     backend::{Choice, Limits, RunError, RunOptions, Until, ebpf},
     command::for_tests,
-    launch::Manner,
+    launch::LaunchOptions,
     privileges::AfterAttach,
     report::Report,
     syscall::Selection,
@@ -87,7 +87,7 @@ impl Tracer {
             command: std::env::args_os().collect(),
             selection: self.selection.clone(),
             until: Until::RootEnds,
-            manner: Manner::default(),
+            launch: LaunchOptions::default(),
             limits: self.limits,
             privileges: AfterAttach::Lowered,
             so_far: None,

@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     backend::{self, Choice, Limits, RunError, RunOptions, Until},
-    launch::{Bond, Manner, Stream},
+    launch::{LaunchOptions, OnTracerExit, Stream},
     privileges::AfterAttach,
     report::{self, Files, Report},
     syscall::Selection,
@@ -53,7 +53,7 @@ impl Command {
             command: vec![program.as_ref().to_owned()],
             selection: Selection::default(),
             until: Until::RootEnds,
-            manner: Manner { bond: Bond::Guest, ..Manner::default() },
+            launch: LaunchOptions { on_tracer_exit: OnTracerExit::KillInHost, ..LaunchOptions::default() },
             limits: Limits::default(),
             privileges: AfterAttach::Lowered,
             so_far: None,
@@ -77,43 +77,43 @@ impl Command {
 
     /// Sets an environment variable.
     pub fn env(&mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> &mut Self {
-        self.options.manner.environment.set(name.as_ref(), value.as_ref());
+        self.options.launch.environment.set(name.as_ref(), value.as_ref());
         self
     }
 
     /// Takes an environment variable away.
     pub fn env_remove(&mut self, name: impl AsRef<OsStr>) -> &mut Self {
-        self.options.manner.environment.remove(name.as_ref());
+        self.options.launch.environment.remove(name.as_ref());
         self
     }
 
     /// Takes all environment variables away.
     pub fn env_clear(&mut self) -> &mut Self {
-        self.options.manner.environment.clear();
+        self.options.launch.environment.clear();
         self
     }
 
     /// Sets the working directory. A program whose path is not absolute is looked for from there.
     pub fn current_dir(&mut self, directory: impl Into<PathBuf>) -> &mut Self {
-        self.options.manner.directory = Some(directory.into());
+        self.options.launch.directory = Some(directory.into());
         self
     }
 
     /// What it reads from; without, this process's own standard input, or nothing at all for [`output`](Self::output).
     pub fn stdin(&mut self, stdin: impl Into<Stream>) -> &mut Self {
-        self.options.manner.streams.stdin = stdin.into();
+        self.options.launch.streams.stdin = stdin.into();
         self
     }
 
     /// What it writes to; without, this process's own standard output, which a test runner does not catch.
     pub fn stdout(&mut self, stdout: impl Into<Stream>) -> &mut Self {
-        self.options.manner.streams.stdout = stdout.into();
+        self.options.launch.streams.stdout = stdout.into();
         self
     }
 
     /// Where it writes its errors; without, this process's own standard error.
     pub fn stderr(&mut self, stderr: impl Into<Stream>) -> &mut Self {
-        self.options.manner.streams.stderr = stderr.into();
+        self.options.launch.streams.stderr = stderr.into();
         self
     }
 
@@ -155,7 +155,7 @@ impl Command {
     /// Runs it to its end, with what it writes caught in pipes, and an empty standard input unless another was given.
     pub fn output(&self) -> Result<Output, RunError> {
         let mut options = self.options.clone();
-        let streams = &mut options.manner.streams;
+        let streams = &mut options.launch.streams;
         if matches!(streams.stdin, Stream::Inherited) {
             streams.stdin = Stream::null()?;
         }

@@ -1,8 +1,7 @@
 //! Launching the command as a shell would: terminal, working directory, environment and process group stay its own.
 
-mod environment;
+mod options;
 mod signals;
-mod streams;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -31,13 +30,11 @@ use nix::{
 use thiserror::Error;
 use tokio::io::unix::AsyncFd;
 
-pub use environment::Environment;
+pub use options::{Environment, Identity, LaunchOptions, OnTracerExit, Stream, Streams};
 pub(crate) use signals::send;
 pub use signals::{Received, SignalError, Signals};
-pub use streams::{Stream, Streams};
-pub use zctrace_core::options::Identity;
 
-use crate::{privileges, readable::readable, trace::Exit};
+use crate::{async_fd::watch_readable, privileges, trace::Exit};
 
 /// The command could not be started.
 #[derive(Debug, Error)]
@@ -86,40 +83,6 @@ extern "C" fn note_sigpipe() {
 #[used]
 static NOTE_SIGPIPE: extern "C" fn() = note_sigpipe;
 
-/// What becomes of a child if zctrace is killed, or gets a signal that ends it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Bond {
-    /// It goes on if zctrace is killed; signals are handed on to it, and it decides.
-    #[default]
-    Free,
-    /// It is of no use alone: it is killed with zctrace, and a signal ends both.
-    DiesWithUs,
-    /// It is killed with the thread that started it. Signals are none of our business: the process is somebody else's, a test runner say.
-    Guest,
-}
-
-/// How a command is started.
-#[derive(Debug, Clone, Default)]
-pub struct Manner {
-    /// Whose identity it has; zctrace's own without.
-    pub identity: Option<Identity>,
-    /// What becomes of it without zctrace.
-    pub bond: Bond,
-    /// Its standard streams.
-    pub streams: Streams,
-    /// Its environment, where it differs from zctrace's own.
-    pub environment: Environment,
-    /// Its working directory; zctrace's own without.
-    pub directory: Option<PathBuf>,
-}
-
-impl Manner {
-    /// The path of a file that the command would call so, for zctrace itself.
-    pub(crate) fn locate(&self, path: &Path) -> PathBuf {
-        self.directory.as_deref().unwrap_or(Path::new("")).join(path)
-    }
-}
-
 /// The command, running.
 pub struct Child {
     pid: Pid,
@@ -129,9 +92,9 @@ pub struct Child {
 impl Child {
     /// Starts a program, found with [`find_program`], with a command line whose first word is the name it was called by.
     /// It has run its exec when this returns.
-    pub fn start(program: &Path, command: &[OsString], manner: &Manner, signals: &Signals) -> Result<Self, LaunchError> {
+    pub fn start(program: &Path, command: &[OsString], launch: &LaunchOptions, signals: &Signals) -> Result<Self, LaunchError> {
         let (name, _) = split(command)?;
-        let started = prepare(program, command, manner, signals).and_then(|mut prepared| Self::spawn(&mut prepared));
+        let started = prepare(program, command, launch, signals).and_then(|mut prepared| Self::spawn(&mut prepared));
         started.map_err(|cause| LaunchError::new(name, cause))
     }
 
@@ -148,7 +111,7 @@ impl Child {
         let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or_else(io::Error::last_os_error)?;
         // SAFETY: the kernel just gave us this descriptor.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Self { pid, pidfd: readable(fd)? })
+        Ok(Self { pid, pidfd: watch_readable(fd)? })
     }
 
     /// Its id.
@@ -189,20 +152,20 @@ impl Child {
 }
 
 /// The command that [`Child::spawn`] starts.
-pub fn prepare(program: &Path, command: &[OsString], manner: &Manner, signals: &Signals) -> io::Result<Command> {
+pub fn prepare(program: &Path, command: &[OsString], launch: &LaunchOptions, signals: &Signals) -> io::Result<Command> {
     let mut launched = Command::new(program);
     if let Some((name, arguments)) = command.split_first() {
         launched.arg0(name).args(arguments);
     }
-    manner.streams.apply_to(&mut launched)?;
-    manner.environment.apply_to(&mut launched);
-    if let Some(directory) = &manner.directory {
+    launch.streams.apply_to(&mut launched)?;
+    launch.environment.apply_to(&mut launched);
+    if let Some(directory) = &launch.directory {
         launched.current_dir(directory);
     }
-    if let Some(identity) = manner.identity {
+    if let Some(identity) = launch.identity {
         launched.gid(identity.gid).uid(identity.uid);
     }
-    let (mask, bond) = (signals.before(), manner.bond);
+    let (mask, on_tracer_exit) = (signals.before(), launch.on_tracer_exit);
     let is_elevated = privileges::is_elevated();
     let sigpipe = SIGPIPE_BEFORE.load(Ordering::Relaxed);
     // SAFETY: the closure runs between fork and exec, and only makes plain system calls.
@@ -212,7 +175,7 @@ pub fn prepare(program: &Path, command: &[OsString], manner: &Manner, signals: &
             if is_elevated {
                 prctl::set_no_new_privs()?;
             }
-            if bond != Bond::Free {
+            if on_tracer_exit != OnTracerExit::KeepRunning {
                 prctl::set_pdeathsig(Signal::SIGKILL)?;
             }
             pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&mask), None).map_err(io::Error::from)
@@ -227,22 +190,22 @@ fn split(command: &[OsString]) -> Result<(&OsString, &[OsString]), LaunchError> 
 }
 
 /// Where a command's program is, as exec finds it. A path that is not absolute begins in the command's working directory.
-pub fn find_program(command: &[OsString], manner: &Manner) -> Result<PathBuf, LaunchError> {
+pub fn find_program(command: &[OsString], launch: &LaunchOptions) -> Result<PathBuf, LaunchError> {
     let (name, _) = split(command)?;
     if name.is_empty() {
         return Err(LaunchError::new(name, Errno::ENOENT.into()));
     }
-    if let Some(directory) = manner.directory.as_ref().filter(|directory| !directory.is_dir()) {
+    if let Some(directory) = launch.directory.as_ref().filter(|directory| !directory.is_dir()) {
         let cause = io::Error::other(format!("there is no directory '{}' to run it in", directory.display()));
         return Err(LaunchError::new(name, cause));
     }
     let failed = |errno: Errno| LaunchError::new(name, errno.into());
     if name.as_bytes().contains(&b'/') {
-        return check_program(&manner.locate(Path::new(name))).map(|()| name.into()).map_err(failed);
+        return check_program(&launch.locate(Path::new(name))).map(|()| name.into()).map_err(failed);
     }
     let mut reason = Errno::ENOENT;
-    for candidate in std::env::split_paths(&manner.environment.path()).map(|folder| folder.join(name)) {
-        match check_program(&manner.locate(&candidate)) {
+    for candidate in std::env::split_paths(&launch.environment.path()).map(|folder| folder.join(name)) {
+        match check_program(&launch.locate(&candidate)) {
             Ok(()) => return Ok(candidate),
             Err(Errno::ENOENT | Errno::ENOTDIR) => {}
             // As exec does: it looks further, but if nothing is found, this is why.

@@ -6,7 +6,7 @@ use anyhow::bail;
 use rustix::fs::FileType;
 use zctrace::{
     backend::{self, Choice, RunOptions, SoFar, Until},
-    launch::{Bond, Environment, Manner},
+    launch::{Environment, LaunchOptions, OnTracerExit},
     privileges::AfterAttach,
     render,
     trace::{Exit, Trace},
@@ -77,11 +77,11 @@ fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
         command: args.command.clone(),
         selection: args.syscalls.clone(),
         until: if args.wait_all { Until::AllEnd } else { Until::RootEnds },
-        manner: Manner {
+        launch: LaunchOptions {
             identity: args.user.as_deref().map(identity::find).transpose()?,
-            bond: if args.bound { Bond::DiesWithUs } else { Bond::Free },
+            on_tracer_exit: if args.bound { OnTracerExit::Kill } else { OnTracerExit::KeepRunning },
             environment,
-            ..Manner::default()
+            ..LaunchOptions::default()
         },
         limits: args.limits.limits(),
         privileges: if args.verify { AfterAttach::Lowered } else { AfterAttach::GivenUp },

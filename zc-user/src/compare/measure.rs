@@ -12,7 +12,7 @@ use super::{
 use crate::{
     backend::{self, RunOptions, Until},
     descendants,
-    launch::{Bond, Manner, Signals, Streams, find_program},
+    launch::{LaunchOptions, OnTracerExit, Signals, Streams, find_program},
     privileges::AfterAttach,
     trace::{Exit, Trace},
 };
@@ -36,7 +36,7 @@ pub fn measure(plan: &Plan, progress: &mut dyn Progress) -> Result<Measured, Com
     prctl::set_child_subreaper(true).map_err(io::Error::from)?;
     footprint::keep_small();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    let signals = runtime.block_on(async { Signals::hold(Bond::DiesWithUs) })?;
+    let signals = runtime.block_on(async { Signals::hold(OnTracerExit::Kill) })?;
     let mut session = Session { plan, progress, runtime, signals };
     let measured = session.measure();
     session.progress.end();
@@ -63,7 +63,7 @@ struct Partial {
 impl Session<'_> {
     fn measure(&mut self) -> Result<Measured, CompareError> {
         for subject in &self.plan.subjects {
-            find_program(&subject.words, &Manner::default())?;
+            find_program(&subject.words, &LaunchOptions::default())?;
         }
         self.try_backend()?;
         let shell = if self.plan.shell == Shell::None { Vec::new() } else { self.time_shell()? };
@@ -79,8 +79,8 @@ impl Session<'_> {
 
     /// That nothing can be traced here is better known before the commands are timed for minutes.
     fn try_backend(&self) -> Result<(), CompareError> {
-        let manner = self.manner(streams::of_hooks(self.plan)?);
-        self.trace(self.plan.shell.script(":"), manner).map(drop)
+        let launch = self.launch_options(streams::of_hooks(self.plan)?);
+        self.trace(self.plan.shell.script(":"), launch).map(drop)
     }
 
     fn time_shell(&mut self) -> Result<Vec<Timing>, CompareError> {
@@ -158,25 +158,25 @@ impl Session<'_> {
     }
 
     fn time(&self, words: &[OsString]) -> Result<Timing, CompareError> {
-        let manner = self.manner(streams::open(self.plan)?);
-        self.runtime.block_on(timed::time(words, &manner, &self.signals))
+        let launch = self.launch_options(streams::open(self.plan)?);
+        self.runtime.block_on(timed::time(words, &launch, &self.signals))
     }
 
     fn trace_subject(&mut self, subject: &Subject) -> Result<Trace, CompareError> {
         self.hook("--prepare", subject.hooks.prepare.as_ref())?;
-        let trace = self.trace(subject.words.clone(), self.manner(streams::open(self.plan)?))?;
+        let trace = self.trace(subject.words.clone(), self.launch_options(streams::open(self.plan)?))?;
         self.check(trace.exit.unwrap_or(Exit::Code(0)), &subject.name, || "the traced run".to_owned())?;
         self.hook("--conclude", subject.hooks.conclude.as_ref())?;
         Ok(trace)
     }
 
-    fn trace(&self, command: Vec<OsString>, manner: Manner) -> Result<Trace, CompareError> {
+    fn trace(&self, command: Vec<OsString>, launch: LaunchOptions) -> Result<Trace, CompareError> {
         let tracing = &self.plan.tracing;
         let options = RunOptions {
             command,
             selection: tracing.selection.clone(),
             until: Until::RootEnds,
-            manner,
+            launch,
             limits: tracing.limits,
             privileges: AfterAttach::Lowered,
             so_far: None,
@@ -195,8 +195,8 @@ impl Session<'_> {
         Ok(timing.map_or(Duration::ZERO, |timing| timing.wall))
     }
 
-    fn manner(&self, streams: Streams) -> Manner {
-        Manner { identity: self.plan.identity, bond: Bond::DiesWithUs, streams, ..Manner::default() }
+    fn launch_options(&self, streams: Streams) -> LaunchOptions {
+        LaunchOptions { identity: self.plan.identity, on_tracer_exit: OnTracerExit::Kill, streams, ..LaunchOptions::default() }
     }
 
     fn check(&self, exit: Exit, name: &str, run: impl Fn() -> String) -> Result<(), CompareError> {

@@ -12,16 +12,16 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::{CompareError, Timing};
 use crate::{
-    launch::{Child, LaunchError, Manner, Received, Signals, find_program, prepare},
+    launch::{Child, LaunchError, LaunchOptions, Received, Signals, find_program, prepare},
     trace::Exit,
 };
 
 /// Runs this command to its end. A signal to zctrace is an error; the command is then left to the caller.
-pub(super) async fn time(words: &[OsString], manner: &Manner, signals: &Signals) -> Result<Timing, CompareError> {
-    let program = find_program(words, manner)?;
+pub(super) async fn time(words: &[OsString], launch: &LaunchOptions, signals: &Signals) -> Result<Timing, CompareError> {
+    let program = find_program(words, launch)?;
     let (mut reader, writer) = io::pipe()?;
     let failed = |cause| LaunchError::new(words.first().cloned().unwrap_or_default(), cause);
-    let mut command = prepare(&program, words, manner, signals).map_err(failed)?;
+    let mut command = prepare(&program, words, launch, signals).map_err(failed)?;
     tell_use_before_exec(&mut command, writer);
     let child = Child::spawn(&mut command).map_err(failed)?;
     Used::hear(&mut reader)?;

@@ -1,6 +1,5 @@
 //! Backends: each runs a command in scope and gives back a [`Trace`].
 
-mod choice;
 pub mod ebpf;
 pub mod strace;
 
@@ -15,13 +14,13 @@ use std::{
 
 use thiserror::Error;
 
-pub use choice::run;
 pub use zctrace_core::options::{Choice, Limits, Until};
 
 use crate::{
-    launch::{LaunchError, Manner, SignalError},
-    privileges::AfterAttach,
+    launch::{LaunchError, LaunchOptions, SignalError},
+    privileges::{self, AfterAttach},
     syscall::Selection,
+    toolchain,
     trace::Trace,
 };
 
@@ -35,7 +34,7 @@ pub struct RunOptions {
     /// Whether the trace ends with the launched process, or with the last of its descendants.
     pub until: Until,
     /// How the command is started.
-    pub manner: Manner,
+    pub launch: LaunchOptions,
     /// Who gets the trace so far when SIGUSR1 asks for it. Without, that signal goes to the command like others.
     pub so_far: Option<SoFar>,
     /// How long it may take; then it is killed, with all that it has started.
@@ -59,7 +58,7 @@ impl SoFar {
     }
 
     fn give(&self, trace: Result<Trace, RunError>) {
-        self.0(trace.map(choice::complete));
+        self.0(trace.map(complete));
     }
 }
 
@@ -153,6 +152,35 @@ pub trait Backend {
     fn run(&self, options: &RunOptions) -> Result<Trace, RunError>;
 }
 
+/// Runs the command under the backend of choice, and looks at what its programs were built with. If that is strace only for want of
+/// another, the trace has a note that says why.
+pub fn run(choice: Choice, options: &RunOptions) -> Result<Trace, RunError> {
+    run_backend(choice, options).map(complete)
+}
+
+fn run_backend(choice: Choice, options: &RunOptions) -> Result<Trace, RunError> {
+    match choice {
+        Choice::Ebpf => ebpf::Ebpf.run(options),
+        Choice::Strace => strace::Strace.run(options),
+        Choice::Auto => match ebpf::Ebpf.run(options) {
+            // It says so before it launches anything.
+            Err(RunError::Ebpf(why)) => {
+                let mut trace = strace::Strace.run(options).map_err(|error| error.after(why.to_string()))?;
+                trace.notes.insert(0, format!("backend strace, since eBPF cannot run here: {why}"));
+                Ok(trace)
+            }
+            result => result,
+        },
+    }
+}
+
+/// Adds what no backend knows: what the programs were built with, and what they were kept from.
+fn complete(mut trace: Trace) -> Trace {
+    toolchain::recognise(&mut trace);
+    trace.notes.extend(privileges::restrained_note(&trace));
+    trace
+}
+
 /// What comes of it within this time; `None` if nothing does.
 async fn within<T>(limit: Option<Duration>, future: impl Future<Output = T>) -> Option<T> {
     match limit {
@@ -162,10 +190,10 @@ async fn within<T>(limit: Option<Duration>, future: impl Future<Output = T>) -> 
 }
 
 /// The working directory of a command; `None` if zctrace's own is gone.
-fn directory_of(manner: &Manner) -> Option<PathBuf> {
+fn directory_of(launch: &LaunchOptions) -> Option<PathBuf> {
     let own = std::env::current_dir();
     // Paths are compared with what the kernel shows, and that has no links in it.
-    manner.directory.as_ref().map_or_else(|| own.ok(), |directory| directory.canonicalize().ok())
+    launch.directory.as_ref().map_or_else(|| own.ok(), |directory| directory.canonicalize().ok())
 }
 
 /// The trace of a run that has just begun: who runs what, where.
@@ -182,7 +210,7 @@ fn new_trace(backend: &'static str, options: &RunOptions, started_at: SystemTime
         losses: BTreeMap::new(),
         notes: Vec::new(),
         counted: Some(options.selection.clone()),
-        directory: directory_of(&options.manner).map(|path| path.to_string_lossy().into_owned()),
+        directory: directory_of(&options.launch).map(|path| path.to_string_lossy().into_owned()),
         files: Vec::new(),
         calls_without_files: 0,
         sees_memory: false,

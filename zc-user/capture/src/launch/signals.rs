@@ -13,8 +13,8 @@ use nix::{
 use thiserror::Error;
 use tokio::io::unix::AsyncFd;
 
-use super::Bond;
-use crate::readable::readable;
+use super::OnTracerExit;
+use crate::async_fd::watch_readable;
 
 /// The signals that a person or a supervisor ends a program with; zctrace must outlive its command to report on it.
 const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGHUP];
@@ -42,7 +42,7 @@ pub struct Signals {
     /// Where they come from; `None`: nothing is held back.
     fd: Option<AsyncFd<SignalFd>>,
     before: SigSet,
-    bond: Bond,
+    on_tracer_exit: OnTracerExit,
 }
 
 thread_local! {
@@ -51,18 +51,18 @@ thread_local! {
 }
 
 impl Signals {
-    /// Holds the signals back, to be handed on to a command with this bond. To be called in a tokio runtime, and in the program
+    /// Holds the signals back, to be handed on to a command with this on_tracer_exit. To be called in a tokio runtime, and in the program
     /// zctrace before any other thread is there: a signal goes to whichever thread does not hold it back.
-    pub fn hold(bond: Bond) -> io::Result<Self> {
-        if bond == Bond::Guest {
-            return Ok(Self { fd: None, before: SigSet::thread_get_mask()?, bond });
+    pub fn hold(on_tracer_exit: OnTracerExit) -> io::Result<Self> {
+        if on_tracer_exit == OnTracerExit::KillInHost {
+            return Ok(Self { fd: None, before: SigSet::thread_get_mask()?, on_tracer_exit });
         }
         let held = held();
         let mut before = SigSet::empty();
         pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&held), Some(&mut before))?;
         let before = MASK_BEFORE.with(|noted| *noted.get_or_init(|| before));
         let fd = SignalFd::with_flags(&held, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-        Ok(Self { fd: Some(readable(fd)?), before, bond })
+        Ok(Self { fd: Some(watch_readable(fd)?), before, on_tracer_exit })
     }
 
     /// The next signal that the command has not had yet. What the terminal sends, it sends to the command too.
@@ -88,7 +88,7 @@ impl Signals {
         let Some(info) = fd.get_ref().read_signal().map_err(io::Error::from)? else { return Ok(None) };
         let number = i32::try_from(info.ssi_signo).map_err(io::Error::other)?;
         match ENDING.into_iter().find(|signal| *signal as i32 == number) {
-            Some(signal) if self.bond != Bond::Free => Err(SignalError::Interrupted(signal)),
+            Some(signal) if self.on_tracer_exit != OnTracerExit::KeepRunning => Err(SignalError::Interrupted(signal)),
             Some(_) if info.ssi_code == FROM_KERNEL => Ok(Some(Received::FromTerminal)),
             // The kernel says that zctrace itself has used up its CPU time, or has written too much.
             None if [libc::SIGXCPU, libc::SIGXFSZ].contains(&number) && is_from_itself(&info) => Ok(Some(Received::Own)),

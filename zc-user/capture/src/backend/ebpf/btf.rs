@@ -224,5 +224,4 @@ fn read_u32(data: &[u8], at: usize) -> Option<u32> {
 }
 
 #[cfg(test)]
-#[path = "btf_tests.rs"]
 mod tests;

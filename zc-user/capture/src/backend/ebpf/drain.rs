@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use aya::maps::{Array, HashMap as KernelHashMap, MapData, MapError, PerCpuArray};
 use zc_ebpf::{CallId, ErrnoKey, FileNumber, NO_CALL, RowKey, STREAM_FILES, Task, phase, stream_slot};
 
-use super::files::Files;
+use super::file_table::FileTable;
 use crate::{
     histogram::Histogram,
     syscall::Call,
@@ -28,13 +28,13 @@ pub struct Maps {
 
 impl Maps {
     /// The tasks that are followed now and in scope.
-    pub fn living(&self) -> Result<Vec<Task>, MapError> {
+    pub fn live_tasks(&self) -> Result<Vec<Task>, MapError> {
         let tasks: Vec<Task> = self.tasks.iter().map(|entry| entry.map(|(_, task)| task)).collect::<Result<_, _>>()?;
         Ok(tasks.into_iter().filter(|task| task.phase == phase::ACTIVE).collect())
     }
 
     /// All rows by the serial number of their task. Calls that `living` tasks are in are unfinished ones.
-    pub fn rows(&self, living: &[Task], files: Files) -> Result<Rows, MapError> {
+    pub fn rows(&self, live: &[Task], files: FileTable) -> Result<Rows, MapError> {
         let calls_without_files = self.lost(zc_ebpf::Loss::UncountedPart)?;
         let mut sums = Sums { rows: HashMap::new(), parts: HashMap::new(), files, calls_without_files };
         let rows: Result<Vec<_>, _> = self.rows.iter().flat_map(KernelHashMap::iter).collect();
@@ -56,7 +56,7 @@ impl Maps {
                 *sums.row(key.task, key.call, key.ends).errnos.entry(key.errno).or_default() += count;
             }
         }
-        for task in living {
+        for task in live {
             // A call that a signal ended, and that was not taken up again so far, has not returned either.
             let call = if task.call == NO_CALL { task.interrupted } else { task.call };
             if call != NO_CALL {
@@ -114,7 +114,7 @@ impl Maps {
 
 /// What was counted of a task.
 #[derive(Debug, Default)]
-pub struct Counted {
+pub struct TaskCounts {
     pub rows: Vec<Row>,
     pub parts: Vec<Part>,
 }
@@ -122,7 +122,7 @@ pub struct Counted {
 /// All that was counted.
 pub struct Rows {
     /// By the serial number of the task.
-    pub by_task: HashMap<u32, Counted>,
+    pub by_task: HashMap<u32, TaskCounts>,
     /// The files that the rows name.
     pub files: Vec<File>,
     /// Calls that are in rows without their files.
@@ -143,7 +143,7 @@ impl Rows {
 struct Sums {
     rows: HashMap<(u32, CallId, Ends), Row>,
     parts: HashMap<(u32, CallId, Ends), Part>,
-    files: Files,
+    files: FileTable,
     calls_without_files: u64,
 }
 
@@ -167,7 +167,7 @@ impl Sums {
     }
 
     fn finish(self) -> Rows {
-        let mut by_task: HashMap<u32, Counted> = HashMap::new();
+        let mut by_task: HashMap<u32, TaskCounts> = HashMap::new();
         for ((task, ..), row) in self.rows {
             by_task.entry(task).or_default().rows.push(row);
         }

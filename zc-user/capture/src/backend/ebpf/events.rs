@@ -1,11 +1,13 @@
-//! Events of the kernel side: from bytes to values.
+//! Messages of the kernel side: from bytes to values.
 
-use std::mem::MaybeUninit;
+use std::{
+    mem::{MaybeUninit, offset_of},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+};
 
-use zc_ebpf::{COMM_BYTES, Counters, EventHeader, FileNumber, event_kind};
+use zc_ebpf::{COMM_BYTES, Counters, EventHeader, FileNumber, FileSeen, event_kind, path_end};
 
-use super::file_seen;
-use crate::trace::File;
+use crate::trace::{File, FileIdentity, FileKind, Streams};
 
 /// What the kernel side tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +22,7 @@ impl Message {
     /// Reads a message; `None` if the bytes are none of this version's.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         if u32::from_ne_bytes(*bytes.first_chunk()?) == event_kind::FILE {
-            return file_seen::parse(bytes).map(|(number, file)| Self::File(number, file));
+            return parse_file(bytes).map(|(number, file)| Self::File(number, file));
         }
         Event::parse(bytes).map(Self::Task)
     }
@@ -151,9 +153,120 @@ unsafe impl EventPart for zc_ebpf::Exec {}
 // SAFETY: integers and arrays of them.
 unsafe impl EventPart for zc_ebpf::Ended {}
 // SAFETY: integers and arrays of them.
-unsafe impl EventPart for zc_ebpf::FileSeen {}
+unsafe impl EventPart for FileSeen {}
 
 const _: () = assert!(COMM_BYTES == 16, "TASK_COMM_LEN of the kernel's include/linux/sched.h");
+
+/// The filesystem whose files share one inode, so that this does not tell them apart: `eventfd`, `epoll` and their like.
+const ANON_INODES: &str = "anon_inodefs";
+
+/// Reads an event of a file; `None` if the bytes are none of this version's.
+fn parse_file(bytes: &[u8]) -> Option<(FileNumber, File)> {
+    let seen: FileSeen = read_start(bytes, offset_of!(FileSeen, names))?;
+    let names = bytes.get(offset_of!(FileSeen, names)..)?.get(..usize::try_from(seen.names_length).ok()?)?;
+    Some((seen.number, file(&seen, names)))
+}
+
+fn file(seen: &FileSeen, names: &[u8]) -> File {
+    let filesystem = filesystem(seen);
+    let is_anonymous = filesystem == ANON_INODES;
+    let path = if seen.family == 0 { path(seen.path_end, names) } else { unix_address(names) };
+    let path = if is_anonymous { path.map(|name| format!("anon_inode:{name}")) } else { path };
+    let kind = if is_anonymous { anonymous_kind(path.as_deref()) } else { kind(seen, path.as_deref()) };
+    let has_length = matches!(kind, FileKind::Regular | FileKind::Memfd);
+    File {
+        kind: Some(kind),
+        identity: (!is_anonymous).then(|| identity(seen)),
+        filesystem: Some(filesystem).filter(|name| !name.is_empty()),
+        path,
+        size_bytes: has_length.then_some(seen.size),
+        local: address(seen.family, seen.local, seen.local_port),
+        peer: address(seen.family, seen.peer, seen.peer_port),
+        peer_inode: Some(seen.peer_inode).filter(|&inode| inode != 0),
+        streams: Streams::default(),
+    }
+}
+
+fn identity(seen: &FileSeen) -> FileIdentity {
+    // `MINORBITS` of the kernel's include/linux/kdev_t.h is 20.
+    let device = libc::makedev(seen.device >> 20, seen.device & 0xf_ffff);
+    FileIdentity { device, inode: seen.inode, generation: Some(seen.generation) }
+}
+
+/// The type's name, with what is behind it as in `/proc/mounts`: `fuse.sshfs`.
+fn filesystem(seen: &FileSeen) -> String {
+    let (name, subtype) = (text(&seen.filesystem), text(&seen.subtype));
+    if subtype.is_empty() { name } else { format!("{name}.{subtype}") }
+}
+
+fn anonymous_kind(name: Option<&str>) -> FileKind {
+    if name == Some("anon_inode:[eventfd]") { FileKind::Eventfd } else { FileKind::Anonymous }
+}
+
+fn kind(seen: &FileSeen, path: Option<&str>) -> FileKind {
+    match seen.mode & libc::S_IFMT {
+        libc::S_IFREG if seen.path_end == path_end::DETACHED && path.is_some_and(|name| name.starts_with("memfd:")) => {
+            FileKind::Memfd
+        }
+        libc::S_IFREG => FileKind::Regular,
+        libc::S_IFDIR => FileKind::Directory,
+        libc::S_IFBLK => FileKind::Block,
+        libc::S_IFCHR => FileKind::Char,
+        libc::S_IFIFO => FileKind::Pipe,
+        libc::S_IFSOCK => socket_kind(seen),
+        _ => FileKind::Anonymous,
+    }
+}
+
+fn socket_kind(seen: &FileSeen) -> FileKind {
+    let numbers = (i32::from(seen.family), i32::from(seen.socket_type), i32::from(seen.protocol));
+    match numbers {
+        (libc::AF_UNIX, libc::SOCK_STREAM, _) => FileKind::UnixStream,
+        (libc::AF_UNIX, libc::SOCK_DGRAM, _) => FileKind::UnixDatagram,
+        (libc::AF_UNIX, libc::SOCK_SEQPACKET, _) => FileKind::UnixSeqpacket,
+        // Over several paths it is TCP to its user all the same.
+        (libc::AF_INET | libc::AF_INET6, libc::SOCK_STREAM, libc::IPPROTO_TCP | libc::IPPROTO_MPTCP) => FileKind::Tcp,
+        (libc::AF_INET | libc::AF_INET6, libc::SOCK_DGRAM, libc::IPPROTO_UDP) => FileKind::Udp,
+        (libc::AF_NETLINK, ..) => FileKind::Netlink,
+        _ => FileKind::Socket,
+    }
+}
+
+/// `HOST:PORT`; `None` without a port.
+fn address(family: u16, host: [u8; 16], port: u16) -> Option<String> {
+    let host = match i32::from(family) {
+        _ if port == 0 => return None,
+        libc::AF_INET => IpAddr::V4(Ipv4Addr::new(host[0], host[1], host[2], host[3])),
+        libc::AF_INET6 => IpAddr::V6(Ipv6Addr::from(host)),
+        _ => return None,
+    };
+    Some(SocketAddr::new(host, port).to_string())
+}
+
+/// The path that these names make, which stand from the file up; `None` for what has no name at all.
+fn path(end: u32, names: &[u8]) -> Option<String> {
+    let mut names: Vec<String> = names
+        .split_inclusive(|&byte| byte == 0)
+        .map(|name| String::from_utf8_lossy(&name[..name.len() - 1]).into_owned())
+        .collect();
+    names.reverse();
+    let path = match end {
+        path_end::ROOT => format!("/{}", names.join("/")),
+        path_end::DETACHED => names.join("/"),
+        path_end::CUT => format!("…/{}", names.join("/")),
+        _ => return None,
+    };
+    Some(path).filter(|path| !path.is_empty())
+}
+
+/// The path of a `sun_path`; an abstract one begins with a NUL, which everybody writes as `@`.
+fn unix_address(bytes: &[u8]) -> Option<String> {
+    match bytes {
+        [] => None,
+        [0, name @ ..] => Some(format!("@{}", String::from_utf8_lossy(name).replace('\0', "@"))),
+        path => Some(text(path)),
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -176,5 +289,90 @@ mod tests {
         let mut exec_without_its_rest = [0_u8; size_of::<EventHeader>()];
         exec_without_its_rest[0] = 2;
         assert_eq!(Message::parse(&exec_without_its_rest), None);
+    }
+
+    #[test]
+    fn names_stand_from_the_file_up() {
+        let names = b"file\0deep\0tmp\0";
+        assert_eq!(path(path_end::ROOT, names).as_deref(), Some("/tmp/deep/file"));
+        assert_eq!(path(path_end::CUT, names).as_deref(), Some("…/tmp/deep/file"));
+        assert_eq!(path(path_end::ROOT, b"").as_deref(), Some("/"));
+    }
+
+    #[test]
+    fn what_is_in_no_directory_has_the_kernels_name_or_none() {
+        assert_eq!(path(path_end::DETACHED, b"memfd:x y\0").as_deref(), Some("memfd:x y"));
+        assert_eq!(path(path_end::DETACHED, b"\0"), None, "a pipe");
+        assert_eq!(path(path_end::NONE, b""), None);
+    }
+
+    #[test]
+    fn addresses_are_written_as_everywhere() {
+        let mut host = [0; 16];
+        host[..4].copy_from_slice(&[127, 0, 0, 1]);
+        assert_eq!(address(2, host, 80).as_deref(), Some("127.0.0.1:80"));
+        assert_eq!(address(2, host, 0), None);
+        assert_eq!(address(10, Ipv6Addr::LOCALHOST.octets(), 443).as_deref(), Some("[::1]:443"));
+        assert_eq!(address(16, host, 80), None, "netlink has none");
+    }
+
+    #[test]
+    fn a_unix_socket_has_a_path_or_an_abstract_name() {
+        assert_eq!(unix_address(b"/run/x.sock\0").as_deref(), Some("/run/x.sock"));
+        assert_eq!(unix_address(b"\0name").as_deref(), Some("@name"));
+        assert_eq!(unix_address(b""), None);
+    }
+
+    #[test]
+    fn bytes_that_end_too_early_are_refused() {
+        let seen = FileSeen { names_length: 5, ..example() };
+        let mut bytes = as_bytes(&seen)[..offset_of!(FileSeen, names)].to_vec();
+        assert_eq!(parse_file(&bytes), None);
+        bytes.extend(b"file\0");
+        let (number, file) = parse_file(&bytes).expect("is whole");
+        assert_eq!((number, file.path.as_deref(), file.kind), (7, Some("/file"), Some(FileKind::Regular)));
+        assert_eq!(file.identity, Some(FileIdentity { device: libc::makedev(8, 1), inode: 12, generation: Some(34) }));
+        assert_eq!((file.filesystem.as_deref(), file.size_bytes), (Some("fuse.sshfs"), Some(56)));
+        assert_eq!(parse_file(&bytes[..20]), None);
+    }
+
+    #[test]
+    fn files_that_share_an_inode_are_told_apart_by_nothing() {
+        let mut seen = FileSeen { names_length: 10, path_end: path_end::DETACHED, ..example() };
+        (seen.filesystem, seen.subtype) = (*b"anon_inodefs\0\0\0\0", [0; 16]);
+        let file = file(&seen, b"[eventfd]\0");
+        assert_eq!((file.kind, file.identity), (Some(FileKind::Eventfd), None));
+        assert_eq!(file.path.as_deref(), Some("anon_inode:[eventfd]"));
+    }
+
+    fn example() -> FileSeen {
+        FileSeen {
+            kind: event_kind::FILE,
+            number: 7,
+            inode: 12,
+            size: 56,
+            generation: 34,
+            device: 8 << 20 | 1,
+            mode: libc::S_IFREG | 0o644,
+            path_end: path_end::ROOT,
+            names_length: 0,
+            family: 0,
+            socket_type: 0,
+            protocol: 0,
+            local_port: 0,
+            peer_port: 0,
+            reserved: 0,
+            peer_inode: 0,
+            local: [0; 16],
+            peer: [0; 16],
+            filesystem: *b"fuse\0\0\0\0\0\0\0\0\0\0\0\0",
+            subtype: *b"sshfs\0\0\0\0\0\0\0\0\0\0\0",
+            names: [0; zc_ebpf::NAMES_BYTES],
+        }
+    }
+
+    fn as_bytes(seen: &FileSeen) -> &[u8] {
+        // SAFETY: integers and arrays of them, without padding.
+        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(seen).cast(), size_of::<FileSeen>()) }
     }
 }

@@ -1,19 +1,18 @@
 //! The eBPF backend: programs in the kernel do the sums, this side launches, waits and reads them.
 
 pub mod btf;
-mod census;
 pub mod closure;
 mod drain;
 mod events;
 pub(crate) mod fields;
-mod file_seen;
-mod files;
+mod file_table;
 mod hooks;
 pub(crate) mod kernel;
-mod living;
 pub(crate) mod object;
+mod proc_counters;
 mod rehearsal;
 mod run;
+mod task_table;
 pub(crate) mod unavailable;
 
 use crate::trace::Trace;

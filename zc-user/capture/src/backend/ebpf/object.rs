@@ -1,22 +1,21 @@
 //! The eBPF object: embedded, loaded with what this kernel needs, attached, and taken off again.
 
-mod scope;
-
 use std::{fs, io, thread};
 
 use aya::{
     Ebpf, EbpfLoader, VerifierLogLevel,
     maps::{Array, Map, MapData, MapError, RingBuf},
+    programs::{RawTracePoint, RawTracePointRunOptions, TestRun as _},
 };
 use nix::unistd::gettid;
-use zc_ebpf::{ABSENT, CallSpec, Control, KernelFields, SPEC_SLOTS, globals, maps};
+use zc_ebpf::{ABSENT, CallSpec, Control, KernelFields, SPEC_SLOTS, globals, maps, programs};
 
 use super::{
     drain::Maps,
     fields,
     hooks::{Hook, misses},
     kernel::{self, Kernel, TypesFile},
-    rehearsal::{self, Unproven},
+    rehearsal::{self, Untested},
     unavailable::{self, EbpfUnavailable, TooOld, no_thread, object_refused, program_refused, refused},
 };
 use crate::{
@@ -53,7 +52,7 @@ pub struct Loaded {
     /// What this kernel lacks, each a sentence.
     pub notes: Vec<String>,
     /// What of it could not be shown to run.
-    pub unproven: Unproven,
+    pub untested: Untested,
     /// The programs that are attached.
     hooks: Vec<Hook>,
     /// Runs that the kernel skipped of programs that were taken off.
@@ -108,11 +107,11 @@ impl Loaded {
             sees_memory: kernel.fields.vma_file != ABSENT,
             notes: kernel.notes,
             hooks,
-            unproven: Unproven::default(),
+            untested: Untested::default(),
             missed: 0,
             ebpf,
         };
-        this.unproven = rehearsal::rehearse(&mut this, &mut events, !rings.is_empty())?;
+        this.untested = rehearsal::rehearse(&mut this, &mut events, !rings.is_empty())?;
         Ok((this, events))
     }
 
@@ -236,4 +235,28 @@ fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> Result<T, EbpfUnavailab
 fn take<T: TryFrom<Map, Error = MapError>>(ebpf: &mut Ebpf, name: &str) -> Result<T, EbpfUnavailable> {
     let map = ebpf.take_map(name).ok_or_else(|| EbpfUnavailable::Refused(format!("the object has no map {name}")))?;
     T::try_from(map).map_err(|error| refused(&error))
+}
+
+/// The program that brings a thread of this process into scope. It is loaded only for closures, and attached to nothing.
+impl Loaded {
+    /// Gets everything ready for a thread of this process to come into scope by [`step`](Self::step).
+    pub fn await_thread(&mut self) -> Result<(), EbpfUnavailable> {
+        let program: &mut RawTracePoint = self
+            .ebpf
+            .program_mut(programs::SCOPE)
+            .ok_or_else(|| EbpfUnavailable::Refused(format!("the object has no program {}", programs::SCOPE)))?
+            .try_into()
+            .map_err(|error| program_refused(programs::SCOPE, &error))?;
+        program.load().map_err(|error| program_refused(programs::SCOPE, &error))?;
+        self.control.set(0, Control { max_files: self.max_files, ..Control::default() }, 0).map_err(|error| refused(&error))
+    }
+
+    /// Has the kernel side bring this thread into scope, or out of it, by one of [`scope`](zc_ebpf::scope)'s constants.
+    pub fn step(&self, wanted: u64) -> Result<(), EbpfUnavailable> {
+        let program: Option<Result<&RawTracePoint, _>> = self.ebpf.program(programs::SCOPE).map(TryInto::try_into);
+        let Some(Ok(program)) = program else { return Err(EbpfUnavailable::Refused("a trace that is not ready".into())) };
+        let mut options = RawTracePointRunOptions::new();
+        options.args[0] = wanted;
+        program.test_run(options).map(drop).map_err(|error| program_refused(programs::SCOPE, &error))
+    }
 }

@@ -51,7 +51,7 @@ const NAMES: [(u32, &str); 9] = [
 
 /// What could not be rehearsed on this machine, each a sentence.
 #[derive(Debug, Default)]
-pub struct Unproven {
+pub struct Untested {
     /// That programs are started.
     pub exec: Option<String>,
     /// What `io_uring` does.
@@ -59,7 +59,7 @@ pub struct Unproven {
 }
 
 /// Has the kernel run each program; those of `io_uring` if they are attached.
-pub fn rehearse(loaded: &mut Loaded, events: &mut RingBuf<MapData>, with_rings: bool) -> Result<Unproven, EbpfUnavailable> {
+pub fn rehearse(loaded: &mut Loaded, events: &mut RingBuf<MapData>, with_rings: bool) -> Result<Untested, EbpfUnavailable> {
     let (rings, by_thread) = act(loaded, events, || run_thread(with_rings))?;
     let rings = rings.map_err(|error| refused(&error))?;
     let (exec, by_process) = act(loaded, events, run_process)?;
@@ -70,7 +70,7 @@ pub fn rehearse(loaded: &mut Loaded, events: &mut RingBuf<MapData>, with_rings: 
     if !silent.is_empty() {
         return Err(EbpfUnavailable::Silent { programs: silent.join(", "), release: unavailable::release() });
     }
-    Ok(Unproven {
+    Ok(Untested {
         exec: exec.err().map(|error| format!("whether programs are seen when they start was not tried: {error}")),
         rings: rings.err().map(|error| format!("whether operations of io_uring are seen was not tried: {error}")),
     })

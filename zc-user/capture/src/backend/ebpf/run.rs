@@ -18,34 +18,34 @@ use tokio::{
 use zc_ebpf::{Task, armed};
 
 use super::{
-    census::{Census, RawCounters},
     events::Message,
-    files::Files,
+    file_table::FileTable,
     kernel::TypesFile,
-    living,
     object::{Loaded, Settings},
+    proc_counters,
+    task_table::{RawCounters, TaskTable},
 };
 use crate::{
+    async_fd::watch_readable,
     backend::{RunError, RunOptions, Until, new_trace, within},
     launch::{Child, Received, Signals, find_program},
     privileges,
-    readable::readable,
     trace::{Exit, Loss, Process, Trace},
 };
 
 /// How long the last breath of a task may take after its process was reaped. It takes microseconds; a machine under load, more.
-const LAST_BREATH: Duration = Duration::from_secs(2);
+const EXIT_LIMIT: Duration = Duration::from_secs(2);
 /// How often to look whether a dying task is dead, should its message be lost.
-const DYING_CHECK: Duration = Duration::from_millis(5);
+const EXIT_CHECK: Duration = Duration::from_millis(5);
 /// How often to look whether anybody lives, should the message of the last end be lost.
-const LIVING_CHECK: Duration = Duration::from_millis(200);
+const LIVE_CHECK: Duration = Duration::from_millis(200);
 
 /// Runs the command and gives back what it did.
 pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, RunError> {
     // Before signals are held back: the file may be on a filesystem that does not answer.
     let types = TypesFile::find()?;
-    let signals = Signals::hold(options.manner.bond)?;
-    let program = find_program(&options.command, &options.manner)?;
+    let signals = Signals::hold(options.launch.on_tracer_exit)?;
+    let program = find_program(&options.command, &options.launch)?;
     let settings = Settings { selection: &options.selection, limits: options.limits, verbose: options.verbose };
     let (mut loaded, events) = Loaded::new(&settings, types)?;
     let mut log = Log::open(options.verbose, &mut loaded);
@@ -53,7 +53,7 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
     loaded.arm(armed::ROOT)?;
     let _lowered = privileges::lower(options.privileges, || loaded.maps.losses().is_ok())?;
     let mut trace = new_trace(backend, options, SystemTime::now())?;
-    let child = Child::start(&program, &options.command, &options.manner, &signals)?;
+    let child = Child::start(&program, &options.command, &options.launch, &signals)?;
     let under_way = UnderWay { options, begun: &trace, child: &child, loaded: &loaded, signals: &signals };
     let Some(exit) = within(options.timeout, watch.until_over(&under_way, &mut log)).await else {
         kill_all(&loaded).await?;
@@ -69,17 +69,17 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
 
 /// Kills all tasks in scope. One that forks meanwhile is seen again.
 async fn kill_all(loaded: &Loaded) -> Result<(), RunError> {
-    let deadline = Instant::now() + LAST_BREATH;
+    let deadline = Instant::now() + EXIT_LIMIT;
     loop {
-        let living = loaded.maps.living()?;
-        if living.is_empty() || Instant::now() >= deadline {
+        let live = loaded.maps.live_tasks()?;
+        if live.is_empty() || Instant::now() >= deadline {
             return Ok(());
         }
-        for pid in living.iter().filter_map(|task| i32::try_from(task.pid).ok()).filter(|&pid| pid > 0) {
+        for pid in live.iter().filter_map(|task| i32::try_from(task.pid).ok()).filter(|&pid| pid > 0) {
             // It may have ended meanwhile.
             let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         }
-        sleep(DYING_CHECK).await;
+        sleep(EXIT_CHECK).await;
     }
 }
 
@@ -123,14 +123,14 @@ pub struct Watch {
 /// What the events told.
 #[derive(Clone, Default)]
 struct Seen {
-    census: Census,
-    files: Files,
+    task_table: TaskTable,
+    files: FileTable,
     /// Events that were none of this version's.
     unreadable: u64,
 }
 
 /// The tasks that live at some moment.
-struct Living {
+struct LiveTasks {
     tasks: Vec<Task>,
     /// The counters of those that are not about to end, by serial number; `None`: they cannot be read.
     counters: HashMap<u32, Option<RawCounters>>,
@@ -139,17 +139,17 @@ struct Living {
 impl Watch {
     /// Has seen nothing so far. To be called in a tokio runtime.
     pub fn new(events: RingBuf<MapData>) -> std::io::Result<Self> {
-        Ok(Self { seen: Seen::default(), events: readable(events)? })
+        Ok(Self { seen: Seen::default(), events: watch_readable(events)? })
     }
 
     /// Ends the trace: counts no more, waits for the tasks that are about to end, and adds all that was seen and counted.
     pub async fn conclude(mut self, until: Until, loaded: &mut Loaded, trace: &mut Trace) -> Result<(), RunError> {
         let stopped_ns = now_ns();
         loaded.stop_counting()?;
-        let living = self.settle(loaded).await?;
-        trace.wall_ns = self.seen.census.wall_ns(until, stopped_ns);
-        let has_seen_exec = self.seen.census.has_seen_exec();
-        self.seen.describe(loaded, &living, trace)?;
+        let live = self.settle(loaded).await?;
+        trace.wall_ns = self.seen.task_table.wall_ns(until, stopped_ns);
+        let has_seen_exec = self.seen.task_table.has_seen_exec();
+        self.seen.describe(loaded, &live, trace)?;
         // A closure has none, and a command that the kernel kills in its exec never begins.
         if !has_seen_exec && matches!(trace.exit, Some(Exit::Code(_))) && trace.losses[&Loss::LostEvents] == 0 {
             return Err(RunError::UnseenExec);
@@ -161,8 +161,8 @@ impl Watch {
     fn so_far(&mut self, loaded: &Loaded, begun: &Trace) -> Result<Trace, RunError> {
         self.drain();
         let mut trace = begun.clone();
-        trace.wall_ns = self.seen.census.wall_ns(Until::AllEnd, now_ns());
-        self.seen.clone().describe(loaded, &Living::now(loaded)?, &mut trace)?;
+        trace.wall_ns = self.seen.task_table.wall_ns(Until::AllEnd, now_ns());
+        self.seen.clone().describe(loaded, &LiveTasks::now(loaded)?, &mut trace)?;
         trace.losses.insert(Loss::ReadWhileRunning, 1);
         Ok(trace)
     }
@@ -195,7 +195,7 @@ impl Watch {
     /// Until the last descendant has ended, or a signal says that this is enough.
     async fn until_all_end(&mut self, run: &UnderWay<'_>, log: &mut Log) -> Result<(), RunError> {
         self.drain();
-        while self.seen.census.not_ended().next().is_some() {
+        while self.seen.task_table.not_ended().next().is_some() {
             tokio::select! {
                 more = self.more() => more?,
                 signal = run.signals.next() => match signal? {
@@ -205,7 +205,7 @@ impl Watch {
                 },
                 more = log.more() => more?,
                 // The message of the last end may be lost.
-                () = sleep(LIVING_CHECK) => if run.loaded.maps.living()?.is_empty() { return Ok(()) },
+                () = sleep(LIVE_CHECK) => if run.loaded.maps.live_tasks()?.is_empty() { return Ok(()) },
             }
         }
         Ok(())
@@ -219,28 +219,28 @@ impl Watch {
     }
 
     /// Waits for the tasks that are about to end, so that their counters are final. Gives back the tasks that live on.
-    async fn settle(&mut self, loaded: &Loaded) -> Result<Living, RunError> {
-        let deadline = Instant::now() + LAST_BREATH;
-        let is_proc_ours = living::is_proc_ours();
+    async fn settle(&mut self, loaded: &Loaded) -> Result<LiveTasks, RunError> {
+        let deadline = Instant::now() + EXIT_LIMIT;
+        let is_proc_ours = proc_counters::is_proc_ours();
         loop {
-            let living = Living::now(loaded)?;
+            let live = LiveTasks::now(loaded)?;
             self.drain();
-            let alive = &living.counters;
+            let alive = &live.counters;
             // A task whose counters cannot be read any more is ending right now.
-            let all_live = alive.len() == living.tasks.len() && (!is_proc_ours || alive.values().all(Option::is_some));
-            if (all_live && !self.census_waits_for(alive)) || Instant::now() >= deadline {
-                return Ok(living);
+            let all_live = alive.len() == live.tasks.len() && (!is_proc_ours || alive.values().all(Option::is_some));
+            if (all_live && !self.waits_for_an_end(alive)) || Instant::now() >= deadline {
+                return Ok(live);
             }
             tokio::select! {
                 more = self.more() => more?,
-                () = sleep(DYING_CHECK) => {}
+                () = sleep(EXIT_CHECK) => {}
             }
         }
     }
 
     /// Whether a task is neither alive nor known to have ended: its last event is on the way.
-    fn census_waits_for(&self, alive: &HashMap<u32, Option<RawCounters>>) -> bool {
-        self.seen.census.not_ended().any(|serial| !alive.contains_key(&serial))
+    fn waits_for_an_end(&self, alive: &HashMap<u32, Option<RawCounters>>) -> bool {
+        self.seen.task_table.not_ended().any(|serial| !alive.contains_key(&serial))
     }
 
     /// Waits until there is something to see, and takes note of it.
@@ -254,7 +254,7 @@ impl Watch {
     fn drain(&mut self) {
         while let Some(bytes) = self.events.get_mut().next() {
             match Message::parse(&bytes) {
-                Some(Message::Task(event)) => self.seen.census.record(event),
+                Some(Message::Task(event)) => self.seen.task_table.record(event),
                 Some(Message::File(number, file)) => self.seen.files.record(number, file),
                 None => self.seen.unreadable += 1,
             }
@@ -262,14 +262,14 @@ impl Watch {
     }
 }
 
-impl Living {
+impl LiveTasks {
     fn now(loaded: &Loaded) -> Result<Self, RunError> {
-        let is_proc_ours = living::is_proc_ours();
-        let tasks = loaded.maps.living()?;
+        let is_proc_ours = proc_counters::is_proc_ours();
+        let tasks = loaded.maps.live_tasks()?;
         let counters = tasks
             .iter()
             .filter(|task| task.exited_ns == 0)
-            .map(|task| (task.serial, is_proc_ours.then(|| living::counters(task.pid, task.tid)).flatten()))
+            .map(|task| (task.serial, is_proc_ours.then(|| proc_counters::counters(task.pid, task.tid)).flatten()))
             .collect();
         Ok(Self { tasks, counters })
     }
@@ -277,13 +277,13 @@ impl Living {
 
 impl Seen {
     /// Adds to the trace all that was seen and counted.
-    fn describe(self, loaded: &Loaded, living: &Living, trace: &mut Trace) -> Result<(), RunError> {
-        let alive = &living.counters;
-        let rows = loaded.maps.rows(&living.tasks, self.files)?;
+    fn describe(self, loaded: &Loaded, live: &LiveTasks, trace: &mut Trace) -> Result<(), RunError> {
+        let alive = &live.counters;
+        let rows = loaded.maps.rows(&live.tasks, self.files)?;
         trace.notes.clone_from(&loaded.notes);
         trace.notes.extend(rows.unknown_files_note());
         trace.notes.extend(loaded.maps.untimed_note()?);
-        if !alive.is_empty() && !living::is_proc_ours() {
+        if !alive.is_empty() && !proc_counters::is_proc_ours() {
             trace.notes.push(FOREIGN_PROC.to_owned());
         }
         (trace.files, trace.calls_without_files) = (rows.files, rows.calls_without_files);
@@ -291,15 +291,15 @@ impl Seen {
         trace.losses = loaded.maps.losses()?.into_iter().collect();
         *trace.losses.entry(Loss::LostEvents).or_default() += self.unreadable;
         trace.losses.insert(Loss::MissedProbes, loaded.missed()?);
-        if !self.census.has_seen_exec() {
-            trace.notes.extend(loaded.unproven.exec.clone());
+        if !self.task_table.has_seen_exec() {
+            trace.notes.extend(loaded.untested.exec.clone());
         }
-        let (processes, unseen_ends) = self.census.into_processes(rows.by_task, alive, loaded.counters_known);
+        let (processes, unseen_ends) = self.task_table.into_processes(rows.by_task, alive, loaded.counters_known);
         trace.losses.insert(Loss::UnseenEnds, unseen_ends);
         let overflowed = trace.losses.get(&Loss::OverflowedOperations).copied().unwrap_or(0);
         if uses_io_uring(&processes) {
             trace.notes.push(IO_WORKERS.to_owned());
-            trace.notes.extend(loaded.unproven.rings.clone());
+            trace.notes.extend(loaded.untested.rings.clone());
             trace.notes.extend(unknown_operations_note(&processes, overflowed));
         }
         trace.processes = processes;
@@ -319,7 +319,7 @@ struct Log(Option<AsyncFd<EbpfLogger<&'static dyn log::Log>>>);
 impl Log {
     fn open(verbose: bool, loaded: &mut Loaded) -> Self {
         let logger = verbose.then(|| EbpfLogger::init(loaded.ebpf_mut()).ok()).flatten();
-        Self(logger.and_then(|logger| readable(logger).ok()))
+        Self(logger.and_then(|logger| watch_readable(logger).ok()))
     }
 
     /// Shows what there is to show; never ready without a logger.

@@ -1,24 +1,29 @@
-//! The [`Trace`] of what was collected: tasks become processes with threads.
-
-mod complete;
-mod used;
+//! Makes the [`Trace`] of what was collected: tasks become processes with threads, and only files that rows use are kept.
+//!
+//! It also looks for signs that a recorded log does not have all that happened. strace leaves calls out if it is told to (`-e trace`,
+//! `-z`, `-Z`, `-P`), and the log does not say so. Two signs show it: the first line of the command is not its exec, or a process
+//! exited without `exit_group`, which strace does not take for a successful call. A filter that keeps both leaves no sign, so every
+//! recorded log gets a note.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::{
-    args::Child,
-    clock::Moment,
-    names::Names,
-    rows::How,
+    decode::ChildKind,
+    line::Moment,
+    names::CallNames,
+    rows::Ending,
+    syntax::unescape,
     tasks::{FirstCall, Launch, Life, Program, Task, TaskId, Tasks},
-    text::unescape,
 };
-use crate::trace::{File, Loss, Process, Row, State, Thread, Trace};
+use crate::{
+    syscall::Fds,
+    trace::{Ends, Exit, File, FileId, Input, Loss, Process, Row, State, Thread, Trace},
+};
 
 /// What was collected besides tasks.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the log")]
-pub struct Parts {
+pub struct LogFacts {
     /// What was lost.
     pub losses: BTreeMap<Loss, u64>,
     /// The first moment that the log names.
@@ -37,22 +42,22 @@ pub struct Parts {
     pub was_detached: bool,
 }
 
-impl Parts {
+impl LogFacts {
     /// Counts a loss.
-    pub fn lose(&mut self, loss: Loss) {
+    pub fn count_loss(&mut self, loss: Loss) {
         *self.losses.entry(loss).or_default() += 1;
     }
 }
 
 /// The trace. `files`: all of them, by their ids.
-pub fn trace(tasks: Tasks, files: Vec<File>, names: &Names, mut parts: Parts) -> Trace {
+pub fn trace(tasks: Tasks, files: Vec<File>, names: &CallNames, mut log: LogFacts) -> Trace {
     let (mut tasks, unseen) = tasks.into_parts();
-    let root = root(&tasks, parts.is_ordered);
-    let is_recorded = parts.is_recorded;
+    let root = root(&tasks, log.is_ordered);
+    let is_recorded = log.is_recorded;
     if is_recorded {
-        complete::find_gaps(&tasks, root, &mut parts);
+        find_gaps(&tasks, root, &mut log);
     }
-    count_first_execs(&mut tasks, root, names, &mut parts);
+    count_first_execs(&mut tasks, root, names, &mut log);
     let mut trace = Trace {
         backend: super::NAME,
         kernel: None,
@@ -62,7 +67,7 @@ pub fn trace(tasks: Tasks, files: Vec<File>, names: &Names, mut parts: Parts) ->
         wall_ns: None,
         exit: None,
         losses: BTreeMap::new(),
-        notes: notes(&tasks, root, unseen, &mut parts),
+        notes: notes(&tasks, root, unseen, &mut log),
         counted: None,
         directory: None,
         files: Vec::new(),
@@ -71,19 +76,19 @@ pub fn trace(tasks: Tasks, files: Vec<File>, names: &Names, mut parts: Parts) ->
         processes: Vec::new(),
     };
     if let Some(root) = root {
-        describe_root(&mut trace, &tasks[root], &parts);
+        describe_root(&mut trace, &tasks[root], &log);
     }
-    trace.losses = parts.losses;
+    trace.losses = log.losses;
     trace.processes = processes(tasks, is_recorded);
-    if !parts.is_ordered {
+    if !log.is_ordered {
         // Files of one thread each do not tell what came before what of another.
         rows(&mut trace).for_each(|row| (row.order, row.moved_order, row.last_order) = (None, None, None));
     }
-    trace.files = used::keep(files, rows(&mut trace));
+    trace.files = keep_used_files(files, rows(&mut trace));
     if rows(&mut trace).any(|row| row.is_unseen_submission()) {
         trace.notes.push("strace does not see what operations of io_uring move: transfers are lower bounds".to_owned());
     }
-    let unnamed = complete::unnamed_files_note(&trace).filter(|_| is_recorded);
+    let unnamed = unnamed_files_note(&trace).filter(|_| is_recorded);
     trace.notes.extend(unnamed);
     trace
 }
@@ -107,41 +112,41 @@ fn launch(task: &Task) -> Option<&Launch> {
 }
 
 /// Every exec that began a task counts, but for one by which the command could not begin.
-fn count_first_execs(tasks: &mut [Task], root: Option<TaskId>, names: &Names, parts: &mut Parts) {
+fn count_first_execs(tasks: &mut [Task], root: Option<TaskId>, names: &CallNames, log: &mut LogFacts) {
     for (id, task) in tasks.iter_mut().enumerate() {
         let Some(&Launch { name, abi, ended, .. }) = launch(task) else { continue };
         // The trace begins with the command's successful exec: one that failed comes before.
-        if !names.get(name).is_selected || (Some(id) == root && ended.how != How::Value(0)) {
+        if !names.get(name).is_selected || (Some(id) == root && ended.how != Ending::Value(0)) {
             continue;
         }
-        if ended.how == How::Error(None) {
-            parts.lose(Loss::UncountedErrnos);
+        if ended.how == Ending::Error(None) {
+            log.count_loss(Loss::UncountedErrnos);
         }
         task.rows.add(name, names.get(name), abi, ended);
     }
 }
 
-fn describe_root(trace: &mut Trace, root: &Task, parts: &Parts) {
-    let launch = launch(root).filter(|launch| launch.ended.how == How::Value(0));
+fn describe_root(trace: &mut Trace, root: &Task, log: &LogFacts) {
+    let launch = launch(root).filter(|launch| launch.ended.how == Ending::Value(0));
     trace.command = launch.and_then(|launch| launch.program.command.clone()).unwrap_or_default();
     if let Life::Ended(exit) = root.life {
         trace.exit = exit;
     }
-    let start = launch.map_or(parts.first_moment.filter(|_| parts.is_ordered), |launch| launch.at);
+    let start = launch.map_or(log.first_moment.filter(|_| log.is_ordered), |launch| launch.at);
     trace.started_at = start.and_then(Moment::date);
     trace.wall_ns = start.zip(root.ended_at).and_then(|(start, end)| end.since(start));
 }
 
 /// What the log does not tell. Children that it does not show are a loss.
-fn notes(tasks: &[Task], root: Option<TaskId>, unseen: usize, parts: &mut Parts) -> Vec<String> {
+fn notes(tasks: &[Task], root: Option<TaskId>, unseen: usize, log: &mut LogFacts) -> Vec<String> {
     let mut notes = Vec::new();
-    if parts.is_recorded {
-        notes.push(complete::UNKNOWN_FILTER.to_owned());
+    if log.is_recorded {
+        notes.push(UNKNOWN_FILTER.to_owned());
     }
-    if !parts.has_durations {
+    if !log.has_durations {
         notes.push("the log has no durations, so times are unknown: record it with strace -T".to_owned());
     }
-    if parts.guessed_abi {
+    if log.guessed_abi {
         notes.push("the log does not mark 32-bit calls; they are told by names that only 32-bit programs use".to_owned());
     }
     let orphans = (0..tasks.len()).filter(|&id| Some(id) != root && tasks[id].creator.is_none()).count();
@@ -151,7 +156,7 @@ fn notes(tasks: &[Task], root: Option<TaskId>, unseen: usize, parts: &mut Parts)
     // A child in another PID namespace has another id for its parent than for strace.
     let unfollowed = unseen.saturating_sub(orphans);
     if unfollowed > 0 {
-        parts.losses.insert(Loss::UnfollowedTasks, u64::try_from(unfollowed).unwrap_or(u64::MAX));
+        log.losses.insert(Loss::UnfollowedTasks, u64::try_from(unfollowed).unwrap_or(u64::MAX));
         notes.push(format!("the log has no line of {unfollowed} of the tasks that were made: without strace -f it has none, nor of those made with CLONE_UNTRACED"));
     }
     notes
@@ -195,7 +200,7 @@ fn tid(task: &Task) -> u32 {
 /// The first thread of a task's process.
 fn leader(tasks: &[Task], id: TaskId) -> TaskId {
     let mut id = id;
-    while let Some((creator, Child::Thread)) = tasks[id].creator {
+    while let Some((creator, ChildKind::Thread)) = tasks[id].creator {
         id = creator;
     }
     id
@@ -204,8 +209,90 @@ fn leader(tasks: &[Task], id: TaskId) -> TaskId {
 /// The first thread of the process that is the parent of this one.
 fn parent(tasks: &[Task], leaders: &[TaskId], leader: TaskId) -> Option<TaskId> {
     let (mut creator, mut child) = tasks[leader].creator?;
-    while child == Child::Sibling {
+    while child == ChildKind::Sibling {
         (creator, child) = tasks[leaders[creator]].creator?;
     }
     Some(leaders[creator])
+}
+
+/// What is said of every recorded log.
+const UNKNOWN_FILTER: &str =
+    "a log does not say which calls strace was told to leave out: a call that is not listed may have been made";
+
+/// Counts the signs that calls were left out, and that the log ends too early.
+fn find_gaps(tasks: &[Task], root: Option<TaskId>, log: &mut LogFacts) {
+    let begins_late = root.is_some_and(|root| matches!(tasks[root].first_call, FirstCall::Other));
+    // A log that ends by letting go of a task begins by attaching to it.
+    let late = usize::from(begins_late && !log.was_detached);
+    let gaps = late + exits_without_call(tasks);
+    if gaps > 0 {
+        log.losses.insert(Loss::UnshownCalls, u64::try_from(gaps).unwrap_or(u64::MAX));
+    }
+    let goes_on = root.is_some_and(|root| tasks[root].life == Life::Alive && !tasks[root].has_exited);
+    if log.is_cut_off || (goes_on && !log.was_detached) {
+        log.losses.insert(Loss::TracerEnded, 1);
+    }
+}
+
+/// Processes that exited by themselves, none of whose threads called for it.
+fn exits_without_call(tasks: &[Task]) -> usize {
+    let mut by_process: BTreeMap<TaskId, (bool, bool)> = BTreeMap::new();
+    for (id, task) in tasks.iter().enumerate() {
+        let (ended, called) = by_process.entry(leader(tasks, id)).or_default();
+        *ended |= matches!(task.life, Life::Ended(Some(Exit::Code(_))));
+        *called |= task.has_exited;
+    }
+    by_process.values().filter(|(ended, called)| *ended && !called).count()
+}
+
+/// A sentence on a log that names no files, although its calls use some.
+fn unnamed_files_note(trace: &Trace) -> Option<String> {
+    let mut rows = trace.processes.iter().flat_map(|process| &process.threads).flat_map(|thread| &thread.rows);
+    let uses_files = rows.any(|row| row.calls > row.errors && row.call.spec().fds != Fds::None);
+    (uses_files && trace.files.is_empty())
+        .then(|| "the log names no files, so which bytes went where is unknown: record it with strace -yy".to_owned())
+}
+
+/// Those that these rows use, in their order; from now on, the rows name them by their new positions.
+fn keep_used_files<'a>(all: Vec<File>, rows: impl Iterator<Item = &'a mut Row>) -> Vec<File> {
+    let mut places = vec![None; all.len()];
+    let mut all = all;
+    let mut used = Vec::new();
+    let mut place = |FileId(old): FileId| {
+        let old = usize::try_from(old).unwrap_or(usize::MAX);
+        *places[old].get_or_insert_with(|| {
+            used.push(std::mem::take(&mut all[old]));
+            FileId(u32::try_from(used.len() - 1).unwrap_or(u32::MAX))
+        })
+    };
+    for row in rows {
+        let Ends { input, output } = row.ends;
+        let input = input.map(|input| match input {
+            Input::Named(file) => Input::Named(place(file)),
+            Input::LastRead(file) => Input::LastRead(place(file)),
+            Input::Held(file) => Input::Held(place(file)),
+            Input::Changed(file) => Input::Changed(place(file)),
+            Input::Unsampled(file) => Input::Unsampled(place(file)),
+            Input::Mapped(file) => Input::Mapped(place(file)),
+        });
+        row.ends = Ends { input, output: output.map(&mut place) };
+    }
+    used
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::syscall::Call;
+
+    #[test]
+    fn only_what_is_used_is_kept() {
+        let file = |path: &str| File { path: Some(path.to_owned()), ..File::default() };
+        let row = |input, output| Row::new(Call::native("write"), Ends { input, output });
+        let mut rows = [row(Some(Input::LastRead(FileId(3))), Some(FileId(1))), row(None, Some(FileId(3))), row(None, None)];
+        let used = keep_used_files(["/0", "/1", "/2", "/3"].map(file).to_vec(), rows.iter_mut());
+        assert_eq!(used, [file("/3"), file("/1")]);
+        assert_eq!(rows[0].ends, Ends { input: Some(Input::LastRead(FileId(0))), output: Some(FileId(1)) });
+        assert_eq!((rows[1].ends.output, rows[2].ends), (Some(FileId(0)), Ends::default()));
+    }
 }

@@ -1,27 +1,23 @@
-//! From lines to a [`Trace`]: every line is added to the sums at once, and forgotten.
+//! From lines to a [`Trace`]: every line is added to the sums at once and forgotten.
 
 mod count;
-mod cuts;
-mod progress;
-mod suspect;
+mod cut;
+mod seccomp;
 
 use std::collections::BTreeSet;
 
-pub(super) use self::suspect::Suspect;
-use self::{count::Call, suspect::Verdict};
+pub(super) use self::seccomp::UncertainCall;
+use self::{count::Call, cut::Cut, seccomp::Verdict};
 use super::{
-    args::program,
-    assemble::{self, Parts},
-    clock::{Moment, Stamps},
-    codes::{self, Errnos},
-    cut::Cut,
-    files::Files,
-    join::{Entry, Left},
-    line::{CallResult, Event, Line, Outcome, Pause},
-    look::Look,
-    names::{NameId, Names, Role},
-    rows::Afterwards,
-    tasks::{Life, TaskId, Tasks},
+    assemble::{self, LogFacts},
+    decode::program,
+    file_table::FileTable,
+    inspect::Inspector,
+    line::{CallResult, Event, Line, Moment, Outcome, Pause, Stamps},
+    names::{self, CallNames, Errnos, NameId, Role},
+    pending::{Entry, Left},
+    rows::{Ending, Fate},
+    tasks::{FirstCall, Life, Task, TaskId, Tasks},
 };
 use crate::{
     backend::Until,
@@ -31,10 +27,10 @@ use crate::{
 
 /// Sums up the lines of a log. Its memory grows with threads, their calls' names and their files, not with lines.
 pub struct Collector<'a> {
-    names: Names,
+    names: CallNames,
     errnos: Errnos,
     tasks: Tasks,
-    files: Files<'a>,
+    files: FileTable<'a>,
     cut: Cut,
     /// The task whose line is cut, and the call.
     cut_call: Option<(TaskId, NameId)>,
@@ -51,7 +47,7 @@ pub struct Collector<'a> {
     lines: u64,
     /// Whether the log says which calls are of another table.
     has_modes: bool,
-    parts: Parts,
+    log: LogFacts,
     on_unparsed: &'a mut dyn FnMut(&str),
 }
 
@@ -60,10 +56,10 @@ impl<'a> Collector<'a> {
     /// `on_unparsed` gets every line that is not understood.
     pub fn new(selection: &Selection, until: Until, on_unparsed: &'a mut dyn FnMut(&str)) -> Self {
         Self {
-            names: Names::new(selection),
+            names: CallNames::new(selection),
             errnos: Errnos::new(),
             tasks: Tasks::default(),
-            files: Files::default(),
+            files: FileTable::default(),
             cut: Cut::default(),
             cut_call: None,
             stamps: Stamps::default(),
@@ -74,14 +70,14 @@ impl<'a> Collector<'a> {
             logs: 0,
             lines: 0,
             has_modes: false,
-            parts: Parts::default(),
+            log: LogFacts::default(),
             on_unparsed,
         }
     }
 
     /// Collects a run that goes on now, so that its files can be looked at.
-    pub(super) fn looking(self, look: &'a mut dyn Look) -> Self {
-        Self { files: Files::looking(look), ..self }
+    pub(super) fn with_inspector(self, inspector: &'a mut dyn Inspector) -> Self {
+        Self { files: FileTable::with_inspector(inspector), ..self }
     }
 
     /// A log begins. `tid`: the thread whose calls it has, if it has those of one only and says so in its name (`-ff`).
@@ -101,12 +97,12 @@ impl<'a> Collector<'a> {
         }
         self.lines += 1;
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        self.parts.was_detached |= line.ends_with(b"<detached ...>");
+        self.log.was_detached |= line.ends_with(b"<detached ...>");
         let parsed = Line::parse(line);
         let understood = match parsed.event {
             Event::Unparsed => false,
             Event::Notice => {
-                self.parts.was_detached |= line.ends_with(b" detached");
+                self.log.was_detached |= line.ends_with(b" detached");
                 true
             }
             Event::Attached { tid } => {
@@ -141,7 +137,7 @@ impl<'a> Collector<'a> {
             | Event::StillUnfinished { .. } => return self.push_line(line),
             Event::Resumed { .. } | Event::Unparsed => (b"".as_slice(), 0),
         };
-        self.parts.is_cut_off |= !self.is_over;
+        self.log.is_cut_off |= !self.is_over;
         if !self.is_over && !self.open_cut(&parsed, name, &line[..length], None) {
             self.give_up_cut();
             self.unparsed(line);
@@ -155,16 +151,16 @@ impl<'a> Collector<'a> {
             let task = self.tasks.get(id);
             // A renamed task left its exec to the one whose id it got.
             let left = if task.life == Life::Renamed { None } else { task.pending.leave() };
-            task.rows.settle(Afterwards::Nothing);
-            self.settle_suspect(id, Verdict::Made);
+            task.rows.settle(Fate::Ended);
+            self.settle_uncertain_call(id, Verdict::Made);
             self.never_returned(id, left);
         }
         if self.is_over {
             self.tasks.add_unseen(&self.followed, self.lines);
         }
-        self.parts.is_ordered = self.logs <= 1;
-        self.parts.is_recorded = self.logs > 0;
-        assemble::trace(self.tasks, self.files.into_all(), &self.names, self.parts)
+        self.log.is_ordered = self.logs <= 1;
+        self.log.is_recorded = self.logs > 0;
+        assemble::trace(self.tasks, self.files.into_all(), &self.names, self.log)
     }
 
     /// Adds what a whole line tells. `false` if it is not understood after all.
@@ -180,10 +176,10 @@ impl<'a> Collector<'a> {
         let resumes = name.filter(|_| matches!(line.event, Event::Resumed { .. }));
         let id = self.task_of(line, resumes);
         if !matches!(line.event, Event::Mode { .. } | Event::Superseded { .. }) {
-            self.settle_suspect(id, Verdict::of(&line.event));
+            self.settle_uncertain_call(id, Verdict::of(&line.event));
         }
         let at = line.prefix.stamp.map(|stamp| self.stamps.next(stamp));
-        self.parts.first_moment = self.parts.first_moment.or(at);
+        self.log.first_moment = self.log.first_moment.or(at);
         match (line.event, name) {
             (Event::Call { args, outcome, .. }, Some(name)) => {
                 let abandoned = self.tasks.get(id).pending.leave();
@@ -196,7 +192,7 @@ impl<'a> Collector<'a> {
             (Event::Resumed { args, outcome, .. }, Some(name)) => self.resume(id, name, args, outcome, at),
             (Event::StillUnfinished { args, .. }, _) => self.tasks.get(id).pending.extend(args),
             (Event::Exited { code }, _) => self.end(id, Some(Exit::Code(code)), at),
-            (Event::Killed { signal }, _) => self.end(id, codes::signal(signal).map(Exit::Signal), at),
+            (Event::Killed { signal }, _) => self.end(id, names::signal(signal).map(Exit::Signal), at),
             (Event::Superseded { by }, _) => {
                 let abandoned = self.tasks.superseded(id, by);
                 self.never_returned(id, abandoned);
@@ -228,8 +224,8 @@ impl<'a> Collector<'a> {
         let entry = Entry { name, line: self.lines, has_all_args };
         let abandoned = self.tasks.get(id).pending.enter(entry, args);
         self.never_returned(id, abandoned);
-        if self.names.get(name).role == Role::Birth {
-            self.tasks.bears(id);
+        if self.names.get(name).role == Role::CreatesTask {
+            self.tasks.enters_task_creation(id);
         }
         if let Pause::Renamed { to } = pause
             && let Some(leader) = self.tasks.renamed(id, to)
@@ -255,7 +251,7 @@ impl<'a> Collector<'a> {
             other => {
                 self.never_returned(id, other);
                 if !is_exec_of_another && outcome.result != CallResult::Never {
-                    self.parts.lose(Loss::ExitsWithoutEntry);
+                    self.log.count_loss(Loss::ExitsWithoutEntry);
                 }
                 self.returned(id, &Call { name, args: b"", has_all_args: false, entered: self.lines, outcome, at });
             }
@@ -265,8 +261,60 @@ impl<'a> Collector<'a> {
     fn end(&mut self, id: TaskId, exit: Option<Exit>, at: Option<Moment>) {
         let abandoned = self.tasks.end(id, Life::Ended(exit), at);
         let exited = matches!(exit, Some(Exit::Code(_)));
-        self.tasks.get(id).rows.settle(if exited { Afterwards::WentOn } else { Afterwards::Nothing });
+        self.tasks.get(id).rows.settle(if exited { Fate::WentOn } else { Fate::Ended });
         self.never_returned(id, abandoned);
         self.is_over = self.until == Until::RootEnds && self.logs <= 1 && id == 0;
+    }
+}
+
+impl Collector<'_> {
+    /// Whether the trace is over: what comes now is not in it.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Ends the trace here, with tasks alive.
+    pub fn end_now(&mut self) {
+        self.is_over = true;
+    }
+
+    /// Thread ids of tasks that were made and have no line so far.
+    pub fn unseen_tids(&self) -> Vec<u32> {
+        self.tasks.unseen_tids().collect()
+    }
+
+    /// A task is followed, although it has no line when the trace ends.
+    pub fn mark_followed(&mut self, tid: u32) {
+        self.followed.insert(tid);
+    }
+
+    /// Whether the command has ended.
+    pub fn has_root_ended(&self) -> bool {
+        self.root().is_some_and(|root| matches!(root.life, Life::Ended(_)))
+    }
+
+    /// Thread id of the command, once it was seen.
+    pub fn root_tid(&self) -> Option<u32> {
+        self.root()?.tid
+    }
+
+    /// Thread ids of all tasks that are alive, as far as the log tells.
+    pub fn live_tids(&self) -> impl Iterator<Item = u32> + '_ {
+        self.tasks.live_tids()
+    }
+
+    /// Why the command's exec failed, if the log begins with that.
+    pub fn launch_errno(&self) -> Option<u32> {
+        match &self.root()?.first_call {
+            FirstCall::Exec(launch) => match launch.ended.how {
+                Ending::Error(errno) => errno,
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn root(&self) -> Option<&Task> {
+        self.tasks.first()
     }
 }

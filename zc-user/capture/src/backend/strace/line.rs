@@ -1,14 +1,13 @@
 //! Layer 1: one line of a log, as it stands, without any memory of other lines. Nothing is copied.
 
 mod notice;
-pub(super) mod number;
 mod outcome;
 mod prefix;
-pub(super) mod scan;
 
 pub use outcome::{CallResult, Outcome};
-pub use prefix::{Clock, Prefix, Stamp};
+pub use prefix::{Clock, Moment, Prefix, Stamp, Stamps};
 
+use super::syntax::{find_closing, find_top_level, tid};
 use crate::syscall::Abi;
 
 /// One line of a log.
@@ -179,7 +178,7 @@ fn split_rest(text: &[u8]) -> Option<(&[u8], Outcome<'_>)> {
     const MAX_OPEN: usize = 16;
     let mut from = 0;
     for _ in 0..=MAX_OPEN {
-        let close = from + scan::find_closing(&text[from..])?;
+        let close = from + find_closing(&text[from..])?;
         if text[close] == b')'
             && let Some(outcome) = Outcome::read(&text[close + 1..])
         {
@@ -190,20 +189,20 @@ fn split_rest(text: &[u8]) -> Option<(&[u8], Outcome<'_>)> {
     None
 }
 
-/// Arguments up to their closing bracket, and the outcome after it.
+/// SplitArgs up to their closing bracket, and the outcome after it.
 fn split_outcome(text: &[u8]) -> Option<(&[u8], Outcome<'_>)> {
-    let close = scan::find_top_level(text, b')')?;
+    let close = find_top_level(text, b')')?;
     Some((&text[..close], Outcome::read(&text[close + 1..])?))
 }
 
-/// Arguments before ` <unfinished ...>` and its kin at the end of the line.
+/// SplitArgs before ` <unfinished ...>` and its kin at the end of the line.
 fn split_pause(text: &[u8]) -> Option<(&[u8], Pause)> {
     let body = text.strip_suffix(b" ...>")?;
     let angle = body.iter().rposition(|&byte| byte == b'<')?;
     let pause = match &body[angle + 1..] {
         b"unfinished" | b"detached" => Pause::Later,
         renamed => {
-            let (to, rest) = number::tid(renamed.strip_prefix(b"pid changed to ")?)?;
+            let (to, rest) = tid(renamed.strip_prefix(b"pid changed to ")?)?;
             rest.is_empty().then_some(Pause::Renamed { to })?
         }
     };

@@ -1,56 +1,66 @@
-//! A run under `strace`: its log comes through a private FIFO, line by line, while the command runs.
+//! Runs the command under strace. The log comes through a private FIFO and is read while the command runs.
 
 use std::{
-    fs, io,
-    path::Path,
+    fs::{self, File},
+    io::{self, Read as _},
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::fs::OpenOptionsExt as _,
+    },
+    path::{Path, PathBuf},
     time::{Duration, Instant, SystemTime},
 };
 
 use nix::{
     errno::Errno,
+    fcntl::{FcntlArg, fcntl},
     sys::{
         prctl,
         signal::{Signal, kill},
+        stat::Mode,
     },
-    unistd::Pid,
+    unistd::{Gid, Pid, Uid, chown, mkfifo},
 };
-use tokio::time::sleep;
+use tempfile::TempDir;
+use tokio::{io::unix::AsyncFd, time::sleep};
 
-use super::{Collector, StraceError, arguments, fifo::Fifo, lines::Lines, look::Proc, script};
+use super::{Collector, StraceError, command_line, inspect::ProcInspector, read::Lines};
 use crate::{
+    async_fd::watch_readable,
     backend::{RunError, RunOptions, Until, new_trace, within},
-    launch::{Bond, Child, Environment, LaunchError, Manner, Received, Signals, find_program, send},
+    launch::{Child, Environment, Identity, LaunchError, LaunchOptions, OnTracerExit, Received, Signals, find_program, send},
     trace::{Exit, Loss, State, Trace},
 };
 
-/// How often to look for tasks that came while others were killed.
+/// Ending often to look for tasks that came while others were killed.
 const KILL_AGAIN: Duration = Duration::from_millis(10);
 
 /// Runs the command under this `strace`, and gives back what it did.
 pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, RunError> {
-    let signals = Signals::hold(options.manner.bond)?;
+    let signals = Signals::hold(options.launch.on_tracer_exit)?;
     // strace would find it missing too, but says so in its own words and with status 1.
-    let program = find_program(&options.command, &options.manner)?;
+    let program = find_program(&options.command, &options.launch)?;
     let shell =
-        script::shell_of(&options.manner.locate(&program)).map_err(|cause| LaunchError::new(&options.command[0], cause))?;
-    let fifo = Fifo::create(options.manner.identity)?;
+        command_line::shell_of(&options.launch.locate(&program)).map_err(|cause| LaunchError::new(&options.command[0], cause))?;
+    let fifo = Fifo::create(options.launch.identity)?;
     // Should strace be killed, the command becomes our child: its end, and its status, are still ours to tell.
     prctl::set_child_subreaper(true).map_err(io::Error::from)?;
-    let command = arguments::command(strace, fifo.path(), shell, &program, options);
+    let command = command_line::command(strace, fifo.path(), shell, &program, options);
     let mut trace = new_trace(super::NAME, options, SystemTime::now())?;
     // strace keeps an environment of its own: it gives the command's to the command.
-    let manner = Manner { bond: Bond::DiesWithUs, environment: Environment::default(), ..options.manner.clone() };
-    let child = Child::start(strace, &command, &manner, &signals)?;
+    let launch =
+        LaunchOptions { on_tracer_exit: OnTracerExit::Kill, environment: Environment::default(), ..options.launch.clone() };
+    let child = Child::start(strace, &command, &launch, &signals)?;
     let mut show = |line: &str| {
         if options.verbose {
             log::warn!(target: "zctrace::strace", "not understood: {line}");
         }
     };
     // Without /proc there is nothing to look at, and nothing more is known of files than strace says.
-    let mut proc = Proc::new().ok();
+    let mut proc = ProcInspector::new().ok();
     let mut collector = Collector::new(&options.selection, options.until, &mut show);
     if let Some(proc) = &mut proc {
-        collector = collector.looking(proc);
+        collector = collector.with_inspector(proc);
     }
     let mut session = Session { fifo, lines: Lines::default(), collector, began: None, ended: None };
     let over = session.until_over(&child, &signals, options);
@@ -60,10 +70,10 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     };
     if over.is_err() {
         // It would complain about a log that nobody reads.
-        session.dismiss(&child).await?;
+        session.stop_strace(&child).await?;
     }
     let strace_exit = over?;
-    let orphan_exit = session.outlive(&signals).await?;
+    let orphan_exit = session.wait_for_orphan(&signals).await?;
     session.into_trace(strace_exit, orphan_exit, options).map(|collected| {
         trace.wall_ns = collected.wall_ns;
         trace.exit = collected.exit;
@@ -114,17 +124,17 @@ impl Session<'_> {
                 }
                 signal = signals.next() => match (signal?, &options.so_far) {
                     (Received::ToForward(libc::SIGUSR1), Some(so_far)) => so_far.give(Err(RunError::NotSoFar)),
-                    (signal, _) => is_enough |= self.hand_on(signal),
+                    (signal, _) => is_enough |= self.forward(signal),
                 },
             }
             if self.collector.is_over() || (is_enough && options.until == Until::AllEnd && self.ended.is_some()) {
-                return self.dismiss(child).await;
+                return self.stop_strace(child).await;
             }
         }
     }
 
     /// Hands a signal on to the command. `true` if it ends the trace, since there is no command any more.
-    fn hand_on(&self, signal: Received) -> bool {
+    fn forward(&self, signal: Received) -> bool {
         let Some(root) = self.root().filter(|_| self.ended.is_none()) else {
             return self.ended.is_some() && signal.is_ending();
         };
@@ -136,9 +146,9 @@ impl Session<'_> {
     }
 
     /// Ends strace. What it still traces goes on without it.
-    async fn dismiss(&mut self, child: &Child) -> Result<Option<Exit>, RunError> {
+    async fn stop_strace(&mut self, child: &Child) -> Result<Option<Exit>, RunError> {
         self.collector.end_now();
-        self.look_at_unseen(child).await?;
+        self.find_followed_tasks(child).await?;
         // Of all signals it holds back the others: it must survive what a terminal sends to the command.
         child.forward(libc::SIGKILL);
         child.wait().await?;
@@ -146,13 +156,13 @@ impl Session<'_> {
     }
 
     /// Finds out which of the tasks without a line strace follows: not those that were made with `CLONE_UNTRACED`.
-    async fn look_at_unseen(&mut self, child: &Child) -> io::Result<()> {
-        let unseen = self.collector.unseen();
+    async fn find_followed_tasks(&mut self, child: &Child) -> io::Result<()> {
+        let unseen = self.collector.unseen_tids();
         if unseen.is_empty() {
             return Ok(());
         }
         for tid in unseen.into_iter().filter(|&tid| tracer(tid) == Some(child.id())) {
-            self.collector.is_followed(tid);
+            self.collector.mark_followed(tid);
         }
         // Who is followed and has ended meanwhile has a line.
         sleep(KILL_AGAIN).await;
@@ -163,7 +173,7 @@ impl Session<'_> {
     /// Kills all that is traced; strace ends with the last of them. One that forks meanwhile is in the log then.
     async fn kill_all(&mut self, child: &Child) -> Result<(), RunError> {
         loop {
-            for pid in self.collector.living().filter_map(|tid| i32::try_from(tid).ok()) {
+            for pid in self.collector.live_tids().filter_map(|tid| i32::try_from(tid).ok()) {
                 // It may have ended meanwhile.
                 let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
             }
@@ -175,7 +185,7 @@ impl Session<'_> {
     }
 
     /// If strace was killed by somebody, the command may still run: waits for its end.
-    async fn outlive(&self, signals: &Signals) -> Result<Option<Exit>, RunError> {
+    async fn wait_for_orphan(&self, signals: &Signals) -> Result<Option<Exit>, RunError> {
         let Some(root) = self.root().filter(|_| self.ended.is_none()) else { return Ok(None) };
         let Ok(orphan) = Child::adopt(root) else { return Ok(None) };
         loop {
@@ -219,5 +229,66 @@ impl Session<'_> {
             }
         }
         Ok(trace)
+    }
+}
+
+/// Room in the FIFO, so that strace waits for us less often: the most that a user may have without privileges.
+const CAPACITY_BYTES: i32 = 1 << 20;
+/// How much is read at a time.
+const CHUNK_BYTES: usize = 1 << 16;
+
+/// A FIFO in a folder of its own, which vanishes when it is in use.
+struct Fifo {
+    reader: File,
+    ready: AsyncFd<OwnedFd>,
+    /// As long as somebody has it open for writing, an empty FIFO is not at its end.
+    _writer: File,
+    path: PathBuf,
+    /// Until strace has opened what is in it.
+    folder: Option<TempDir>,
+    chunk: Vec<u8>,
+}
+
+impl Fifo {
+    /// Makes one that this user may write to; without a user, the one who runs zctrace.
+    fn create(writer: Option<Identity>) -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("zctrace-").tempdir()?;
+        let path = folder.path().join("log");
+        mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR)?;
+        if let Some(Identity { uid, gid }) = writer {
+            for part in [folder.path(), &path] {
+                chown(part, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
+            }
+        }
+        let reader = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path)?;
+        let writer = File::options().write(true).open(&path)?;
+        // Less room does no harm.
+        let _ = fcntl(reader.as_fd(), FcntlArg::F_SETPIPE_SZ(CAPACITY_BYTES));
+        let ready = watch_readable(reader.as_fd().try_clone_to_owned()?)?;
+        Ok(Self { reader, ready, _writer: writer, path, folder: Some(folder), chunk: vec![0; CHUNK_BYTES] })
+    }
+
+    /// Where strace finds it.
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Waits until there is something to read.
+    async fn readable(&self) -> io::Result<()> {
+        self.ready.readable().await?.clear_ready();
+        Ok(())
+    }
+
+    /// What there is to read; `None` if nothing.
+    fn read(&mut self) -> io::Result<Option<&[u8]>> {
+        match self.reader.read(&mut self.chunk) {
+            Ok(length) => {
+                // Nobody needs the name any more: nothing stays behind, however this ends.
+                self.folder = None;
+                Ok(Some(&self.chunk[..length]).filter(|chunk| !chunk.is_empty()))
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }

@@ -9,31 +9,23 @@
 //! is counted in [`Loss::UnparsedLines`](crate::trace::Loss::UnparsedLines).
 
 mod args;
-mod arguments;
 mod assemble;
-mod clock;
-mod codes;
 mod collect;
-mod cut;
-mod descriptor;
-mod ends;
-mod fifo;
-mod files;
-mod head;
-mod join;
+mod command_line;
+mod decode;
+mod file_name;
+mod file_table;
+mod inspect;
 pub mod line;
-mod lines;
 mod live;
-mod look;
-mod name;
 mod names;
+mod pending;
 mod read;
 mod rows;
-mod script;
+mod syntax;
 mod tasks;
 #[cfg(test)]
 mod tests;
-mod text;
 pub(crate) mod unavailable;
 
 pub use collect::Collector;
@@ -46,7 +38,7 @@ use thiserror::Error;
 
 use super::{Backend, RunError, RunOptions};
 use crate::{
-    launch::{Manner, find_program},
+    launch::{LaunchOptions, find_program},
     trace::{Exit, Trace},
 };
 
@@ -82,7 +74,7 @@ pub struct Strace;
 impl Strace {
     /// Where strace is.
     pub fn find() -> Result<PathBuf, StraceError> {
-        find_program(&["strace".into()], &Manner::default()).map_err(|_| StraceError::Missing)
+        find_program(&["strace".into()], &LaunchOptions::default()).map_err(|_| StraceError::Missing)
     }
 }
 

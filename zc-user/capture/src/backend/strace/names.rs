@@ -1,18 +1,23 @@
-//! What this backend knows of a call by its name, found without an allocation per line.
+//! The names that strace prints: what this backend knows of a call by its name, found without an allocation per line, and the numbers
+//! of errnos and signals.
 
 use std::{borrow::Cow, collections::HashMap};
 
+use nix::sys::signal::Signal;
 use zc_ebpf::{COMPAT, FIRST_BEYOND, TABLE_SLOTS};
 
-use super::{files::Lesson, line::number::unsigned};
-use crate::syscall::{Abi, BEYOND, Call, FICLONE, FICLONERANGE, Selection, Spec};
+use super::{file_table::FileEffect, syntax::unsigned};
+use crate::{
+    errno,
+    syscall::{Abi, BEYOND, Call, FICLONE, FICLONERANGE, Selection, Spec},
+};
 
 /// Most names that are in no table and still counted: a log may come from a newer kernel, but garbage must not fill the memory.
 const MAX_FOREIGN: usize = 256;
 
 /// What is known of a call.
 #[derive(Debug)]
-pub struct Known {
+pub struct KnownCall {
     /// Its name.
     pub name: Cow<'static, str>,
     /// Its size and result.
@@ -32,15 +37,15 @@ pub enum Role {
     /// Nothing.
     None,
     /// It makes a task.
-    Birth,
+    CreatesTask,
     /// It replaces the program.
     Exec,
     /// It returns the caller's own thread id.
-    Identity,
+    ReturnsOwnTid,
     /// It is another call, depending on an argument.
     Ioctl,
     /// It opens, makes or connects a file.
-    Files(Lesson),
+    Files(FileEffect),
     /// It puts bytes into memory that no read of a file has brought there.
     FillsMemory,
 }
@@ -48,19 +53,19 @@ pub enum Role {
 /// Calls that fill memory and name no file: what a thread had read before may not be there any more.
 pub const FILLING: [&str; 3] = ["getrandom", "io_uring_enter", "process_vm_readv"];
 
-/// Index of a call in [`Names`].
+/// Index of a call in [`CallNames`].
 pub type NameId = u16;
 
 /// All calls, by name.
 #[derive(Debug)]
-pub struct Names {
+pub struct CallNames {
     by_name: HashMap<Vec<u8>, NameId, foldhash::fast::RandomState>,
-    known: Vec<Known>,
+    known: Vec<KnownCall>,
     native: usize,
     selection: Selection,
 }
 
-impl Names {
+impl CallNames {
     /// The calls of all tables.
     pub fn new(selection: &Selection) -> Self {
         let mut names = Self { by_name: HashMap::default(), known: Vec::new(), native: 0, selection: selection.clone() };
@@ -104,14 +109,14 @@ impl Names {
         let id = NameId::try_from(self.known.len()).unwrap_or(NameId::MAX);
         self.by_name.insert(name.as_bytes().to_vec(), id);
         let role = match name.as_ref() {
-            "fork" | "vfork" | "clone" | "clone3" => Role::Birth,
+            "fork" | "vfork" | "clone" | "clone3" => Role::CreatesTask,
             "execve" | "execveat" => Role::Exec,
-            "set_tid_address" | "gettid" => Role::Identity,
+            "set_tid_address" | "gettid" => Role::ReturnsOwnTid,
             "ioctl" => Role::Ioctl,
             name if FILLING.contains(&name) => Role::FillsMemory,
-            name => Lesson::of(name).map_or(Role::None, Role::Files),
+            name => FileEffect::of(name).map_or(Role::None, Role::Files),
         };
-        self.known.push(Known { spec: Spec::of(&name), is_selected: self.selection.contains(&name), role, only_in, name });
+        self.known.push(KnownCall { spec: Spec::of(&name), is_selected: self.selection.contains(&name), role, only_in, name });
         id
     }
 
@@ -137,7 +142,7 @@ impl Names {
     }
 
     /// What is known of the call.
-    pub fn get(&self, id: NameId) -> &Known {
+    pub fn get(&self, id: NameId) -> &KnownCall {
         &self.known[usize::from(id)]
     }
 
@@ -167,13 +172,46 @@ fn is_nameless(name: &[u8]) -> bool {
     name.starts_with(b"syscall_0x")
 }
 
+/// The highest errno a call can return: `MAX_ERRNO` of the kernel's include/linux/err.h.
+pub const MAX_ERRNO: u32 = 4095;
+
+/// Numbers of errnos, by name.
+#[derive(Debug)]
+pub struct Errnos(HashMap<String, u32>);
+
+impl Errnos {
+    /// All that have a name.
+    pub fn new() -> Self {
+        Self((1..=1024).map(|number| (errno::name(number), number)).filter(|(name, _)| name.starts_with('E')).collect())
+    }
+
+    /// The number; `None` of a name that is unknown here.
+    pub fn number(&self, name: &[u8]) -> Option<u32> {
+        self.0.get(std::str::from_utf8(name).ok()?).copied()
+    }
+}
+
+/// The number of a signal; `SIGRT_3` is the third after the first real-time signal, as the kernel counts.
+pub fn signal(name: &[u8]) -> Option<i32> {
+    /// Source: `SIGRTMIN` of the kernel's include/uapi/asm-generic/signal.h.
+    const FIRST_REAL_TIME: i32 = 32;
+    let name = std::str::from_utf8(name).ok()?;
+    if let Some(number) = name.strip_prefix("SIGRT_") {
+        return number.parse().ok().and_then(|number: i32| FIRST_REAL_TIME.checked_add(number));
+    }
+    if name == "SIGRTMIN" {
+        return Some(FIRST_REAL_TIME);
+    }
+    name.parse::<Signal>().ok().map(|signal| signal as i32)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn calls_of_both_tables_are_known() {
-        let mut names = Names::new(&Selection::default());
+        let mut names = CallNames::new(&Selection::default());
         let read = names.find(b"read").expect("is a call");
         assert_eq!((names.get(read).name.as_ref(), names.get(read).only_in, names.get(read).is_selected), ("read", None, true));
         let close = names.find(b"close").expect("is a call");
@@ -187,7 +225,7 @@ mod tests {
     /// On arm64 only 32-bit programs have `open`, on `x86_64` others have it, too: a log from there must not look like one of theirs.
     #[test]
     fn a_call_of_another_machines_64_bit_programs_is_no_32_bit_one() {
-        let mut names = Names::new(&Selection::default());
+        let mut names = CallNames::new(&Selection::default());
         for name in ["open", "access", "pipe", "poll"] {
             let id = names.find(name.as_bytes()).expect("is a call");
             assert_eq!(names.get(id).only_in, None, "{name}");
@@ -196,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_new_call_is_counted_but_not_a_word_before_a_name() {
-        let mut names = Names::new(&Selection::All);
+        let mut names = CallNames::new(&Selection::All);
         let new = names.find(b"quantum_leap").expect("may be a call");
         assert_eq!(names.find(b"quantum_leap"), Some(new));
         assert!(names.find(b"syscall_0x3fe").is_some());
@@ -209,8 +247,34 @@ mod tests {
 
     #[test]
     fn garbage_does_not_fill_the_memory() {
-        let mut names = Names::new(&Selection::All);
+        let mut names = CallNames::new(&Selection::All);
         let found = (0..10_000).filter(|number| names.find(format!("new_call_{number}").as_bytes()).is_some()).count();
         assert_eq!(found, MAX_FOREIGN);
+    }
+
+    #[test]
+    fn errnos_have_numbers() {
+        let errnos = Errnos::new();
+        for (name, number) in [
+            ("ENOENT", 2),
+            ("EAGAIN", 11),
+            ("EXDEV", 18),
+            ("EOPNOTSUPP", 95),
+            ("ERESTARTSYS", 512),
+            ("ERESTART_RESTARTBLOCK", 516),
+        ] {
+            assert_eq!(errnos.number(name.as_bytes()), Some(number), "{name}");
+        }
+        assert_eq!(errnos.number(b"EWHATEVER"), None);
+        assert_eq!(errnos.number(b"\xff"), None);
+    }
+
+    #[test]
+    fn signals_have_numbers() {
+        for (name, number) in
+            [("SIGKILL", Some(9)), ("SIGTERM", Some(15)), ("SIGRTMIN", Some(32)), ("SIGRT_2", Some(34)), ("SIGX", None)]
+        {
+            assert_eq!(signal(name.as_bytes()), number, "{name}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use zc_ebpf::{Sequence, is_restart};
 
-use super::names::{Known, NameId};
+use super::names::{KnownCall, NameId};
 use crate::{
     histogram::Histogram,
     syscall::{Abi, Call, Fds, Returned, Spec},
@@ -13,9 +13,9 @@ use crate::{
 
 /// A call that ended, as far as it is counted.
 #[derive(Debug, Clone, Copy)]
-pub struct Ended {
+pub struct FinishedCall {
     /// How.
-    pub how: How,
+    pub how: Ending,
     /// The size it asked for; `None` if its arguments do not tell.
     pub requested_bytes: Option<u64>,
     /// Time from entry to exit.
@@ -34,9 +34,9 @@ pub struct Ended {
     pub is_peek: bool,
 }
 
-/// How a call ended.
+/// Ending a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum Ending {
     /// With a result that is no error.
     Value(i64),
     /// With an error; `None`: its number is unknown.
@@ -55,22 +55,22 @@ pub struct Rows {
     /// The first bytes of that.
     unwritten: Head,
     /// A call that a signal ended, and its row. Its caller has not seen the result: it will call again, or die.
-    interrupted: Option<(usize, Ended)>,
+    interrupted: Option<(usize, FinishedCall)>,
 }
 
 /// What became of a task after a signal had ended its call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Afterwards {
+pub enum Fate {
     /// It went on.
     WentOn,
     /// It was killed, or the log ends: the call never returned.
-    Nothing,
+    Ended,
 }
 
 impl Rows {
     /// Adds a call.
-    pub fn add(&mut self, id: NameId, known: &Known, abi: Abi, ended: Ended) {
-        self.settle(Afterwards::WentOn);
+    pub fn add(&mut self, id: NameId, known: &KnownCall, abi: Abi, ended: FinishedCall) {
+        self.settle(Fate::WentOn);
         let is_other = writes_bytes(&known.spec) && self.writes_something_else(&ended);
         let ends = self.ends(&known.spec, &ended, is_other);
         let index = *self.places.entry((id, abi, ends)).or_insert_with(|| {
@@ -78,7 +78,7 @@ impl Rows {
             self.sums.push(Row { order: Some(ended.entered), ..Row::new(call, ends) });
             self.sums.len() - 1
         });
-        if matches!(ended.how, How::Error(Some(errno)) if is_restart(errno)) {
+        if matches!(ended.how, Ending::Error(Some(errno)) if is_restart(errno)) {
             self.interrupted = Some((index, ended));
         } else {
             let paired_bytes = if is_other { self.replace(&ended) } else { self.pair(&known.spec, &ended) };
@@ -89,28 +89,28 @@ impl Rows {
     }
 
     /// The files at the ends of a call. `is_other`: it writes something else than what was read before.
-    fn ends(&self, spec: &Spec, ended: &Ended, is_other: bool) -> Ends {
+    fn ends(&self, spec: &Spec, ended: &FinishedCall, is_other: bool) -> Ends {
         let last_read = || file(self.sequence.source()).filter(|_| !is_other).map(Input::LastRead);
         let input = if writes_bytes(spec) { last_read() } else { ended.from.map(Input::Named) };
         Ends { input, output: ended.to }
     }
 
     /// Whether what a call wrote begins otherwise than what was read before.
-    fn writes_something_else(&self, ended: &Ended) -> bool {
+    fn writes_something_else(&self, ended: &FinishedCall) -> bool {
         self.sequence.source() != 0 && self.unwritten.differs_from(&ended.head)
     }
 
     /// Takes note that something else was written. If it is as long as what was read, it has taken its place. None of it was read before.
-    fn replace(&mut self, ended: &Ended) -> u64 {
-        if matches!(ended.how, How::Value(moved) if u64::try_from(moved) == Ok(self.sequence.bytes)) {
+    fn replace(&mut self, ended: &FinishedCall) -> u64 {
+        if matches!(ended.how, Ending::Value(moved) if u64::try_from(moved) == Ok(self.sequence.bytes)) {
             self.forget_what_was_read();
         }
         0
     }
 
     /// Takes note of what a call moved. Gives how many of the bytes that it wrote were read before from a file that is known.
-    fn pair(&mut self, spec: &Spec, ended: &Ended) -> u64 {
-        let How::Value(moved) = ended.how else { return 0 };
+    fn pair(&mut self, spec: &Spec, ended: &FinishedCall) -> u64 {
+        let Ending::Value(moved) = ended.how else { return 0 };
         let moved = u64::try_from(moved).unwrap_or(0);
         // What it puts into memory, and how much of it, is not known: nothing that was read before is there for sure.
         let fills_memory = matches!(spec.fds, Fds::Reads(_)) && (spec.returned != Returned::Bytes || ended.is_peek);
@@ -138,10 +138,10 @@ impl Rows {
     }
 
     /// Counts the call that a signal ended, if there is one, now that it is known what became of it.
-    pub fn settle(&mut self, afterwards: Afterwards) {
+    pub fn settle(&mut self, fate: Fate) {
         let Some((index, ended)) = self.interrupted.take() else { return };
-        let how = if afterwards == Afterwards::WentOn { ended.how } else { How::Never };
-        add(&mut self.sums[index], Ended { how, ..ended });
+        let how = if fate == Fate::WentOn { ended.how } else { Ending::Never };
+        add(&mut self.sums[index], FinishedCall { how, ..ended });
     }
 
     /// The rows, in the order of their first calls.
@@ -164,19 +164,19 @@ fn file(number: u32) -> Option<FileId> {
     number.checked_sub(1).map(FileId)
 }
 
-fn add(row: &mut Row, ended: Ended) {
+fn add(row: &mut Row, ended: FinishedCall) {
     match ended.how {
-        How::Never => {
+        Ending::Never => {
             row.unfinished += 1;
             return;
         }
-        How::Error(errno) => {
+        Ending::Error(errno) => {
             row.errors += 1;
             if let Some(errno) = errno {
                 *row.errnos.entry(errno).or_default() += 1;
             }
         }
-        How::Value(value) => {
+        Ending::Value(value) => {
             if let Some(bytes) = row.bytes.filter(|_| !ended.is_peek) {
                 let moved = u64::try_from(value).unwrap_or(0);
                 // A sum that has no room is unknown from then on.

@@ -3,12 +3,12 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::{
-    args::Child,
-    clock::Moment,
-    collect::Suspect,
-    join::{Left, Pending},
+    collect::UncertainCall,
+    decode::ChildKind,
+    line::Moment,
     names::NameId,
-    rows::{Ended, Rows},
+    pending::{Left, Pending},
+    rows::{FinishedCall, Rows},
 };
 use crate::{
     syscall::Abi,
@@ -30,7 +30,7 @@ pub struct Task {
     /// Its name since an exec that strace has not taken note of: it goes on to show the one before.
     pub executed_as: Option<String>,
     /// Who made it, and as what.
-    pub creator: Option<(TaskId, Child)>,
+    pub creator: Option<(TaskId, ChildKind)>,
     /// Number of its first line.
     pub first_line: u64,
     /// The table that its calls are of.
@@ -50,7 +50,7 @@ pub struct Task {
     /// Its calls.
     pub rows: Rows,
     /// Its last call, if that may not have been made.
-    pub suspect: Option<Box<Suspect>>,
+    pub uncertain_call: Option<Box<UncertainCall>>,
     /// The files that it opened, by descriptor: the last of each.
     pub opened: HashMap<u32, FileId>,
     /// The thread that took its id by an exec, while the arguments of that exec are not known.
@@ -98,8 +98,8 @@ pub struct Launch {
     pub name: NameId,
     /// Its table.
     pub abi: Abi,
-    /// How it ended.
-    pub ended: Ended,
+    /// Ending it ended.
+    pub ended: FinishedCall,
     /// When.
     pub at: Option<Moment>,
     /// The program.
@@ -118,11 +118,11 @@ pub struct Tasks {
     /// How many are alive.
     alive: usize,
     /// Tasks that were made and have no line yet.
-    births: HashMap<u32, (TaskId, Child)>,
+    unseen_children: HashMap<u32, (TaskId, ChildKind)>,
     /// Tasks that strace said it follows, as long as the first task's id is unknown.
     attached: HashSet<u32>,
     /// Who entered a call that makes a task, last.
-    bearing: Option<TaskId>,
+    creating: Option<TaskId>,
 }
 
 impl Tasks {
@@ -168,7 +168,7 @@ impl Tasks {
     /// Whether an id that was not seen before is that of the first task, whose lines had none while it was alone.
     fn is_first(&self, tid: u32, resumes: Option<NameId>) -> bool {
         let Some(first) = self.all.first().filter(|first| first.tid.is_none() && first.is_alive()) else { return false };
-        if self.attached.contains(&tid) || self.births.contains_key(&tid) {
+        if self.attached.contains(&tid) || self.unseen_children.contains_key(&tid) {
             return false;
         }
         // In a call, the first task can only go on with that.
@@ -177,9 +177,9 @@ impl Tasks {
 
     fn add(&mut self, tid: Option<u32>, line: u64) -> TaskId {
         let id = self.all.len();
-        let creator = tid.and_then(|tid| self.births.remove(&tid));
+        let creator = tid.and_then(|tid| self.unseen_children.remove(&tid));
         // The 32-bit child of a 32-bit task is not announced as such.
-        let model = creator.map(|(creator, _)| creator).or(self.bearing.filter(|&id| self.all[id].pending.entry().is_some()));
+        let model = creator.map(|(creator, _)| creator).or(self.creating.filter(|&id| self.all[id].pending.entry().is_some()));
         self.all.push(Task {
             tid,
             own_tid: None,
@@ -195,7 +195,7 @@ impl Tasks {
             first_call: FirstCall::Awaited,
             pending: Pending::default(),
             rows: Rows::default(),
-            suspect: None,
+            uncertain_call: None,
             opened: HashMap::new(),
             superseded_by: None,
         });
@@ -214,12 +214,12 @@ impl Tasks {
     }
 
     /// A task entered a call that makes another.
-    pub fn bears(&mut self, id: TaskId) {
-        self.bearing = Some(id);
+    pub fn enters_task_creation(&mut self, id: TaskId) {
+        self.creating = Some(id);
     }
 
     /// A call that began in line `entered` made a task. `is_ordered`: what stands later in the log happened later.
-    pub fn born(&mut self, creator: TaskId, tid: u32, child: Child, entered: u64, is_ordered: bool) {
+    pub fn task_created(&mut self, creator: TaskId, tid: u32, child: ChildKind, entered: u64, is_ordered: bool) {
         if let Some(&id) = self.by_tid.get(&tid) {
             let task = &self.all[id];
             let is_its_child = task.creator.is_none() && (!is_ordered || task.first_line > entered);
@@ -231,7 +231,7 @@ impl Tasks {
                 return;
             }
         }
-        self.births.insert(tid, (creator, child));
+        self.unseen_children.insert(tid, (creator, child));
     }
 
     /// Whether `id` is `ancestor` or descends from it. Only a damaged log makes circles.
@@ -260,7 +260,7 @@ impl Tasks {
         let abandoned = self.all[id].pending.leave();
         let other = self.by_tid.get(&by).copied().filter(|&other| other != id);
         if let Some(other) = other {
-            self.is_thread_of(other, id);
+            self.set_thread_of(other, id);
         }
         if let Some(other) = other.filter(|&other| self.all[other].pending.entry().is_some()) {
             self.all[id].pending = std::mem::take(&mut self.all[other].pending);
@@ -276,26 +276,26 @@ impl Tasks {
         self.alive -= usize::from(self.all[id].is_alive());
         self.all[id].life = Life::Renamed;
         let leader = self.by_tid.get(&to).copied()?;
-        self.is_thread_of(id, leader);
+        self.set_thread_of(id, leader);
         (self.all[leader].superseded_by.is_some() && self.all[leader].superseded_by == self.all[id].tid).then_some(leader)
     }
 
     /// An exec shows that a task is a thread of this process. It ends the other threads, so that the one that made this task may never
     /// return from its call, and nothing else tells.
-    fn is_thread_of(&mut self, id: TaskId, leader: TaskId) {
+    fn set_thread_of(&mut self, id: TaskId, leader: TaskId) {
         if self.all[id].creator.is_none() && !self.descends(leader, id) {
-            self.all[id].creator = Some((leader, Child::Thread));
+            self.all[id].creator = Some((leader, ChildKind::Thread));
         }
     }
 
     /// Thread ids of those that were made and have no line.
-    pub fn unseen(&self) -> impl Iterator<Item = u32> + '_ {
-        self.births.keys().copied()
+    pub fn unseen_tids(&self) -> impl Iterator<Item = u32> + '_ {
+        self.unseen_children.keys().copied()
     }
 
     /// Those of them that are `followed` become tasks: the trace ends before their first call does.
     pub fn add_unseen(&mut self, followed: &BTreeSet<u32>, line: u64) {
-        for &tid in followed.iter().filter(|tid| self.births.contains_key(tid)).collect::<Vec<_>>() {
+        for &tid in followed.iter().filter(|tid| self.unseen_children.contains_key(tid)).collect::<Vec<_>>() {
             self.add(Some(tid), line);
         }
     }
@@ -307,7 +307,7 @@ impl Tasks {
 
     /// All tasks in the order of their first lines; and how many were made that have no line.
     pub fn into_parts(self) -> (Vec<Task>, usize) {
-        (self.all, self.births.len())
+        (self.all, self.unseen_children.len())
     }
 
     /// The first that the log tells of.
@@ -316,9 +316,9 @@ impl Tasks {
     }
 
     /// Ids of all that are alive as far as the log tells, those included that have no line so far.
-    pub fn living(&self) -> impl Iterator<Item = u32> + '_ {
+    pub fn live_tids(&self) -> impl Iterator<Item = u32> + '_ {
         let alive = self.all.iter().filter(|task| task.is_alive()).filter_map(|task| task.tid);
-        alive.chain(self.unseen())
+        alive.chain(self.unseen_tids())
     }
 
     /// How many there are.

@@ -6,7 +6,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::{
-    launch::{self, Manner, reason},
+    launch::{self, LaunchOptions, reason},
     machine::{Capability, Reading, Seccomp, System, Trial, Version, as_root, child, install_command},
 };
 
@@ -149,7 +149,7 @@ impl StraceFacts {
 
 /// Looks for strace and asks for its version.
 pub(crate) fn find_program() -> Reading<Option<Program>> {
-    let program = match launch::find_program(&["strace".into()], &Manner::default()) {
+    let program = match launch::find_program(&["strace".into()], &LaunchOptions::default()) {
         Ok(path) => {
             let output = child::output(Command::new(&path).arg("--version"), LIMIT);
             let version = output.map(|output| parse_version(&output)).map_err(|error| reason(&error));

@@ -2,20 +2,16 @@
 
 use super::{
     Collector,
-    suspect::{self, Suspect},
+    seccomp::{self, UncertainCall},
 };
 use crate::{
     backend::strace::{
-        args::{Split, child, ioctl_variant, program, requested_bytes},
-        clock::Moment,
-        codes::MAX_ERRNO,
-        descriptor::Descriptor,
-        ends::{self, End, Ends},
-        head::head,
-        join::Left,
-        line::{CallResult, Outcome},
-        names::{NameId, Role},
-        rows::{Afterwards, Ended, How},
+        args::{Args, Descriptor},
+        decode::{End, Ends, child_kind, ends, head, ioctl_variant, program, requested_bytes},
+        line::{CallResult, Moment, Outcome},
+        names::{MAX_ERRNO, NameId, Role},
+        pending::Left,
+        rows::{Ending, Fate, FinishedCall},
         tasks::{FirstCall, Launch, TaskId},
     },
     syscall::Abi,
@@ -35,7 +31,7 @@ pub(super) struct Call<'a> {
     pub has_all_args: bool,
     /// Number of the line where it began.
     pub entered: u64,
-    /// How it ended.
+    /// Ending it ended.
     pub outcome: Outcome<'a>,
     /// When it ended.
     pub at: Option<Moment>,
@@ -45,7 +41,7 @@ impl Collector<'_> {
     pub(super) fn returned(&mut self, id: TaskId, call: &Call<'_>) {
         let how = self.how(call.outcome.result);
         let role = self.names.get(call.name).role;
-        if let How::Value(value) = how {
+        if let Ending::Value(value) = how {
             self.follow(id, call, role, value);
         }
         let variant = (role == Role::Ioctl).then(|| ioctl_variant(call.args)).flatten();
@@ -57,10 +53,10 @@ impl Collector<'_> {
             && !self.has_modes
         {
             task.abi = abi;
-            self.parts.guessed_abi = true;
+            self.log.guessed_abi = true;
         }
         let (tid, entered) = (task.tid, call.entered);
-        let mut ended = Ended {
+        let mut ended = FinishedCall {
             how,
             duration_ns: call.outcome.duration_ns,
             entered,
@@ -71,8 +67,8 @@ impl Collector<'_> {
             head: Head::default(),
             is_peek: known.name.starts_with("recv") && has_peek(call.args),
         };
-        self.parts.has_durations |= ended.duration_ns.is_some();
-        task.has_exited |= how == How::Never && matches!(known.name.as_ref(), "exit_group" | "exit");
+        self.log.has_durations |= ended.duration_ns.is_some();
+        task.has_exited |= how == Ending::Never && matches!(known.name.as_ref(), "exit_group" | "exit");
         if matches!(task.first_call, FirstCall::Awaited) {
             task.first_call = FirstCall::Other;
             if role == Role::Exec {
@@ -82,25 +78,25 @@ impl Collector<'_> {
             }
         }
         if !known.is_selected {
-            task.rows.settle(Afterwards::WentOn);
+            task.rows.settle(Fate::WentOn);
             return;
         }
-        if how == How::Error(None) {
-            self.parts.lose(Loss::UncountedErrnos);
+        if how == Ending::Error(None) {
+            self.log.count_loss(Loss::UncountedErrnos);
         }
-        let args = Split::new(call.args);
-        let Ends { from, to } = ends::of(&args, known.spec.fds);
+        let args = Args::new(call.args);
+        let Ends { from, to } = ends(&args, known.spec.fds);
         let mut file = |end: Option<End<'_>>| match end? {
             End::Named(descriptor) => Some(self.files.find(tid, descriptor)),
             End::Number(number) => task.opened.get(&number).copied(),
         };
         (ended.from, ended.to) = (file(from), file(to));
         ended.requested_bytes = call.has_all_args.then(|| requested_bytes(&args, &known.spec)).flatten();
-        if let How::Value(moved @ 1..) = how {
+        if let Ending::Value(moved @ 1..) = how {
             ended.head = head(&args, &known.spec, moved.unsigned_abs());
         }
-        if suspect::is_suspect(known, call.args, how) {
-            task.suspect = Some(Box::new(Suspect { name, abi: task.abi, ended }));
+        if seccomp::may_be_trapped(known, call.args, how) {
+            task.uncertain_call = Some(Box::new(UncertainCall { name, abi: task.abi, ended }));
         } else {
             task.rows.add(name, known, task.abi, ended);
         }
@@ -109,11 +105,13 @@ impl Collector<'_> {
     /// Draws conclusions on tasks from a call that succeeded.
     fn follow(&mut self, id: TaskId, call: &Call<'_>, role: Role, value: i64) {
         match (role, u32::try_from(value)) {
-            (Role::Birth, Ok(tid @ 1..)) => self.tasks.born(id, tid, child(call.args), call.entered, self.logs <= 1),
-            (Role::Identity, Ok(tid @ 1..)) => self.tasks.get(id).own_tid = Some(tid),
-            (Role::Files(lesson), Ok(_)) => {
+            (Role::CreatesTask, Ok(tid @ 1..)) => {
+                self.tasks.task_created(id, tid, child_kind(call.args), call.entered, self.logs <= 1)
+            }
+            (Role::ReturnsOwnTid, Ok(tid @ 1..)) => self.tasks.get(id).own_tid = Some(tid),
+            (Role::Files(effect), Ok(_)) => {
                 let task = self.tasks.get(id);
-                self.files.learn(lesson, task.tid, call.args, call.outcome.descriptor);
+                self.files.apply(effect, task.tid, call.args, call.outcome.descriptor);
                 if let Some(opened) = Descriptor::leading(call.outcome.descriptor) {
                     task.opened.insert(opened.number, self.files.find(task.tid, opened));
                 }
@@ -136,14 +134,14 @@ impl Collector<'_> {
         }
     }
 
-    fn how(&self, result: CallResult<'_>) -> How {
+    fn how(&self, result: CallResult<'_>) -> Ending {
         match result {
-            CallResult::Never => How::Never,
-            CallResult::Error(name) => How::Error(self.errnos.number(name)),
-            CallResult::Errno(errno) => How::Error(Some(errno)),
+            CallResult::Never => Ending::Never,
+            CallResult::Error(name) => Ending::Error(self.errnos.number(name)),
+            CallResult::Errno(errno) => Ending::Error(Some(errno)),
             CallResult::Value(value) => match u32::try_from(value.unsigned_abs()) {
-                Ok(errno @ 1..=MAX_ERRNO) if value < 0 => How::Error(Some(errno)),
-                _ => How::Value(value),
+                Ok(errno @ 1..=MAX_ERRNO) if value < 0 => Ending::Error(Some(errno)),
+                _ => Ending::Value(value),
             },
         }
     }

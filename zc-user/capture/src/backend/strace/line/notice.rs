@@ -1,11 +1,10 @@
 //! Lines that are no calls: ends of tasks, signals, strace's own messages, the table of `-C`.
 
-use super::{
-    Event,
-    number::{seconds, tid, unsigned},
-    scan::find_top_level,
+use super::Event;
+use crate::{
+    backend::strace::syntax::{find_top_level, seconds, tid, unsigned},
+    syscall::Abi,
 };
-use crate::syscall::Abi;
 
 /// `+++ exited with 0 +++`, `+++ killed by SIGKILL (core dumped) +++`, `+++ superseded by execve in pid 123 +++`.
 pub fn end(text: &[u8]) -> Option<Event<'_>> {

@@ -1,6 +1,6 @@
 //! What a call returned: all that stands after its closing bracket.
 
-use super::number::{seconds, tid, unsigned};
+use crate::backend::strace::syntax::{seconds, tid, unsigned};
 
 /// What a call returned, and how long it took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

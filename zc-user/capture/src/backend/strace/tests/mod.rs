@@ -1,11 +1,10 @@
 //! Tests of the parser as a whole: real logs, made-up ones, damaged ones.
 
+mod files;
 mod golden;
-mod made_up;
 mod mutations;
 mod properties;
-mod summary;
-mod with_files;
+mod rules;
 
 use std::{
     fs,
@@ -78,7 +77,7 @@ fn row<'a>(trace: &'a Trace, name: &str) -> &'a Row {
     row
 }
 
-/// How often something was lost.
+/// Ending often something was lost.
 fn lost(trace: &Trace, loss: Loss) -> u64 {
     trace.losses.get(&loss).copied().unwrap_or(0)
 }

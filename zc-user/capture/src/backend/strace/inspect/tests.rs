@@ -7,12 +7,12 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use super::*;
 
 /// Somebody to look who began a while after all that exists now, or before.
-fn proc(began_after: Duration) -> Proc {
-    Proc { began_at: SystemTime::now() + began_after, ..Proc::new().expect("has /proc") }
+fn proc(began_after: Duration) -> ProcInspector {
+    ProcInspector { began_at: SystemTime::now() + began_after, ..ProcInspector::new().expect("has /proc") }
 }
 
-fn sighting(path: &Path, descriptor: i32) -> Sighting<'_> {
-    Sighting {
+fn target(path: &Path, descriptor: i32) -> Target<'_> {
+    Target {
         tid: Some(std::process::id()),
         descriptor: u32::try_from(descriptor).expect("is open"),
         path: path.as_os_str().as_bytes(),
@@ -29,8 +29,8 @@ fn a_file_is_seen_behind_its_descriptor_and_by_its_path() {
     file.write_all(b"12345").expect("has room");
     let metadata = file.as_file().metadata().expect("is there");
     let mut proc = proc(Duration::from_secs(1));
-    let behind = proc.look(&sighting(file.path(), file.as_raw_fd())).expect("is open");
-    assert_eq!(Some(&behind), proc.look(&sighting(file.path(), CLOSED)).as_ref());
+    let behind = proc.inspect(&target(file.path(), file.as_raw_fd())).expect("is open");
+    assert_eq!(Some(&behind), proc.inspect(&target(file.path(), CLOSED)).as_ref());
     assert_eq!((behind.kind, behind.device, behind.inode), (Some(FileKind::Regular), metadata.dev(), metadata.ino()));
     assert_eq!((behind.born, behind.size_bytes), (metadata.created().ok(), Some(5)));
     let mounts = fs::read_to_string("/proc/mounts").expect("has mounts");
@@ -41,7 +41,7 @@ fn a_file_is_seen_behind_its_descriptor_and_by_its_path() {
 #[test]
 fn what_may_have_changed_since_has_no_length() {
     let file = tempfile::NamedTempFile::new().expect("has room");
-    let seen = proc(Duration::ZERO).look(&sighting(file.path(), CLOSED)).expect("is there");
+    let seen = proc(Duration::ZERO).inspect(&target(file.path(), CLOSED)).expect("is there");
     assert_eq!(seen.size_bytes, None);
 }
 
@@ -53,10 +53,10 @@ fn a_deleted_file_is_seen_behind_its_descriptor_alone() {
     fs::remove_file(&path).expect("is ours");
     File::create(&path).expect("another file of this name");
     let mut proc = proc(Duration::ZERO);
-    let deleted = |descriptor| Sighting { is_deleted: true, ..sighting(&path, descriptor) };
-    let seen = proc.look(&deleted(file.as_raw_fd())).expect("is open");
+    let deleted = |descriptor| Target { is_deleted: true, ..target(&path, descriptor) };
+    let seen = proc.inspect(&deleted(file.as_raw_fd())).expect("is open");
     assert_eq!(seen.inode, file.metadata().expect("is open").ino());
-    assert_eq!(proc.look(&deleted(CLOSED)), None);
+    assert_eq!(proc.inspect(&deleted(CLOSED)), None);
     fs::remove_file(&path).expect("is ours");
 }
 
@@ -64,17 +64,17 @@ fn a_deleted_file_is_seen_behind_its_descriptor_alone() {
 fn another_file_behind_the_descriptor_is_not_taken_for_it() {
     let file = tempfile::NamedTempFile::new().expect("has room");
     let mut proc = proc(Duration::ZERO);
-    assert_eq!(proc.look(&sighting(Path::new("/no/such/file"), file.as_raw_fd())), None);
+    assert_eq!(proc.inspect(&target(Path::new("/no/such/file"), file.as_raw_fd())), None);
     let directory = file.path().parent().expect("is in one");
-    let seen = proc.look(&sighting(directory, file.as_raw_fd())).expect("is there");
+    let seen = proc.inspect(&target(directory, file.as_raw_fd())).expect("is there");
     assert_eq!((seen.kind, seen.size_bytes), (Some(FileKind::Directory), None));
 }
 
 #[test]
 fn a_file_of_memfd_create_is_in_a_filesystem_that_is_mounted_nowhere() {
     let file = memfd_create("x", MemfdFlags::empty()).expect("has memory");
-    let sighting = Sighting { is_deleted: true, ..sighting(Path::new("/memfd:x"), file.as_raw_fd()) };
-    let seen = proc(Duration::ZERO).look(&sighting).expect("is open");
+    let target = Target { is_deleted: true, ..target(Path::new("/memfd:x"), file.as_raw_fd()) };
+    let seen = proc(Duration::ZERO).inspect(&target).expect("is open");
     assert_eq!((seen.kind, seen.filesystem.as_deref()), (Some(FileKind::Regular), Some("tmpfs")));
 }
 
@@ -82,4 +82,11 @@ fn a_file_of_memfd_create_is_in_a_filesystem_that_is_mounted_nowhere() {
 fn pipes_and_sockets_have_devices_of_their_own() {
     let devices = proc(Duration::ZERO).devices();
     assert!(devices.pipes != 0 && devices.sockets != 0 && devices.pipes != devices.sockets, "{devices:?}");
+}
+
+#[test]
+fn a_mount_has_an_id_and_a_type() {
+    let line = "36 35 98:0 /mnt1 /a\\040-\\040b rw,noatime master:1 - fuse.sshfs /dev/root rw,errors=continue";
+    assert_eq!(mount(line), Some((36, "fuse.sshfs".to_owned())));
+    assert_eq!(mount("36 35 98:0 /"), None);
 }

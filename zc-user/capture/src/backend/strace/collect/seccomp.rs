@@ -4,9 +4,10 @@
 use super::Collector;
 use crate::{
     backend::strace::{
-        line::{Event, number::unsigned},
-        names::{Known, NameId},
-        rows::{Ended, How},
+        line::Event,
+        names::{KnownCall, NameId},
+        rows::{Ending, FinishedCall},
+        syntax::unsigned,
         tasks::TaskId,
     },
     syscall::Abi,
@@ -14,13 +15,13 @@ use crate::{
 
 /// A call whose result looks as if it had not been made.
 #[derive(Debug)]
-pub struct Suspect {
+pub struct UncertainCall {
     /// Which call.
     pub name: NameId,
     /// Its table.
     pub abi: Abi,
-    /// How it ended, if it was made.
-    pub ended: Ended,
+    /// Ending it ended, if it was made.
+    pub ended: FinishedCall,
 }
 
 /// What a line says of the call before it.
@@ -42,9 +43,9 @@ impl Verdict {
 }
 
 /// Whether the call may not have been made, on any machine: the log may be from another one.
-pub(super) fn is_suspect(call: &Known, args: &[u8], how: How) -> bool {
+pub(super) fn may_be_trapped(call: &KnownCall, args: &[u8], how: Ending) -> bool {
     const TABLES: [Abi; 4] = [Abi::X86_64, Abi::I386, Abi::Aarch64, Abi::Arm];
-    let How::Value(value) = how else { return false };
+    let Ending::Value(value) = how else { return false };
     let is_own_number = |number| TABLES.iter().any(|table| table.call_name(number) == Some(&call.name));
     u32::try_from(value).is_ok_and(is_own_number) || first_argument(args).is_some_and(|first| first == value.cast_unsigned())
 }
@@ -55,11 +56,13 @@ fn first_argument(args: &[u8]) -> Option<u64> {
 }
 
 impl Collector<'_> {
-    /// Counts the suspect of a task, if there is one.
-    pub(super) fn settle_suspect(&mut self, id: TaskId, verdict: Verdict) {
+    /// Counts the uncertain_call of a task, if there is one.
+    pub(super) fn settle_uncertain_call(&mut self, id: TaskId, verdict: Verdict) {
         let task = self.tasks.get(id);
-        let Some(Suspect { name, abi, ended }) = task.suspect.take().map(|suspect| *suspect) else { return };
-        let how = if verdict == Verdict::Made { ended.how } else { How::Never };
-        task.rows.add(name, self.names.get(name), abi, Ended { how, ..ended });
+        let Some(UncertainCall { name, abi, ended }) = task.uncertain_call.take().map(|uncertain_call| *uncertain_call) else {
+            return;
+        };
+        let how = if verdict == Verdict::Made { ended.how } else { Ending::Never };
+        task.rows.add(name, self.names.get(name), abi, FinishedCall { how, ..ended });
     }
 }

@@ -4,24 +4,24 @@ use super::*;
 
 /// Looks at what a test has put there.
 #[derive(Default)]
-struct Fake(HashMap<Vec<u8>, Seen>);
+struct Fake(HashMap<Vec<u8>, Inspected>);
 
 impl Fake {
     fn put(&mut self, path: &str, inode: u64, born: u64) {
         let born = Some(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(born));
         let kind = Some(FileKind::Regular);
-        let seen = Seen { kind, device: 9, inode, born, size_bytes: Some(5), filesystem: Some("ext4".to_owned()) };
+        let seen = Inspected { kind, device: 9, inode, born, size_bytes: Some(5), filesystem: Some("ext4".to_owned()) };
         self.0.insert(path.as_bytes().to_vec(), seen);
     }
 }
 
-impl Look for Fake {
+impl Inspector for Fake {
     fn devices(&self) -> Devices {
         Devices { pipes: 7, sockets: 8 }
     }
 
-    fn look(&mut self, sighting: &Sighting<'_>) -> Option<Seen> {
-        self.0.get(sighting.path).filter(|_| !sighting.is_deleted).cloned()
+    fn inspect(&mut self, target: &Target<'_>) -> Option<Inspected> {
+        self.0.get(target.path).filter(|_| !target.is_deleted).cloned()
     }
 }
 
@@ -29,17 +29,17 @@ fn descriptor(text: &str) -> Descriptor<'_> {
     Descriptor::whole(text.as_bytes()).expect("has a name")
 }
 
-fn find(files: &mut Files<'_>, text: &str) -> FileId {
+fn find(files: &mut FileTable<'_>, text: &str) -> FileId {
     files.find(Some(10), descriptor(text))
 }
 
-fn opened(files: &mut Files<'_>, result: &str) {
-    files.learn(Lesson::Open, Some(10), b"AT_FDCWD</tmp>, \"x\", O_RDONLY", result.as_bytes());
+fn opened(files: &mut FileTable<'_>, result: &str) {
+    files.apply(FileEffect::Open, Some(10), b"AT_FDCWD</tmp>, \"x\", O_RDONLY", result.as_bytes());
 }
 
 #[test]
 fn a_name_is_a_file() {
-    let mut files = Files::default();
+    let mut files = FileTable::default();
     let a = find(&mut files, "3</a>");
     assert_eq!(find(&mut files, "4</a>"), a);
     assert_ne!(find(&mut files, "3</b>"), a);
@@ -51,7 +51,7 @@ fn a_name_is_a_file() {
 fn a_file_that_was_looked_at_has_an_identity() {
     let mut fake = Fake::default();
     fake.put("/a", 1, 0);
-    let mut files = Files::looking(&mut fake);
+    let mut files = FileTable::with_inspector(&mut fake);
     find(&mut files, "3</a>");
     let identity = Some(FileIdentity { device: 9, inode: 1, generation: None });
     let path = Some("/a".to_owned());
@@ -72,7 +72,7 @@ fn two_paths_of_an_inode_are_one_file() {
     fake.put("/a", 1, 0);
     fake.put("/link", 1, 0);
     fake.put("/later", 1, 1);
-    let mut files = Files::looking(&mut fake);
+    let mut files = FileTable::with_inspector(&mut fake);
     let a = find(&mut files, "3</a>");
     assert_eq!(find(&mut files, "4</link>"), a);
     assert_ne!(find(&mut files, "5</later>"), a, "the inode number was used again");
@@ -82,14 +82,14 @@ fn two_paths_of_an_inode_are_one_file() {
 fn a_path_that_is_opened_again_may_be_another_file() {
     let mut fake = Fake::default();
     fake.put("/a", 1, 0);
-    let mut files = Files::looking(&mut fake);
+    let mut files = FileTable::with_inspector(&mut fake);
     let before = find(&mut files, "3</a>");
     opened(&mut files, "3</a>");
     assert_eq!(find(&mut files, "3</a>"), before);
     // What was at the path is gone, and something else is there.
     let mut fake = Fake::default();
     fake.put("/a", 2, 0);
-    files.look = Some(&mut fake);
+    files.inspector = Some(&mut fake);
     assert_eq!(find(&mut files, "3</a>"), before, "nobody has opened it");
     opened(&mut files, "4</a> <0.000012>");
     assert_ne!(find(&mut files, "4</a>"), before);
@@ -98,7 +98,7 @@ fn a_path_that_is_opened_again_may_be_another_file() {
 #[test]
 fn a_file_that_is_gone_is_still_the_one_of_its_name() {
     let mut fake = Fake::default();
-    let mut files = Files::looking(&mut fake);
+    let mut files = FileTable::with_inspector(&mut fake);
     let a = find(&mut files, "3</a>");
     opened(&mut files, "4</a>");
     assert_eq!(find(&mut files, "4</a>"), a);
@@ -107,18 +107,18 @@ fn a_file_that_is_gone_is_still_the_one_of_its_name() {
 
 #[test]
 fn files_in_memory_are_told_apart() {
-    let mut files = Files::default();
+    let mut files = FileTable::default();
     let three = find(&mut files, "3</memfd:x>(deleted)");
     assert_ne!(find(&mut files, "4</memfd:x>(deleted)"), three);
     assert_eq!(find(&mut files, "3</memfd:x>(deleted)"), three);
-    files.learn(Lesson::Memfd, None, b"\"x\", 0", b"3</memfd:x>(deleted)");
+    files.apply(FileEffect::Memfd, None, b"\"x\", 0", b"3</memfd:x>(deleted)");
     assert_ne!(find(&mut files, "3</memfd:x>(deleted)"), three);
 }
 
 #[test]
 fn both_ends_of_a_pipe_are_one_file() {
     let mut fake = Fake::default();
-    for (mut files, device) in [(Files::default(), 0), (Files::looking(&mut fake), 7)] {
+    for (mut files, device) in [(FileTable::default(), 0), (FileTable::with_inspector(&mut fake), 7)] {
         assert_eq!(find(&mut files, "3<pipe:[12]>"), find(&mut files, "4<pipe:[12]>"));
         assert_eq!(files.into_all()[0].identity, Some(FileIdentity { device, inode: 12, generation: None }));
     }
@@ -126,9 +126,9 @@ fn both_ends_of_a_pipe_are_one_file() {
 
 #[test]
 fn a_socket_stays_itself_when_it_is_connected() {
-    let mut files = Files::default();
+    let mut files = FileTable::default();
     let client = find(&mut files, "3<UNIX-STREAM:[11]>");
-    files.learn(Lesson::Connect, None, br#"3<UNIX-STREAM:[11]>, {sa_family=AF_UNIX, sun_path="/run/x"}, 22"#, b"");
+    files.apply(FileEffect::Connect, None, br#"3<UNIX-STREAM:[11]>, {sa_family=AF_UNIX, sun_path="/run/x"}, 22"#, b"");
     assert_eq!(find(&mut files, "3<UNIX-STREAM:[11->12]>"), client);
     let file = &files.into_all()[0];
     assert_eq!((file.path.as_deref(), file.peer_inode), (Some("/run/x"), Some(12)));
@@ -136,7 +136,7 @@ fn a_socket_stays_itself_when_it_is_connected() {
 
 #[test]
 fn a_client_has_the_address_of_its_server() {
-    let mut files = Files::default();
+    let mut files = FileTable::default();
     find(&mut files, "3<UNIX-STREAM:[11->12]>");
     find(&mut files, r#"4<UNIX-STREAM:[12->11,"/run/x"]>"#);
     find(&mut files, "5<UNIX-STREAM:[21->22]>");
@@ -146,14 +146,14 @@ fn a_client_has_the_address_of_its_server() {
 
 #[test]
 fn kinds_of_unix_sockets_are_told_by_the_calls_that_make_them() {
-    let mut files = Files::default();
-    files.learn(Lesson::Socket, None, b"AF_UNIX, SOCK_SEQPACKET|SOCK_CLOEXEC, 0", b"3<UNIX:[11]>");
-    files.learn(Lesson::Accept, None, br#"3<UNIX:[11,"/x"]>, NULL, NULL"#, br#"4<UNIX:[12->13,"/x"]>"#);
-    files.learn(Lesson::Socket, None, b"0x1, 0x80002, 0", b"5<UNIX:[14]>");
-    files.learn(Lesson::SocketPair, None, b"AF_UNIX, SOCK_DGRAM, 0, [6<UNIX:[15->16]>, 7<UNIX:[16->15]>]", b"");
-    files.learn(Lesson::Socket, None, b"AF_UNIX, SOCK_STREAM, 0", b"8<UNIX-STREAM:[17]>");
-    files.learn(Lesson::Socket, None, b"AF_INET, SOCK_DGRAM, IPPROTO_IP", b"9<UDP:[18]>");
-    let of = |files: &mut Files<'_>, text| {
+    let mut files = FileTable::default();
+    files.apply(FileEffect::Socket, None, b"AF_UNIX, SOCK_SEQPACKET|SOCK_CLOEXEC, 0", b"3<UNIX:[11]>");
+    files.apply(FileEffect::Accept, None, br#"3<UNIX:[11,"/x"]>, NULL, NULL"#, br#"4<UNIX:[12->13,"/x"]>"#);
+    files.apply(FileEffect::Socket, None, b"0x1, 0x80002, 0", b"5<UNIX:[14]>");
+    files.apply(FileEffect::SocketPair, None, b"AF_UNIX, SOCK_DGRAM, 0, [6<UNIX:[15->16]>, 7<UNIX:[16->15]>]", b"");
+    files.apply(FileEffect::Socket, None, b"AF_UNIX, SOCK_STREAM, 0", b"8<UNIX-STREAM:[17]>");
+    files.apply(FileEffect::Socket, None, b"AF_INET, SOCK_DGRAM, IPPROTO_IP", b"9<UDP:[18]>");
+    let of = |files: &mut FileTable<'_>, text| {
         let id = find(files, text);
         files.all[index(id)].kind
     };
@@ -169,7 +169,7 @@ fn kinds_of_unix_sockets_are_told_by_the_calls_that_make_them() {
 
 #[test]
 fn names_that_change_with_every_call_take_no_memory() {
-    let mut files = Files::default();
+    let mut files = FileTable::default();
     for count in 0..1000 {
         find(&mut files, &format!("3<{{eventfd-count={count:#x}, eventfd-id=2, eventfd-semaphore=0}}>"));
     }

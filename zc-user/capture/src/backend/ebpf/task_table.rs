@@ -8,7 +8,7 @@ use crate::{
 };
 
 use super::{
-    drain::Counted,
+    drain::TaskCounts,
     events::{Event, Kind},
 };
 
@@ -23,7 +23,7 @@ pub type RawCounters = zc_ebpf::Counters;
 
 /// Everybody that was followed.
 #[derive(Debug, Clone, Default)]
-pub struct Census {
+pub struct TaskTable {
     tasks: BTreeMap<u32, Task>,
     processes: HashMap<u32, Program>,
     /// What the root's task had used up before its program began: not part of the trace.
@@ -55,7 +55,7 @@ struct Program {
     command: Option<Vec<String>>,
 }
 
-impl Census {
+impl TaskTable {
     /// Takes note of an event.
     pub fn record(&mut self, event: Event) {
         let task = self.tasks.entry(event.serial).or_default();
@@ -106,7 +106,7 @@ impl Census {
     /// `alive` has the counters of the tasks that live (`None` within: they could not be read).
     pub fn into_processes(
         mut self,
-        mut counted: HashMap<u32, Counted>,
+        mut counted: HashMap<u32, TaskCounts>,
         alive: &HashMap<u32, Option<RawCounters>>,
         counters_known: bool,
     ) -> (Vec<Process>, u64) {
@@ -137,7 +137,7 @@ impl Census {
                 process.comm = (!task.comm.is_empty()).then(|| task.comm.clone());
                 process.ppid = process.ppid.or(task.ppid);
             }
-            let Counted { rows, parts } = counted.remove(&serial).unwrap_or_default();
+            let TaskCounts { rows, parts } = counted.remove(&serial).unwrap_or_default();
             let (ring_rows, rows) = rows.into_iter().partition(|row| row.call.as_ring_operation().is_some());
             process.threads.push(Thread {
                 tid: task.tid,
@@ -244,17 +244,17 @@ mod tests {
 
     #[test]
     fn threads_add_up_to_their_process() {
-        let mut census = Census::default();
-        census.record(event(1, 1, Kind::Started { ppid: 7 }));
-        census.record(event(1, 1, exec(RawCounters::default())));
-        census.record(event(2, 1, Kind::Started { ppid: 101 }));
-        assert_eq!(census.not_ended().count(), 2);
+        let mut task_table = TaskTable::default();
+        task_table.record(event(1, 1, Kind::Started { ppid: 7 }));
+        task_table.record(event(1, 1, exec(RawCounters::default())));
+        task_table.record(event(2, 1, Kind::Started { ppid: 101 }));
+        assert_eq!(task_table.not_ended().count(), 2);
         for serial in [2, 1] {
-            census.record(event(serial, 1, Kind::Ended { counters: raw(5) }));
+            task_table.record(event(serial, 1, Kind::Ended { counters: raw(5) }));
         }
-        assert_eq!(census.not_ended().count(), 0);
-        assert_eq!(census.wall_ns(Until::RootEnds, 0), Some(10));
-        let (processes, unseen) = census.into_processes(HashMap::new(), &HashMap::new(), true);
+        assert_eq!(task_table.not_ended().count(), 0);
+        assert_eq!(task_table.wall_ns(Until::RootEnds, 0), Some(10));
+        let (processes, unseen) = task_table.into_processes(HashMap::new(), &HashMap::new(), true);
         assert_eq!((processes.len(), unseen), (1, 0));
         let process = &processes[0];
         assert_eq!((process.pid, process.ppid, process.comm.as_deref()), (101, Some(7), Some("t1")));
@@ -265,46 +265,46 @@ mod tests {
 
     #[test]
     fn what_the_root_used_before_its_program_is_not_counted() {
-        let mut census = Census::default();
-        census.record(event(1, 1, Kind::Started { ppid: 7 }));
-        census.record(event(1, 1, exec(raw(30))));
+        let mut task_table = TaskTable::default();
+        task_table.record(event(1, 1, Kind::Started { ppid: 7 }));
+        task_table.record(event(1, 1, exec(raw(30))));
         // Only the first exec is the beginning.
-        census.record(event(1, 1, exec(raw(35))));
-        census.record(event(1, 1, Kind::Ended { counters: raw(42) }));
-        let (processes, _) = census.into_processes(HashMap::new(), &HashMap::new(), true);
+        task_table.record(event(1, 1, exec(raw(35))));
+        task_table.record(event(1, 1, Kind::Ended { counters: raw(42) }));
+        let (processes, _) = task_table.into_processes(HashMap::new(), &HashMap::new(), true);
         assert_eq!(processes[0].counters.expect("known").minor_faults, 12);
     }
 
     #[test]
     fn a_thread_that_came_and_left_is_counted_in_between() {
-        let mut census = Census::default();
-        census.record(event(1, 1, Kind::Entered { counters: raw(30) }));
-        census.record(event(2, 1, Kind::Started { ppid: 101 }));
+        let mut task_table = TaskTable::default();
+        task_table.record(event(1, 1, Kind::Entered { counters: raw(30) }));
+        task_table.record(event(2, 1, Kind::Started { ppid: 101 }));
         for serial in [2, 1] {
-            census
+            task_table
                 .record(Event { time_ns: 500 - u64::from(serial) * 100, ..event(serial, 1, Kind::Ended { counters: raw(42) }) });
         }
-        assert_eq!(census.wall_ns(Until::RootEnds, 0), Some(390));
-        census.record(Event { time_ns: 900, ..event(2, 1, Kind::Ended { counters: raw(1) }) });
-        assert_eq!(census.wall_ns(Until::RootEnds, 0), Some(390), "a thread that goes on after that does not make it longer");
-        let (processes, _) = census.into_processes(HashMap::new(), &HashMap::new(), true);
+        assert_eq!(task_table.wall_ns(Until::RootEnds, 0), Some(390));
+        task_table.record(Event { time_ns: 900, ..event(2, 1, Kind::Ended { counters: raw(1) }) });
+        assert_eq!(task_table.wall_ns(Until::RootEnds, 0), Some(390), "a thread that goes on after that does not make it longer");
+        let (processes, _) = task_table.into_processes(HashMap::new(), &HashMap::new(), true);
         assert_eq!(processes[0].threads[0].counters.expect("known").minor_faults, 12);
     }
 
     #[test]
     fn a_task_that_vanished_makes_its_process_unknown() {
-        let mut census = Census::default();
-        census.record(event(1, 1, Kind::Started { ppid: 7 }));
-        let (processes, unseen) = census.into_processes(HashMap::new(), &HashMap::new(), true);
+        let mut task_table = TaskTable::default();
+        task_table.record(event(1, 1, Kind::Started { ppid: 7 }));
+        let (processes, unseen) = task_table.into_processes(HashMap::new(), &HashMap::new(), true);
         assert_eq!((processes[0].counters, unseen), (None, 1));
     }
 
     #[test]
     fn a_task_that_lives_is_running_with_what_it_used_so_far() {
-        let mut census = Census::default();
-        census.record(event(1, 1, Kind::Started { ppid: 7 }));
+        let mut task_table = TaskTable::default();
+        task_table.record(event(1, 1, Kind::Started { ppid: 7 }));
         let alive = HashMap::from([(1, Some(raw(3)))]);
-        let (processes, unseen) = census.into_processes(HashMap::new(), &alive, true);
+        let (processes, unseen) = task_table.into_processes(HashMap::new(), &alive, true);
         assert_eq!((processes[0].state, unseen), (State::Running, 0));
         assert_eq!(processes[0].counters.map(|c| c.minor_faults), Some(3));
     }

@@ -1,11 +1,100 @@
-//! The environment of a command, where it differs from zctrace's own.
+//! How a command is started: what becomes of it without zctrace, its streams, environment, working directory and identity.
 
 use std::{
     collections::BTreeMap,
     env,
     ffi::{OsStr, OsString},
-    process::Command,
+    fs::File,
+    io,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::Arc,
 };
+
+pub use zctrace_core::options::Identity;
+
+/// What becomes of a child if zctrace is killed, or gets a signal that ends it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnTracerExit {
+    /// It goes on if zctrace is killed; signals are handed on to it, and it decides.
+    #[default]
+    KeepRunning,
+    /// It is of no use alone: it is killed with zctrace, and a signal ends both.
+    Kill,
+    /// It is killed with the thread that started it. Signals are none of our business: the process is somebody else's, a test runner say.
+    KillInHost,
+}
+
+/// How a command is started.
+#[derive(Debug, Clone, Default)]
+pub struct LaunchOptions {
+    /// Whose identity it has; zctrace's own without.
+    pub identity: Option<Identity>,
+    /// What becomes of it without zctrace.
+    pub on_tracer_exit: OnTracerExit,
+    /// Its standard streams.
+    pub streams: Streams,
+    /// Its environment, where it differs from zctrace's own.
+    pub environment: Environment,
+    /// Its working directory; zctrace's own without.
+    pub directory: Option<PathBuf>,
+}
+
+impl LaunchOptions {
+    /// The path of a file that the command would call so, for zctrace itself.
+    pub(crate) fn locate(&self, path: &Path) -> PathBuf {
+        self.directory.as_deref().unwrap_or(Path::new("")).join(path)
+    }
+}
+
+/// Where a command reads from and writes to. By default it shares zctrace's own streams, so that it behaves as without zctrace.
+#[derive(Debug, Clone, Default)]
+pub struct Streams {
+    /// Standard input.
+    pub stdin: Stream,
+    /// Standard output.
+    pub stdout: Stream,
+    /// Standard error.
+    pub stderr: Stream,
+}
+
+/// One standard stream.
+#[derive(Debug, Clone, Default)]
+pub enum Stream {
+    /// As zctrace has it.
+    #[default]
+    Inherited,
+    /// An open file.
+    Open(Arc<OwnedFd>),
+}
+
+impl Stream {
+    /// `/dev/null`, for reading and writing.
+    pub fn null() -> io::Result<Self> {
+        Ok(File::options().read(true).write(true).open("/dev/null")?.into())
+    }
+
+    fn to_stdio(&self) -> io::Result<Stdio> {
+        Ok(match self {
+            Self::Inherited => Stdio::inherit(),
+            Self::Open(fd) => fd.try_clone()?.into(),
+        })
+    }
+}
+
+impl<F: Into<OwnedFd>> From<F> for Stream {
+    fn from(file: F) -> Self {
+        Self::Open(Arc::new(file.into()))
+    }
+}
+
+impl Streams {
+    pub(super) fn apply_to(&self, command: &mut Command) -> io::Result<()> {
+        command.stdin(self.stdin.to_stdio()?).stdout(self.stdout.to_stdio()?).stderr(self.stderr.to_stdio()?);
+        Ok(())
+    }
+}
 
 /// Where libc looks for a program if there is no `PATH`.
 const USUAL_PATH: &str = "/bin:/usr/bin";

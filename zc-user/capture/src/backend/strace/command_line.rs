@@ -1,13 +1,19 @@
-//! How strace is called.
+//! The command line that strace is called with.
 
-use std::{ffi::OsString, path::Path};
+use std::{
+    ffi::{OsStr, OsString},
+    fs::File,
+    io::{self, Read as _},
+    os::unix::ffi::OsStrExt as _,
+    path::Path,
+};
 
-use super::{files, names::FILLING};
+use super::{file_table::FILE_CALLS, names::FILLING};
 use crate::{backend::RunOptions, syscall::Selection, trace::Head};
 
 /// Calls that tell who begot whom and which program runs. They are traced also when nobody asked for them, as are those that tell
 /// of files.
-const FAMILY: [&str; 6] = ["execve", "execveat", "clone", "clone3", "fork", "vfork"];
+const TASK_CALLS: [&str; 6] = ["execve", "execveat", "clone", "clone3", "fork", "vfork"];
 
 /// The command that runs another under strace, with the log going to `log`; `shell` runs it if it is a script for that.
 ///
@@ -31,7 +37,7 @@ pub(super) fn command(
     words.push(format!("--trace={}", trace_set(&options.selection)).into());
     words.push("--output".into());
     words.push(log.into());
-    for (name, value) in options.manner.environment.differences() {
+    for (name, value) in options.launch.environment.differences() {
         let mut word = OsString::from("--env=");
         word.push(name);
         if let Some(value) = value {
@@ -44,7 +50,7 @@ pub(super) fn command(
     words.extend(shell.map(OsString::from));
     let (name, arguments) = options.command.split_first().map_or((None, &[][..]), |(name, rest)| (Some(name), rest));
     // strace looks for the program itself, where its own environment says.
-    let found = options.manner.environment.changes_path().then(|| program.as_os_str().to_owned());
+    let found = options.launch.environment.changes_path().then(|| program.as_os_str().to_owned());
     words.extend(found.or_else(|| name.cloned()));
     words.extend(arguments.iter().cloned());
     words
@@ -56,14 +62,40 @@ fn trace_set(selection: &Selection) -> String {
         Selection::All => "all".into(),
         Selection::Names(names) => {
             let bare = names.iter().map(|name| name.split('(').next().unwrap_or_default());
-            let of_files = files::CALLS.iter().map(|(name, _)| *name);
+            let of_files = FILE_CALLS.iter().map(|(name, _)| *name);
             let mut words: Vec<String> =
-                bare.chain(FAMILY).chain(of_files).chain(FILLING).map(|name| format!("?{name}")).collect();
+                bare.chain(TASK_CALLS).chain(of_files).chain(FILLING).map(|name| format!("?{name}")).collect();
             words.sort_unstable();
             words.dedup();
             words.join(",")
         }
     }
+}
+
+/// The shell that runs a script without a `#!` line, as `execvp` has it.
+const SHELL: &str = "/bin/sh";
+/// How much of a file the kernel looks at: `BINPRM_BUF_SIZE` of its include/uapi/linux/binfmts.h.
+const HEAD_BYTES: u64 = 256;
+
+/// The shell that a program needs; `None` if the kernel can run it by itself. The error is that of an interpreter that is missing.
+pub(super) fn shell_of(program: &Path) -> io::Result<Option<&'static str>> {
+    let mut head = Vec::new();
+    // A program may be executable without being readable.
+    let Ok(file) = File::open(program) else { return Ok(None) };
+    file.take(HEAD_BYTES).read_to_end(&mut head)?;
+    if let Some(line) = head.strip_prefix(b"#!") {
+        let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default().trim_ascii_start();
+        let interpreter = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+        std::fs::metadata(OsStr::from_bytes(interpreter))?;
+        return Ok(None);
+    }
+    Ok(is_text(&head).then_some(SHELL))
+}
+
+/// What begins with text in its first line is no binary of any kind.
+fn is_text(head: &[u8]) -> bool {
+    let first_line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    !head.starts_with(b"\x7fELF") && !first_line.contains(&0)
 }
 
 #[cfg(test)]
@@ -81,5 +113,29 @@ mod tests {
     #[test]
     fn variants_of_ioctl_are_ioctl_to_strace() {
         assert!(trace_set(&Selection::default()).split(',').any(|name| name == "?ioctl"));
+    }
+
+    fn shell_of_file(content: &[u8]) -> io::Result<Option<&'static str>> {
+        let file = tempfile::NamedTempFile::new()?;
+        std::fs::write(file.path(), content)?;
+        shell_of(file.path())
+    }
+
+    #[test]
+    fn text_without_an_interpreter_is_for_the_shell() {
+        assert_eq!(shell_of_file(b"echo hello\n").expect("is read"), Some(SHELL));
+        assert_eq!(shell_of_file(b"").expect("is read"), Some(SHELL));
+    }
+
+    #[test]
+    fn what_the_kernel_runs_needs_no_shell() {
+        assert_eq!(shell_of_file(b"#!/bin/sh -e\n").expect("is read"), None);
+        assert_eq!(shell_of_file(b"\x7fELF\x02\x01").expect("is read"), None);
+        assert_eq!(shell_of_file(b"MZ\0\0").expect("is read"), None);
+    }
+
+    #[test]
+    fn an_interpreter_that_is_missing_is_an_error() {
+        assert_eq!(shell_of_file(b"#! /no/such/thing x\n").map_err(|error| error.kind()), Err(io::ErrorKind::NotFound));
     }
 }

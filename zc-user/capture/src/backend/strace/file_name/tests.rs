@@ -3,7 +3,7 @@
 use super::*;
 
 fn file(name: &str) -> File {
-    read(name.as_bytes()).file
+    parse(name.as_bytes()).file
 }
 
 /// Kind and path of a name.
@@ -28,7 +28,7 @@ fn paths_are_unescaped() {
         (r"/d/ \74char 1:3\76", "/d/ <char 1:3>"),
         (r"\x2f\x64\x2f\xc3\xbc", "/d/ü"),
     ] {
-        let told = read(name.as_bytes());
+        let told = parse(name.as_bytes());
         assert_eq!((told.file.kind, told.file.path.as_deref(), told.is_deleted), (None, Some(path), false), "{name}");
         assert_eq!(told.path.as_deref(), Some(path.as_bytes()));
     }
@@ -36,14 +36,14 @@ fn paths_are_unescaped() {
 
 #[test]
 fn a_path_that_is_no_text_is_kept_as_bytes() {
-    let told = read(br"/d/\377");
+    let told = parse(br"/d/\377");
     assert_eq!((told.file.path.as_deref(), told.path.as_deref()), (Some("/d/\u{fffd}"), Some(b"/d/\xff".as_slice())));
 }
 
 #[test]
 fn what_is_deleted_has_its_path_all_the_same() {
     for name in ["/tmp/x>(deleted)", "/tmp/x (deleted)", r"\x2ftmp/x>(deleted)"] {
-        let told = read(name.as_bytes());
+        let told = parse(name.as_bytes());
         assert_eq!((told.file.path.as_deref(), told.is_deleted), (Some("/tmp/x"), true), "{name}");
     }
     assert_eq!(file("/d/space (deleted)>(deleted)").path.as_deref(), Some("/d/space (deleted)"));
@@ -68,7 +68,7 @@ fn files_of_memfd_create() {
 #[test]
 fn pipes() {
     for name in ["pipe:[123]", r"\x70\x69\x70\x65\x3a\x5b\x31\x32\x33\x5d"] {
-        let told = read(name.as_bytes());
+        let told = parse(name.as_bytes());
         assert_eq!((told.file.kind, told.file.path, told.inode), (Some(FileKind::Pipe), None, Some(123)), "{name}");
         assert_eq!(told.file.filesystem.as_deref(), Some("pipefs"));
     }
@@ -91,7 +91,7 @@ fn what_shares_an_inode() {
 fn a_key_does_not_change_with_what_is_in_the_file() {
     let key = |text: &'static str| {
         let (_, name) = text.split_once('<').expect("has a name");
-        key(text.as_bytes(), name.as_bytes())
+        stable_key(text.as_bytes(), name.as_bytes())
     };
     let eventfd = |count, id| format!("3<{{eventfd-count={count:#x}, eventfd-id={id}, eventfd-semaphore=0}}").leak();
     assert_eq!(key(eventfd(1, 2)), key(eventfd(7, 2)));
@@ -104,7 +104,7 @@ fn a_key_does_not_change_with_what_is_in_the_file() {
 #[test]
 fn internet_sockets() {
     let ends = |name: &str| {
-        let told = read(name.as_bytes());
+        let told = parse(name.as_bytes());
         (told.file.kind, told.file.local, told.file.peer, told.inode)
     };
     let text = |text: &str| Some(text.to_owned());
@@ -125,7 +125,7 @@ fn internet_sockets() {
 #[test]
 fn unix_sockets() {
     let told = |name: &str| {
-        let told = read(name.as_bytes());
+        let told = parse(name.as_bytes());
         (told.file.kind, told.inode, told.file.peer_inode, told.file.path)
     };
     let text = |text: &str| Some(text.to_owned());
@@ -144,13 +144,13 @@ fn other_sockets() {
     assert_eq!(shown("NETLINK:[ROUTE:29359]"), (Some(FileKind::Netlink), None));
     assert_eq!(shown("NETLINK:[7]"), (Some(FileKind::Netlink), None));
     assert_eq!(shown("socket:[123]"), (Some(FileKind::Socket), None));
-    assert_eq!(read(b"socket:[123]").inode, Some(123));
+    assert_eq!(parse(b"socket:[123]").inode, Some(123));
     assert_eq!(shown("L2TP/IP:[5]"), (Some(FileKind::Socket), None));
 }
 
 #[test]
 fn anything_else_is_some_name() {
     for name in ["", ":", "x", "TCP:", "TCP:[", "pipe:[]", "pipe:[x]", "\\", "<", ">", ">(deleted)", "UNIX-STREAM:[", "[]"] {
-        assert_eq!(read(name.as_bytes()).inode, None, "{name}");
+        assert_eq!(parse(name.as_bytes()).inode, None, "{name}");
     }
 }

@@ -1,8 +1,12 @@
-//! What the name of a descriptor tells of its file. Sources: `printfd` of strace's src/util.c, and its src/socketutils.c.
+//! Parses the name that strace prints of the file behind a descriptor. Sources: `printfd` of strace's src/util.c, and its
+//! src/socketutils.c.
 
-mod socket;
+use std::net::SocketAddr;
 
-use super::{descriptor::DELETED, line::number::decimal, text::unescape};
+use super::{
+    args::DELETED,
+    syntax::{decimal, sun_path, unescape},
+};
 use crate::trace::{File, FileKind};
 
 /// What the kernel appends to the name of a file that is in no directory any more.
@@ -12,7 +16,7 @@ pub const MEMFD: &[u8] = b"/memfd:";
 
 /// What a name tells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct ParsedName {
     /// The file; its identity is not told.
     pub file: File,
     /// The inode number, of a pipe or socket.
@@ -23,9 +27,9 @@ pub struct Told {
     pub is_deleted: bool,
 }
 
-/// Reads the name of a [`Descriptor`](super::descriptor::Descriptor).
-pub fn read(name: &[u8]) -> Told {
-    if let Some(told) = socket::read(name) {
+/// Reads the name of a [`Descriptor`](super::args::Descriptor).
+pub fn parse(name: &[u8]) -> ParsedName {
+    if let Some(told) = parse_socket(name) {
         return told;
     }
     let (name, is_marked) = name.strip_suffix(DELETED).map_or((name, false), |name| (name, true));
@@ -48,7 +52,7 @@ fn split_device(name: &[u8]) -> Option<(&[u8], FileKind)> {
     (kind == FileKind::Char || device.starts_with(b"<block ")).then_some((path, kind))
 }
 
-fn in_filesystem(path: Vec<u8>, kind: Option<FileKind>, is_deleted: bool) -> Told {
+fn in_filesystem(path: Vec<u8>, kind: Option<FileKind>, is_deleted: bool) -> ParsedName {
     let is_memfd = is_deleted && path.starts_with(MEMFD);
     let shown = if is_memfd { &path[1..] } else { &path };
     let file = File {
@@ -56,13 +60,13 @@ fn in_filesystem(path: Vec<u8>, kind: Option<FileKind>, is_deleted: bool) -> Tol
         path: Some(String::from_utf8_lossy(shown).into_owned()),
         ..File::default()
     };
-    Told { file, inode: None, path: Some(path), is_deleted }
+    ParsedName { file, inode: None, path: Some(path), is_deleted }
 }
 
 /// What is in no directory: `pipe:[123]`, `anon_inode:[eventpoll]`, `pid:123`.
-fn elsewhere(name: &[u8]) -> Told {
+fn elsewhere(name: &[u8]) -> ParsedName {
     if let Some(inode) = bracketed_number(name, b"pipe:[") {
-        return Told { file: kernel_file(FileKind::Pipe, "pipefs", None), inode: Some(inode), ..Told::default() };
+        return ParsedName { file: kernel_file(FileKind::Pipe, "pipefs", None), inode: Some(inode), ..ParsedName::default() };
     }
     let own_name = match name {
         b"anon_inode:[eventfd]" => return anonymous(FileKind::Eventfd, name),
@@ -72,20 +76,20 @@ fn elsewhere(name: &[u8]) -> Told {
         _ if name.starts_with(b"pid:") => b"anon_inode:[pidfd]",
         // A namespace, say: what it is, nothing tells.
         _ => {
-            return Told {
+            return ParsedName {
                 file: File { path: Some(String::from_utf8_lossy(name).into_owned()), ..File::default() },
-                ..Told::default()
+                ..ParsedName::default()
             };
         }
     };
     anonymous(FileKind::Anonymous, own_name)
 }
 
-/// How strace 6.10 and newer describe an `eventfd`: `{eventfd-count=0x1, eventfd-id=2, eventfd-semaphore=0}`.
+/// Ending strace 6.10 and newer describe an `eventfd`: `{eventfd-count=0x1, eventfd-id=2, eventfd-semaphore=0}`.
 const EVENTFD: &[u8] = b"{eventfd-count=";
 
 /// What to know a file by from its name: the name, without what changes while the file stays the same.
-pub fn key<'a>(text: &'a [u8], name: &'a [u8]) -> &'a [u8] {
+pub fn stable_key<'a>(text: &'a [u8], name: &'a [u8]) -> &'a [u8] {
     if name.starts_with(EVENTFD) {
         let id = name.windows(9).position(|window| window == b"eventfd-i");
         return id.map_or(EVENTFD, |id| &name[id..]);
@@ -94,8 +98,11 @@ pub fn key<'a>(text: &'a [u8], name: &'a [u8]) -> &'a [u8] {
     if name.starts_with(MEMFD) { text } else { name }
 }
 
-fn anonymous(kind: FileKind, name: &[u8]) -> Told {
-    Told { file: kernel_file(kind, "anon_inodefs", Some(String::from_utf8_lossy(name).into_owned())), ..Told::default() }
+fn anonymous(kind: FileKind, name: &[u8]) -> ParsedName {
+    ParsedName {
+        file: kernel_file(kind, "anon_inodefs", Some(String::from_utf8_lossy(name).into_owned())),
+        ..ParsedName::default()
+    }
 }
 
 /// A file in a filesystem that the kernel has for its own use.
@@ -106,6 +113,61 @@ fn kernel_file(kind: FileKind, filesystem: &str, path: Option<String>) -> File {
 fn bracketed_number(name: &[u8], before: &[u8]) -> Option<u64> {
     let (number, rest) = decimal(name.strip_prefix(before)?)?;
     (rest == b"]").then_some(number)
+}
+
+/// Reads the name of a socket; `None` if it is something else.
+fn parse_socket(name: &[u8]) -> Option<ParsedName> {
+    let colon = name.iter().position(|&byte| byte == b':')?;
+    let (protocol, rest) = name.split_at(colon);
+    let about = rest.strip_prefix(b":[")?.strip_suffix(b"]")?;
+    let kind = socket_kind(protocol)?;
+    let told = ParsedName { file: kernel_file(kind, "sockfs", None), ..ParsedName::default() };
+    if let Some((inode, rest)) = decimal(about)
+        && (rest.is_empty() || is_unix(protocol))
+        && kind != FileKind::Netlink
+    {
+        return Some(unix_socket(ParsedName { inode: Some(inode), ..told }, rest));
+    }
+    Some(if kind == FileKind::Netlink { told } else { internet_socket(told, about) })
+}
+
+/// What the kernel's name of a protocol says. Since Linux 5.15, `UNIX` is everything but a stream; before, that too.
+fn socket_kind(protocol: &[u8]) -> Option<FileKind> {
+    Some(match protocol {
+        b"UNIX-STREAM" => FileKind::UnixStream,
+        b"TCP" | b"TCPv6" | b"MPTCP" | b"MPTCPv6" => FileKind::Tcp,
+        b"UDP" | b"UDPv6" => FileKind::Udp,
+        b"NETLINK" => FileKind::Netlink,
+        // `socket` is one of a protocol that strace does not know, and under -y each.
+        b"socket" | [b'A'..=b'Z', ..] => FileKind::Socket,
+        _ => return None,
+    })
+}
+
+fn is_unix(protocol: &[u8]) -> bool {
+    protocol.starts_with(b"UNIX")
+}
+
+/// What follows the inode of a Unix socket: `->12`, the inode of its peer, and `,"/run/x"`, its own address.
+fn unix_socket(told: ParsedName, text: &[u8]) -> ParsedName {
+    let peer = text.strip_prefix(b"->").and_then(decimal);
+    let address = peer.map_or(text, |(_, rest)| rest).strip_prefix(b",");
+    let file = File { peer_inode: peer.map(|(inode, _)| inode), path: address.and_then(sun_path), ..told.file };
+    ParsedName { file, ..told }
+}
+
+/// `127.0.0.1:80`, with `->` and the peer if there is one.
+fn internet_socket(told: ParsedName, text: &[u8]) -> ParsedName {
+    let text = String::from_utf8_lossy(text);
+    let (local, peer) = text.split_once("->").map_or((text.as_ref(), None), |(local, peer)| (local, Some(peer)));
+    let file = File { local: address(local), peer: peer.and_then(address), ..told.file };
+    ParsedName { file, ..told }
+}
+
+/// `HOST:PORT`; `None` without a port.
+fn address(text: &str) -> Option<String> {
+    let address: SocketAddr = text.parse().ok()?;
+    (address.port() != 0).then(|| address.to_string())
 }
 
 #[cfg(test)]

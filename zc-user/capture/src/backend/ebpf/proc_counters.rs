@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::census::RawCounters;
+use super::task_table::RawCounters;
 
 /// `PF_EXITING` of the kernel's include/linux/sched.h.
 const EXITING: u64 = 4;

@@ -26,7 +26,7 @@ unsafe impl OwnsFd for RingBuf<MapData> {}
 unsafe impl<T> OwnsFd for EbpfLogger<T> {}
 
 /// The descriptor, to wait until it is readable. To be called in a tokio runtime.
-pub(crate) fn readable<T: OwnsFd>(owner: T) -> io::Result<AsyncFd<T>> {
+pub(crate) fn watch_readable<T: OwnsFd>(owner: T) -> io::Result<AsyncFd<T>> {
     // SAFETY: the descriptor is that of the owner as long as it lives, as OwnsFd promises.
     unsafe { AsyncFd::register_with_interest(owner, Interest::READABLE) }.map_err(io::Error::from)
 }

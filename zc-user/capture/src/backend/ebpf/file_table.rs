@@ -11,7 +11,7 @@ use crate::{
 
 /// Gives files their place in [`Trace::files`](crate::trace::Trace::files).
 #[derive(Debug, Clone, Default)]
-pub struct Files {
+pub struct FileTable {
     /// What the kernel side told last of each.
     seen: HashMap<FileNumber, File>,
     placed: Vec<File>,
@@ -20,7 +20,7 @@ pub struct Files {
     unknown: u64,
 }
 
-impl Files {
+impl FileTable {
     /// Takes note of what the kernel side tells of a file.
     pub fn record(&mut self, number: FileNumber, file: File) {
         self.seen.insert(number, file);
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn an_input_is_named_by_the_call_or_known_from_before() {
-        let mut files = Files::default();
+        let mut files = FileTable::default();
         files.record(1, on("ext4", 10, "/a"));
         files.record(2, on("ext4", 20, "/b"));
         let (a, b) = (FileId(0), FileId(1));
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_file_that_comes_back_under_another_number_has_one_place() {
-        let mut files = Files::default();
+        let mut files = FileTable::default();
         files.record(1, on("ext4", 10, "/a"));
         files.record(2, on("ext4", 10, "/a"));
         files.record(3, on("ext4", 11, "/b"));
@@ -149,7 +149,7 @@ mod tests {
             ("overlay", "/merged/upper", "/merged/lower"),
             ("fuse", "/mnt/a", "/mnt/b"),
         ] {
-            let mut files = Files::default();
+            let mut files = FileTable::default();
             for (number, path) in [(1, one), (2, other), (3, one)] {
                 files.record(number, on(filesystem, 257, path));
             }
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_file_that_nothing_was_told_of_is_a_file_all_the_same() {
-        let mut files = Files::default();
+        let mut files = FileTable::default();
         let read = Call::native("read");
         assert_ne!(files.ends(&read, ends(1, 0)), files.ends(&read, ends(2, 0)));
         assert_eq!(files.into_placed(), (vec![File::default(); 2], 2));

@@ -1,0 +1,182 @@
+//! Calls whose line is cut in two because something else was printed in between, and lines that are not understood.
+//!
+//! In a log on stderr this is common: what the traced program writes there stands inside the line of its `write`, and messages of
+//! strace itself stand inside that of a `clone`. What stands in between is never a line of strace: strace would have ended the first
+//! line with `<unfinished ...>`.
+
+use super::Collector;
+use crate::{
+    backend::strace::{
+        line::{Event, Line},
+        pending::{Entry, Left},
+    },
+    trace::Loss,
+};
+
+/// Most bytes that are kept of a line that is cut, and of what stands in between.
+const MAX_BYTES: usize = 64 << 10;
+
+/// The beginning of a line that is cut, and what came after it.
+#[derive(Debug, Default)]
+pub struct Cut {
+    head: Vec<u8>,
+    /// The lines in between, each with a line break.
+    between: Vec<u8>,
+    joined: Vec<u8>,
+}
+
+impl Cut {
+    /// Whether there is a line to be completed.
+    pub fn is_open(&self) -> bool {
+        !self.head.is_empty()
+    }
+
+    /// Begins with a line that is cut. One that is too long to be kept is never completed.
+    pub fn open(&mut self, head: &[u8]) {
+        self.close();
+        if head.len() <= MAX_BYTES {
+            self.head.extend_from_slice(head);
+        }
+    }
+
+    /// The whole line, if `tail` is the rest of it.
+    pub fn join(&mut self, tail: &[u8]) -> &[u8] {
+        self.joined.clear();
+        self.joined.extend_from_slice(&self.head);
+        self.joined.extend_from_slice(tail);
+        &self.joined
+    }
+
+    /// Keeps a line that stands in between. `false` if there is no room.
+    pub fn keep(&mut self, line: &[u8]) -> bool {
+        if self.head.len() + self.between.len() + line.len() >= MAX_BYTES {
+            return false;
+        }
+        self.between.extend_from_slice(line);
+        self.between.push(b'\n');
+        true
+    }
+
+    /// The line is complete: what stood in between was the program's.
+    pub fn close(&mut self) {
+        self.head.clear();
+        self.between.clear();
+    }
+
+    /// The line is not completed: calls `on_line` with its beginning and with all that came after it.
+    pub fn give_up(&mut self, mut on_line: impl FnMut(&[u8])) {
+        if self.is_open() {
+            on_line(&self.head);
+            self.between.split_inclusive(|&byte| byte == b'\n').for_each(|line| on_line(&line[..line.len() - 1]));
+        }
+        self.close();
+    }
+}
+
+/// As much of a line as is worth showing.
+fn shortened(line: &[u8]) -> &[u8] {
+    const MAX_SHOWN: usize = 200;
+    &line[..line.len().min(MAX_SHOWN)]
+}
+
+impl Collector<'_> {
+    /// A line is the beginning of one. `false` if it cannot be.
+    pub(super) fn open_cut(&mut self, line: &Line<'_>, name: &[u8], head: &[u8], attached: Option<u32>) -> bool {
+        if !self.names.has(name) {
+            return false;
+        }
+        let Some(name) = self.names.find(name) else { return false };
+        self.give_up_cut();
+        let id = self.task_of(line, None);
+        if let Some(tid) = attached {
+            self.tasks.attached(tid);
+        }
+        self.cut.open(head);
+        if self.cut.is_open() {
+            self.cut_call = Some((id, name));
+        } else {
+            self.unparsed(shortened(head));
+        }
+        true
+    }
+
+    /// Adds a line of which only the beginning was kept: what it tells is lost.
+    pub fn push_long_line(&mut self, beginning: &[u8]) {
+        if self.is_over {
+            return;
+        }
+        self.lines += 1;
+        self.give_up_cut();
+        self.unparsed(shortened(beginning));
+    }
+
+    /// Completes the line that is cut, if there is one and `tail` is the rest of it; or keeps `tail` as something that stands in between.
+    pub(super) fn close_cut(&mut self, tail: &[u8]) -> bool {
+        if !self.cut.is_open() {
+            return false;
+        }
+        let mut cut = std::mem::take(&mut self.cut);
+        let joined = Line::parse(cut.join(tail));
+        let is_whole = matches!(joined.event, Event::Call { .. } | Event::Unfinished { .. });
+        // What was printed in between may stand right after an argument: 1 and "5\n" look like 15.
+        let is_closed = is_whole && self.add_event(&joined, false);
+        if is_closed {
+            cut.close();
+            self.cut_call = None;
+        }
+        self.cut = cut;
+        is_closed || self.cut.keep(tail)
+    }
+
+    /// There is no rest: the call began, and what came after it is not understood.
+    pub(super) fn give_up_cut(&mut self) {
+        if !self.cut.is_open() {
+            return;
+        }
+        let mut cut = std::mem::take(&mut self.cut);
+        cut.give_up(|line| self.unparsed(line));
+        self.cut = cut;
+        if let Some((id, name)) = self.cut_call.take() {
+            let entry = Entry { name, line: self.lines, has_all_args: false };
+            self.never_returned(id, Some(Left { entry, args: Vec::new() }));
+        }
+    }
+
+    pub(super) fn unparsed(&mut self, line: &[u8]) {
+        self.log.count_loss(Loss::UnparsedLines);
+        (self.on_unparsed)(&String::from_utf8_lossy(line));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn head_and_tail_are_one_line() {
+        let mut cut = Cut::default();
+        cut.open(b"write(2, \"a\\n\", 2a");
+        assert_eq!(cut.join(b")  = 2"), b"write(2, \"a\\n\", 2a)  = 2");
+        assert!(cut.is_open());
+    }
+
+    #[test]
+    fn what_is_not_completed_is_given_back_in_order() {
+        let mut cut = Cut::default();
+        cut.open(b"write(2");
+        assert!(cut.keep(b"one") && cut.keep(b"") && cut.keep(b"two"));
+        let mut lines = Vec::new();
+        cut.give_up(|line| lines.push(String::from_utf8_lossy(line).into_owned()));
+        assert_eq!(lines, ["write(2", "one", "", "two"]);
+        assert!(!cut.is_open());
+    }
+
+    #[test]
+    fn the_memory_is_bounded() {
+        let mut cut = Cut::default();
+        cut.open(b"write(2");
+        assert!(!(0..100_000).all(|_| cut.keep(b"line")));
+        cut.open(&vec![b'x'; MAX_BYTES + 1]);
+        assert!(!cut.is_open());
+    }
+}

@@ -1,0 +1,238 @@
+//! The files behind descriptors: which names stand for the same file, and what is known of each.
+
+use std::{collections::HashMap, time::SystemTime};
+
+use super::{
+    args::{Args, DELETED, Descriptor, number},
+    file_name::{self, ParsedName},
+    inspect::{Devices, Inspected, Inspector, Target},
+    syntax::sun_path,
+};
+use crate::trace::{File, FileId, FileIdentity, FileKind};
+
+/// What tells a file from all others, also from one that had its inode number before: device, inode, birth.
+type Birth = (u64, u64, Option<SystemTime>);
+
+/// All files of a log.
+///
+/// A log has names alone: there, a path is one file, whatever happens to it, and so is a connection between two addresses. A run can
+/// look what a path stands for when it is opened. That comes a moment later, so that a file which is gone by then has a name alone, too.
+#[derive(Default)]
+pub struct FileTable<'a> {
+    all: Vec<File>,
+    /// By [`file_name::stable_key`].
+    by_name: HashMap<Box<[u8]>, FileId, foldhash::fast::RandomState>,
+    by_birth: HashMap<Birth, FileId, foldhash::fast::RandomState>,
+    inspector: Option<&'a mut dyn Inspector>,
+    devices: Devices,
+}
+
+impl<'a> FileTable<'a> {
+    /// Files at which somebody can look.
+    pub fn with_inspector(inspector: &'a mut dyn Inspector) -> Self {
+        Self { devices: inspector.devices(), inspector: Some(inspector), ..Self::default() }
+    }
+
+    /// The file behind a descriptor of this thread.
+    pub fn find(&mut self, tid: Option<u32>, descriptor: Descriptor<'_>) -> FileId {
+        let key = file_name::stable_key(descriptor.text, descriptor.name);
+        if let Some(&id) = self.by_name.get(key) {
+            return id;
+        }
+        let told = file_name::parse(descriptor.name);
+        let id = self.same(tid, descriptor, &told).or_else(|| self.before_it_was_deleted(descriptor, &told));
+        let id = id.unwrap_or_else(|| self.add(told));
+        self.by_name.insert(key.into(), id);
+        id
+    }
+
+    /// The file that is known by what it is, and not by its name alone; from now on it is.
+    fn same(&mut self, tid: Option<u32>, descriptor: Descriptor<'_>, told: &ParsedName) -> Option<FileId> {
+        let (file, born) = if let Some(inode) = told.inode {
+            let device = if told.file.kind == Some(FileKind::Pipe) { self.devices.pipes } else { self.devices.sockets };
+            (File { identity: Some(FileIdentity { device, inode, generation: None }), ..told.file.clone() }, None)
+        } else {
+            let seen = self.inspect(tid, descriptor, told)?;
+            (seen.describe(told.file.clone()), seen.born)
+        };
+        let identity = file.identity?;
+        let next = FileId(u32::try_from(self.all.len()).unwrap_or(u32::MAX));
+        let id = *self.by_birth.entry((identity.device, identity.inode, born)).or_insert(next);
+        if id == next {
+            self.all.push(file);
+        } else {
+            complete(&mut self.all[index(id)], file);
+        }
+        Some(id)
+    }
+
+    fn inspect(&mut self, tid: Option<u32>, descriptor: Descriptor<'_>, told: &ParsedName) -> Option<Inspected> {
+        let path = told.path.as_deref()?;
+        self.inspector.as_mut()?.inspect(&Target { tid, descriptor: descriptor.number, path, is_deleted: told.is_deleted })
+    }
+
+    /// The file that had this name last.
+    fn before_it_was_deleted(&self, descriptor: Descriptor<'_>, told: &ParsedName) -> Option<FileId> {
+        let path = descriptor.name.strip_suffix(DELETED).filter(|_| told.file.kind != Some(FileKind::Memfd))?;
+        self.by_name.get(path).copied()
+    }
+
+    fn add(&mut self, told: ParsedName) -> FileId {
+        self.all.push(told.file);
+        FileId(u32::try_from(self.all.len() - 1).unwrap_or(u32::MAX))
+    }
+
+    /// All of them, by their ids. The address of a Unix socket is that of its peer, if it has none of its own.
+    pub fn into_all(mut self) -> Vec<File> {
+        let is_unix = |file: &File| file.filesystem.as_deref() == Some("sockfs") && file.path.is_some();
+        let bound = self.all.iter().filter(|file| is_unix(file));
+        let addresses: HashMap<u64, String> = bound.filter_map(|file| Some((file.identity?.inode, file.path.clone()?))).collect();
+        for file in self.all.iter_mut().filter(|file| file.path.is_none()) {
+            file.path = file.peer_inode.and_then(|peer| addresses.get(&peer).cloned());
+        }
+        self.all
+    }
+}
+
+fn index(id: FileId) -> usize {
+    usize::try_from(id.0).unwrap_or(usize::MAX)
+}
+
+/// What was not known of a file before, is now.
+fn complete(file: &mut File, more: File) {
+    let File { kind, identity, filesystem, path, size_bytes, local, peer, peer_inode, streams } = more;
+    *file = File {
+        kind: file.kind.or(kind),
+        identity: file.identity.or(identity),
+        filesystem: file.filesystem.take().or(filesystem),
+        path: file.path.take().or(path),
+        size_bytes: file.size_bytes.or(size_bytes),
+        local: file.local.take().or(local),
+        peer: file.peer.take().or(peer),
+        peer_inode: file.peer_inode.or(peer_inode),
+        streams,
+    };
+}
+
+/// What a call does to files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileEffect {
+    /// It opens the file of a path.
+    Open,
+    /// It gives a file another descriptor.
+    Duplicate,
+    /// It makes a file in memory.
+    Memfd,
+    /// It makes a socket.
+    Socket,
+    /// It makes two sockets.
+    SocketPair,
+    /// It makes the socket of a connection to another socket.
+    Accept,
+    /// It connects a socket.
+    Connect,
+}
+
+impl FileEffect {
+    /// What the call of this name does; `None`: nothing of these.
+    pub fn of(name: &str) -> Option<Self> {
+        FILE_CALLS.iter().find(|(call, _)| *call == name).map(|(_, effect)| *effect)
+    }
+}
+
+/// The calls that tell something of files.
+pub const FILE_CALLS: [(&str, FileEffect); 13] = [
+    ("open", FileEffect::Open),
+    ("openat", FileEffect::Open),
+    ("openat2", FileEffect::Open),
+    ("creat", FileEffect::Open),
+    ("dup", FileEffect::Duplicate),
+    ("dup2", FileEffect::Duplicate),
+    ("dup3", FileEffect::Duplicate),
+    ("memfd_create", FileEffect::Memfd),
+    ("socket", FileEffect::Socket),
+    ("socketpair", FileEffect::SocketPair),
+    ("accept", FileEffect::Accept),
+    ("accept4", FileEffect::Accept),
+    ("connect", FileEffect::Connect),
+];
+
+impl FileTable<'_> {
+    /// Takes note of what a call that succeeded tells. `result`: the descriptor that it returned, if that has a name.
+    pub fn apply(&mut self, effect: FileEffect, tid: Option<u32>, args: &[u8], result: &[u8]) {
+        let result = Descriptor::leading(result);
+        match (effect, result) {
+            (FileEffect::Open, Some(opened)) => self.opened(tid, opened),
+            (FileEffect::Memfd, Some(made)) => self.made(tid, made),
+            (FileEffect::Socket, Some(socket)) => self.is_of_kind(tid, Some(socket), unix_kind(&Args::new(args))),
+            (FileEffect::SocketPair, _) => {
+                let args = Args::new(args);
+                for socket in args.elements(3) {
+                    self.is_of_kind(tid, Descriptor::whole(socket), unix_kind(&args));
+                }
+            }
+            (FileEffect::Accept, Some(_)) => {
+                let listener = Args::new(args).descriptor(0).map(|listener| self.find(tid, listener));
+                let kind = listener.and_then(|id| self.all[index(id)].kind);
+                self.is_of_kind(tid, result, kind);
+            }
+            (FileEffect::Connect, _) => self.connected(tid, &Args::new(args)),
+            _ => {}
+        }
+    }
+
+    /// The path may stand for another file than before: somebody has to look.
+    fn opened(&mut self, tid: Option<u32>, descriptor: Descriptor<'_>) {
+        if self.inspector.is_none() {
+            return;
+        }
+        if let Some(id) = self.same(tid, descriptor, &file_name::parse(descriptor.name)) {
+            self.name(descriptor, id);
+        }
+    }
+
+    /// What had this name before is another file.
+    fn made(&mut self, tid: Option<u32>, descriptor: Descriptor<'_>) {
+        let told = file_name::parse(descriptor.name);
+        let id = self.same(tid, descriptor, &told).unwrap_or_else(|| self.add(told));
+        self.name(descriptor, id);
+    }
+
+    fn name(&mut self, descriptor: Descriptor<'_>, id: FileId) {
+        self.by_name.insert(file_name::stable_key(descriptor.text, descriptor.name).into(), id);
+    }
+
+    /// A Unix socket is of this kind, which its name need not tell.
+    fn is_of_kind(&mut self, tid: Option<u32>, socket: Option<Descriptor<'_>>, kind: Option<FileKind>) {
+        let Some(socket) = socket.filter(|socket| socket.name.starts_with(b"UNIX:[")) else { return };
+        let id = self.find(tid, socket);
+        let file = &mut self.all[index(id)];
+        file.kind = kind.or(file.kind);
+    }
+
+    /// `connect(3<UNIX-STREAM:[11]>, {sa_family=AF_UNIX, sun_path="/run/x"}, 22)`
+    fn connected(&mut self, tid: Option<u32>, args: &Args<'_>) {
+        let Some(address) = args.field(1, b"sun_path=").and_then(sun_path) else { return };
+        let Some(socket) = args.descriptor(0) else { return };
+        let id = self.find(tid, socket);
+        self.all[index(id)].path.get_or_insert(address);
+    }
+}
+
+/// What kind of Unix socket these arguments of `socket` or `socketpair` ask for.
+fn unix_kind(args: &Args<'_>) -> Option<FileKind> {
+    let kind = args.nth(1)?;
+    // Numbers: `SOCK_TYPE_MASK` and the types of the kernel's include/linux/net.h.
+    let names = [(b"SOCK_STREAM".as_slice(), 1), (b"SOCK_DGRAM", 2), (b"SOCK_SEQPACKET", 5)];
+    let number = number(kind).map(|number| number & 0xf);
+    match number.or_else(|| names.iter().find(|(name, _)| kind.starts_with(name)).map(|(_, number)| *number))? {
+        1 => Some(FileKind::UnixStream),
+        // To this family, SOCK_RAW is SOCK_DGRAM: `unix_create` of the kernel's net/unix/af_unix.c.
+        2 | 3 => Some(FileKind::UnixDatagram),
+        5 => Some(FileKind::UnixSeqpacket),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

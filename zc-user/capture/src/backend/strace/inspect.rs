@@ -1,0 +1,226 @@
+//! Looks at the files of a command while it runs, through `/proc` and by their path.
+
+use std::{
+    collections::HashMap,
+    ffi::OsStr,
+    fs::{self, File as OpenFile},
+    io::{self, Read as _, Seek as _},
+    os::{
+        fd::{AsFd as _, AsRawFd as _},
+        unix::{ffi::OsStrExt as _, fs::MetadataExt as _, net::UnixStream},
+    },
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::{AtFlags, CWD, Statx, StatxFlags, StatxTimestamp, statfs, statx},
+};
+
+use super::file_name::MEMFD;
+use crate::trace::{File, FileIdentity, FileKind};
+
+/// Who can look at files.
+pub trait Inspector {
+    /// The devices that are the same for all.
+    fn devices(&self) -> Devices;
+
+    /// Looks at the file behind a descriptor, as it is by now. `None`: it cannot be seen any more, or is another one.
+    fn inspect(&mut self, target: &Target<'_>) -> Option<Inspected>;
+}
+
+/// Device numbers of the filesystems that the kernel has for its own use; 0: unknown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Devices {
+    /// Of pipes without a path.
+    pub pipes: u64,
+    /// Of sockets.
+    pub sockets: u64,
+}
+
+/// Where to look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Target<'a> {
+    /// Whose descriptor it is.
+    pub tid: Option<u32>,
+    /// Its number.
+    pub descriptor: u32,
+    /// The path of the file.
+    pub path: &'a [u8],
+    /// Whether the path is the file's no more.
+    pub is_deleted: bool,
+}
+
+/// What was seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inspected {
+    /// What it is.
+    pub kind: Option<FileKind>,
+    /// Device number of its filesystem.
+    pub device: u64,
+    /// Inode number.
+    pub inode: u64,
+    /// When the file came to be: an inode number may be used again.
+    pub born: Option<SystemTime>,
+    /// Its length, if that cannot have changed since the run began.
+    pub size_bytes: Option<u64>,
+    /// The type of its filesystem.
+    pub filesystem: Option<String>,
+}
+
+impl Inspected {
+    /// What is known of a file, together with this.
+    pub fn describe(&self, file: File) -> File {
+        File {
+            kind: file.kind.or(self.kind),
+            identity: Some(FileIdentity { device: self.device, inode: self.inode, generation: None }),
+            filesystem: self.filesystem.clone(),
+            size_bytes: self.size_bytes,
+            ..file
+        }
+    }
+}
+
+/// How far the time of a change may lie before the change: a tick of the slowest kernel clock (100 Hz).
+const TICK: Duration = Duration::from_millis(10);
+
+/// Looks at the files of processes that run under the same kernel.
+pub struct ProcInspector {
+    began_at: SystemTime,
+    devices: Devices,
+    mounts: Mounts,
+}
+
+impl ProcInspector {
+    /// To be made before the run begins.
+    pub fn new() -> io::Result<Self> {
+        let (pipe, _) = io::pipe()?;
+        let (socket, _) = UnixStream::pair()?;
+        let device = |fd: i32| fs::metadata(format!("/proc/self/fd/{fd}")).map(|metadata| metadata.dev());
+        let devices = Devices { pipes: device(pipe.as_raw_fd())?, sockets: device(socket.as_fd().as_raw_fd())? };
+        Ok(Self { began_at: SystemTime::now(), devices, mounts: Mounts::open()? })
+    }
+
+    fn seen(&mut self, stat: &Statx) -> Inspected {
+        let kind = kind(stat);
+        let has_length = matches!(kind, Some(FileKind::Regular));
+        let is_as_before = time(stat.stx_ctime).is_some_and(|changed| changed + TICK < self.began_at);
+        Inspected {
+            kind,
+            device: libc::makedev(stat.stx_dev_major, stat.stx_dev_minor),
+            inode: stat.stx_ino,
+            born: has(stat, StatxFlags::BTIME).then(|| time(stat.stx_btime)).flatten(),
+            size_bytes: (has_length && is_as_before).then_some(stat.stx_size),
+            filesystem: has(stat, StatxFlags::MNT_ID)
+                .then(|| self.mounts.filesystem(stat.stx_mnt_id).map(str::to_owned))
+                .flatten(),
+        }
+    }
+}
+
+impl Inspector for ProcInspector {
+    fn devices(&self) -> Devices {
+        self.devices
+    }
+
+    /// Behind the descriptor is the file itself, also one that is deleted or in another mount namespace, as long as nobody has closed
+    /// it; the path may be that of another file by now, or in another namespace.
+    fn inspect(&mut self, target: &Target<'_>) -> Option<Inspected> {
+        let link = link(target);
+        let behind = link.as_deref().and_then(|link| stat(link, AtFlags::empty()));
+        let by_path = || stat(Path::new(OsStr::from_bytes(target.path)), AtFlags::SYMLINK_NOFOLLOW);
+        let stat = if target.is_deleted { behind? } else { behind.or_else(by_path)? };
+        let seen = self.seen(&stat);
+        let is_memfd = target.is_deleted && target.path.starts_with(MEMFD);
+        let filesystem = seen.filesystem.or_else(|| link.filter(|_| is_memfd).and_then(|link| filesystem_in_memory(&link)));
+        Some(Inspected { filesystem, ..seen })
+    }
+}
+
+/// What leads to the file behind a descriptor, if its name is still the same.
+fn link(target: &Target<'_>) -> Option<PathBuf> {
+    let link = PathBuf::from(format!("/proc/{}/fd/{}", target.tid?, target.descriptor));
+    let name = fs::read_link(&link).ok()?;
+    let suffix: &[u8] = if target.is_deleted { b" (deleted)" } else { b"" };
+    (name.as_os_str().as_bytes().strip_prefix(target.path) == Some(suffix)).then_some(link)
+}
+
+/// The type of the filesystem that a file of `memfd_create` is in, which is mounted nowhere.
+fn filesystem_in_memory(link: &Path) -> Option<String> {
+    match statfs(link).ok()?.f_type {
+        libc::TMPFS_MAGIC => Some("tmpfs".to_owned()),
+        libc::HUGETLBFS_MAGIC => Some("hugetlbfs".to_owned()),
+        _ => None,
+    }
+}
+
+fn stat(path: &Path, flags: AtFlags) -> Option<Statx> {
+    let fields = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
+    statx(CWD, path, flags | AtFlags::NO_AUTOMOUNT, fields).ok()
+}
+
+fn has(stat: &Statx, field: StatxFlags) -> bool {
+    stat.stx_mask & field.bits() != 0
+}
+
+fn time(stamp: StatxTimestamp) -> Option<SystemTime> {
+    let since = Duration::new(u64::try_from(stamp.tv_sec).ok()?, stamp.tv_nsec);
+    SystemTime::UNIX_EPOCH.checked_add(since)
+}
+
+fn kind(stat: &Statx) -> Option<FileKind> {
+    match u32::from(stat.stx_mode) & libc::S_IFMT {
+        libc::S_IFREG => Some(FileKind::Regular),
+        libc::S_IFDIR => Some(FileKind::Directory),
+        libc::S_IFBLK => Some(FileKind::Block),
+        libc::S_IFCHR => Some(FileKind::Char),
+        libc::S_IFIFO => Some(FileKind::Pipe),
+        _ => None,
+    }
+}
+
+/// What is mounted where this process is: `/proc/self/mountinfo`, of which proc(5) says that polling tells when it has changed.
+struct Mounts {
+    file: OpenFile,
+    types: HashMap<u64, String>,
+}
+
+impl Mounts {
+    fn open() -> io::Result<Self> {
+        let mut mounts = Self { file: OpenFile::open("/proc/self/mountinfo")?, types: HashMap::new() };
+        mounts.read()?;
+        Ok(mounts)
+    }
+
+    /// The type of the filesystem that is mounted under this id; `None`: none is, here.
+    fn filesystem(&mut self, id: u64) -> Option<&str> {
+        if self.has_changed() {
+            self.read().ok()?;
+        }
+        self.types.get(&id).map(String::as_str)
+    }
+
+    fn has_changed(&self) -> bool {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut [PollFd::new(&self.file, PollFlags::PRI)], Some(&now)).is_ok_and(|changed| changed > 0)
+    }
+
+    fn read(&mut self) -> io::Result<()> {
+        let mut text = Vec::new();
+        self.file.rewind()?;
+        self.file.read_to_end(&mut text)?;
+        self.types = String::from_utf8_lossy(&text).lines().filter_map(mount).collect();
+        Ok(())
+    }
+}
+
+/// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw`: the id, and the type after the hyphen.
+fn mount(line: &str) -> Option<(u64, String)> {
+    let (id, rest) = line.split_once(' ')?;
+    let (_, after_options) = rest.split_once(" - ")?;
+    Some((id.parse().ok()?, after_options.split(' ').next()?.to_owned()))
+}
+
+#[cfg(test)]
+mod tests;

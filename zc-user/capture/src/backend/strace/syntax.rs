@@ -1,0 +1,340 @@
+//! The syntax that all of strace's output shares: numbers, escaped strings, and the nesting of brackets and annotations.
+
+/// Nanoseconds of a second.
+pub const SECOND_NS: u64 = 1_000_000_000;
+
+/// The decimal number that `text` begins with, and what comes after it. `None` without a digit, or if it is too large.
+pub fn decimal(text: &[u8]) -> Option<(u64, &[u8])> {
+    let digits = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
+    if digits == 0 {
+        return None;
+    }
+    let mut number = 0_u64;
+    for byte in &text[..digits] {
+        number = number.checked_mul(10)?.checked_add(u64::from(byte - b'0'))?;
+    }
+    Some((number, &text[digits..]))
+}
+
+/// The number that `text` begins with: decimal, or hexadecimal after `0x`.
+pub fn unsigned(text: &[u8]) -> Option<(u64, &[u8])> {
+    let Some(hexadecimal) = text.strip_prefix(b"0x") else { return decimal(text) };
+    let digits = hexadecimal.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(hexadecimal.len());
+    if digits == 0 || digits > 16 {
+        return None;
+    }
+    let number = hexadecimal[..digits].iter().fold(0_u64, |sum, &byte| sum << 4 | u64::from(hexadecimal_value(byte)));
+    Some((number, &hexadecimal[digits..]))
+}
+
+/// A thread id that `text` begins with.
+pub fn tid(text: &[u8]) -> Option<(u32, &[u8])> {
+    let (number, rest) = decimal(text)?;
+    Some((u32::try_from(number).ok()?, rest))
+}
+
+/// Seconds with a fraction of up to nine digits, like `0.000012`, in ns; and what comes after them.
+pub fn seconds(text: &[u8]) -> Option<(u64, &[u8])> {
+    let (seconds, rest) = decimal(text)?;
+    let seconds_ns = seconds.checked_mul(SECOND_NS)?;
+    let Some(fraction) = rest.strip_prefix(b".") else { return Some((seconds_ns, rest)) };
+    let (fraction_ns, rest) = fraction_ns(fraction)?;
+    Some((seconds_ns.checked_add(fraction_ns)?, rest))
+}
+
+/// The digits after a point, in ns; and what comes after them.
+pub fn fraction_ns(text: &[u8]) -> Option<(u64, &[u8])> {
+    let (mut fraction, rest) = decimal(text)?;
+    let digits = text.len() - rest.len();
+    for _ in digits..9 {
+        fraction *= 10;
+    }
+    (digits <= 9).then_some((fraction, rest))
+}
+
+/// The value of a hexadecimal digit; 0 of another byte.
+pub fn hexadecimal_value(digit: u8) -> u8 {
+    match digit {
+        b'0'..=b'9' => digit - b'0',
+        b'a'..=b'f' => digit - b'a' + 10,
+        b'A'..=b'F' => digit - b'A' + 10,
+        _ => 0,
+    }
+}
+
+/// The bytes that an escaped string stands for: `\n` and its kin, `\177`, `\x7f`.
+pub fn unescape(text: &[u8]) -> Vec<u8> {
+    Bytes { rest: text }.collect()
+}
+
+/// The first of these bytes, at most so many.
+pub fn unescape_up_to(text: &[u8], most: usize) -> Vec<u8> {
+    Bytes { rest: text }.take(most).collect()
+}
+
+/// How many bytes an escaped string stands for.
+pub fn unescaped_length(text: &[u8]) -> usize {
+    Bytes { rest: text }.count()
+}
+
+/// The address of a Unix socket: `"/run/x"`, or `@"x"` of one that has a name outside of all filesystems.
+pub fn sun_path(text: &[u8]) -> Option<String> {
+    let (before, quoted) = text.strip_prefix(b"@").map_or(("", text), |quoted| ("@", quoted));
+    let name = quoted.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    Some(format!("{before}{}", String::from_utf8_lossy(&unescape(name))))
+}
+
+struct Bytes<'a> {
+    rest: &'a [u8],
+}
+
+impl Iterator for Bytes<'_> {
+    type Item = u8;
+
+    fn next(&mut self) -> Option<u8> {
+        let (&first, after) = self.rest.split_first()?;
+        let (byte, after) = if first == b'\\' { escaped(after) } else { (first, after) };
+        self.rest = after;
+        Some(byte)
+    }
+}
+
+/// The byte that what follows a backslash stands for, and what comes after it.
+fn escaped(text: &[u8]) -> (u8, &[u8]) {
+    let Some((&first, after)) = text.split_first() else { return (b'\\', text) };
+    let byte = match first {
+        b'n' => b'\n',
+        b't' => b'\t',
+        b'r' => b'\r',
+        b'v' => 0x0b,
+        b'f' => 0x0c,
+        b'x' => {
+            let (digits, after) = after.split_at(count(after, 2, u8::is_ascii_hexdigit));
+            return (digits.iter().fold(0, |sum, &digit| sum << 4 | hexadecimal_value(digit)), after);
+        }
+        b'0'..=b'7' => {
+            let (digits, after) = text.split_at(count(text, 3, |digit| matches!(digit, b'0'..=b'7')));
+            return (digits.iter().fold(0, |sum, &digit| sum << 3 | (digit - b'0')), after);
+        }
+        itself => itself,
+    };
+    (byte, after)
+}
+
+/// How many bytes at the beginning are such digits, up to `most`.
+fn count(text: &[u8], most: usize, is_digit: impl Fn(&u8) -> bool) -> usize {
+    text.iter().take(most).take_while(|byte| is_digit(byte)).count()
+}
+
+/// What a byte does to the walk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Plain,
+    Quote,
+    Open,
+    Close,
+    Angle,
+    Comma,
+}
+
+const CLASSES: [Class; 256] = {
+    let mut classes = [Class::Plain; 256];
+    classes[b'"' as usize] = Class::Quote;
+    classes[b'(' as usize] = Class::Open;
+    classes[b'[' as usize] = Class::Open;
+    classes[b'{' as usize] = Class::Open;
+    classes[b')' as usize] = Class::Close;
+    classes[b']' as usize] = Class::Close;
+    classes[b'}' as usize] = Class::Close;
+    classes[b'<' as usize] = Class::Angle;
+    classes[b',' as usize] = Class::Comma;
+    classes
+};
+
+/// Index of the first `stop` (a comma or a closing bracket) that belongs to the level that `text` begins at.
+///
+/// `None` if there is none, or if a bracket closes that was not opened.
+pub fn find_top_level(text: &[u8], stop: u8) -> Option<usize> {
+    find_stop(text, stop).filter(|&at| text[at] == stop)
+}
+
+/// Index of the first bracket that closes and was not opened in `text`.
+pub fn find_closing(text: &[u8]) -> Option<usize> {
+    find_stop(text, b')')
+}
+
+/// Index of the first `stop` at the level that `text` begins at, or of the first bracket that ends that level.
+fn find_stop(text: &[u8], stop: u8) -> Option<usize> {
+    let mut depth = 0_usize;
+    let mut at = 0;
+    // An annotation without an end is looked for once, so that a line full of `<` takes linear time.
+    let mut annotations_end = true;
+    loop {
+        at += text.get(at..)?.iter().position(|&byte| CLASSES[usize::from(byte)] != Class::Plain)?;
+        let byte = text[at];
+        match CLASSES[usize::from(byte)] {
+            Class::Quote => {
+                at = end_of_string(text, at)?;
+                continue;
+            }
+            Class::Angle if annotations_end => match end_of_annotation(text, at) {
+                Annotation::EndsAt(end) => {
+                    at = end;
+                    continue;
+                }
+                Annotation::NeverEnds => annotations_end = false,
+                Annotation::IsNone => {}
+            },
+            Class::Open => depth += 1,
+            Class::Close if depth == 0 => return Some(at),
+            Class::Close => depth -= 1,
+            Class::Comma if depth == 0 && byte == stop => return Some(at),
+            Class::Plain | Class::Angle | Class::Comma => {}
+        }
+        at += 1;
+    }
+}
+
+/// Index after the closing quote of the string that begins at `quote`.
+pub fn end_of_string(text: &[u8], quote: usize) -> Option<usize> {
+    let mut at = quote + 1;
+    loop {
+        match text.get(at)? {
+            b'\\' => at += 2,
+            b'"' => return Some(at + 1),
+            _ => at += 1,
+        }
+    }
+}
+
+/// What a `<` begins.
+enum Annotation {
+    /// An annotation, which ends before this index.
+    EndsAt(usize),
+    /// Nothing: the `>` is missing.
+    NeverEnds,
+    /// An operator, like that of `1<<12`.
+    IsNone,
+}
+
+/// Index after the annotation that begins at `angle`, if one does.
+pub fn annotation_end(text: &[u8], angle: usize) -> Option<usize> {
+    match end_of_annotation(text, angle) {
+        Annotation::EndsAt(end) if text.get(angle) == Some(&b'<') => Some(end),
+        _ => None,
+    }
+}
+
+/// What the `<` at `angle` begins. `3</path>`, `3<TCP:[127.0.0.1:1->127.0.0.1:2]>`, `3</dev/null<char 1:3>>`, `<... resuming ...>`.
+fn end_of_annotation(text: &[u8], angle: usize) -> Annotation {
+    if matches!(text.get(angle + 1), Some(b'<' | b'=' | b' ')) || angle.checked_sub(1).is_some_and(|before| text[before] == b'<')
+    {
+        return Annotation::IsNone;
+    }
+    let mut depth = 0_usize;
+    let mut at = angle;
+    while let Some(&byte) = text.get(at) {
+        match byte {
+            b'\\' => at += 1,
+            // The path of a unix socket.
+            b'"' => match end_of_string(text, at) {
+                Some(end) => {
+                    at = end;
+                    continue;
+                }
+                None => return Annotation::NeverEnds,
+            },
+            b'<' => depth += 1,
+            b'>' if is_arrow(text, at) => {}
+            b'>' if depth == 1 => return Annotation::EndsAt(at + 1),
+            b'>' => depth -= 1,
+            _ => {}
+        }
+        at += 1;
+    }
+    Annotation::NeverEnds
+}
+
+/// Whether this `>` is half of the `->` between two sockets, and not the end of a path that has a `-` at its end.
+fn is_arrow(text: &[u8], at: usize) -> bool {
+    text[at - 1] == b'-' && !matches!(text.get(at + 1), None | Some(b',' | b')' | b']' | b'}' | b'(' | b' ' | b'>'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_with_what_follows() {
+        assert_eq!(unsigned(b"131072, 0"), Some((131_072, b", 0".as_slice())));
+        assert_eq!(unsigned(b"0xfF)"), Some((255, b")".as_slice())));
+        assert_eq!(unsigned(b"18446744073709551615"), Some((u64::MAX, b"".as_slice())));
+        assert_eq!(unsigned(b"0xffffffffffffffff"), Some((u64::MAX, b"".as_slice())));
+        for text in ["", "x", "0x", "18446744073709551616", "0x10000000000000000", "-1"] {
+            assert_eq!(unsigned(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn seconds_become_nanoseconds() {
+        assert_eq!(seconds(b"0.000012>"), Some((12_000, b">".as_slice())));
+        assert_eq!(seconds(b"2"), Some((2 * SECOND_NS, b"".as_slice())));
+        assert_eq!(seconds(b"1.5"), Some((1_500_000_000, b"".as_slice())));
+        assert_eq!(seconds(b"1.000000001"), Some((1_000_000_001, b"".as_slice())));
+        for text in ["", ".5", "1.", "1.0000000001", "99999999999999.0"] {
+            assert_eq!(seconds(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn escapes_stand_for_bytes() {
+        assert_eq!(unescape(br#"a\n\t\"\\\177ELF\2\0011\x2fz"#), b"a\n\t\"\\\x7fELF\x02\x011/z");
+        assert_eq!(unescaped_length(br"a\n\177\x2f"), 4);
+        assert_eq!(unescape(b"\\"), b"\\");
+        assert_eq!(unescape(b"\\x"), [0]);
+        assert_eq!(unescape(b"\\777"), [0xff]);
+    }
+
+    fn arguments(text: &str) -> &str {
+        &text[..find_top_level(text.as_bytes(), b')').expect("has an end")]
+    }
+
+    #[test]
+    fn brackets_in_strings_are_text() {
+        assert_eq!(arguments(r#"1, "a) = 1\") b", 3) = 3"#), r#"1, "a) = 1\") b", 3"#);
+    }
+
+    #[test]
+    fn brackets_in_brackets_belong_to_them() {
+        assert_eq!(arguments("{a=f(1), b=[(2)]}, 3) = (x)"), "{a=f(1), b=[(2)]}, 3");
+    }
+
+    #[test]
+    fn annotations_are_skipped() {
+        for text in [
+            "3</tmp/a) = 1>, 5",
+            "3<TCP:[127.0.0.1:1->127.0.0.1:2]>, 5",
+            "3<TCPv6:[[::1]:1->[::1]:2]>, 5",
+            "3</tmp/->, 5",
+            "3</dev/null<char 1:3>>, 5",
+            "3<UNIX-STREAM:[1->2,\"/tmp/)>\"]>, 5",
+            "<... resuming interrupted read ...>",
+            "1<<12, 21<<(4)",
+            "a<b, 3",
+        ] {
+            assert_eq!(arguments(&format!("{text}) = 1")), text);
+        }
+    }
+
+    #[test]
+    fn what_does_not_end_has_no_end() {
+        for text in ["", "1, 2", "\"abc", "\"abc\\", "(1", "1]", "3</tmp/x, (1"] {
+            assert_eq!(find_top_level(text.as_bytes(), b')'), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_line_full_of_angles_takes_linear_time() {
+        assert_eq!(find_top_level("<a".repeat(1 << 20).as_bytes(), b')'), None);
+    }
+}

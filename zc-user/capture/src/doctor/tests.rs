@@ -180,7 +180,7 @@ fn another_tracer_is_named() {
     facts.system.status.tracer_pid = Reading::Known(Some(4711));
     assert_eq!(missing(&facts, "strace"), [], "a debugger that does not follow children does no harm");
     let line = strace_line(&denied(facts));
-    assert!(line.contains("(pid 4711)") && line.ends_with("run zctrace outside of that tracer"), "{line}");
+    assert!(line.contains("(by pid 4711)") && line.ends_with("run zctrace outside of that tracer"), "{line}");
 }
 
 #[test]

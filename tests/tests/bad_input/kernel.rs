@@ -228,7 +228,7 @@ fn without_requests_or_their_tracepoint_operations_of_io_uring_are_unknown_and_t
         run.assert_exact();
         assert!(run.totals().row("io_uring_enter").calls > 0);
         assert!(run.root().io_uring.is_empty() && run.root().transfers.is_empty(), "{:?}", run.root().transfers);
-        let is_said = |note: &String| note.starts_with("what io_uring's operations move is unknown: this kernel");
+        let is_said = |note: &String| note.starts_with("what io_uring operations move is unknown: this kernel");
         assert!(run.report.notes.iter().any(is_said), "{:?}", run.report.notes);
     }
 }

@@ -1,212 +1,254 @@
-//! Where the fields of the kernel's own structs stand: Rust cannot emit relocations for that, so user space looks them up.
+//! The one list of the fields of kernel structs that zctrace reads.
+//!
+//! Rust cannot emit the relocations by which C programs find such fields, so user space looks up their offsets in the kernel's BTF and
+//! passes them to the programs as [`KernelFields`]. The list gives that struct, and for user space the groups of fields ([`GROUPS`]) with
+//! what to look up and what happens to a kernel without a field.
 
 /// In [`KernelFields`]: this kernel has no such field.
 pub const ABSENT: u32 = u32::MAX;
 
+/// What to look up in the kernel's types for a field. Names are those of a struct and of the path of fields within it:
+/// `file.f_path.mnt`.
+#[cfg(feature = "user")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The offset of a field.
+    Offset(&'static str),
+    /// The offset of the first field, if the kernel has the second one, too.
+    OffsetIf(&'static str, &'static str),
+    /// The size of a struct.
+    Size(&'static str),
+    /// The sum of two offsets: where the second field is in a struct that the first field holds as plain bytes.
+    Sum(&'static str, &'static str),
+    /// The distance from the second field to the first.
+    Distance(&'static str, &'static str),
+    /// Nothing: the programs do without the field.
+    Absent,
+}
+
+/// A field of [`KernelFields`].
+#[cfg(feature = "user")]
+#[derive(Clone, Copy)]
+pub struct Field {
+    /// What to look up. The first place that the kernel has counts.
+    pub places: &'static [Place],
+    /// The field itself.
+    pub of: fn(&mut KernelFields) -> &mut u32,
+}
+
+/// What happens to a kernel that lacks a field.
+#[cfg(feature = "user")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// The programs cannot run.
+    Required,
+    /// Each field of the group is absent for itself. The text says what is unknown then, with a verb.
+    Each(&'static str),
+    /// The whole group is absent. The text says what is unknown then, with a verb.
+    All(&'static str),
+    /// The whole group is absent, and nobody has to know.
+    Optional,
+}
+
+/// Fields that are needed for the same purpose.
+#[cfg(feature = "user")]
+#[derive(Clone, Copy)]
+pub struct Group {
+    /// What happens to a kernel that lacks one of them.
+    pub need: Need,
+    /// The architecture that alone has the fields, as `std::env::consts::ARCH` names it; empty: all of them.
+    pub only_on: &'static str,
+    /// The fields.
+    pub fields: &'static [Field],
+}
+
 macro_rules! kernel_fields {
-    ($($(#[$about:meta])+ $field:ident,)+) => {
-        /// Offsets in bytes of the kernel's own fields, found in the kernel's BTF by user space; [`ABSENT`] where a kernel has no such
-        /// field.
+    ($(
+        $need:ident $(($unknown:literal))? $(on $arch:literal)? {
+            $($(#[$about:meta])* $field:ident: [$($place:ident $(($($name:literal),+))?),+],)+
+        }
+    )+) => {
+        /// Offsets in bytes of fields of the kernel's structs, found in its BTF by user space; [`ABSENT`] where a kernel has no such field.
         #[repr(C)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct KernelFields {
-            $($(#[$about])+ pub $field: u32,)+
+            $($(
+                #[doc = concat!($("`", stringify!($place $(($($name),+))?), "` ",)+)]
+                ///
+                $(#[$about])*
+                pub $field: u32,
+            )+)+
         }
 
         impl KernelFields {
             /// No field is known.
-            pub const NONE: Self = Self { $($field: ABSENT,)+ };
+            pub const NONE: Self = Self { $($($field: ABSENT,)+)+ };
         }
+
+        /// All fields of [`KernelFields`], in its order.
+        #[cfg(feature = "user")]
+        pub const GROUPS: &[Group] = &[$(
+            Group {
+                need: Need::$need $(($unknown))?,
+                only_on: concat!("", $($arch)?),
+                fields: &[$(
+                    Field {
+                        places: &[$(Place::$place $(($($name),+))?),+],
+                        of: |fields| &mut fields.$field,
+                    },
+                )+],
+            },
+        )+];
     };
 }
 
 kernel_fields! {
-    /// `task_struct.__state` (`state` before 5.14).
-    task_state,
-    /// `task_struct.group_leader`.
-    task_group_leader,
-    /// `task_struct.thread_pid`.
-    task_thread_pid,
-    /// `pid.level`.
-    pid_level,
-    /// `pid.numbers`, an array of `upid`.
-    pid_numbers,
-    /// Size of `upid`, whose first field is the number.
-    upid_size,
-    /// `task_struct.thread_info.status`, whose bit 1 (`TS_COMPAT`) marks a 32-bit call. Only x86 needs it.
-    task_compat_status,
-    /// `pt_regs.syscallno`: the number of the call. Only arm64 needs it.
-    registers_number,
-    /// `pt_regs.orig_x0`: the first argument, also when the call returns. Only arm64 needs it.
-    registers_first_argument,
-    /// `task_struct.pending.signal`: the signals that await this task alone. Without it, a call that its task does not survive has returned.
-    task_signals,
-    /// `task_struct.flags`.
-    task_flags,
-    /// `task_struct.comm`.
-    task_comm,
-    /// `task_struct.utime`.
-    task_utime,
-    /// `task_struct.stime`.
-    task_stime,
-    /// `task_struct.se.sum_exec_runtime`.
-    task_runtime,
-    /// `task_struct.nvcsw`.
-    task_nvcsw,
-    /// `task_struct.nivcsw`.
-    task_nivcsw,
-    /// `task_struct.min_flt`.
-    task_min_flt,
-    /// `task_struct.maj_flt`.
-    task_maj_flt,
-    /// `task_struct.mm`.
-    task_mm,
-    /// `mm_struct.arg_start`.
-    mm_arg_start,
-    /// `mm_struct.arg_end`.
-    mm_arg_end,
-    /// `linux_binprm.filename`.
-    binprm_filename,
-
-    // From a descriptor to its file. All of them are known, or none.
-    /// `task_struct.files`.
-    task_files,
-    /// `files_struct.count`, 4 bytes. Without it every descriptor is looked up each time.
-    files_users,
-    /// `files_struct.fdt`.
-    files_fdt,
-    /// `fdtable.max_fds`.
-    fdt_max_fds,
-    /// `fdtable.fd`.
-    fdt_fd,
-    /// `file.f_inode`.
-    file_inode,
-    /// `file.f_mode`.
-    file_mode,
-    /// `file.private_data`.
-    file_private_data,
-    /// `inode.i_ino`.
-    inode_number,
-    /// `inode.i_generation`.
-    inode_generation,
-    /// `inode.i_mode`.
-    inode_mode,
-    /// `inode.i_size`.
-    inode_size,
-    /// `inode.i_sb`.
-    inode_sb,
-    /// `super_block.s_dev`.
-    sb_device,
-    /// `super_block.s_magic`.
-    sb_magic,
-    /// `super_block.s_type`.
-    sb_type,
-    /// `super_block.s_subtype`.
-    sb_subtype,
-    /// `file_system_type.name`.
-    type_name,
-
-    // The path of a file. All of them are known, or none.
-    /// `file.f_path.mnt`.
-    file_mount,
-    /// `file.f_path.dentry`.
-    file_dentry,
-    /// `dentry.d_parent`.
-    dentry_parent,
-    /// `dentry.d_name.name`.
-    dentry_name,
-    /// `vfsmount.mnt_root`.
-    mount_root,
-    /// `mount.mnt`, a `vfsmount`.
-    mount_mnt,
-    /// `mount.mnt_parent`.
-    mount_parent,
-    /// `mount.mnt_mountpoint`.
-    mount_mountpoint,
-    /// `task_struct.fs`.
-    task_fs,
-    /// `fs_struct.root.mnt`.
-    fs_root_mount,
-    /// `fs_struct.root.dentry`.
-    fs_root_dentry,
-
-    // What a socket is. All of them are known, or none.
-    /// `socket.sk`.
-    socket_sk,
-    /// `sock.sk_type`.
-    sock_type,
-    /// `sock.sk_protocol`.
-    sock_protocol,
-    /// `sock.__sk_common.skc_family`.
-    sock_family,
-    /// `sock.__sk_common.skc_num`, in the machine's byte order.
-    sock_local_port,
-    /// `sock.__sk_common.skc_dport`, in the network's byte order.
-    sock_peer_port,
-    /// `sock.__sk_common.skc_rcv_saddr`.
-    sock_local,
-    /// `sock.__sk_common.skc_daddr`.
-    sock_peer,
-    /// `sock.__sk_common.skc_v6_rcv_saddr`; a kernel without IPv6 has none.
-    sock_local_v6,
-    /// `sock.__sk_common.skc_v6_daddr`; a kernel without IPv6 has none.
-    sock_peer_v6,
-
-    // Whom a Unix socket talks to. All of them are known, or none.
-    /// `unix_sock.addr`.
-    unix_address,
-    /// `unix_sock.peer`.
-    unix_peer,
-    /// `unix_address.len`.
-    unix_address_length,
-    /// `unix_address.name`, a `sockaddr_un`.
-    unix_address_name,
-    /// `sock.sk_socket`.
-    sock_socket,
-    /// `socket_alloc.vfs_inode` less `socket_alloc.socket`.
-    socket_inode,
-
-    // The mapping that a buffer lies in. All of them are known, or none.
-    /// `vm_area_struct.vm_start`.
-    vma_start,
-    /// `vm_area_struct.vm_end`.
-    vma_end,
-    /// `vm_area_struct.vm_flags`.
-    vma_flags,
-    /// `vm_area_struct.vm_file`.
-    vma_file,
-    /// `vm_area_struct.vm_pgoff`: the page of the file that the mapping begins with.
-    vma_page,
-    /// `inode.i_flags`.
-    inode_flags,
-    /// `mm_struct.exe_file`.
-    mm_exe_file,
-    /// `mm_struct.mm_lock_seq`, which changes with every change of the mappings. Without it (before 6.4) they are looked up each time.
-    mm_changes,
-
-    // What an io_uring does. All of them are known, or none.
-    /// `io_kiocb.file`.
-    request_file,
-    /// `io_kiocb.ctx`: its ring.
-    request_ring,
-    /// `io_kiocb.opcode`, 1 byte.
-    request_opcode,
-    /// `io_kiocb.flags`, whose lower bits are those of an `io_uring_sqe`.
-    request_flags,
-    /// `io_kiocb.cqe.res`.
-    request_result,
-    /// `io_kiocb.cqe.flags`.
-    request_cqe_flags,
-    /// `io_kiocb.tctx`, or (before 6.13) `io_kiocb.task`.
-    request_owner,
-    /// `io_uring_task.task`, where the owner is no task itself.
-    owner_task,
-    /// `io_splice.splice_fd_in`, from the beginning of the `io_kiocb`. A kernel without it (before 6.0) does not tell.
-    splice_input,
-    /// `io_splice.flags`, likewise.
-    splice_flags,
-    /// `io_rw.addr`, likewise: where the buffer of a read or write is.
-    rw_address,
-    /// `io_rw.len`, likewise.
-    rw_length,
+    Required {
+        task_state: [Offset("task_struct.__state"), Offset("task_struct.state")],
+        task_group_leader: [Offset("task_struct.group_leader")],
+        task_thread_pid: [Offset("task_struct.thread_pid")],
+        pid_level: [Offset("pid.level")],
+        /// An array of `upid`.
+        pid_numbers: [Offset("pid.numbers")],
+        /// The first field of `upid` is the number.
+        upid_size: [Size("upid")],
+    }
+    Each("whether a call is a 32-bit one is") on "x86_64" {
+        /// Bit 1 (`TS_COMPAT`) marks a 32-bit call.
+        task_compat_status: [Offset("task_struct.thread_info.status")],
+    }
+    Required on "aarch64" {
+        /// The number of the call.
+        registers_number: [Offset("pt_regs.syscallno")],
+        /// The first argument, which is still there when the call returns.
+        registers_first_argument: [Offset("pt_regs.orig_x0")],
+    }
+    Each("which calls their thread did not survive is") {
+        /// The signals that are pending for this task alone. Without it, a call that its task does not survive counts as returned.
+        task_signals: [Offset("task_struct.pending.signal")],
+    }
+    Each("which threads are the kernel's own is") {
+        task_flags: [Offset("task_struct.flags")],
+    }
+    Each("names of processes are") {
+        task_comm: [Offset("task_struct.comm")],
+    }
+    Each("CPU time is") {
+        task_utime: [Offset("task_struct.utime")],
+        task_stime: [Offset("task_struct.stime")],
+        task_runtime: [Offset("task_struct.se.sum_exec_runtime")],
+    }
+    Each("context switches and page faults are") {
+        task_nvcsw: [Offset("task_struct.nvcsw")],
+        task_nivcsw: [Offset("task_struct.nivcsw")],
+        task_min_flt: [Offset("task_struct.min_flt")],
+        task_maj_flt: [Offset("task_struct.maj_flt")],
+    }
+    Each("command lines are") {
+        task_mm: [Offset("task_struct.mm")],
+        mm_arg_start: [Offset("mm_struct.arg_start")],
+        mm_arg_end: [Offset("mm_struct.arg_end")],
+    }
+    Each("paths of programs are") {
+        binprm_filename: [Offset("linux_binprm.filename")],
+    }
+    // From a descriptor to its file.
+    All("which files calls are about is") {
+        task_files: [Offset("task_struct.files")],
+        /// 4 bytes. Without it every descriptor is looked up each time.
+        files_users: [Offset("files_struct.count"), Absent],
+        files_fdt: [Offset("files_struct.fdt")],
+        fdt_max_fds: [Offset("fdtable.max_fds")],
+        fdt_fd: [Offset("fdtable.fd")],
+        file_inode: [Offset("file.f_inode")],
+        file_mode: [Offset("file.f_mode")],
+        file_private_data: [Offset("file.private_data")],
+        inode_number: [Offset("inode.i_ino")],
+        inode_generation: [Offset("inode.i_generation")],
+        inode_mode: [Offset("inode.i_mode")],
+        inode_size: [Offset("inode.i_size")],
+        inode_sb: [Offset("inode.i_sb")],
+        sb_device: [Offset("super_block.s_dev")],
+        sb_magic: [Offset("super_block.s_magic")],
+        sb_type: [Offset("super_block.s_type")],
+        sb_subtype: [Offset("super_block.s_subtype")],
+        type_name: [Offset("file_system_type.name")],
+    }
+    All("paths of files are") {
+        file_mount: [Offset("file.f_path.mnt")],
+        file_dentry: [Offset("file.f_path.dentry")],
+        dentry_parent: [Offset("dentry.d_parent")],
+        dentry_name: [Offset("dentry.d_name.name")],
+        mount_root: [Offset("vfsmount.mnt_root")],
+        /// A `vfsmount`.
+        mount_mnt: [Offset("mount.mnt")],
+        mount_parent: [Offset("mount.mnt_parent")],
+        mount_mountpoint: [Offset("mount.mnt_mountpoint")],
+        task_fs: [Offset("task_struct.fs")],
+        fs_root_mount: [Offset("fs_struct.root.mnt")],
+        fs_root_dentry: [Offset("fs_struct.root.dentry")],
+    }
+    All("the types, addresses and peers of sockets are") {
+        socket_sk: [Offset("socket.sk")],
+        sock_type: [Offset("sock.sk_type")],
+        sock_protocol: [Offset("sock.sk_protocol")],
+        sock_family: [Offset("sock.__sk_common.skc_family")],
+        /// In the machine's byte order.
+        sock_local_port: [Offset("sock.__sk_common.skc_num")],
+        /// In network byte order.
+        sock_peer_port: [Offset("sock.__sk_common.skc_dport")],
+        sock_local: [Offset("sock.__sk_common.skc_rcv_saddr")],
+        sock_peer: [Offset("sock.__sk_common.skc_daddr")],
+        /// A kernel without IPv6 has none.
+        sock_local_v6: [Offset("sock.__sk_common.skc_v6_rcv_saddr"), Absent],
+        /// A kernel without IPv6 has none.
+        sock_peer_v6: [Offset("sock.__sk_common.skc_v6_daddr"), Absent],
+    }
+    All("the peers of Unix sockets are") {
+        unix_address: [Offset("unix_sock.addr")],
+        unix_peer: [Offset("unix_sock.peer")],
+        unix_address_length: [Offset("unix_address.len")],
+        /// A `sockaddr_un`.
+        unix_address_name: [Offset("unix_address.name")],
+        sock_socket: [Offset("sock.sk_socket")],
+        socket_inode: [Distance("socket_alloc.vfs_inode", "socket_alloc.socket")],
+    }
+    All("whether a write's buffer is a mapping of a file is") {
+        vma_start: [Offset("vm_area_struct.vm_start")],
+        vma_end: [Offset("vm_area_struct.vm_end")],
+        vma_flags: [Offset("vm_area_struct.vm_flags")],
+        vma_file: [Offset("vm_area_struct.vm_file")],
+        /// The page of the file that the mapping begins with.
+        vma_page: [Offset("vm_area_struct.vm_pgoff")],
+        inode_flags: [Offset("inode.i_flags")],
+        mm_exe_file: [Offset("mm_struct.exe_file")],
+        /// It changes with every change of the mappings. Without it (before 6.4) they are looked up each time.
+        mm_changes: [Offset("mm_struct.mm_lock_seq"), Absent],
+    }
+    All("what io_uring operations move is") {
+        request_file: [Offset("io_kiocb.file")],
+        /// The ring of the request.
+        request_ring: [Offset("io_kiocb.ctx")],
+        /// 1 byte.
+        request_opcode: [Offset("io_kiocb.opcode")],
+        /// The lower bits are those of an `io_uring_sqe`.
+        request_flags: [Offset("io_kiocb.flags")],
+        request_result: [Offset("io_kiocb.cqe.res")],
+        request_cqe_flags: [Offset("io_kiocb.cqe.flags")],
+        /// An `io_uring_task`; before 6.13 the task itself.
+        request_owner: [OffsetIf("io_kiocb.tctx", "io_uring_task.task"), Offset("io_kiocb.task")],
+        /// Absent where the owner is the task itself.
+        owner_task: [OffsetIf("io_uring_task.task", "io_kiocb.tctx"), Absent],
+    }
+    // A kernel before 6.0 keeps the operation elsewhere.
+    Optional {
+        /// From the beginning of the `io_kiocb`, as the next ones.
+        splice_input: [Sum("io_kiocb.cmd", "io_splice.splice_fd_in")],
+        splice_flags: [Sum("io_kiocb.cmd", "io_splice.flags")],
+    }
+    Optional {
+        /// The buffer of a read or write.
+        rw_address: [Sum("io_kiocb.cmd", "io_rw.addr")],
+        rw_length: [Sum("io_kiocb.cmd", "io_rw.len")],
+    }
 }

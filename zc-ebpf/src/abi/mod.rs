@@ -17,5 +17,7 @@ pub use file::{
 };
 pub use histogram::{BUCKETS, bucket_of};
 pub use kernel_fields::{ABSENT, KernelFields};
+#[cfg(feature = "user")]
+pub use kernel_fields::{Field, GROUPS, Group, Need, Place};
 pub use row::{ErrnoKey, Part, Row, RowKey};
 pub use task::{Arguments, Descriptor, Interrupted, Mapping, Outcome, Task, hook, phase};

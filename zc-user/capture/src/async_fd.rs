@@ -1,4 +1,4 @@
-//! Waiting for a file descriptor that is owned by what it is wrapped in.
+//! Waits for a file descriptor together with the value that owns it.
 
 use std::{
     io,
@@ -10,13 +10,13 @@ use aya_log::EbpfLogger;
 use nix::sys::signalfd::SignalFd;
 use tokio::io::{Interest, unix::AsyncFd};
 
-/// Types that own one descriptor, which stays the same and open as long as they live.
+/// A type that owns one descriptor.
 ///
 /// # Safety
 ///
-/// Just that must be true.
+/// The descriptor must stay the same and open as long as the value lives.
 pub(crate) unsafe trait OwnsFd: AsRawFd {}
-// SAFETY: that is what it is for.
+// SAFETY: it owns its descriptor.
 unsafe impl OwnsFd for OwnedFd {}
 // SAFETY: wraps an OwnedFd.
 unsafe impl OwnsFd for SignalFd {}
@@ -25,8 +25,8 @@ unsafe impl OwnsFd for RingBuf<MapData> {}
 // SAFETY: owns the ring buffer.
 unsafe impl<T> OwnsFd for EbpfLogger<T> {}
 
-/// The descriptor, to wait until it is readable. To be called in a tokio runtime.
+/// Registers the descriptor, so that one can wait until it is readable. To be called in a tokio runtime.
 pub(crate) fn watch_readable<T: OwnsFd>(owner: T) -> io::Result<AsyncFd<T>> {
-    // SAFETY: the descriptor is that of the owner as long as it lives, as OwnsFd promises.
+    // SAFETY: the descriptor stays valid as long as its owner lives, as OwnsFd promises.
     unsafe { AsyncFd::register_with_interest(owner, Interest::READABLE) }.map_err(io::Error::from)
 }

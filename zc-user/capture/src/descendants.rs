@@ -1,4 +1,4 @@
-//! What runs below a process.
+//! Finds and kills the descendants of a process.
 //!
 //! Public for zctrace's own crates only.
 
@@ -13,7 +13,7 @@ use nix::{
     unistd::Pid,
 };
 
-/// The children of all threads of a process, those included that ended but were not waited for; none if the process is gone.
+/// The children of all threads of a process, including zombies; none if the process is gone.
 pub(crate) fn children_of(process: &str) -> Vec<Pid> {
     let Ok(tasks) = fs::read_dir(format!("/proc/{process}/task")) else { return Vec::new() };
     let lists = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
@@ -27,9 +27,9 @@ pub fn own_children() -> Vec<Pid> {
     children_of("self")
 }
 
-/// Kills a child of this process, and whatever runs below it; if it is a subreaper, nothing gets away meanwhile. Waits for its end.
+/// Kills a child of this process with all its descendants, and waits for it. If it is a subreaper, no descendant escapes meanwhile.
 pub fn kill_with_descendants(child: Pid) {
-    // Those below it first: the next look finds what they begot before they died.
+    // Descendants first; the next round finds those that were created meanwhile.
     loop {
         let living: Vec<Pid> = descendants_of(child).into_iter().filter(|&pid| !is_dead(pid)).collect();
         if living.is_empty() {
@@ -44,7 +44,7 @@ pub fn kill_with_descendants(child: Pid) {
     while waitpid(child, None) == Err(Errno::EINTR) {}
 }
 
-/// All that runs below a process, without itself.
+/// All descendants of a process, without itself.
 fn descendants_of(process: Pid) -> Vec<Pid> {
     let mut found = children_of(&process.to_string());
     let mut next = 0;
@@ -62,8 +62,8 @@ fn is_dead(pid: Pid) -> bool {
     stat.rsplit_once(") ").is_none_or(|(_, fields)| fields.starts_with(['Z', 'X']))
 }
 
-/// Kills all children of this process but these, until none is left: as one of them dies, its children become ours if this process is a
-/// subreaper.
+/// Kills all children of this process but these, until none is left. If this process is a subreaper, the children of a child that dies
+/// become its own.
 pub fn kill_all_but(keep: &[Pid]) {
     loop {
         let children: Vec<Pid> = own_children().into_iter().filter(|child| !keep.contains(child)).collect();

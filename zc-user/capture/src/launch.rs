@@ -1,4 +1,4 @@
-//! Launching the command as a shell would: terminal, working directory, environment and process group stay its own.
+//! Launches the command as a shell would: it keeps the terminal, the working directory, the environment and the process group.
 
 mod options;
 mod signals;
@@ -7,7 +7,7 @@ use std::{
     ffi::{OsStr, OsString},
     io,
     os::{
-        fd::{FromRawFd as _, OwnedFd},
+        fd::OwnedFd,
         unix::{
             ffi::OsStrExt as _,
             process::{CommandExt as _, ExitStatusExt as _},
@@ -27,6 +27,7 @@ use nix::{
     },
     unistd::{AccessFlags, Pid, access},
 };
+use rustix::process::{PidfdFlags, pidfd_open};
 use thiserror::Error;
 use tokio::io::unix::AsyncFd;
 
@@ -40,31 +41,31 @@ use crate::{async_fd::watch_readable, privileges, trace::Exit};
 #[derive(Debug, Error)]
 #[error("cannot run '{program}': {}", reason(.cause))]
 pub struct LaunchError {
-    /// What was to be run.
+    /// The program that was to be started.
     pub program: String,
-    /// Why it could not be. No source of this error to `Error::source`: its message is in this one's.
+    /// Why it could not be started. It is not the `Error::source`, since the message of this error contains it.
     pub cause: io::Error,
 }
 
 impl LaunchError {
-    /// The error of this program.
+    /// The error for this program.
     pub fn new(program: impl AsRef<OsStr>, cause: io::Error) -> Self {
         Self { program: program.as_ref().to_string_lossy().into_owned(), cause }
     }
 
-    /// The exit status for it, as of `env` and `timeout`: 127 if there is no such program, else 126.
+    /// The exit status, as that of `env` and `timeout`: 127 if there is no such program, else 126.
     pub fn exit_status(&self) -> u8 {
         if self.cause.kind() == io::ErrorKind::NotFound { 127 } else { 126 }
     }
 }
 
-/// The errno's own message.
+/// The message of an error, without the number that std appends.
 pub fn reason(error: &io::Error) -> String {
     error.raw_os_error().map_or_else(|| error.to_string(), |errno| Errno::from_raw(errno).desc().to_owned())
 }
 
-/// What SIGPIPE did when this process began. Rust's runtime ignores the signal before `main`, and std gives children the default;
-/// a command must find it as it would without zctrace.
+/// The disposition of SIGPIPE when this process began. Rust's runtime ignores the signal before `main`, and std resets it in children;
+/// the command must find it as it would without zctrace.
 static SIGPIPE_BEFORE: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
 
 extern "C" fn note_sigpipe() {
@@ -77,41 +78,37 @@ extern "C" fn note_sigpipe() {
     }
 }
 
-/// The loader calls it before Rust's runtime begins.
-// SAFETY: the section holds pointers to functions that take no arguments they need; this one does nothing but a system call.
+/// The loader calls it before Rust's runtime starts.
+// SAFETY: the section holds pointers to functions; this one needs no arguments and only makes a system call.
 #[unsafe(link_section = ".init_array")]
 #[used]
 static NOTE_SIGPIPE: extern "C" fn() = note_sigpipe;
 
-/// The command, running.
+/// A running command.
 pub struct Child {
     pid: Pid,
     pidfd: AsyncFd<OwnedFd>,
 }
 
 impl Child {
-    /// Starts a program, found with [`find_program`], with a command line whose first word is the name it was called by.
-    /// It has run its exec when this returns.
+    /// Starts a program that [`find_program`] found, with this command line. When this returns, the exec has succeeded.
     pub fn start(program: &Path, command: &[OsString], launch: &LaunchOptions, signals: &Signals) -> Result<Self, LaunchError> {
         let (name, _) = split(command)?;
         let started = prepare(program, command, launch, signals).and_then(|mut prepared| Self::spawn(&mut prepared));
         started.map_err(|cause| LaunchError::new(name, cause))
     }
 
-    /// Starts what was [prepared](prepare).
+    /// Starts a [prepared](prepare) command.
     pub fn spawn(prepared: &mut Command) -> io::Result<Self> {
         let id = i32::try_from(prepared.spawn()?.id()).map_err(io::Error::other)?;
         Self::adopt(Pid::from_raw(id))
     }
 
-    /// Takes a child that is there already.
+    /// Waits for a child that somebody else started.
     pub fn adopt(pid: Pid) -> io::Result<Self> {
-        // SAFETY: no pointers are passed; a child that was not waited for keeps its id.
-        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.as_raw(), 0) };
-        let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or_else(io::Error::last_os_error)?;
-        // SAFETY: the kernel just gave us this descriptor.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Self { pid, pidfd: watch_readable(fd)? })
+        // A child that was not waited for keeps its id.
+        let id = rustix::process::Pid::from_raw(pid.as_raw()).ok_or(Errno::ESRCH)?;
+        Ok(Self { pid, pidfd: watch_readable(pidfd_open(id, PidfdFlags::empty())?)? })
     }
 
     /// Its id.
@@ -124,7 +121,7 @@ impl Child {
         Ok(self.wait_with_usage().await?.0)
     }
 
-    /// Waits for its end, and gives back what it and the children it waited for had used.
+    /// Waits for its end; also returns the resource usage of it and of the children it waited for.
     pub async fn wait_with_usage(&self) -> io::Result<(Exit, libc::rusage)> {
         let _ = self.pidfd.readable().await?;
         let mut status = 0;
@@ -145,13 +142,13 @@ impl Child {
         Ok((exit, usage))
     }
 
-    /// Hands the signal of this number on. That the command has ended meanwhile is no error.
+    /// Forwards the signal of this number. It is no error if the command has ended meanwhile.
     pub fn forward(&self, signal: i32) {
         let _ = send(self.pid, signal);
     }
 }
 
-/// The command that [`Child::spawn`] starts.
+/// Prepares a command for [`Child::spawn`].
 pub fn prepare(program: &Path, command: &[OsString], launch: &LaunchOptions, signals: &Signals) -> io::Result<Command> {
     let mut launched = Command::new(program);
     if let Some((name, arguments)) = command.split_first() {
@@ -168,7 +165,7 @@ pub fn prepare(program: &Path, command: &[OsString], launch: &LaunchOptions, sig
     let (mask, on_tracer_exit) = (signals.before(), launch.on_tracer_exit);
     let is_elevated = privileges::is_elevated();
     let sigpipe = SIGPIPE_BEFORE.load(Ordering::Relaxed);
-    // SAFETY: the closure runs between fork and exec, and only makes plain system calls.
+    // SAFETY: the closure runs between fork and exec and only makes system calls.
     unsafe {
         launched.pre_exec(move || {
             libc::signal(libc::SIGPIPE, sigpipe);
@@ -184,12 +181,12 @@ pub fn prepare(program: &Path, command: &[OsString], launch: &LaunchOptions, sig
     Ok(launched)
 }
 
-/// The name of a command's program, and its arguments.
+/// The program and the arguments of a command.
 fn split(command: &[OsString]) -> Result<(&OsString, &[OsString]), LaunchError> {
     command.split_first().ok_or_else(|| LaunchError::new("", io::ErrorKind::InvalidInput.into()))
 }
 
-/// Where a command's program is, as exec finds it. A path that is not absolute begins in the command's working directory.
+/// Finds the program of a command as exec does. A relative path starts at the command's working directory.
 pub fn find_program(command: &[OsString], launch: &LaunchOptions) -> Result<PathBuf, LaunchError> {
     let (name, _) = split(command)?;
     if name.is_empty() {
@@ -208,7 +205,7 @@ pub fn find_program(command: &[OsString], launch: &LaunchOptions) -> Result<Path
         match check_program(&launch.locate(&candidate)) {
             Ok(()) => return Ok(candidate),
             Err(Errno::ENOENT | Errno::ENOTDIR) => {}
-            // As exec does: it looks further, but if nothing is found, this is why.
+            // As exec does: keep looking, and report this error if nothing is found.
             Err(other) => reason = other,
         }
     }

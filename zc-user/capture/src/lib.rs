@@ -1,12 +1,12 @@
-//! A command, or a closure, becomes a [`Trace`](zctrace_core::trace::Trace): zctrace launches it, has the kernel or strace count what it does,
-//! and reads the counts.
+//! Records what a command or a closure does as a [`Trace`](zctrace_core::trace::Trace): launches it, has the kernel or strace count its
+//! system calls, and reads the counts.
 //!
 //! ```text
 //! command ──launch──▶ kernel ──probes──▶ maps/rows ──drain──▶ Trace
 //! ```
 //!
-//! [`backend`] has both ways to trace, [`doctor`] says which of them can run here and what is in the way. Use the crate `zctrace`: it has
-//! these modules under the same names. [`descendants`] and [`toolchain`] are public for zctrace's own crates only.
+//! [`backend`] has both ways to trace; [`doctor`] says which of them can run here, and what keeps the other from running. Use the crate
+//! `zctrace`, which has these modules under the same names. [`descendants`] and [`toolchain`] are public for zctrace's own crates only.
 
 mod async_fd;
 pub mod backend;
@@ -17,7 +17,7 @@ mod machine;
 pub mod privileges;
 pub mod toolchain;
 
-// The modules here know those of the core by `crate::trace` and so on.
+// So that the modules here can name those of the core as `crate::trace` and so on.
 #[cfg(test)]
 use zctrace_core::report;
 use zctrace_core::{errno, histogram, syscall, trace};

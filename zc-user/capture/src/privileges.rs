@@ -1,8 +1,8 @@
 //! What changes when zctrace has file capabilities (`setcap`) and its caller is not root.
 //!
 //! - Environment variables that name kernel data are ignored, see [`is_secure`].
-//! - The command gains no privileges by exec (`no_new_privs`): otherwise a user could watch what a setuid program does with files
-//!   that this user may not see. strace and ptrace(2) do the same (`LSM_UNSAFE_PTRACE` in the kernel's security/commoncap.c).
+//! - The command gains no privileges by exec (`no_new_privs`): otherwise users could watch what a setuid program does with
+//!   files that they may not read. strace and ptrace(2) do the same (`LSM_UNSAFE_PTRACE` in the kernel's security/commoncap.c).
 //! - zctrace needs its capabilities to load and attach the programs, not to read their maps: see `lower`.
 
 use std::{io, path::Path};
@@ -15,10 +15,10 @@ use rustix::{
 
 use crate::trace::Trace;
 
-/// What becomes of the capabilities of an [elevated](is_elevated) zctrace once the programs are attached.
+/// What happens to the capabilities of an [elevated](is_elevated) zctrace once the programs are attached.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AfterAttach {
-    /// They are out of effect while the command runs. This process may trace again afterwards.
+    /// They are not effective while the command runs. This process may trace again afterwards.
     #[default]
     Lowered,
     /// They are given up for good: this process does not trace again.
@@ -26,7 +26,7 @@ pub enum AfterAttach {
 }
 
 /// Whether the kernel marked this process as more privileged than its caller (`AT_SECURE`, getauxval(3)): by file capabilities,
-/// setuid or setgid. What its caller controls must not be trusted then. Under sudo it is not: there the caller is root.
+/// setuid or setgid. Then it must not trust what its caller controls. Under sudo it is not so marked: there the caller is root.
 pub fn is_secure() -> bool {
     // SAFETY: it takes and returns plain numbers.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
@@ -37,28 +37,27 @@ pub fn is_elevated() -> bool {
     is_secure() && !getuid().is_root()
 }
 
-/// Whether this program runs setuid or setgid. zctrace does not support that: it would write its reports, and run its commands, as
-/// another user.
+/// Whether this program runs setuid or setgid. zctrace does not support that: it would write reports and run commands as another user.
 pub fn is_set_id() -> bool {
     getuid() != geteuid() || getgid() != getegid()
 }
 
-/// Capabilities out of effect. Dropping it puts them into effect again, unless they were given up.
+/// Capabilities that are not effective. Dropping it makes them effective again, unless they were given up.
 pub(crate) struct Lowered(Option<CapabilitySets>);
 
 impl Drop for Lowered {
     fn drop(&mut self) {
         if let Some(before) = self.0 {
-            // They are permitted, so the kernel agrees.
+            // They are still permitted, so this does not fail.
             let _ = set_capabilities(None, before);
         }
     }
 }
 
-/// Takes the capabilities of this thread out of effect if the process is [elevated](is_elevated); otherwise does nothing.
+/// Makes the capabilities of this thread ineffective if the process is [elevated](is_elevated); otherwise does nothing.
 ///
-/// `can_read_maps` says whether maps can still be read: up to Linux 5.18 that takes capabilities where `unprivileged_bpf_disabled`
-/// is set (the kernel's commit c8644cd0efe7). Then they stay. What the thread inherited from its caller is the caller's, and stays, too.
+/// They stay effective if `can_read_maps` says that maps cannot be read without them: up to Linux 5.18, `unprivileged_bpf_disabled`
+/// forbids that (the kernel's commit c8644cd0efe7). The inheritable set belongs to the caller and is not changed.
 pub(crate) fn lower(after: AfterAttach, can_read_maps: impl FnOnce() -> bool) -> io::Result<Lowered> {
     if !is_elevated() {
         return Ok(Lowered(None));
@@ -85,7 +84,7 @@ pub fn give_up() -> io::Result<()> {
     Ok(())
 }
 
-/// A sentence on the programs of a trace that an elevated zctrace kept from gaining privileges, if there are any.
+/// A note on the programs of a trace that an elevated zctrace kept from gaining privileges, if there are any.
 pub(crate) fn restrained_note(trace: &Trace) -> Option<String> {
     if !is_elevated() {
         return None;
@@ -103,7 +102,7 @@ pub(crate) fn restrained_note(trace: &Trace) -> Option<String> {
     ))
 }
 
-/// Whether exec of this file changes the user, the group or the capabilities.
+/// Whether executing this file changes the user, the group or the capabilities.
 fn grants_privileges(program: &Path) -> bool {
     let is_set_id = rustix::fs::stat(program).is_ok_and(|stat| stat.st_mode & (libc::S_ISUID | libc::S_ISGID) != 0);
     let found = rustix::fs::getxattr(program, "security.capability", &mut [0_u8; 64][..]);

@@ -1,4 +1,4 @@
-//! What programs were built with, as their files say.
+//! Finds out from the files of programs what they were built with.
 //!
 //! Public for zctrace's own crates only.
 
@@ -12,7 +12,7 @@ use object::{Object as _, ObjectSection as _, ReadCache};
 
 use crate::trace::{Language, Toolchain, Trace};
 
-/// Looks at the program of every process, each once. One that is gone, or no ELF file, stays unknown.
+/// Fills in the toolchain of every process. Each program is read once; one that is gone, or not an ELF file, stays unknown.
 pub fn recognise(trace: &mut Trace) {
     let directory = trace.directory.clone().unwrap_or_default();
     let mut known: HashMap<String, Option<Toolchain>> = HashMap::new();
@@ -26,7 +26,7 @@ pub fn recognise(trace: &mut Trace) {
 
 /// What the program in this file was built with.
 fn of_file(path: &Path) -> Option<Toolchain> {
-    // To open a FIFO would wait for its other end.
+    // Opening a FIFO would wait for its other end.
     fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
     let content = ReadCache::new(File::open(path).ok()?);
     let program = object::File::parse(&content).ok()?;
@@ -34,16 +34,16 @@ fn of_file(path: &Path) -> Option<Toolchain> {
     section(".go.buildinfo").and_then(go).or_else(|| section(".comment").and_then(rust))
 }
 
-/// `rustc` leaves its version in the section for that, which `strip` keeps: `rustc version 1.95.0 (59807616e 2026-04-14)`.
+/// `rustc` writes its version into this section, which `strip` keeps: `rustc version 1.95.0 (59807616e 2026-04-14)`.
 fn rust(comment: &[u8]) -> Option<Toolchain> {
     let mut compilers = comment.split(|&byte| byte == 0).filter_map(|text| str::from_utf8(text).ok());
     let version = compilers.find_map(|compiler| compiler.strip_prefix("rustc version ")?.split(' ').next())?;
     Some(Toolchain { language: Language::Rust, version: version.to_owned() })
 }
 
-/// Go writes its version into every program: after a head of 32 bytes, with its length before it.
+/// Go writes its version into every program: after a header of 32 bytes come its length and the text.
 ///
-/// Source: golang/go src/debug/buildinfo/buildinfo.go; programs of Go before 1.18 have a pointer there instead, and stay unknown.
+/// Source: golang/go src/debug/buildinfo/buildinfo.go; programs of Go before 1.18 have a pointer instead and stay unknown.
 fn go(buildinfo: &[u8]) -> Option<Toolchain> {
     const MAGIC: &[u8] = b"\xff Go buildinf:";
     const FLAGS: usize = 15;
@@ -52,7 +52,7 @@ fn go(buildinfo: &[u8]) -> Option<Toolchain> {
     if head[FLAGS] & INLINE == 0 {
         return None;
     }
-    // A version is shorter than the 128 bytes from which on a length takes a second byte.
+    // A version is shorter than 128 bytes, so its length takes one byte.
     let length = usize::from(*buildinfo.get(32)?);
     let version = str::from_utf8(buildinfo.get(33..33 + length)?).ok()?.strip_prefix("go")?;
     Some(Toolchain { language: Language::Go, version: version.to_owned() })
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rust_program_is_recognised() {
+    fn the_toolchain_of_a_rust_program_is_found() {
         let found = of_file(&std::env::current_exe().expect("has a path")).expect("this test is one");
         assert_eq!(found.language, Language::Rust);
         let [major, minor] = [0, 1].map(|part| found.version.split('.').nth(part).map(str::parse::<u32>));
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn other_compilers_may_stand_beside_it() {
+    fn rustc_is_found_among_other_compilers() {
         let comment = b"GCC: (Debian 12.2.0-14) 12.2.0\0rustc version 1.93.1 (01f6ddf75 2026-02-11)\0";
         assert_eq!(rust(comment), Some(built(Language::Rust, "1.93.1")));
         assert_eq!(rust(b"GCC: (Debian 12.2.0-14) 12.2.0\0"), None);
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn go_s_own_record_is_read() {
+    fn the_build_info_of_go_is_parsed() {
         let record = |flags: u8, text: &str| {
             let mut record = b"\xff Go buildinf:\x08".to_vec();
             record.push(flags);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_program_stays_unknown() {
+    fn files_that_are_not_programs_have_no_toolchain() {
         let mut trace = sample::make(3);
         let exe = std::env::current_exe().expect("has a path").to_string_lossy().into_owned();
         let paths = ["/dev/null", "/nowhere", "Cargo.toml"].map(|path| Some(path.to_owned()));

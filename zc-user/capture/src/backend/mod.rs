@@ -1,4 +1,4 @@
-//! Backends: each runs a command in scope and gives back a [`Trace`].
+//! The backends: each runs a command and returns a [`Trace`].
 
 pub mod ebpf;
 pub mod strace;
@@ -35,24 +35,24 @@ pub struct RunOptions {
     pub until: Until,
     /// How the command is started.
     pub launch: LaunchOptions,
-    /// Who gets the trace so far when SIGUSR1 asks for it. Without, that signal goes to the command like others.
+    /// Receives the trace so far when SIGUSR1 asks for it. Without it, that signal goes to the command like others.
     pub so_far: Option<SoFar>,
-    /// How long it may take; then it is killed, with all that it has started.
+    /// How long the command may take. Then it is killed, together with everything that it has started.
     pub timeout: Option<Duration>,
-    /// How much is kept at once.
+    /// How many rows, files and tasks the kernel side can hold.
     pub limits: Limits,
     /// What becomes of zctrace's file capabilities while the command runs.
     pub privileges: AfterAttach,
-    /// Whether the backend tells what it does, on stderr.
+    /// Whether the backend logs to stderr what it does.
     pub verbose: bool,
 }
 
-/// Gets the trace so far while the command runs on.
+/// Receives the trace so far while the command keeps running.
 #[derive(Clone)]
 pub struct SoFar(Arc<dyn Fn(Result<Trace, RunError>) + Send + Sync>);
 
 impl SoFar {
-    /// Has this function called with the trace so far, or why there is none.
+    /// Calls this function with the trace so far, or with the reason why there is none.
     pub fn new(show: impl Fn(Result<Trace, RunError>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(show))
     }
@@ -81,7 +81,7 @@ pub enum RunError {
     #[error(transparent)]
     Strace(#[from] strace::StraceError),
     /// No backend can run here.
-    #[error("{ebpf}; nor can strace take its place: {strace}")]
+    #[error("{ebpf}; strace cannot replace it: {strace}")]
     NoBackend {
         /// Why eBPF cannot.
         ebpf: String,
@@ -89,40 +89,40 @@ pub enum RunError {
         strace: strace::StraceError,
     },
     /// The kernel's maps could not be read.
-    #[error("cannot read what the kernel counted")]
+    #[error("cannot read the counts from the kernel")]
     Drain(#[from] aya::maps::MapError),
-    /// A signal came, and the command was not to go on after that.
+    /// A signal came that ends the command, too.
     #[error(transparent)]
     Signal(#[from] SignalError),
     /// The command took longer than it may.
-    #[error("'{program}' did not end within {limit:?}: it was killed, with all that it had started")]
+    #[error("'{program}' did not end within {limit:?}: it was killed, together with everything that it had started")]
     TimedOut {
         /// The command's program.
         program: String,
-        /// How long it was given.
+        /// Its time limit.
         limit: Duration,
     },
-    /// The command ran, and its start was not seen.
-    #[error("the kernel did not run the eBPF program sched_process_exec when the command started: nothing of it was counted")]
+    /// The command ran, but its start was not seen.
+    #[error("the kernel did not run the eBPF program sched_process_exec when the command started: nothing was counted")]
     UnseenExec,
-    /// The strace backend learns of most calls from lines that strace has yet to print.
-    #[error("the strace backend has no report before the end of its command: use --backend ebpf")]
+    /// The strace backend cannot report before the end: strace prints most lines late.
+    #[error("the strace backend has no report before its command ends: use --backend ebpf")]
     NotSoFar,
     /// A thread cannot trace itself under strace.
     #[error("strace cannot trace a closure, only a command: use the eBPF backend")]
     ClosureUnderStrace,
-    /// The operating system refused something else.
+    /// Something else failed in the operating system.
     #[error("cannot trace")]
     Io(#[from] io::Error),
 }
 
 impl RunError {
-    /// The error of the second backend, if that cannot run either, together with that of the first.
+    /// If the second backend cannot run, either: its error together with that of the first.
     fn after(self, ebpf: String) -> Self {
         if let Self::Strace(strace) = self { Self::NoBackend { ebpf, strace } } else { self }
     }
 
-    /// Whether nothing is wrong but that this machine, or this user, cannot trace: a test may be skipped then, for all to see.
+    /// Whether the only problem is that this machine or this user cannot trace. A test may then be skipped, visibly.
     pub fn is_unavailable(&self) -> bool {
         match self {
             Self::Ebpf(_) | Self::NoBackend { .. } => true,
@@ -131,29 +131,29 @@ impl RunError {
         }
     }
 
-    /// The error of a run that took longer than it may.
+    /// The error of a run that exceeded its time limit.
     fn timed_out(options: &RunOptions) -> Self {
         let program = options.command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
         Self::TimedOut { program, limit: options.timeout.unwrap_or_default() }
     }
 
-    /// The exit status of a command that could not be started; `None` if that was not the trouble.
+    /// The exit status if the command could not be started; `None` for other errors.
     pub fn exit_status(&self) -> Option<u8> {
         if let Self::Launch(error) = self { Some(error.exit_status()) } else { None }
     }
 }
 
-/// Runs a command in scope.
+/// A way to trace a command.
 pub trait Backend {
     /// The name in reports.
     fn name(&self) -> &'static str;
 
-    /// Runs the command to its end, and gives back what it did.
+    /// Runs the command to its end and returns its trace.
     fn run(&self, options: &RunOptions) -> Result<Trace, RunError>;
 }
 
-/// Runs the command under the backend of choice, and looks at what its programs were built with. If that is strace only for want of
-/// another, the trace has a note that says why.
+/// Runs the command under this backend, and finds out what its programs were built with. If `auto` falls back to strace, the trace has a
+/// note that says why.
 pub fn run(choice: Choice, options: &RunOptions) -> Result<Trace, RunError> {
     run_backend(choice, options).map(complete)
 }
@@ -163,7 +163,7 @@ fn run_backend(choice: Choice, options: &RunOptions) -> Result<Trace, RunError> 
         Choice::Ebpf => ebpf::Ebpf.run(options),
         Choice::Strace => strace::Strace.run(options),
         Choice::Auto => match ebpf::Ebpf.run(options) {
-            // It says so before it launches anything.
+            // This error comes before anything is launched.
             Err(RunError::Ebpf(why)) => {
                 let mut trace = strace::Strace.run(options).map_err(|error| error.after(why.to_string()))?;
                 trace.notes.insert(0, format!("backend strace, since eBPF cannot run here: {why}"));
@@ -174,14 +174,14 @@ fn run_backend(choice: Choice, options: &RunOptions) -> Result<Trace, RunError> 
     }
 }
 
-/// Adds what no backend knows: what the programs were built with, and what they were kept from.
+/// Adds what no backend knows: what the programs were built with, and which of them ran without the privileges of their file.
 fn complete(mut trace: Trace) -> Trace {
     toolchain::recognise(&mut trace);
     trace.notes.extend(privileges::restrained_note(&trace));
     trace
 }
 
-/// What comes of it within this time; `None` if nothing does.
+/// The result of the future; `None` if it takes longer than the limit.
 async fn within<T>(limit: Option<Duration>, future: impl Future<Output = T>) -> Option<T> {
     match limit {
         Some(limit) => tokio::time::timeout(limit, future).await.ok(),
@@ -192,11 +192,11 @@ async fn within<T>(limit: Option<Duration>, future: impl Future<Output = T>) -> 
 /// The working directory of a command; `None` if zctrace's own is gone.
 fn directory_of(launch: &LaunchOptions) -> Option<PathBuf> {
     let own = std::env::current_dir();
-    // Paths are compared with what the kernel shows, and that has no links in it.
+    // Paths are compared with those that the kernel reports, which have no symbolic links.
     launch.directory.as_ref().map_or_else(|| own.ok(), |directory| directory.canonicalize().ok())
 }
 
-/// The trace of a run that has just begun: who runs what, where.
+/// The trace of a run that has just begun: the machine, the command, its directory.
 fn new_trace(backend: &'static str, options: &RunOptions, started_at: SystemTime) -> io::Result<Trace> {
     let system = nix::sys::utsname::uname()?;
     Ok(Trace {

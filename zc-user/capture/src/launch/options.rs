@@ -14,41 +14,41 @@ use std::{
 
 pub use zctrace_core::options::Identity;
 
-/// What becomes of a child if zctrace is killed, or gets a signal that ends it.
+/// What happens to the command if zctrace is killed, or gets a signal that would end it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnTracerExit {
-    /// It goes on if zctrace is killed; signals are handed on to it, and it decides.
+    /// It keeps running if zctrace is killed. Signals are forwarded to it, and it decides.
     #[default]
     KeepRunning,
-    /// It is of no use alone: it is killed with zctrace, and a signal ends both.
+    /// It is killed with zctrace, and a signal ends both.
     Kill,
-    /// It is killed with the thread that started it. Signals are none of our business: the process is somebody else's, a test runner say.
+    /// It is killed with the thread that started it. zctrace leaves signals alone: the process is somebody else's, such as a test runner.
     KillInHost,
 }
 
 /// How a command is started.
 #[derive(Debug, Clone, Default)]
 pub struct LaunchOptions {
-    /// Whose identity it has; zctrace's own without.
+    /// The user and group that it runs as; `None`: those of zctrace.
     pub identity: Option<Identity>,
-    /// What becomes of it without zctrace.
+    /// What happens to it if zctrace ends first.
     pub on_tracer_exit: OnTracerExit,
     /// Its standard streams.
     pub streams: Streams,
-    /// Its environment, where it differs from zctrace's own.
+    /// Its environment, as changes to that of zctrace.
     pub environment: Environment,
-    /// Its working directory; zctrace's own without.
+    /// Its working directory; `None`: that of zctrace.
     pub directory: Option<PathBuf>,
 }
 
 impl LaunchOptions {
-    /// The path of a file that the command would call so, for zctrace itself.
+    /// Resolves a path of the command for zctrace itself.
     pub(crate) fn locate(&self, path: &Path) -> PathBuf {
         self.directory.as_deref().unwrap_or(Path::new("")).join(path)
     }
 }
 
-/// Where a command reads from and writes to. By default it shares zctrace's own streams, so that it behaves as without zctrace.
+/// The standard streams of a command. By default they are those of zctrace, so that the command behaves as without it.
 #[derive(Debug, Clone, Default)]
 pub struct Streams {
     /// Standard input.
@@ -62,7 +62,7 @@ pub struct Streams {
 /// One standard stream.
 #[derive(Debug, Clone, Default)]
 pub enum Stream {
-    /// As zctrace has it.
+    /// That of zctrace.
     #[default]
     Inherited,
     /// An open file.
@@ -96,42 +96,42 @@ impl Streams {
     }
 }
 
-/// Where libc looks for a program if there is no `PATH`.
+/// Where libc looks for programs if there is no `PATH`.
 const USUAL_PATH: &str = "/bin:/usr/bin";
 
-/// The environment of a command, as changes to zctrace's own.
+/// The environment of a command, as changes to that of zctrace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Environment {
-    /// Whether nothing is taken over.
+    /// Whether nothing is inherited.
     cleared: bool,
-    /// Variables with their values; `None`: it is not there.
+    /// Variables with their values; `None` if the variable is removed.
     changes: BTreeMap<OsString, Option<OsString>>,
 }
 
 impl Environment {
-    /// Gives a variable this value.
+    /// Sets a variable.
     pub fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
         self.changes.insert(name.into(), Some(value.into()));
     }
 
-    /// Takes a variable away.
+    /// Removes a variable.
     pub fn remove(&mut self, name: impl Into<OsString>) {
         self.changes.insert(name.into(), None);
     }
 
-    /// Takes all variables away, those that were set here included.
+    /// Removes all variables, including those that were set here.
     pub fn clear(&mut self) {
         self.cleared = true;
         self.changes.clear();
     }
 
-    /// The folders that programs are looked for in.
+    /// The value of `PATH`, by which programs are found.
     pub(super) fn path(&self) -> OsString {
         let inherited = || env::var_os("PATH").filter(|_| !self.cleared);
         self.changes.get(OsStr::new("PATH")).cloned().unwrap_or_else(inherited).unwrap_or_else(|| USUAL_PATH.into())
     }
 
-    /// Whether programs may be found in other places than zctrace's own.
+    /// Whether `PATH` may differ from that of zctrace.
     pub(crate) fn changes_path(&self) -> bool {
         self.cleared || self.changes.contains_key(OsStr::new("PATH"))
     }
@@ -148,7 +148,7 @@ impl Environment {
         }
     }
 
-    /// Each variable that differs from zctrace's own, with its value; `None`: it is not there.
+    /// Each variable that differs from that of zctrace, with its value; `None` if it is removed.
     pub(crate) fn differences(&self) -> BTreeMap<OsString, Option<OsString>> {
         let gone = env::vars_os().filter(|_| self.cleared).map(|(name, _)| (name, None));
         gone.chain(self.changes.clone()).collect()
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_are_looked_for_where_the_command_would() {
+    fn programs_are_found_by_the_path_of_the_command() {
         let mut environment = Environment::default();
         assert_eq!((environment.path(), environment.changes_path()), (env::var_os("PATH").expect("is set"), false));
         environment.set("PATH", "/opt/bin");
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cleared_is_a_difference_too() {
+    fn cleared_variables_are_differences() {
         let mut environment = Environment::default();
         environment.set("A", "1");
         environment.clear();

@@ -1,6 +1,6 @@
-//! A lean reader of the kernel's own type information (BTF): where the wanted fields stand, nothing else.
+//! A minimal reader of the kernel's type information (BTF): it finds the offsets of fields, and nothing else.
 //!
-//! It runs at every start, so it only notes where each type begins, and looks at the wanted ones.
+//! It runs at every start, so it only notes where each type begins, and parses the types that are looked up.
 //! Format: the kernel's Documentation/bpf/btf.rst. Tests compare it with the crate `btf` on the running kernel.
 
 use std::collections::HashMap;
@@ -18,17 +18,17 @@ pub enum BtfError {
     Damaged,
 }
 
-/// Where in the header the length of the type section stands.
+/// Where the header has the length of the type section.
 pub const TYPES_LENGTH_AT: std::ops::Range<usize> = 12..16;
 const MAGIC: u16 = 0xeb9f;
 const KIND_STRUCT: u32 = 4;
 const KIND_UNION: u32 = 5;
 const KIND_TYPEDEF: u32 = 8;
-/// Depth of anonymous members within each other that is followed; the kernel has three. The work grows with its power.
+/// How deep anonymous members may be nested. The kernel nests three; the work grows exponentially with the depth.
 const MAX_DEPTH: u32 = 4;
-/// Typedefs and qualifiers before a struct that are looked through.
+/// How many typedefs and qualifiers may stand between a member and its struct.
 const MAX_ALIASES: u32 = 8;
-/// Bytes of a type before what its kind adds.
+/// Bytes that all kinds of types have in common at their beginning.
 const TYPE_HEADER: usize = 12;
 
 /// The types of a kernel.
@@ -49,7 +49,7 @@ struct Type {
     kind: u32,
     members: u32,
     has_bitfields: bool,
-    /// Size in bytes, or the id of the type that this one refers to: by kind.
+    /// Depends on the kind: the size in bytes, or the id of the type that this one refers to.
     payload: u32,
 }
 
@@ -90,8 +90,8 @@ impl<'a> Btf<'a> {
         Ok(btf)
     }
 
-    /// The offset in bytes of a field: `path` leads from a struct's field to the fields of that field's own struct.
-    /// Anonymous structs and unions on the way are looked through. `None` if there is no such field.
+    /// The offset in bytes of a field; `path` names a field of the struct, then a field of that field's struct, and so on. Members of
+    /// anonymous structs and unions count as members of the struct around them. `None` if there is no such field.
     pub fn offset_of(&self, structure: &str, path: &[&str]) -> Option<u32> {
         let mut current = self.structure(structure)?;
         let mut offset = 0_u32;
@@ -110,13 +110,13 @@ impl<'a> Btf<'a> {
         self.structure(structure).map(|found| found.payload)
     }
 
-    /// Whether the kernel has a tracepoint of this name that programs can attach to with types.
+    /// Whether the kernel has a tracepoint of this name for programs with typed arguments (`tp_btf`).
     pub fn has_tracepoint(&self, name: &str) -> bool {
         self.tracepoint(name).is_some()
     }
 
-    /// Length in bytes of the beginning of the type section that has all of these tracepoints; those that are missing do not count.
-    /// Types are numbered in the order in which they stand, so what is cut off after them changes no number.
+    /// How many bytes of the type section are needed to have all of these tracepoints; missing ones are ignored. Types are numbered in
+    /// their order, so cutting the section off after them does not change any number.
     pub fn types_length_with(&self, tracepoints: impl IntoIterator<Item = &'static str>) -> u32 {
         let ends = tracepoints.into_iter().filter_map(|name| Some(self.tracepoint(name)?.start + TYPE_HEADER));
         ends.max().and_then(|end| u32::try_from(end).ok()).unwrap_or(0)
@@ -198,7 +198,7 @@ impl<'a> Btf<'a> {
 }
 
 impl Type {
-    /// How many bytes the type takes; `None` for a kind that is not known, whose length cannot be.
+    /// The length of the type in bytes; `None` if its kind is unknown.
     fn bytes(self) -> Option<usize> {
         let members = usize::try_from(self.members).ok()?;
         let more = match self.kind {

@@ -1,12 +1,12 @@
-//! A closure in this process: its thread comes into scope by itself, and leaves when the closure has returned.
+//! Traces a closure in this process: its thread enters the scope before the closure runs and leaves it afterwards.
 //!
 //! ```text
 //! caller   load ── ENTER ── closure ── PAUSE ── LEAVE ──┐
 //! helper        └─ watches the events of all tasks ─────┴─ concludes
 //! ```
 //!
-//! Nothing of what zctrace itself does is counted: the helper was there before the thread came into scope, and between its two steps
-//! the caller does nothing but run the closure.
+//! Nothing that zctrace itself does is counted: the helper thread exists before the caller enters the scope, and between entering and
+//! pausing the caller only runs the closure.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
@@ -31,8 +31,8 @@ use crate::{
     trace::{State, Trace},
 };
 
-/// Runs the closure in this thread, and gives back what it returned, and what this thread and whatever it created meanwhile did.
-/// Of the options, `command` is what the trace says of this process. A panic in the closure goes on when the trace has ended.
+/// Runs the closure in this thread. Returns its value, and the trace of this thread and of all tasks that it created meanwhile. The
+/// option `command` is what the trace names this process. A panic in the closure continues after the trace has ended.
 pub fn run<R>(options: &RunOptions, closure: impl FnOnce() -> R) -> Result<(R, Trace), RunError> {
     let settings = Settings { selection: &options.selection, limits: options.limits, verbose: options.verbose };
     let (mut loaded, events) = Loaded::new(&settings, TypesFile::find()?)?;
@@ -43,16 +43,16 @@ pub fn run<R>(options: &RunOptions, closure: impl FnOnce() -> R) -> Result<(R, T
         let (ready, is_ready) = mpsc::channel();
         let watcher = thread::Builder::new().name(watcher_name());
         let helper = watcher.spawn_scoped(scope, move || {
-            // It has its name by now, by which the kernel side knows it. If nobody waits, the caller has failed, and says why.
+            // The thread has its name by now; the kernel side knows it by that. If nobody waits, the caller has failed and reports why.
             let _ = ready.send(());
             watch(events, concluded)
         })?;
-        // Fails only if the helper has; its error comes when it is joined.
+        // This fails only if the helper failed; joining it gives its error.
         let _ = is_ready.recv();
         let scoped = Scoped::enter(&loaded)?;
         let outcome = catch_unwind(AssertUnwindSafe(closure));
         scoped.leave()?;
-        // The helper has gone only if it has failed, and then it says so.
+        // This fails only if the helper failed; joining it gives its error.
         let _ = conclude.send((loaded, trace));
         let traced = helper.join().unwrap_or_else(|panic| resume_unwind(panic));
         let value = outcome.unwrap_or_else(|panic| resume_unwind(panic));
@@ -62,15 +62,15 @@ pub fn run<R>(options: &RunOptions, closure: impl FnOnce() -> R) -> Result<(R, T
     })
 }
 
-/// The name of the helper.
+/// The name of the helper thread.
 fn watcher_name() -> String {
     String::from_utf8_lossy(&zc_ebpf::WATCHER_COMM).trim_end_matches('\0').to_owned()
 }
 
-/// What the helper gets when the closure has returned.
+/// What the helper needs when the closure has returned.
 type End = (Loaded, Trace);
 
-/// Takes note of what happens until it is over, and then draws up the trace.
+/// Reads events until the closure has returned, and then makes the trace.
 fn watch(events: RingBuf<MapData>, mut concluded: oneshot::Receiver<End>) -> Result<Trace, RunError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     runtime.block_on(async {
@@ -80,7 +80,7 @@ fn watch(events: RingBuf<MapData>, mut concluded: oneshot::Receiver<End>) -> Res
                 more = watch.more() => more?,
                 end = &mut concluded => match end {
                     Ok(end) => break end,
-                    // The caller could not enter or leave, and says why.
+                    // The caller could not enter or leave the scope and reports why.
                     Err(gone) => return Err(RunError::Io(std::io::Error::other(gone))),
                 },
             }
@@ -90,7 +90,7 @@ fn watch(events: RingBuf<MapData>, mut concluded: oneshot::Receiver<End>) -> Res
     })
 }
 
-/// This thread, in scope.
+/// This thread, while it is in scope.
 struct Scoped<'a>(&'a Loaded);
 
 impl<'a> Scoped<'a> {
@@ -108,12 +108,12 @@ impl<'a> Scoped<'a> {
     }
 }
 
-/// The kernel adds to a running thread's CPU time at every tick, and when somebody asks for it.
+/// The kernel updates the CPU time of a running thread at every tick, and when it is asked for.
 fn bring_cpu_time_up_to_date() {
     let _ = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
 }
 
-/// What the kernel side tells when a program begins, this process knows of itself.
+/// Fills in what the kernel side reports at an exec; this process has had none.
 fn describe_root(trace: &mut Trace) {
     let command = trace.command.clone();
     if let Some(root) = trace.processes.first_mut() {

@@ -1,4 +1,4 @@
-//! What the kernel side summed up, taken out of its maps.
+//! Reads the sums of the kernel side from its maps.
 
 use std::collections::HashMap;
 
@@ -15,11 +15,11 @@ use crate::{
 /// The maps that are read when a trace ends.
 pub struct Maps {
     pub tasks: KernelHashMap<MapData, u64, Task>,
-    /// The calls without files, and those with.
+    /// Calls without files, and calls with files.
     pub rows: [KernelHashMap<MapData, RowKey, zc_ebpf::Row>; 2],
-    /// What calls wrote from further files.
+    /// What calls wrote from more files than a row has room for.
     pub parts: KernelHashMap<MapData, RowKey, zc_ebpf::Part>,
-    /// Their errnos, likewise.
+    /// The errnos of calls without files, and of those with.
     pub errnos: [KernelHashMap<MapData, ErrnoKey, u64>; 2],
     pub losses: PerCpuArray<MapData, u64>,
     /// What was read from each file and written to it.
@@ -27,21 +27,21 @@ pub struct Maps {
 }
 
 impl Maps {
-    /// The tasks that are followed now and in scope.
+    /// The live tasks that are in scope.
     pub fn live_tasks(&self) -> Result<Vec<Task>, MapError> {
         let tasks: Vec<Task> = self.tasks.iter().map(|entry| entry.map(|(_, task)| task)).collect::<Result<_, _>>()?;
         Ok(tasks.into_iter().filter(|task| task.phase == phase::ACTIVE).collect())
     }
 
-    /// All rows by the serial number of their task. Calls that `living` tasks are in are unfinished ones.
+    /// All rows by the serial number of their task. A call that a live task is in counts as unfinished.
     pub fn rows(&self, live: &[Task], files: FileTable) -> Result<Rows, MapError> {
         let calls_without_files = self.lost(zc_ebpf::Loss::UncountedPart)?;
         let mut sums = Sums { rows: HashMap::new(), parts: HashMap::new(), files, calls_without_files };
         let rows: Result<Vec<_>, _> = self.rows.iter().flat_map(KernelHashMap::iter).collect();
         let mut rows = rows?;
-        // Files get their places in the order in which they were used.
+        // The files of the trace are in the order of their first use.
         rows.sort_unstable_by_key(|(_, row)| row.first_ns);
-        // One that was made to have room, but was not needed, says nothing.
+        // The kernel side may have created a row and not used it.
         for (key, row) in rows.iter().filter(|(_, row)| row.calls > 0 || row.unfinished > 0) {
             sums.calls_without_files += row.without_files;
             add(sums.row(key.task, key.call, key.ends), row);
@@ -57,7 +57,7 @@ impl Maps {
             }
         }
         for task in live {
-            // A call that a signal ended, and that was not taken up again so far, has not returned either.
+            // A call that a signal interrupted and that has not been restarted yet has not returned, either.
             let call = if task.call == NO_CALL { task.interrupted } else { task.call };
             if call != NO_CALL {
                 sums.calls_without_files += u64::from(task.ends.lack_room());
@@ -83,7 +83,7 @@ impl Maps {
         Ok(Streams { read: stream(false)?, written: stream(true)? })
     }
 
-    /// What the kernel side lost.
+    /// How much the kernel side lost.
     pub fn losses(&self) -> Result<Vec<(Loss, u64)>, MapError> {
         use zc_ebpf::Loss as Kernel;
         [
@@ -100,11 +100,10 @@ impl Maps {
         .collect()
     }
 
-    /// A sentence on calls that were counted without their times, if there are any. No number is a lower bound by them.
+    /// A note on calls that were counted without their times, if there are any. They do not make any figure a lower bound.
     pub fn untimed_note(&self) -> Result<Option<String>, MapError> {
         let count = self.lost(zc_ebpf::Loss::UntimedCall)?;
-        Ok((count > 0)
-            .then(|| format!("calls that seccomp answered before the kernel made them: {count}; their times are unknown")))
+        Ok((count > 0).then(|| format!("seccomp answered {count} calls before the kernel ran them; their times are unknown")))
     }
 
     fn lost(&self, what: zc_ebpf::Loss) -> Result<u64, MapError> {
@@ -112,7 +111,7 @@ impl Maps {
     }
 }
 
-/// What was counted of a task.
+/// What was counted for a task.
 #[derive(Debug, Default)]
 pub struct TaskCounts {
     pub rows: Vec<Row>,
@@ -125,21 +124,21 @@ pub struct Rows {
     pub by_task: HashMap<u32, TaskCounts>,
     /// The files that the rows name.
     pub files: Vec<File>,
-    /// Calls that are in rows without their files.
+    /// Calls in rows that lack their files.
     pub calls_without_files: u64,
-    /// Of the files, those that nothing is known of.
+    /// How many of the files nothing is known of.
     unknown_files: u64,
 }
 
 impl Rows {
-    /// A sentence on files that nothing is known of, if there are any.
+    /// A note on files that nothing is known of, if there are any.
     pub fn unknown_files_note(&self) -> Option<String> {
         let count = self.unknown_files;
-        (count > 0).then(|| format!("of {count} files nothing is known: the kernel's messages did not fit into the buffer"))
+        (count > 0).then(|| format!("nothing is known of {count} files: the kernel's messages did not fit into the buffer"))
     }
 }
 
-/// Rows that add up.
+/// Rows while they are summed.
 struct Sums {
     rows: HashMap<(u32, CallId, Ends), Row>,
     parts: HashMap<(u32, CallId, Ends), Part>,
@@ -154,7 +153,7 @@ impl Sums {
         self.rows.entry((task, id, ends)).or_insert_with(|| Row::new(call, ends))
     }
 
-    /// Adds a part. Two numbers may be one file, so parts add up like rows.
+    /// Adds a part. Two numbers may stand for the same file, so parts are summed like rows.
     fn part(&mut self, key: RowKey, part: &zc_ebpf::Part) {
         let call = Call::from_id(key.call);
         let ends = self.files.ends(&call, key.ends);
@@ -190,7 +189,7 @@ fn add(sum: &mut Row, row: &zc_ebpf::Row) {
     sum.order = earlier(sum.order, row.first_ns);
     sum.last_order = sum.last_order.max((row.last_ns > 0).then_some(row.last_ns));
     sum.moved_order = earlier(sum.moved_order, row.moved_ns);
-    // A sum that has no room is unknown from then on.
+    // A sum that overflows is unknown.
     sum.bytes = sum.bytes.and_then(|bytes| bytes.checked_add(row.bytes));
     let requested = sum.requested_bytes.filter(|_| row.requested_unknown == 0);
     sum.requested_bytes = requested.and_then(|requested| requested.checked_add(row.requested_bytes));
@@ -205,7 +204,7 @@ fn add(sum: &mut Row, row: &zc_ebpf::Row) {
     times.histogram.add_buckets(&row.histogram);
 }
 
-/// The earlier of two points in time; 0 is none.
+/// The earlier of two times; 0 means that there is none.
 fn earlier(known: Option<u64>, ns: u64) -> Option<u64> {
     known.into_iter().chain((ns > 0).then_some(ns)).min()
 }

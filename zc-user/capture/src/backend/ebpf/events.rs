@@ -9,17 +9,17 @@ use zc_ebpf::{COMM_BYTES, Counters, EventHeader, FileNumber, FileSeen, event_kin
 
 use crate::trace::{File, FileIdentity, FileKind, Streams};
 
-/// What the kernel side tells.
+/// A message of the kernel side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// Something happened to a task.
+    /// An event of a task.
     Task(Event),
-    /// What is behind a file's number.
+    /// What the file with this number is.
     File(FileNumber, File),
 }
 
 impl Message {
-    /// Reads a message; `None` if the bytes are none of this version's.
+    /// Parses a message; `None` if this version does not know it.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         if u32::from_ne_bytes(*bytes.first_chunk()?) == event_kind::FILE {
             return parse_file(bytes).map(|(number, file)| Self::File(number, file));
@@ -28,18 +28,18 @@ impl Message {
     }
 }
 
-/// Something rare that happened to a task.
+/// An event of a task; all of them are rare.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// Number of the task, unique within the trace.
+    /// The serial number of the task, unique within the trace.
     pub serial: u32,
-    /// Number of the first task of its process.
+    /// The serial number of the first task of its process.
     pub process: u32,
     /// Thread id.
     pub tid: u32,
     /// Process id.
     pub pid: u32,
-    /// When: `CLOCK_MONOTONIC`, ns.
+    /// The time in ns of `CLOCK_MONOTONIC`.
     pub time_ns: u64,
     /// The task's name.
     pub comm: String,
@@ -55,21 +55,21 @@ pub enum Kind {
         /// Process id of its creator.
         ppid: u32,
     },
-    /// It replaced its process's program.
+    /// It executed a program.
     Exec {
         /// Path as given to `execve`.
         exe: Option<String>,
-        /// Its command line; the last argument may be cut, marked with `…`.
+        /// Its command line. If it was cut, the last argument ends with `…`.
         command: Option<Vec<String>>,
         /// The task's counters at that moment.
         counters: Counters,
     },
-    /// A thread of this process came into scope by itself.
+    /// A thread of this process entered the scope by itself.
     Entered {
         /// Its counters at that moment.
         counters: Counters,
     },
-    /// It ran for the last time, at least in scope.
+    /// It ended, or left the scope.
     Ended {
         /// The task's counters, final.
         counters: Counters,
@@ -107,7 +107,7 @@ fn exec(bytes: &[u8], filled: u32) -> Option<Kind> {
     Some(Kind::Exec { exe, command, counters: event.counters })
 }
 
-/// Splits arguments that end with a NUL each.
+/// Splits arguments, each of which ends with a NUL.
 fn arguments(bytes: &[u8], cut: bool) -> Vec<String> {
     let bytes = bytes.strip_suffix(b"\0").unwrap_or(bytes);
     let mut arguments: Vec<String> =
@@ -129,22 +129,24 @@ pub fn read<T: EventPart>(bytes: &[u8]) -> Option<T> {
     read_start(bytes, size_of::<T>())
 }
 
-/// Copies a value out of the ring buffer of which just the beginning need be there; the rest is zeroes.
+/// Copies a value out of the ring buffer. At least the first `least` bytes must be there; what is missing is zero.
 pub fn read_start<T: EventPart>(bytes: &[u8], least: usize) -> Option<T> {
     if bytes.len() < least {
         return None;
     }
     let mut value = MaybeUninit::<T>::zeroed();
-    // SAFETY: no more bytes than there are and than T has; T is valid for all bit patterns, as EventPart promises.
+    // SAFETY: copies no more bytes than both sides have; T is valid for all bit patterns, as EventPart promises.
     unsafe {
         std::ptr::copy_nonoverlapping(bytes.as_ptr(), value.as_mut_ptr().cast(), bytes.len().min(size_of::<T>()));
         Some(value.assume_init())
     }
 }
 
+/// Part of a message.
+///
 /// # Safety
 ///
-/// Only for types that are valid for all bit patterns.
+/// The type must be valid for all bit patterns.
 pub unsafe trait EventPart: Copy {}
 // SAFETY: integers and arrays of them.
 unsafe impl EventPart for EventHeader {}
@@ -157,10 +159,10 @@ unsafe impl EventPart for FileSeen {}
 
 const _: () = assert!(COMM_BYTES == 16, "TASK_COMM_LEN of the kernel's include/linux/sched.h");
 
-/// The filesystem whose files share one inode, so that this does not tell them apart: `eventfd`, `epoll` and their like.
+/// The filesystem of `eventfd`, `epoll` and the like. Its files share one inode, so the inode does not identify them.
 const ANON_INODES: &str = "anon_inodefs";
 
-/// Reads an event of a file; `None` if the bytes are none of this version's.
+/// Parses a message about a file; `None` if it is cut.
 fn parse_file(bytes: &[u8]) -> Option<(FileNumber, File)> {
     let seen: FileSeen = read_start(bytes, offset_of!(FileSeen, names))?;
     let names = bytes.get(offset_of!(FileSeen, names)..)?.get(..usize::try_from(seen.names_length).ok()?)?;
@@ -193,7 +195,7 @@ fn identity(seen: &FileSeen) -> FileIdentity {
     FileIdentity { device, inode: seen.inode, generation: Some(seen.generation) }
 }
 
-/// The type's name, with what is behind it as in `/proc/mounts`: `fuse.sshfs`.
+/// The type of the filesystem with its subtype, as in `/proc/mounts`: `fuse.sshfs`.
 fn filesystem(seen: &FileSeen) -> String {
     let (name, subtype) = (text(&seen.filesystem), text(&seen.subtype));
     if subtype.is_empty() { name } else { format!("{name}.{subtype}") }
@@ -224,7 +226,7 @@ fn socket_kind(seen: &FileSeen) -> FileKind {
         (libc::AF_UNIX, libc::SOCK_STREAM, _) => FileKind::UnixStream,
         (libc::AF_UNIX, libc::SOCK_DGRAM, _) => FileKind::UnixDatagram,
         (libc::AF_UNIX, libc::SOCK_SEQPACKET, _) => FileKind::UnixSeqpacket,
-        // Over several paths it is TCP to its user all the same.
+        // To its user, TCP over several paths is TCP.
         (libc::AF_INET | libc::AF_INET6, libc::SOCK_STREAM, libc::IPPROTO_TCP | libc::IPPROTO_MPTCP) => FileKind::Tcp,
         (libc::AF_INET | libc::AF_INET6, libc::SOCK_DGRAM, libc::IPPROTO_UDP) => FileKind::Udp,
         (libc::AF_NETLINK, ..) => FileKind::Netlink,
@@ -243,7 +245,7 @@ fn address(family: u16, host: [u8; 16], port: u16) -> Option<String> {
     Some(SocketAddr::new(host, port).to_string())
 }
 
-/// The path that these names make, which stand from the file up; `None` for what has no name at all.
+/// Joins the names of a path, which are in the order from the file up to the root; `None` for a file without a name.
 fn path(end: u32, names: &[u8]) -> Option<String> {
     let mut names: Vec<String> = names
         .split_inclusive(|&byte| byte == 0)
@@ -259,7 +261,7 @@ fn path(end: u32, names: &[u8]) -> Option<String> {
     Some(path).filter(|path| !path.is_empty())
 }
 
-/// The path of a `sun_path`; an abstract one begins with a NUL, which everybody writes as `@`.
+/// The address in a `sun_path`. An abstract one begins with a NUL, which is written as `@` by convention.
 fn unix_address(bytes: &[u8]) -> Option<String> {
     match bytes {
         [] => None,
@@ -283,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_event_are_refused() {
+    fn bytes_that_are_not_a_message_are_refused() {
         assert_eq!(Message::parse(&[]), None);
         assert_eq!(Message::parse(&[0; 64]), None);
         let mut exec_without_its_rest = [0_u8; size_of::<EventHeader>()];
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn names_stand_from_the_file_up() {
+    fn the_names_of_a_path_are_joined_from_the_last_to_the_first() {
         let names = b"file\0deep\0tmp\0";
         assert_eq!(path(path_end::ROOT, names).as_deref(), Some("/tmp/deep/file"));
         assert_eq!(path(path_end::CUT, names).as_deref(), Some("…/tmp/deep/file"));
@@ -300,14 +302,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_no_directory_has_the_kernels_name_or_none() {
+    fn a_file_outside_of_all_directories_has_the_kernels_name_for_it_or_none() {
         assert_eq!(path(path_end::DETACHED, b"memfd:x y\0").as_deref(), Some("memfd:x y"));
         assert_eq!(path(path_end::DETACHED, b"\0"), None, "a pipe");
         assert_eq!(path(path_end::NONE, b""), None);
     }
 
     #[test]
-    fn addresses_are_written_as_everywhere() {
+    fn addresses_are_written_as_host_and_port() {
         let mut host = [0; 16];
         host[..4].copy_from_slice(&[127, 0, 0, 1]);
         assert_eq!(address(2, host, 80).as_deref(), Some("127.0.0.1:80"));
@@ -324,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_end_too_early_are_refused() {
+    fn a_truncated_message_about_a_file_is_refused() {
         let seen = FileSeen { names_length: 5, ..example() };
         let mut bytes = as_bytes(&seen)[..offset_of!(FileSeen, names)].to_vec();
         assert_eq!(parse_file(&bytes), None);
@@ -337,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_share_an_inode_are_told_apart_by_nothing() {
+    fn files_that_share_an_inode_have_no_identity() {
         let mut seen = FileSeen { names_length: 10, path_end: path_end::DETACHED, ..example() };
         (seen.filesystem, seen.subtype) = (*b"anon_inodefs\0\0\0\0", [0; 16]);
         let file = file(&seen, b"[eventfd]\0");

@@ -1,4 +1,4 @@
-//! The files of a trace: each gets its place, under whichever numbers the kernel side knows it. Pure.
+//! The files of a trace. The kernel side may know one file by several numbers; it is in the trace once. Pure.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,10 +9,10 @@ use crate::{
     trace::{Ends, File, FileId, FileIdentity, Input, Streams},
 };
 
-/// Gives files their place in [`Trace::files`](crate::trace::Trace::files).
+/// Gives each file its index in [`Trace::files`](crate::trace::Trace::files).
 #[derive(Debug, Clone, Default)]
 pub struct FileTable {
-    /// What the kernel side told last of each.
+    /// The latest message about each number.
     seen: HashMap<FileNumber, File>,
     placed: Vec<File>,
     by_number: HashMap<FileNumber, FileId>,
@@ -21,12 +21,12 @@ pub struct FileTable {
 }
 
 impl FileTable {
-    /// Takes note of what the kernel side tells of a file.
+    /// Records a message about a file.
     pub fn record(&mut self, number: FileNumber, file: File) {
         self.seen.insert(number, file);
     }
 
-    /// The files at the ends of a call, which from now on have their place.
+    /// The files at the ends of a call. They become part of the trace.
     pub fn ends(&mut self, call: &Call, ends: NumberedEnds) -> Ends {
         let input = self.id(ends.input & !(MAPPED | HELD | CHANGED | UNSAMPLED)).map(|file| {
             if ends.input & MAPPED != 0 {
@@ -46,17 +46,17 @@ impl FileTable {
         Ends { input, output: self.id(ends.output) }
     }
 
-    /// The files that have a place, and how many of them nothing is known of, as the message on them was lost.
+    /// The files of the trace, and how many of them nothing is known of because their message was lost.
     pub fn into_placed(self) -> (Vec<File>, u64) {
         (self.placed, self.unknown)
     }
 
-    /// Takes note of the bytes of all files that have a place, as `streams` tells them by number.
+    /// Fills in what was read and written of each file; `streams` looks it up by number.
     pub fn set_streams<E>(&mut self, streams: impl Fn(FileNumber) -> Result<Streams, E>) -> Result<(), E> {
         let mut seen = HashSet::new();
         for (&number, id) in &self.by_number {
             let Some(file) = usize::try_from(id.0).ok().and_then(|index| self.placed.get_mut(index)) else { continue };
-            // The order of bytes under two numbers is unknown.
+            // If a file has two numbers, the order of their bytes is unknown.
             file.streams = if seen.insert(id) { streams(number)? } else { Streams::default() };
         }
         Ok(())
@@ -74,9 +74,10 @@ impl FileTable {
         Some(id)
     }
 
-    /// A file that the kernel had dropped from memory has a place already, under another number: the same path, device, inode and
-    /// generation. Without the path these do not tell: the files of several filesystems in one (overlay), or of a snapshot and its
-    /// original (btrfs), are numbered alike. So a file that came back under another of its names is taken for another file.
+    /// Adds a file, unless it is in the trace already under another number: the kernel may have dropped it from memory and read it again.
+    /// It is the same file if path, device, inode and generation are the same. Without the path that is not certain: layers of an overlay,
+    /// or a btrfs snapshot and its original, have the same numbers. So a file that comes back by another of its names counts as another
+    /// file.
     fn place(&mut self, number: FileNumber) -> FileId {
         let next = FileId(u32::try_from(self.placed.len()).unwrap_or(u32::MAX));
         let file = self.seen.remove(&number).unwrap_or_else(|| {
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn an_input_is_named_by_the_call_or_known_from_before() {
+    fn an_input_is_named_by_the_call_or_known_from_what_was_read_before() {
         let mut files = FileTable::default();
         files.record(1, on("ext4", 10, "/a"));
         files.record(2, on("ext4", 20, "/b"));
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_comes_back_under_another_number_has_one_place() {
+    fn a_file_with_two_numbers_is_in_the_trace_once() {
         let mut files = FileTable::default();
         files.record(1, on("ext4", 10, "/a"));
         files.record(2, on("ext4", 10, "/a"));
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn another_file_with_the_same_numbers_has_a_place_of_its_own() {
+    fn files_with_the_same_inode_and_different_paths_are_different_files() {
         for (filesystem, one, other) in [
             ("btrfs", "/pool/now/a", "/pool/before/a"),
             ("overlay", "/merged/upper", "/merged/lower"),
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_nothing_was_told_of_is_a_file_all_the_same() {
+    fn a_file_without_a_message_is_in_the_trace() {
         let mut files = FileTable::default();
         let read = Call::native("read");
         assert_ne!(files.ends(&read, ends(1, 0)), files.ends(&read, ends(2, 0)));

@@ -1,4 +1,4 @@
-//! What each program is attached to on this kernel, and how often the kernel skipped it.
+//! Where each program is attached on this kernel, and how often the kernel skipped it.
 
 use std::{
     fs, io,
@@ -20,30 +20,30 @@ use super::{
     unavailable::{self, EbpfUnavailable, is_interrupted, program_refused},
 };
 
-/// The first kernel that is taken to preempt the programs of its tracepoints: major and minor version. Before its commit a46023d5616e of
-/// January 2026, the kernel turned preemption off around them (`__DECLARE_TRACE` of its include/linux/tracepoint.h). 7.3 was seen to
-/// preempt them, and 6.18 not to; kernels between were not tried.
+/// The first version, major and minor, that is assumed to preempt the programs of its tracepoints. Before commit a46023d5616e of January
+/// 2026, the kernel disabled preemption around them (`__DECLARE_TRACE` of its include/linux/tracepoint.h). 6.18 was seen not to preempt
+/// them and 7.3 to do so; the versions in between were not tried.
 const FIRST_WITH_PREEMPTION: (u32, u32) = (7, 0);
 
-/// Where perf's events are listed.
+/// The directories that list perf's events.
 const EVENTS: [&str; 2] = ["/sys/kernel/tracing/events", "/sys/kernel/debug/tracing/events"];
 
-/// How often a program is loaded again after a signal came between. libbpf tries five times; our largest takes longer than most.
+/// How often loading a program is tried if signals interrupt it. libbpf tries five times; our largest program takes longer to verify than most.
 const ATTEMPTS: u32 = 20;
 
-/// Whether this kernel may preempt programs, so that others take their place.
+/// Whether this kernel may preempt programs, and whether others can take their place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Preemption {
-    /// It never does.
+    /// It does not.
     Never,
-    /// It may, and the others can be attached.
+    /// It may; programs that are not preempted can be attached instead.
     Avoided,
-    /// It may, and nothing is to be done about it.
+    /// It may, and the other programs cannot be attached.
     Possible,
 }
 
 impl Preemption {
-    /// Of the running kernel, with these types.
+    /// Finds it out for the running kernel, which has these types.
     pub(super) fn find(types: &btf::Btf<'_>) -> Self {
         if unavailable::version(&unavailable::release()).is_none_or(|version| version < FIRST_WITH_PREEMPTION) {
             Self::Never
@@ -54,10 +54,10 @@ impl Preemption {
         }
     }
 
-    /// What is to be said about it.
+    /// The note about it, if there is one.
     pub(super) fn note(self) -> Option<String> {
-        let note = "under load this kernel may skip eBPF programs, which is counted; as root, with tracefs mounted on /sys/kernel/tracing, \
-                    zctrace uses programs that it does not skip";
+        let note = "under load this kernel may skip eBPF programs (zctrace counts how often); as root, with tracefs mounted on /sys/kernel/tracing, \
+                    zctrace uses programs that the kernel does not skip";
         (self == Self::Possible).then(|| note.to_owned())
     }
 }
@@ -69,7 +69,7 @@ fn has_expected_events(types: &btf::Btf<'_>) -> bool {
     records::ALL.iter().all(is_expected)
 }
 
-/// Whether perf's events can be attached to: their numbers are in tracefs, which is root's.
+/// Whether programs can be attached to perf's events: only root can read their numbers in tracefs.
 fn has_readable_events() -> bool {
     let path = |&(_, _, site): &(&str, &str, Site)| match site {
         Site::Event { category, name } => Some(Path::new(category).join(name).join("id")),
@@ -81,18 +81,18 @@ fn has_readable_events() -> bool {
     EVENTS.into_iter().any(is_readable)
 }
 
-/// A program, and what it is attached to.
+/// A program and what it is attached to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hook {
     /// Name of the program.
     pub(super) program: &'static str,
-    /// Whether it sees the end of tasks, of which some come after the end of the trace.
+    /// Whether it watches the end of tasks; some tasks end after the trace.
     pub(super) watches_ends: bool,
     site: Site,
 }
 
 impl Hook {
-    /// The programs for a kernel in the order of their attachment, those of `io_uring` last.
+    /// The programs for a kernel in the order in which they are attached, those for `io_uring` last.
     pub(super) fn choose(rings: &[(&'static str, &'static str)], preemption: Preemption) -> Vec<Self> {
         let substitute = |program| programs::UNDISTURBED.into_iter().find(|&(replaced, _, _)| replaced == program);
         let hook = |&(program, tracepoint): &(&'static str, &'static str)| {
@@ -105,7 +105,7 @@ impl Hook {
         programs::ALL.iter().chain(rings).map(hook).collect()
     }
 
-    /// The tracepoint, if the program needs its type.
+    /// The tracepoint, if the program has its typed arguments.
     pub(super) fn tracepoint(&self) -> Option<&'static str> {
         match self.site {
             Site::Tracepoint(name) => Some(name),
@@ -113,7 +113,7 @@ impl Hook {
         }
     }
 
-    /// Has the kernel verify the program.
+    /// Loads the program, which has the kernel verify it.
     pub(super) fn verify(self, program: &mut Program, types: &Btf) -> Result<(), EbpfUnavailable> {
         for _ in 1..ATTEMPTS {
             match self.load(program, types) {
@@ -143,9 +143,9 @@ impl Hook {
         }
     }
 
-    /// Takes the program off.
+    /// Detaches and unloads the program.
     pub(super) fn unload(self, program: &mut Program) {
-        // Fails only if it is not loaded.
+        // This fails only if it is not loaded.
         let _ = match self.site {
             Site::Tracepoint(_) => <&mut BtfTracePoint>::try_from(program).and_then(BtfTracePoint::unload),
             Site::Event { .. } => <&mut TracePoint>::try_from(program).and_then(TracePoint::unload),
@@ -157,10 +157,10 @@ impl Hook {
 pub(super) fn misses(program: &Program) -> io::Result<u64> {
     let Ok(fd) = program.fd() else { return Ok(0) };
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd()))?;
-    recursion_misses(&info).ok_or_else(|| io::Error::other("the kernel does not tell how often it skipped a program"))
+    recursion_misses(&info).ok_or_else(|| io::Error::other("the kernel does not report how often it skipped a program"))
 }
 
-/// The figure in what `/proc/self/fdinfo` says of a program (`bpf_prog_show_fdinfo` of the kernel's kernel/bpf/syscall.c, since 5.12).
+/// Parses the number in `/proc/self/fdinfo` (`bpf_prog_show_fdinfo` of the kernel's kernel/bpf/syscall.c, since 5.12).
 fn recursion_misses(info: &str) -> Option<u64> {
     info.lines().find_map(|line| line.strip_prefix("recursion_misses:")?.trim().parse().ok())
 }
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_programs_may_be_preempted_others_take_their_place() {
+    fn programs_that_may_be_preempted_are_replaced() {
         let rings = [("ring_submit", "io_uring_submit_sqe")];
         let programs = |preemption| Hook::choose(&rings, preemption).into_iter().map(|hook| (hook.program, hook.tracepoint()));
         let undisturbed = [
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn each_program_that_others_take_the_place_of_is_one_that_is_attached() {
+    fn only_programs_that_are_attached_are_replaced() {
         let attached = || programs::ALL.iter().map(|(name, _)| *name).chain(programs::RING.iter().map(|(name, _)| *name));
         for (replaced, _, _) in programs::UNDISTURBED {
             assert!(attached().any(|name| name == replaced), "{replaced}");
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_the_kernel_skipped() {
+    fn skipped_runs_are_parsed() {
         // Linux 6.18.
         let info = "pos:\t0\nflags:\t02000000\nmnt_id:\t16\nino:\t1057\nprog_type:\t26\nprog_jited:\t1\nprog_tag:\tf1bdde7c6a5ac3e8\n\
                     memlock:\t20480\nprog_id:\t1290\nrun_time_ns:\t0\nrun_cnt:\t0\nrecursion_misses:\t17\nverified_insns:\t7071\n";
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_does_not_tell_is_not_taken_for_one_that_skipped_nothing() {
+    fn a_kernel_that_does_not_report_skipped_runs_is_an_error() {
         for info in ["", "pos:\t0\nrun_cnt:\t0\n", "recursion_misses:\tmany\n", "recursion_misses:\t-1\n"] {
             assert_eq!(recursion_misses(info), None, "{info:?}");
         }

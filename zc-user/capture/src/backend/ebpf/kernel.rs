@@ -1,4 +1,4 @@
-//! What is to be known of the running kernel before the programs are loaded: its types and fields, and which programs fit it.
+//! What has to be known of the running kernel before the programs are loaded: its types and fields, and which programs suit it.
 
 use std::{
     fs,
@@ -19,20 +19,20 @@ use super::{
 
 use crate::privileges;
 
-/// Where the kernel shows its type information.
+/// The kernel's own type information.
 pub(crate) const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
-/// This environment variable names another file, unless zctrace has more privileges than its caller: whoever chooses the offsets of
-/// the kernel's fields chooses what kernel memory the programs read.
+/// The environment variable that names another file of type information. It is ignored if zctrace has more privileges than its caller:
+/// whoever chooses the offsets of kernel fields chooses which kernel memory the programs read.
 pub const BTF_PATH_VARIABLE: &str = "ZCTRACE_BTF";
-/// No file of type information is longer. That of a distribution's kernel has 5 to 15 MB.
+/// The longest file of type information that is read. Those of distribution kernels have 5 to 15 MB.
 const MAX_BTF_BYTES: u64 = 64 << 20;
 
-/// The file that the environment names instead of the kernel's own, if that is allowed.
+/// The file that the environment names, unless it is ignored.
 pub(crate) fn named_file() -> Option<PathBuf> {
     named_in_environment().filter(|_| !privileges::is_secure())
 }
 
-/// The file that the environment names, and that is ignored.
+/// The file that the environment names, if it is ignored.
 pub(crate) fn ignored_file() -> Option<PathBuf> {
     named_in_environment().filter(|_| privileges::is_secure())
 }
@@ -41,11 +41,11 @@ fn named_in_environment() -> Option<PathBuf> {
     std::env::var_os(BTF_PATH_VARIABLE).map(PathBuf::from)
 }
 
-/// A file of type information. One that the environment names has been read.
+/// A file of type information.
 pub(crate) enum TypesFile {
-    /// The kernel's own.
+    /// The kernel's own. It is read later.
     Kernel,
-    /// Another one, and its content.
+    /// The one that the environment names, with its content.
     Named(PathBuf, Vec<u8>),
 }
 
@@ -71,7 +71,7 @@ impl TypesFile {
     }
 }
 
-/// Reads a regular file of type information. Refuses what is not one, or too long, and never waits for a FIFO's writer.
+/// Reads a file of type information. Refuses anything but a regular file of limited length, and does not wait for the writer of a FIFO.
 pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     let file = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     let found = file.metadata()?;
@@ -89,13 +89,13 @@ pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// What is to be known of the running kernel.
+/// What has to be known of the running kernel.
 pub struct Kernel {
-    /// As much of its types as the tracepoints need.
+    /// Its types, as far as the tracepoints need them.
     pub types: Btf,
-    /// Where its fields stand.
+    /// The offsets of its fields.
     pub fields: KernelFields,
-    /// The programs that see what `io_uring` does, each with its tracepoint on this kernel.
+    /// The programs for `io_uring`, each with its tracepoint on this kernel.
     pub rings: Vec<(&'static str, &'static str)>,
     /// Whether it may preempt programs.
     pub(super) preemption: Preemption,
@@ -116,19 +116,19 @@ pub(crate) fn read(file: TypesFile) -> Result<Kernel, EbpfUnavailable> {
         let types_length = types.types_length_with(Hook::choose(&rings, preemption).iter().filter_map(Hook::tracepoint));
         (fields, rings, preemption, notes, types_length)
     };
-    // aya makes a value of every type it reads, and needs just the tracepoints, which stand near the beginning.
+    // aya builds a value for every type it reads, but needs only the tracepoints, which are near the beginning.
     data[btf::TYPES_LENGTH_AT].copy_from_slice(&types_length.to_ne_bytes());
     let types = Btf::parse(&data, Endianness::default()).map_err(|_| bad(BtfError::Damaged))?;
     Ok(Kernel { types, fields, rings, preemption, notes })
 }
 
-/// The programs for `io_uring`, all or none; and a note if none.
+/// The programs for `io_uring`, all or none; adds a note if none.
 fn ring_programs(types: &btf::Btf<'_>, notes: &mut Vec<String>) -> Vec<(&'static str, &'static str)> {
     let found = |(program, tracepoints): (&'static str, &'static [&'static str])| {
         Some((program, *tracepoints.iter().find(|tracepoint| types.has_tracepoint(tracepoint))?))
     };
     programs::RING.into_iter().map(found).collect::<Option<_>>().unwrap_or_else(|| {
-        notes.push("what io_uring's operations move is unknown: this kernel lacks a tracepoint for it".to_owned());
+        notes.push("what io_uring operations move is unknown: this kernel lacks a tracepoint for it".to_owned());
         Vec::new()
     })
 }

@@ -1,4 +1,4 @@
-//! The eBPF backend: programs in the kernel do the sums, this side launches, waits and reads them.
+//! The eBPF backend: programs in the kernel count, and this side launches the command, waits for it and reads the counts.
 
 pub mod btf;
 pub mod closure;
@@ -22,7 +22,7 @@ use super::{Backend, RunError, RunOptions};
 pub use kernel::BTF_PATH_VARIABLE;
 pub use unavailable::{EbpfUnavailable, TooOld};
 
-/// The kernel side that is embedded in this program, an ELF object; empty: it was built without.
+/// The eBPF object that is embedded in this program, as ELF; empty if this program was built without it.
 pub fn embedded_object() -> &'static [u8] {
     object::OBJECT
 }

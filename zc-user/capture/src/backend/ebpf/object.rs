@@ -1,4 +1,4 @@
-//! The eBPF object: embedded, loaded with what this kernel needs, attached, and taken off again.
+//! The eBPF object: embedded in this program, loaded with what this kernel needs, attached and detached.
 
 use std::{fs, io, thread};
 
@@ -26,52 +26,52 @@ use crate::{
 /// The compiled kernel side; empty if this zctrace was built without a BPF toolchain.
 pub(crate) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/zctrace-bpf"));
 
-/// What the object is loaded with.
+/// What the object is loaded for.
 #[derive(Debug, Clone)]
 pub struct Settings<'a> {
     /// Which calls are counted.
     pub selection: &'a Selection,
     /// How much is kept at once.
     pub limits: Limits,
-    /// Whether the programs tell what they do.
+    /// Whether the programs log what they do.
     pub verbose: bool,
 }
 
-/// Programs that run in the kernel, and their maps. Dropping it takes them off.
+/// The programs that run in the kernel, and their maps. Dropping it detaches them.
 pub struct Loaded {
     ebpf: Ebpf,
-    /// The maps that are read in the end.
+    /// The maps that are read at the end.
     pub maps: Maps,
     control: Array<MapData, Control>,
     is_over: Array<MapData, u32>,
     max_files: u32,
     /// Whether this kernel has all counters of tasks.
     pub counters_known: bool,
-    /// Whether this kernel lets the programs see which buffers lie in mappings.
+    /// Whether the programs can see on this kernel which buffers lie in mappings.
     pub sees_memory: bool,
     /// What this kernel lacks, each a sentence.
     pub notes: Vec<String>,
-    /// What of it could not be shown to run.
+    /// What the rehearsal could not try.
     pub untested: Untested,
     /// The programs that are attached.
     hooks: Vec<Hook>,
-    /// Runs that the kernel skipped of programs that were taken off.
+    /// How often the kernel skipped programs that are detached by now.
     missed: u64,
 }
 
 impl Loaded {
-    /// Loads the programs for a kernel of these types, attaches them, and has the kernel run each once. Gives back the kernel side's
-    /// events, too.
+    /// Loads the programs for a kernel with these types, attaches them, and has the kernel run each once. Also returns the events of the
+    /// kernel side.
     pub fn new(settings: &Settings<'_>, types: TypesFile) -> Result<(Self, RingBuf<MapData>), EbpfUnavailable> {
         if OBJECT.is_empty() {
             return Err(EbpfUnavailable::NotBuilt);
         }
         TooOld::check(&unavailable::release())?;
-        // To make a loader is to parse the whole of the kernel's BTF (~25 ms); there is no way around that, but beside it.
+        // A new loader parses the kernel's whole BTF (about 25 ms). That cannot be avoided, but it can be done in parallel.
         let (loader, kernel) = thread::scope(|scope| {
             let loader = thread::Builder::new().spawn_scoped(scope, EbpfLoader::new);
             let kernel = kernel::read(types);
-            // aya tries out what the kernel can do as soon as somebody asks.
+            // aya probes the kernel's features at the first use.
             let _ = aya::features();
             (loader.map(joined), kernel)
         });
@@ -85,7 +85,7 @@ impl Loaded {
         }
         let mut ebpf = thread::scope(|scope| {
             let mut ebpf = load(&mut loader, &kernel.fields, &specs, settings)?;
-            // Hundreds of thousands of types take 5 ms to free; without another thread, here.
+            // Freeing hundreds of thousands of types takes 5 ms. If no thread can be started, it happens here.
             let _ = thread::Builder::new().spawn_scoped(scope, move || drop(loader));
             attach(&mut ebpf, &kernel, &hooks)?;
             Ok::<_, EbpfUnavailable>(ebpf)
@@ -115,7 +115,7 @@ impl Loaded {
         Ok((this, events))
     }
 
-    /// Makes the next task that this thread creates what one of [`armed`](zc_ebpf::armed)'s constants says: the root of the trace, for one.
+    /// Says what the next task that this thread creates is, by a constant of [`armed`](zc_ebpf::armed): the root of the trace, for example.
     pub fn arm(&mut self, armed: u32) -> Result<(), EbpfUnavailable> {
         use std::os::unix::fs::MetadataExt as _;
         let namespace = fs::metadata("/proc/self/ns/pid").map_err(|error| refused(&error))?;
@@ -132,17 +132,17 @@ impl Loaded {
         self.control.set(0, control, 0).map_err(|error| refused(&error))
     }
 
-    /// Whether a task that [`arm`](Self::arm) waits for was not created so far.
+    /// Whether the task that [`arm`](Self::arm) waits for has not been created yet.
     pub fn is_armed(&self) -> Result<bool, EbpfUnavailable> {
         Ok(self.control.get(&0, 0).map_err(|error| refused(&error))?.armed != zc_ebpf::armed::OFF)
     }
 
-    /// Ends the trace for all programs at once, then takes off those that count, and those that follow new tasks: that takes some
-    /// milliseconds for each. What watches the end of tasks stays on.
+    /// Ends the trace for all programs at once, then detaches them, which takes some milliseconds each. Programs that watch the end of
+    /// tasks stay attached.
     pub fn stop_counting(&mut self) -> Result<(), RunError> {
         self.is_over.set(0, 1, 0)?;
         let counting = || self.hooks.iter().filter(|hook| !hook.watches_ends);
-        // The kernel forgets this figure with the program. First all figures: to take a program off takes milliseconds.
+        // The kernel forgets these counters when a program is unloaded. All are read first, since unloading takes milliseconds.
         for hook in counting() {
             self.missed += self.ebpf.program(hook.program).map_or(Ok(0), misses)?;
         }
@@ -154,19 +154,19 @@ impl Loaded {
         Ok(())
     }
 
-    /// How often the kernel skipped a program of ours because another run of it was under way on that CPU: all programs, those that were
-    /// taken off up to then.
+    /// How often the kernel skipped a program because it was already running on that CPU. Sums all programs; detached ones count until they
+    /// were detached.
     pub fn missed(&self) -> io::Result<u64> {
         self.ebpf.programs().try_fold(self.missed, |sum, (_, program)| Ok(sum + misses(program)?))
     }
 
-    /// The object itself, for the programs' own diagnostics.
+    /// The object itself, for the log of the programs.
     pub fn ebpf_mut(&mut self) -> &mut Ebpf {
         &mut self.ebpf
     }
 }
 
-/// Loads the object, its maps as large as the settings say.
+/// Loads the object with maps of the size that the settings say.
 fn load<'a>(
     loader: &mut EbpfLoader<'a>,
     fields: &'a KernelFields,
@@ -187,7 +187,7 @@ fn load<'a>(
         .map_max_entries(maps::FILE_ERRNOS, limits.max_rows)
         .map_max_entries(maps::FILES, files_entries(limits.max_files))
         .map_max_entries(maps::EVENTS, events_bytes(limits.max_tasks))
-        // In the log of a refusal: the reason, without all that led the verifier there, which is megabytes.
+        // If the verifier refuses, its log has the reason, without the megabytes of states that led there.
         .verifier_log_level(VerifierLogLevel::STATS)
         .load(OBJECT)
         .map_err(|error| object_refused(&error))
@@ -197,18 +197,18 @@ fn load<'a>(
 static DEBUG_LEVEL: u8 = aya_log::Level::Debug as u8;
 static SILENT_LEVEL: u8 = 0;
 
-/// Room for the events of as many tasks as may live at once (an exec's event is the largest), within reason, and as much again for
-/// those of files.
+/// Room for the events of as many tasks as may be alive at once, within limits, and as much again for messages about files. The
+/// event of an exec is the largest.
 fn events_bytes(max_tasks: u32) -> u32 {
     2 * max_tasks.saturating_mul(256).clamp(1 << 13, 1 << 23).next_power_of_two()
 }
 
-/// One more than files: what `anon_inode`s have in common has an entry, too.
+/// One more than files: the inode that all `anon_inode` files share has an entry, too.
 const fn files_entries(max_files: u32) -> u32 {
     max_files.saturating_add(1)
 }
 
-/// Loads the programs, side by side since most of the time of a start is the verifier's, and attaches them in their order.
+/// Loads the programs and attaches them in their order. They are loaded in parallel, since most of the start-up time is the verifier's.
 fn attach(ebpf: &mut Ebpf, kernel: &Kernel, hooks: &[Hook]) -> Result<(), EbpfUnavailable> {
     thread::scope(|scope| {
         let loads = ebpf.programs_mut().filter_map(|(name, program)| {
@@ -216,7 +216,7 @@ fn attach(ebpf: &mut Ebpf, kernel: &Kernel, hooks: &[Hook]) -> Result<(), EbpfUn
             Some((place, thread::Builder::new().spawn_scoped(scope, move || hook.verify(program, &kernel.types))))
         });
         let mut loads: Vec<_> = loads.collect();
-        // If several are refused, it is always the same one that the message names.
+        // If several are refused, the message always names the same one.
         loads.sort_by_key(|(place, _)| *place);
         loads.into_iter().try_for_each(|(_, load)| joined(load.map_err(|error| no_thread(&error))?)?)
     })?;
@@ -227,7 +227,7 @@ fn attach(ebpf: &mut Ebpf, kernel: &Kernel, hooks: &[Hook]) -> Result<(), EbpfUn
     Ok(())
 }
 
-/// What a thread came to.
+/// The result of a thread.
 fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> Result<T, EbpfUnavailable> {
     thread.join().map_err(|_| EbpfUnavailable::Refused("a thread that loads them panicked".into()))
 }
@@ -239,7 +239,7 @@ fn take<T: TryFrom<Map, Error = MapError>>(ebpf: &mut Ebpf, name: &str) -> Resul
 
 /// The program that brings a thread of this process into scope. It is loaded only for closures, and attached to nothing.
 impl Loaded {
-    /// Gets everything ready for a thread of this process to come into scope by [`step`](Self::step).
+    /// Prepares for a thread of this process to enter the scope by [`step`](Self::step).
     pub fn await_thread(&mut self) -> Result<(), EbpfUnavailable> {
         let program: &mut RawTracePoint = self
             .ebpf
@@ -251,7 +251,7 @@ impl Loaded {
         self.control.set(0, Control { max_files: self.max_files, ..Control::default() }, 0).map_err(|error| refused(&error))
     }
 
-    /// Has the kernel side bring this thread into scope, or out of it, by one of [`scope`](zc_ebpf::scope)'s constants.
+    /// Has the kernel side bring this thread into or out of the scope, by a constant of [`scope`](zc_ebpf::scope).
     pub fn step(&self, wanted: u64) -> Result<(), EbpfUnavailable> {
         let program: Option<Result<&RawTracePoint, _>> = self.ebpf.program(programs::SCOPE).map(TryInto::try_into);
         let Some(Ok(program)) = program else { return Err(EbpfUnavailable::Refused("a trace that is not ready".into())) };

@@ -1,9 +1,9 @@
-//! A rehearsal: the kernel runs each program once for a task of ours, before anything is traced. A program that is attached and does not run
-//! is an error then, and not a report of zeroes.
+//! A rehearsal before each trace: the kernel runs each program once for a task of zctrace's own. So a program that is attached but does
+//! not run is an error, and not a report of zeroes.
 //!
-//! There are two acts. A thread makes a call and uses an `io_uring`; a process of the smallest program there is shows `sched_process_exec`,
-//! which no thread can. Both are followed, in a phase of their own in which nothing is counted. Which programs ran for a task is kept with
-//! it, and its end tells.
+//! It has two steps. A thread makes a call and uses an `io_uring`; a process with the smallest possible program triggers
+//! `sched_process_exec`, which a thread cannot. Both are followed in a phase of their own in which nothing is counted. The kernel side
+//! notes which programs ran for a task and reports it when the task ends.
 
 use std::{
     fs::File,
@@ -29,12 +29,12 @@ use super::{
     unavailable::{self, EbpfUnavailable, refused},
 };
 
-/// How long the end of a task may take to be told. It takes microseconds; on a machine under load, more.
+/// How long the report of a task's end may take. It takes microseconds; on a loaded machine, more.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// The programs that a thread shows.
+/// The programs that run for a thread.
 const OF_A_TASK: u32 = hook::FORK | hook::SYS_ENTER | hook::SYS_EXIT | hook::EXIT | hook::SWITCH;
-/// The programs that an `io_uring` shows.
+/// The programs that run for an `io_uring`.
 const OF_A_RING: u32 = hook::RING_CREATE | hook::RING_SUBMIT | hook::RING_COMPLETE;
 
 const NAMES: [(u32, &str); 9] = [
@@ -49,12 +49,12 @@ const NAMES: [(u32, &str); 9] = [
     (hook::RING_COMPLETE, "ring_complete"),
 ];
 
-/// What could not be rehearsed on this machine, each a sentence.
+/// What could not be tried on this machine, each a sentence.
 #[derive(Debug, Default)]
 pub struct Untested {
-    /// That programs are started.
+    /// The start of programs.
     pub exec: Option<String>,
-    /// What `io_uring` does.
+    /// Operations of `io_uring`.
     pub rings: Option<String>,
 }
 
@@ -71,14 +71,14 @@ pub fn rehearse(loaded: &mut Loaded, events: &mut RingBuf<MapData>, with_rings: 
         return Err(EbpfUnavailable::Silent { programs: silent.join(", "), release: unavailable::release() });
     }
     Ok(Untested {
-        exec: exec.err().map(|error| format!("whether programs are seen when they start was not tried: {error}")),
-        rings: rings.err().map(|error| format!("whether operations of io_uring are seen was not tried: {error}")),
+        exec: exec.err().map(|error| format!("zctrace could not try whether it sees the start of programs: {error}")),
+        rings: rings.err().map(|error| format!("zctrace could not try whether it sees operations of io_uring: {error}")),
     })
 }
 
 /// The programs that should have run and did not.
 fn silent(wanted: u32, seen: u32) -> Vec<&'static str> {
-    // Without a beginning there is no end, and without an end nothing is told.
+    // A task whose start is not seen has no end, and without its end nothing is reported.
     let missing = match wanted & !seen {
         missing if missing & hook::FORK != 0 => hook::FORK,
         missing if missing & hook::SWITCH != 0 => hook::SWITCH,
@@ -87,7 +87,7 @@ fn silent(wanted: u32, seen: u32) -> Vec<&'static str> {
     NAMES.iter().filter(|(hook, _)| missing & hook != 0).map(|(_, name)| *name).collect()
 }
 
-/// What comes of creating one task, and the programs that ran for it.
+/// Creates one task; returns its result and the programs that ran for it.
 fn act<T>(
     loaded: &mut Loaded,
     events: &mut RingBuf<MapData>,
@@ -96,7 +96,7 @@ fn act<T>(
     loaded.arm(armed::REHEARSAL)?;
     let created = create();
     if loaded.is_armed()? {
-        // No task was created, or the kernel side did not see it.
+        // No task was created, or the kernel side has not seen it.
         loaded.arm(armed::OFF)?;
         return Ok((created, 0));
     }
@@ -104,7 +104,7 @@ fn act<T>(
     Ok((created, seen))
 }
 
-/// A thread that makes a call, and uses an `io_uring` if asked to. Within: whether it could.
+/// Runs a thread that makes a call, and uses an `io_uring` if asked to; the inner result says whether it could.
 fn run_thread(with_rings: bool) -> io::Result<io::Result<()>> {
     let act = move || {
         let _ = std::os::unix::process::parent_id();
@@ -114,8 +114,8 @@ fn run_thread(with_rings: bool) -> io::Result<io::Result<()>> {
     thread.join().map_err(|_| io::Error::other("the thread of a rehearsal panicked"))
 }
 
-/// Completes an operation that does nothing. `ring_overflow` is left out: to a trace around this one, an operation without room for its
-/// completion is a loss.
+/// Completes an operation that does nothing. `ring_overflow` is not tried: an operation without room for its completion would be a loss
+/// in a trace of this zctrace.
 fn use_ring() -> io::Result<()> {
     let mut ring = IoUring::new(1)?;
     // SAFETY: the operation has no memory and no descriptor.
@@ -123,20 +123,20 @@ fn use_ring() -> io::Result<()> {
     ring.submit_and_wait(1).map(drop)
 }
 
-/// A process that does nothing, and its end.
+/// Runs a process that does nothing.
 fn run_process() -> io::Result<()> {
     let file = program()?;
     let mut command = Command::new(format!("/proc/self/fd/{}", file.as_raw_fd()));
     command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
     let mut process = command.spawn()?;
-    // Fails if this process ignores the end of its children: the kernel waits for them.
+    // This fails if this process ignores SIGCHLD: then the kernel reaps its children.
     let _ = process.wait();
     Ok(())
 }
 
-/// The smallest program there is, in memory.
+/// The smallest possible program, in memory.
 fn program() -> io::Result<File> {
-    // Since 6.3 the kernel wants to be told that it is to be run; older ones do not know the flag.
+    // Since 6.3 a flag says that the file may be executed; older kernels do not know the flag.
     let file = memfd_create("zctrace", MemfdFlags::CLOEXEC | MemfdFlags::EXEC)
         .or_else(|_| memfd_create("zctrace", MemfdFlags::CLOEXEC))?;
     let mut file = File::from(file);
@@ -181,7 +181,7 @@ fn elf() -> Vec<u8> {
     elf
 }
 
-/// Waits until the task of a rehearsal has ended, and gives back which programs ran for it.
+/// Waits until the task of a rehearsal has ended; returns the programs that ran for it.
 fn until_ended(events: &mut RingBuf<MapData>, limit: Duration) -> io::Result<u32> {
     let deadline = Instant::now() + limit;
     let mut seen = 0;
@@ -211,24 +211,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_did_not_run_is_named() {
+    fn programs_that_did_not_run_are_named() {
         let all = OF_A_TASK | OF_A_RING | hook::EXEC;
         assert_eq!(silent(all, all), [""; 0]);
         for (hook, name) in NAMES {
             assert_eq!(silent(all, all & !hook), [name]);
         }
         assert_eq!(silent(all, all & !(hook::SYS_ENTER | hook::RING_SUBMIT)), ["sys_enter", "ring_submit"]);
-        assert_eq!(silent(OF_A_TASK, OF_A_TASK), [""; 0], "what is not wanted is not missed");
+        assert_eq!(silent(OF_A_TASK, OF_A_TASK), [""; 0], "programs that were not tried are not missing");
     }
 
     #[test]
-    fn where_nothing_is_told_of_a_task_its_beginning_or_its_end_is_to_blame() {
+    fn if_a_task_is_not_reported_its_start_or_its_end_is_blamed() {
         assert_eq!(silent(OF_A_TASK, 0), ["sched_process_fork"]);
         assert_eq!(silent(OF_A_TASK, hook::FORK), ["sched_switch"]);
     }
 
     #[test]
-    fn the_smallest_program_runs() {
+    fn the_smallest_program_can_be_executed() {
         run_process().expect("a program in memory may be run here");
         assert_eq!(elf().len(), 120 + EXIT.len());
     }

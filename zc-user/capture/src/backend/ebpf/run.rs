@@ -1,4 +1,4 @@
-//! A run: load, arm, launch, wait, drain.
+//! Runs a command: loads the programs, launches the command, waits for its end, and reads the maps.
 
 use std::{
     collections::HashMap,
@@ -33,16 +33,16 @@ use crate::{
     trace::{Exit, Loss, Process, Trace},
 };
 
-/// How long the last breath of a task may take after its process was reaped. It takes microseconds; a machine under load, more.
+/// How long a task may take to end after its process was reaped. It takes microseconds; on a loaded machine, more.
 const EXIT_LIMIT: Duration = Duration::from_secs(2);
-/// How often to look whether a dying task is dead, should its message be lost.
+/// How often to check whether a task has ended, in case its message is lost.
 const EXIT_CHECK: Duration = Duration::from_millis(5);
-/// How often to look whether anybody lives, should the message of the last end be lost.
+/// How often to check whether any task is alive, in case the message of the last end is lost.
 const LIVE_CHECK: Duration = Duration::from_millis(200);
 
-/// Runs the command and gives back what it did.
+/// Runs the command and returns its trace.
 pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, RunError> {
-    // Before signals are held back: the file may be on a filesystem that does not answer.
+    // Before signals are blocked: the file may be on a filesystem that does not respond.
     let types = TypesFile::find()?;
     let signals = Signals::hold(options.launch.on_tracer_exit)?;
     let program = find_program(&options.command, &options.launch)?;
@@ -67,7 +67,7 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
     Ok(trace)
 }
 
-/// Kills all tasks in scope. One that forks meanwhile is seen again.
+/// Kills all tasks in scope, and again those that they have created meanwhile.
 async fn kill_all(loaded: &Loaded) -> Result<(), RunError> {
     let deadline = Instant::now() + EXIT_LIMIT;
     loop {
@@ -83,66 +83,64 @@ async fn kill_all(loaded: &Loaded) -> Result<(), RunError> {
     }
 }
 
-/// The kernel makes its workers without the tracepoint that new tasks are followed by.
-const IO_WORKERS: &str = "the kernel's worker threads for io_uring are not in the CPU time, switches and faults of their process";
+/// The kernel creates these threads without the tracepoint by which new tasks are followed.
+const IO_WORKERS: &str = "CPU time, switches and faults of a process do not include the kernel's io_uring worker threads";
 
-const FOREIGN_PROC: &str =
-    "switches, faults and CPU time of processes that live on are unknown: /proc is that of another PID namespace; mount it anew";
+const FOREIGN_PROC: &str = "switches, faults and CPU time of processes that are still running are unknown: /proc belongs to another PID namespace; mount it again in this one";
 
 fn uses_io_uring(processes: &[Process]) -> bool {
     let mut rows = processes.iter().flat_map(|process| &process.threads).flat_map(|thread| &thread.rows);
     rows.any(|row| row.call.name == "io_uring_enter")
 }
 
-/// A sentence on operations of `io_uring` that the kernel does not tell, if there are any. Of those that overflowed says a loss.
+/// A note on operations of `io_uring` that the kernel does not report, if there are any. Overflowed ones are a loss of their own.
 fn unknown_operations_note(processes: &[Process], overflowed: u64) -> Option<String> {
     let rows = processes.iter().flat_map(|process| &process.threads).flat_map(|thread| &thread.ring_rows);
     let unknown: u64 = rows.filter(|row| row.call.is_unknown_operation()).map(|row| row.calls).sum();
     let count = unknown.saturating_sub(overflowed);
-    (count > 0).then(|| {
-        format!("of {count} completions of io_uring the kernel does not say what they moved: they are of multishot operations")
-    })
+    (count > 0)
+        .then(|| format!("the kernel does not say what {count} completions of io_uring moved: they are of multishot operations"))
 }
 
-/// A run that has been started.
+/// A run that has started.
 struct UnderWay<'a> {
     options: &'a RunOptions,
-    /// Its trace, in which nothing has happened so far.
+    /// Its trace, still without anything that happened.
     begun: &'a Trace,
     child: &'a Child,
     loaded: &'a Loaded,
     signals: &'a Signals,
 }
 
-/// Watching the tasks by their events.
+/// Watches the tasks by their events.
 pub struct Watch {
     seen: Seen,
     events: AsyncFd<RingBuf<MapData>>,
 }
 
-/// What the events told.
+/// What the events have said so far.
 #[derive(Clone, Default)]
 struct Seen {
     task_table: TaskTable,
     files: FileTable,
-    /// Events that were none of this version's.
+    /// How many events could not be parsed.
     unreadable: u64,
 }
 
-/// The tasks that live at some moment.
+/// The tasks that are alive at some moment.
 struct LiveTasks {
     tasks: Vec<Task>,
-    /// The counters of those that are not about to end, by serial number; `None`: they cannot be read.
+    /// The counters of those that are not about to end, by serial number; `None` if they cannot be read.
     counters: HashMap<u32, Option<RawCounters>>,
 }
 
 impl Watch {
-    /// Has seen nothing so far. To be called in a tokio runtime.
+    /// A watch that has seen nothing yet. To be called in a tokio runtime.
     pub fn new(events: RingBuf<MapData>) -> std::io::Result<Self> {
         Ok(Self { seen: Seen::default(), events: watch_readable(events)? })
     }
 
-    /// Ends the trace: counts no more, waits for the tasks that are about to end, and adds all that was seen and counted.
+    /// Ends the trace: stops counting, waits for the tasks that are about to end, and fills in everything that was seen and counted.
     pub async fn conclude(mut self, until: Until, loaded: &mut Loaded, trace: &mut Trace) -> Result<(), RunError> {
         let stopped_ns = now_ns();
         loaded.stop_counting()?;
@@ -150,14 +148,14 @@ impl Watch {
         trace.wall_ns = self.seen.task_table.wall_ns(until, stopped_ns);
         let has_seen_exec = self.seen.task_table.has_seen_exec();
         self.seen.describe(loaded, &live, trace)?;
-        // A closure has none, and a command that the kernel kills in its exec never begins.
+        // A closure has no exec, and a command that the kernel kills during its exec never starts.
         if !has_seen_exec && matches!(trace.exit, Some(Exit::Code(_))) && trace.losses[&Loss::LostEvents] == 0 {
             return Err(RunError::UnseenExec);
         }
         Ok(())
     }
 
-    /// The trace so far. Counting goes on meanwhile, so the figures of a row may not all be of the same moment.
+    /// The trace so far. Counting continues meanwhile, so the figures of a row may be of different moments.
     fn so_far(&mut self, loaded: &Loaded, begun: &Trace) -> Result<Trace, RunError> {
         self.drain();
         let mut trace = begun.clone();
@@ -178,7 +176,7 @@ impl Watch {
     async fn until_root_ends(&mut self, run: &UnderWay<'_>, log: &mut Log) -> Result<Exit, RunError> {
         loop {
             tokio::select! {
-                // First its end: a signal that comes after that is for us.
+                // Its end comes first: a signal after that is for zctrace.
                 biased;
                 exit = run.child.wait() => return Ok(exit?),
                 more = self.more() => more?,
@@ -192,7 +190,7 @@ impl Watch {
         }
     }
 
-    /// Until the last descendant has ended, or a signal says that this is enough.
+    /// Waits until the last descendant has ended, or a signal ends the trace.
     async fn until_all_end(&mut self, run: &UnderWay<'_>, log: &mut Log) -> Result<(), RunError> {
         self.drain();
         while self.seen.task_table.not_ended().next().is_some() {
@@ -211,14 +209,14 @@ impl Watch {
         Ok(())
     }
 
-    /// Shows the trace so far if this signal asks for it. Whether it does.
+    /// Shows the trace so far if this signal asks for it; returns whether it does.
     fn shows_so_far(&mut self, signal: i32, run: &UnderWay<'_>) -> bool {
         let Some(so_far) = run.options.so_far.as_ref().filter(|_| signal == libc::SIGUSR1) else { return false };
         so_far.give(self.so_far(run.loaded, run.begun));
         true
     }
 
-    /// Waits for the tasks that are about to end, so that their counters are final. Gives back the tasks that live on.
+    /// Waits for the tasks that are about to end, so that their counters are final. Returns the tasks that are still alive.
     async fn settle(&mut self, loaded: &Loaded) -> Result<LiveTasks, RunError> {
         let deadline = Instant::now() + EXIT_LIMIT;
         let is_proc_ours = proc_counters::is_proc_ours();
@@ -226,7 +224,7 @@ impl Watch {
             let live = LiveTasks::now(loaded)?;
             self.drain();
             let alive = &live.counters;
-            // A task whose counters cannot be read any more is ending right now.
+            // A task whose counters can no longer be read is just ending.
             let all_live = alive.len() == live.tasks.len() && (!is_proc_ours || alive.values().all(Option::is_some));
             if (all_live && !self.waits_for_an_end(alive)) || Instant::now() >= deadline {
                 return Ok(live);
@@ -238,12 +236,12 @@ impl Watch {
         }
     }
 
-    /// Whether a task is neither alive nor known to have ended: its last event is on the way.
+    /// Whether a task is neither alive nor known to have ended: its last event is still to come.
     fn waits_for_an_end(&self, alive: &HashMap<u32, Option<RawCounters>>) -> bool {
         self.seen.task_table.not_ended().any(|serial| !alive.contains_key(&serial))
     }
 
-    /// Waits until there is something to see, and takes note of it.
+    /// Waits for events and records them.
     pub async fn more(&mut self) -> std::io::Result<()> {
         let mut ready = self.events.readable_mut().await?;
         ready.clear_ready();
@@ -276,7 +274,7 @@ impl LiveTasks {
 }
 
 impl Seen {
-    /// Adds to the trace all that was seen and counted.
+    /// Fills in everything that was seen and counted.
     fn describe(self, loaded: &Loaded, live: &LiveTasks, trace: &mut Trace) -> Result<(), RunError> {
         let alive = &live.counters;
         let rows = loaded.maps.rows(&live.tasks, self.files)?;
@@ -307,13 +305,13 @@ impl Seen {
     }
 }
 
-/// `CLOCK_MONOTONIC`, as the kernel side has it.
+/// The time of `CLOCK_MONOTONIC`, as the kernel side uses it.
 fn now_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     u64::try_from(Duration::try_from(now).unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The programs' own diagnostics.
+/// The log of the programs.
 struct Log(Option<AsyncFd<EbpfLogger<&'static dyn log::Log>>>);
 
 impl Log {
@@ -322,7 +320,7 @@ impl Log {
         Self(logger.and_then(|logger| watch_readable(logger).ok()))
     }
 
-    /// Shows what there is to show; never ready without a logger.
+    /// Waits for log messages and shows them; never ready without a logger.
     async fn more(&mut self) -> std::io::Result<()> {
         let Some(logger) = &mut self.0 else { return std::future::pending().await };
         logger.readable_mut().await?.clear_ready();

@@ -1,4 +1,4 @@
-//! Who lived: from events to the processes and threads of a [`Trace`](crate::trace::Trace). Pure.
+//! Tracks tasks by the events of the kernel side, and makes the processes and threads of a [`Trace`](crate::trace::Trace) of them. Pure.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,24 +12,24 @@ use super::{
     events::{Event, Kind},
 };
 
-/// Serial number of the root's first task: the first that the kernel side gives out.
+/// The serial number of the root's first task. The kernel side numbers tasks from 1.
 const ROOT: u32 = 1;
 
-/// Stands for the process of tasks whose messages were all lost; it comes last.
-const NAMELESS: u32 = u32::MAX;
+/// The process of tasks whose messages were all lost; it comes last.
+const UNKNOWN_PROCESS: u32 = u32::MAX;
 
 /// The kernel's raw counters of a task.
 pub type RawCounters = zc_ebpf::Counters;
 
-/// Everybody that was followed.
+/// All tasks that were followed.
 #[derive(Debug, Clone, Default)]
 pub struct TaskTable {
     tasks: BTreeMap<u32, Task>,
     processes: HashMap<u32, Program>,
-    /// What the root's task had used up before its program began: not part of the trace.
+    /// The counters of the root's task when its program began: what it used before is not part of the trace.
     baseline: RawCounters,
     began_ns: Option<u64>,
-    /// Whether the root is a thread that came into scope by itself: other threads of its process may live on without it.
+    /// Whether the root is a thread that entered the scope itself (a closure). Other threads of its process may outlive it.
     root_is_thread: bool,
 }
 
@@ -56,7 +56,7 @@ struct Program {
 }
 
 impl TaskTable {
-    /// Takes note of an event.
+    /// Records an event.
     pub fn record(&mut self, event: Event) {
         let task = self.tasks.entry(event.serial).or_default();
         (task.process, task.tid, task.pid) = (event.process, event.tid, event.pid);
@@ -79,18 +79,18 @@ impl TaskTable {
         }
     }
 
-    /// Whether it was seen that any program began.
+    /// Whether the start of any program was seen.
     pub fn has_seen_exec(&self) -> bool {
         !self.processes.is_empty()
     }
 
-    /// Serial numbers of the tasks whose end was not seen so far.
+    /// The serial numbers of the tasks whose end has not been seen yet.
     pub fn not_ended(&self) -> impl Iterator<Item = u32> + '_ {
         self.tasks.iter().filter(|(_, task)| task.ended.is_none()).map(|(serial, _)| *serial)
     }
 
-    /// From the root's exec to the end of its last thread; of a thread that came into scope by itself, until it left. If the trace
-    /// lasts until all end: to the end of the last task, or until `stopped_ns` if some live on.
+    /// The time from the root's exec to the end of its last thread, or from a thread's entering the scope to its leaving. If the trace
+    /// lasts until all tasks end: to the end of the last one, or to `stopped_ns` if some are still alive.
     pub fn wall_ns(&self, until: Until, stopped_ns: u64) -> Option<u64> {
         if until == Until::AllEnd {
             let ends = self.tasks.values().map(|task| task.ended.as_ref().map_or(stopped_ns, |end| end.time_ns));
@@ -102,22 +102,22 @@ impl TaskTable {
         Some(ends.max()?.saturating_sub(self.began_ns?))
     }
 
-    /// The processes with their threads, and how many tasks' ends were not seen. `rows` are taken by the task's serial number;
-    /// `alive` has the counters of the tasks that live (`None` within: they could not be read).
+    /// The processes with their threads, and the number of tasks whose end was not seen. `counted` has the rows of each task by its
+    /// serial number, `alive` the counters of each task that is alive, or `None` if they could not be read.
     pub fn into_processes(
         mut self,
         mut counted: HashMap<u32, TaskCounts>,
         alive: &HashMap<u32, Option<RawCounters>>,
         counters_known: bool,
     ) -> (Vec<Process>, u64) {
-        // Rows of a task whose birth was lost still count: it becomes a task without a name.
+        // The rows of a task whose start was lost still count: it becomes a task without a name.
         for serial in counted.keys() {
             self.tasks.entry(*serial).or_default();
         }
         let mut unseen_ends = 0;
         let mut processes: BTreeMap<u32, (Process, Sum)> = BTreeMap::new();
         for (serial, task) in self.tasks {
-            let (process, sum) = processes.entry(if task.process == 0 { NAMELESS } else { task.process }).or_default();
+            let (process, sum) = processes.entry(if task.process == 0 { UNKNOWN_PROCESS } else { task.process }).or_default();
             let raw = match (&task.ended, alive.get(&serial)) {
                 (Some(end), _) => Some(end.counters),
                 (None, Some(counters)) => {
@@ -131,7 +131,7 @@ impl TaskTable {
             };
             let raw = raw.map(|raw| if serial == ROOT { minus(&raw, &self.baseline) } else { raw }).filter(|_| counters_known);
             sum.add(raw);
-            // The first task of a process speaks for it; after an exec by another thread, that one has its id.
+            // A process has the name of its first task. After an exec by another thread, that thread has the process id.
             if serial == task.process || task.tid == task.pid {
                 process.pid = task.pid;
                 process.comm = (!task.comm.is_empty()).then(|| task.comm.clone());
@@ -158,7 +158,7 @@ impl TaskTable {
     }
 }
 
-/// A sum that is unknown as soon as one addend is.
+/// A sum that is unknown if any addend is.
 #[derive(Debug, Default)]
 struct Sum {
     known: RawCounters,
@@ -198,8 +198,8 @@ fn minus(all: &RawCounters, before: &RawCounters) -> RawCounters {
     }
 }
 
-/// CPU time as the kernel tells it to everybody: the run time is exact, user and system time are sampled by the timer tick,
-/// so the samples only divide the run time (`cputime_adjust` of the kernel's kernel/sched/cputime.c).
+/// CPU time as the kernel reports it everywhere: the run time is exact, and the user and system times, which the timer tick samples,
+/// only say how to divide it (`cputime_adjust` of the kernel's kernel/sched/cputime.c).
 fn adjusted(raw: &RawCounters) -> Counters {
     let sampled = u128::from(raw.user_ns) + u128::from(raw.system_ns);
     let system_ns = if raw.system_ns == 0 {
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_add_up_to_their_process() {
+    fn the_counters_of_threads_are_summed_for_their_process() {
         let mut task_table = TaskTable::default();
         task_table.record(event(1, 1, Kind::Started { ppid: 7 }));
         task_table.record(event(1, 1, exec(RawCounters::default())));
@@ -264,11 +264,11 @@ mod tests {
     }
 
     #[test]
-    fn what_the_root_used_before_its_program_is_not_counted() {
+    fn what_the_root_used_before_its_exec_is_not_counted() {
         let mut task_table = TaskTable::default();
         task_table.record(event(1, 1, Kind::Started { ppid: 7 }));
         task_table.record(event(1, 1, exec(raw(30))));
-        // Only the first exec is the beginning.
+        // Only the first exec begins the trace.
         task_table.record(event(1, 1, exec(raw(35))));
         task_table.record(event(1, 1, Kind::Ended { counters: raw(42) }));
         let (processes, _) = task_table.into_processes(HashMap::new(), &HashMap::new(), true);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_came_and_left_is_counted_in_between() {
+    fn a_thread_is_counted_from_entering_to_leaving_the_scope() {
         let mut task_table = TaskTable::default();
         task_table.record(event(1, 1, Kind::Entered { counters: raw(30) }));
         task_table.record(event(2, 1, Kind::Started { ppid: 101 }));
@@ -286,13 +286,13 @@ mod tests {
         }
         assert_eq!(task_table.wall_ns(Until::RootEnds, 0), Some(390));
         task_table.record(Event { time_ns: 900, ..event(2, 1, Kind::Ended { counters: raw(1) }) });
-        assert_eq!(task_table.wall_ns(Until::RootEnds, 0), Some(390), "a thread that goes on after that does not make it longer");
+        assert_eq!(task_table.wall_ns(Until::RootEnds, 0), Some(390), "a thread that outlives the root does not extend the time");
         let (processes, _) = task_table.into_processes(HashMap::new(), &HashMap::new(), true);
         assert_eq!(processes[0].threads[0].counters.expect("known").minor_faults, 12);
     }
 
     #[test]
-    fn a_task_that_vanished_makes_its_process_unknown() {
+    fn a_task_whose_end_was_not_seen_makes_the_counters_of_its_process_unknown() {
         let mut task_table = TaskTable::default();
         task_table.record(event(1, 1, Kind::Started { ppid: 7 }));
         let (processes, unseen) = task_table.into_processes(HashMap::new(), &HashMap::new(), true);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_lives_is_running_with_what_it_used_so_far() {
+    fn a_live_task_is_running_and_has_its_counters_so_far() {
         let mut task_table = TaskTable::default();
         task_table.record(event(1, 1, Kind::Started { ppid: 7 }));
         let alive = HashMap::from([(1, Some(raw(3)))]);

@@ -28,7 +28,7 @@ pub enum EbpfUnavailable {
         /// Why not.
         cause: io::Error,
     },
-    /// The kernel's BTF makes no sense.
+    /// The kernel's BTF cannot be parsed.
     #[error("cannot use the kernel's type information {}: {cause}", path.display())]
     BadBtf {
         /// The file.
@@ -39,10 +39,10 @@ pub enum EbpfUnavailable {
     /// The kernel lacks a field.
     #[error("{0}: use another kernel, or --backend strace")]
     MissingField(#[from] MissingField),
-    /// Not allowed to load programs.
-    #[error("not allowed to load eBPF programs: run it with sudo, or give it CAP_BPF and CAP_PERFMON")]
+    /// This process may not load programs.
+    #[error("not allowed to load eBPF programs: run zctrace with sudo, or give it CAP_BPF and CAP_PERFMON")]
     NotPermitted,
-    /// The kernel's verifier refuses a program, whoever loads it.
+    /// The kernel's verifier refuses a program, whatever the privileges.
     #[error(
         "the verifier of Linux {release} refuses the eBPF program {program}: {reason}; \
          use another kernel from Linux {}.{} on or --backend strace, and please report this", OLDEST_KERNEL.0, OLDEST_KERNEL.1
@@ -50,14 +50,14 @@ pub enum EbpfUnavailable {
     Verifier {
         /// The program.
         program: String,
-        /// What the verifier says, or else the name of the error.
+        /// The verifier's reason, or else the error.
         reason: String,
         /// The kernel's release.
         release: String,
     },
-    /// The kernel loads and attaches programs, and does not run them.
+    /// The kernel loads and attaches a program, but does not run it.
     #[error(
-        "Linux {release} does not run the eBPF program {programs}, though it is attached; \
+        "Linux {release} does not run the eBPF program {programs}, although it is attached; \
          use another kernel from Linux {}.{} on or --backend strace, and please report this", OLDEST_KERNEL.0, OLDEST_KERNEL.1
     )]
     Silent {
@@ -71,9 +71,9 @@ pub enum EbpfUnavailable {
     Refused(String),
 }
 
-/// What to do where the kernel shows no types.
+/// What to do if the kernel has no type information.
 fn if_missing(cause: &io::Error) -> &'static str {
-    if cause.kind() == io::ErrorKind::NotFound { "; it needs a kernel built with CONFIG_DEBUG_INFO_BTF" } else { "" }
+    if cause.kind() == io::ErrorKind::NotFound { "; the kernel must be built with CONFIG_DEBUG_INFO_BTF" } else { "" }
 }
 
 /// The kernel is older than the oldest that is supported.
@@ -87,8 +87,7 @@ pub struct TooOld {
 }
 
 impl TooOld {
-    /// Whether the kernel of this release is too old. A release that does not say how old the kernel is never means that: then loading
-    /// the programs is tried.
+    /// Whether the kernel of this release is too old. If the release does not say, loading the programs is tried.
     pub fn check(release: &str) -> Result<(), Self> {
         if version(release).is_some_and(|version| version < OLDEST_KERNEL) && !has_backports(release) {
             return Err(Self { release: release.to_owned() });
@@ -104,7 +103,7 @@ pub(super) fn version(release: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, rest[..end].parse().ok()?))
 }
 
-/// Whether a distribution brings BPF of newer kernels to old ones: Red Hat and its kin, as in `5.14.0-503.11.1.el9_5.x86_64`.
+/// Whether the distribution backports BPF to old kernels: Red Hat and its derivatives, as in `5.14.0-503.11.1.el9_5.x86_64`.
 fn has_backports(release: &str) -> bool {
     release.split('.').any(|part| part.strip_prefix("el").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())))
 }
@@ -146,14 +145,16 @@ fn load_refused(program: &str, error: &io::Error, log: &str) -> EbpfUnavailable 
     }
 }
 
-/// Something fails that has nothing to do with privileges.
+/// Something fails that is not about privileges.
 pub(super) fn refused(error: &(dyn error::Error + 'static)) -> EbpfUnavailable {
     EbpfUnavailable::Refused(one_line(error))
 }
 
-/// A thread that helps to load cannot be started: `pthread_create(3)` says EAGAIN for want of memory, too.
+/// A thread that loads programs cannot be started. `pthread_create(3)` fails with EAGAIN if memory is short, too.
 pub(super) fn no_thread(error: &io::Error) -> EbpfUnavailable {
-    EbpfUnavailable::Refused(format!("no thread can be started, for want of memory (ulimit -v) or of tasks (ulimit -u): {error}"))
+    EbpfUnavailable::Refused(format!(
+        "cannot start a thread, because of a limit on memory (ulimit -v) or on tasks (ulimit -u): {error}"
+    ))
 }
 
 /// The error with its causes, without the verifier's log.
@@ -163,22 +164,22 @@ fn one_line(error: &(dyn error::Error + 'static)) -> String {
     parts.join(": ")
 }
 
-/// Whether the cause at the bottom is that this is not allowed.
+/// Whether the innermost cause is that this is not permitted.
 fn is_denied(error: &(dyn error::Error + 'static)) -> bool {
     std::iter::successors(Some(error), |&error| error.source())
         .filter_map(|error| error.downcast_ref::<io::Error>())
         .any(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
-/// Why the verifier refuses a program: the first line of its log that is neither a note on its way nor a figure. Where it says more than
-/// one, the first is the most specific. `None` if the log says nothing. It is a log of `BPF_LOG_STATS`, without every instruction.
+/// Why the verifier refuses a program: the first line of its log that is neither a progress note nor a statistic. If there are several,
+/// the first is the most specific. `None` if there is none. The log is that of `BPF_LOG_STATS`, without instructions.
 fn verifier_reason(log: &str) -> Option<String> {
-    // The last is what 6.1 says of every program whose argument has a type.
+    // 6.1 writes the last one for every program with a typed argument.
     const NOTES: [&str; 5] = ["Validating ", "func#", "Func#", "func '", "reg type unsupported for arg#0 function"];
     // `print_verification_stats` of the kernel's kernel/bpf/verifier.c.
-    const FIGURES: [&str; 3] = ["verification time ", "stack depth ", "processed "];
-    let is_said = |line: &&str| !line.is_empty() && !NOTES.iter().chain(&FIGURES).any(|start| line.starts_with(start));
-    log.lines().map(str::trim).find(is_said).map(str::to_owned)
+    const STATISTICS: [&str; 3] = ["verification time ", "stack depth ", "processed "];
+    let is_reason = |line: &&str| !line.is_empty() && !NOTES.iter().chain(&STATISTICS).any(|start| line.starts_with(start));
+    log.lines().map(str::trim).find(is_reason).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn old_numbers_of_kernels_with_backports_say_nothing() {
+    fn kernels_with_backports_are_tried() {
         for release in ["5.14.0-503.11.1.el9_5.x86_64", "4.18.0-553.el8_10.aarch64", "5.14.0-362.8.1.el9_3.x86_64+rt"] {
             assert_eq!(TooOld::check(release), Ok(()), "{release}");
         }
@@ -253,7 +254,7 @@ stack depth 0
 processed 1000001 insns (limit 1000000) max_states_per_insn 4 total_states 25001 peak_states 25001 mark_read 0
 ";
 
-    /// Linux 6.1, with two lines that it writes about any program whose argument has a type.
+    /// Linux 6.1, with two lines that it writes for every program with a typed argument.
     const SCALAR: &str = "reg type unsupported for arg#0 function sys_exit#184
 func 'sys_exit' arg0 has btf_id 158 type STRUCT 'pt_regs'
 R3 invalid mem access 'scalar'
@@ -263,7 +264,7 @@ processed 48148 insns (limit 1000000) max_states_per_insn 21 total_states 2297 p
 ";
 
     #[test]
-    fn the_reason_is_the_first_line_that_is_neither_a_note_nor_a_figure() {
+    fn the_reason_is_the_first_line_that_is_neither_a_note_nor_a_statistic() {
         for (log, reason) in [
             (STACK, "combined stack size of 4 calls is 544. Too large"),
             (MEMBER, "access beyond the end of member flags (mend:48) in struct task_struct with off 44 size 8"),
@@ -277,38 +278,38 @@ processed 48148 insns (limit 1000000) max_states_per_insn 21 total_states 2297 p
     }
 
     #[test]
-    fn a_log_without_a_reason_gives_none() {
+    fn a_log_without_a_reason_has_none() {
         for log in ["", "\n", "Validating file_behind() func#7...\n", "stack depth 0\nprocessed 1 insns (limit 1000000)\n"] {
             assert_eq!(verifier_reason(log), None, "{log:?}");
         }
     }
 
-    /// What people are told of a program that cannot be loaded, without the kernel's release.
-    fn told(errno: i32, log: &str) -> String {
-        let told = load_refused("sys_enter", &io::Error::from_raw_os_error(errno), log).to_string();
-        assert!(!told.contains('\n'), "one line: {told}");
-        told.replace(&release(), "RELEASE")
+    /// The message about a program that cannot be loaded, without the kernel's release.
+    fn message(errno: i32, log: &str) -> String {
+        let message = load_refused("sys_enter", &io::Error::from_raw_os_error(errno), log).to_string();
+        assert!(!message.contains('\n'), "one line: {message}");
+        message.replace(&release(), "RELEASE")
     }
 
     #[test]
-    fn the_verifier_refuses_with_many_errors() {
+    fn all_errors_of_the_verifier_are_explained() {
         assert_eq!(
-            told(libc::EACCES, STACK),
+            message(libc::EACCES, STACK),
             "the verifier of Linux RELEASE refuses the eBPF program sys_enter: combined stack size of 4 calls is 544. Too large; \
              use another kernel from Linux 6.1 on or --backend strace, and please report this"
         );
         for errno in [libc::EACCES, libc::EINVAL, libc::E2BIG, libc::EFAULT] {
-            assert!(told(errno, VALUE).contains("sys_enter: invalid access to map value, value_size=8 off=8 size=8; "));
+            assert!(message(errno, VALUE).contains("sys_enter: invalid access to map value, value_size=8 off=8 size=8; "));
         }
-        assert!(told(libc::E2BIG, "").contains("sys_enter: Argument list too long"), "without a log, the error is the reason");
+        assert!(message(libc::E2BIG, "").contains("sys_enter: Argument list too long"), "without a log, the error is the reason");
     }
 
     #[test]
-    fn a_lack_of_permission_is_no_refusal_of_the_verifier() {
+    fn a_lack_of_permission_is_not_a_refusal_by_the_verifier() {
         let not_permitted = EbpfUnavailable::NotPermitted.to_string();
-        assert_eq!(told(libc::EPERM, ""), not_permitted);
-        assert_eq!(told(libc::EPERM, STACK), not_permitted);
-        // SELinux; the verifier has not run.
-        assert_eq!(told(libc::EACCES, ""), not_permitted);
+        assert_eq!(message(libc::EPERM, ""), not_permitted);
+        assert_eq!(message(libc::EPERM, STACK), not_permitted);
+        // SELinux refuses before the verifier runs.
+        assert_eq!(message(libc::EACCES, ""), not_permitted);
     }
 }

@@ -1,6 +1,6 @@
-//! Builds the eBPF programs and leaves them in `OUT_DIR`, where the crate embeds them from.
+//! Builds the eBPF programs into `OUT_DIR`, from where the crate embeds them.
 //!
-//! Without the tools for that, empty files stand in: zctrace then builds all the same and says at run time what is missing.
+//! Without the tools for that, it writes empty files instead: zctrace still builds, and says at run time what is missing.
 
 #[path = "build/toolchain.rs"]
 mod toolchain;
@@ -13,10 +13,10 @@ use std::{
 
 use toolchain::{Linker, TOOLCHAIN_VAR, Toolchain};
 
-/// The eBPF programs: what zctrace loads, and the empty ones that its cost is measured against.
+/// The eBPF objects: the one that zctrace loads, and one of empty programs that its cost is compared with.
 const OBJECTS: [&str; 2] = ["zctrace-bpf", "floor-bpf"];
 
-/// Says `1` or `true` where eBPF is not wanted; the name is aya-build's, which people know.
+/// If this variable is `1` or `true`, eBPF is not built. aya-build uses the same name.
 const SKIP_VAR: &str = "AYA_BUILD_SKIP";
 
 /// Separates the flags in `CARGO_ENCODED_RUSTFLAGS`.
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Tells cargo which files and variables the result depends on, as far as they are known before any work.
+/// Tells cargo which files and variables the result depends on, as far as they are known before the build.
 fn watch_sources() {
     for variable in [TOOLCHAIN_VAR, SKIP_VAR] {
         println!("cargo:rerun-if-env-changed={variable}");
@@ -64,7 +64,7 @@ fn tools() -> Result<(Toolchain, Linker), String> {
                 println!("cargo:rerun-if-changed={}", tool.display());
             }
         }
-        // A file that never exists makes the next build look again, whatever got installed in between.
+        // A file that never exists makes the next build look for the tools again.
         Err(_) => println!("cargo:rerun-if-changed=tools-were-missing"),
     }
     tools
@@ -78,17 +78,17 @@ fn build(toolchain: &Toolchain, linker: &Linker, out_dir: &Path) -> Result<(), S
     let target_dir = shared_dir(out_dir, &arch);
     let rustflags = [&format!("--cfg=bpf_target_arch=\"{arch}\""), "-Cdebuginfo=2", "-Clink-arg=--btf"].join(SEPARATOR);
 
-    // `--quiet` leaves exactly the warnings and errors. A target directory of its own, because the outer cargo holds the
-    // lock of the usual one.
+    // `--quiet` leaves only warnings and errors. The target directory is a separate one, because the outer cargo holds the lock of
+    // the usual one.
     let mut cargo = Command::new(toolchain.sysroot.join("bin/cargo"));
     cargo.args(["build", "--quiet", "--release", "--package", "zc-ebpf", "--bins", "--features", "kernel"]);
     cargo.args(["-Z", "build-std=core", "--target", &target, "--target-dir"]).arg(&target_dir);
     cargo.env("RUSTC", toolchain.sysroot.join("bin/rustc"));
-    // `-Z build-std` on a stable compiler. For this child alone: build scripts elsewhere would believe to be on nightly.
+    // Allows `-Z build-std` on a stable compiler. Set for this child only: other build scripts would assume a nightly compiler.
     cargo.env("RUSTC_BOOTSTRAP", "1");
     cargo.env("CARGO_ENCODED_RUSTFLAGS", rustflags);
     cargo.env(format!("CARGO_TARGET_{}_UNKNOWN_NONE_LINKER", endian.to_uppercase()), &linker.path);
-    // Under `cargo clippy` it names the driver of the outer compiler.
+    // Under `cargo clippy` it names clippy's driver for the outer compiler.
     cargo.env_remove("RUSTC_WORKSPACE_WRAPPER");
 
     let output = cargo.output().map_err(|error| format!("{cargo:?}: {error}"))?;
@@ -103,7 +103,7 @@ fn build(toolchain: &Toolchain, linker: &Linker, out_dir: &Path) -> Result<(), S
     embed(out_dir, |name, target| fs::copy(built.join(name), target).map(drop))
 }
 
-/// Puts every object in its place with `put`, which is given its name and where it goes.
+/// Writes each object with `put`, which gets its name and its path.
 fn embed(out_dir: &Path, put: impl Fn(&str, &Path) -> std::io::Result<()>) -> Result<(), String> {
     OBJECTS.iter().try_for_each(|name| {
         let target = out_dir.join(name);
@@ -111,12 +111,12 @@ fn embed(out_dir: &Path, put: impl Fn(&str, &Path) -> std::io::Result<()>) -> Re
     })
 }
 
-/// Where the eBPF build keeps its files: one place for debug and release, so that `core` is compiled once.
+/// The target directory of the eBPF build: the same for debug and release, so that `core` is compiled once.
 ///
-/// Programs for another architecture are built elsewhere: both builds may run at the same time, and their objects have the same name.
+/// Each architecture has its own: two builds may run at the same time, and their objects have the same names.
 fn shared_dir(out_dir: &Path, arch: &str) -> PathBuf {
     let is_native = required("TARGET") == required("HOST");
-    // cargo marks its target directory so.
+    // cargo marks its target directory with this file.
     let target_dir = out_dir.ancestors().find(|dir| dir.join("CACHEDIR.TAG").is_file()).unwrap_or(out_dir);
     target_dir.join(if is_native { "bpf".to_owned() } else { format!("bpf-{arch}") })
 }

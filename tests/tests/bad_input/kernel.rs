@@ -170,7 +170,7 @@ fn a_program_that_is_attached_and_does_not_run_is_an_error_before_the_command_st
         // That one fires for a task that hangs for minutes.
         (with_swapped("btf_trace_sched_process_exit", "btf_trace_sched_process_hang"), "sched_process_exit")
     };
-    let told = format!("Linux {} does not run the eBPF program {program}, though it is attached; ", release());
+    let told = format!("Linux {} does not run the eBPF program {program}, although it is attached; ", release());
     with_btf(btf.path()).refuses().with_status(125).saying(&told);
     let doctor = zctrace().env("ZCTRACE_BTF", btf.path()).launch_with(&["doctor"]).finish();
     assert!(doctor.text().contains(&told), "{}", doctor.text());

@@ -117,7 +117,10 @@ fn a_limit_kills_it_and_all_that_it_has_started() {
         let began = Instant::now();
         let error = command.output().expect_err("takes too long");
         assert!(matches!(error, RunError::TimedOut { .. }), "{error:?}");
-        assert_eq!(error.to_string(), "'sh' did not end within 700ms: it was killed, with all that it had started");
+        assert_eq!(
+            error.to_string(),
+            "'sh' did not end within 700ms: it was killed, together with everything that it had started"
+        );
         assert!(began.elapsed() < patience(Duration::from_secs(20)));
         let pid = fs::read_to_string(folder.path().join("pid")).expect("was written");
         // Somebody else may have to reap it.

@@ -1,6 +1,6 @@
-//! Which compiler and which linker build the eBPF side.
+//! Finds the compiler and the linker that build the eBPF programs.
 //!
-//! `zc-user/capture/build.rs` asks in order to use them, xtask in order to install what is missing: both include this one file.
+//! `zc-user/capture/build.rs` uses them, and xtask installs what is missing; both include this file.
 
 use std::{
     env, fmt,
@@ -10,20 +10,20 @@ use std::{
 
 /// The LLVM that `cargo xtask setup` builds bpf-linker with.
 ///
-/// A linker reads the bitcode of compilers on the same or an older LLVM only.
+/// A linker can only read the bitcode of the same or an older LLVM.
 pub(crate) const LLVM_MAJOR: u32 = 22;
 
-/// Names the rustup toolchain to take, and no other.
+/// The variable that names the only rustup toolchain to be used.
 pub(crate) const TOOLCHAIN_VAR: &str = "ZCTRACE_BPF_TOOLCHAIN";
 
-/// Where a compiler may come from.
+/// Where a compiler comes from.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Source {
-    /// A toolchain of rustup's, by its name.
+    /// A toolchain of rustup, by its name.
     Rustup(String),
     /// The compiler that builds the rest of the workspace.
     Current,
-    /// The distribution's packages, which may stand beside rustup's toolchains.
+    /// The distribution's packages, which may be installed besides rustup.
     Distribution,
 }
 
@@ -42,9 +42,9 @@ impl fmt::Display for Source {
 pub(crate) enum Unusable {
     /// There is no such compiler, or it does not run.
     NotInstalled,
-    /// It writes bitcode of this LLVM, which the linker cannot read.
+    /// It writes bitcode of this version of LLVM, which is too new for the linker.
     LlvmTooNew(u32),
-    /// The standard library's sources (`rust-src`), which `core` is built from, are not there.
+    /// It lacks the sources of the standard library (`rust-src`), from which `core` is built.
     NoSources,
 }
 
@@ -64,14 +64,14 @@ pub(crate) struct Toolchain {
     pub(crate) source: Source,
     /// The directory that holds its `bin` and `lib`.
     pub(crate) sysroot: PathBuf,
-    /// Its version as `rustc -V` says it, without the program's name.
+    /// Its version as `rustc -V` prints it, without the name of the program.
     pub(crate) version: String,
     /// The major version of its LLVM.
     pub(crate) llvm_major: u32,
 }
 
 impl Toolchain {
-    /// The first usable compiler whose LLVM is not newer than `llvm_max`; the error says what is wrong with each.
+    /// Finds the first usable compiler whose LLVM is not newer than `llvm_max`; the error says what is wrong with each.
     pub(crate) fn find(llvm_max: u32) -> Result<Self, String> {
         let sources = match env::var(TOOLCHAIN_VAR) {
             Ok(name) if !name.is_empty() => vec![Source::Rustup(name)],
@@ -115,7 +115,7 @@ impl fmt::Display for Toolchain {
     }
 }
 
-/// bpf-linker, in a state in which it runs.
+/// A working bpf-linker.
 pub(crate) struct Linker {
     /// The program.
     pub(crate) path: PathBuf,
@@ -126,7 +126,7 @@ pub(crate) struct Linker {
 }
 
 impl Linker {
-    /// The one on the PATH, or else where `cargo install` puts it; the error says what is wrong.
+    /// Finds it in the PATH, or else where `cargo install` puts it; the error says what is wrong.
     pub(crate) fn find() -> Result<Self, String> {
         let path = on_path("bpf-linker").or_else(|| {
             let home = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(env::home_dir()?.join(".cargo")))?;
@@ -136,7 +136,7 @@ impl Linker {
         let about = output(Command::new(&path).arg("--version"));
         let about = about.ok_or_else(|| format!("{} does not run", path.display()))?;
         let version = about.trim().trim_start_matches("bpf-linker ").to_owned();
-        // A linker with its LLVM inside does not tell which; taken as what is wanted, the link itself shows the truth.
+        // A statically linked LLVM has no visible version. It is assumed to be the right one; if it is not, linking fails.
         let llvm_major = llvm_of(&path).unwrap_or(LLVM_MAJOR);
         Ok(Self { path, version, llvm_major })
     }
@@ -155,7 +155,7 @@ pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
 
 /// Standard output of a command that succeeds.
 pub(crate) fn output(command: &mut Command) -> Option<String> {
-    // rustup must say that a toolchain is missing, not fetch it: that is for `cargo xtask setup`, with a time limit.
+    // rustup must report a missing toolchain and not install it: `cargo xtask setup` does that, with a time limit.
     let output = command.env("RUSTUP_AUTO_INSTALL", "0").output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }

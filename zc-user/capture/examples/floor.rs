@@ -1,4 +1,4 @@
-//! Runs a command while two empty programs are attached to every system call: the least that any tracer of this kind can cost.
+//! Runs a command while two empty programs are attached to every system call: the lowest cost that a tracer of this kind can have.
 //! `cargo xtask bench` compares zctrace with it.
 
 use std::{

@@ -2,13 +2,13 @@
 
 use super::syntax::{annotation_end, find_top_level, unsigned};
 
-/// SplitArgs at the top level of `text`, one after the other, without the spaces around them.
+/// Iterates over the arguments at the top level of `text`, without the spaces around them.
 pub struct SplitArgs<'a> {
     rest: Option<&'a [u8]>,
 }
 
 impl<'a> SplitArgs<'a> {
-    /// The arguments in `text`, which is what stands between the brackets of a call, an array or a structure.
+    /// Splits `text`, which is what stands between the brackets of a call, an array or a structure.
     pub fn new(text: &'a [u8]) -> Self {
         Self { rest: Some(text) }
     }
@@ -28,19 +28,19 @@ impl<'a> Iterator for SplitArgs<'a> {
     }
 }
 
-/// The arguments of a call, found once for all who ask.
+/// The arguments of a call, split once.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Args<'a>([Option<&'a [u8]>; 6]);
 
 impl<'a> Args<'a> {
-    /// Those in `args`, which is what stands between the brackets of a call.
+    /// Splits `args`, which is what stands between the brackets of a call.
     pub fn new(args: &'a [u8]) -> Self {
         let mut split = Self::default();
         split.0.iter_mut().zip(SplitArgs::new(args)).for_each(|(argument, text)| *argument = Some(text));
         split
     }
 
-    /// An argument.
+    /// The argument at this index.
     pub fn nth(&self, index: u8) -> Option<&'a [u8]> {
         self.0.get(usize::from(index)).copied().flatten()
     }
@@ -55,13 +55,13 @@ impl<'a> Args<'a> {
         field(inside(self.nth(index)?, b'{', b'}')?, name)
     }
 
-    /// The descriptor with a name that an argument is.
+    /// An argument that is a descriptor with a name.
     pub fn descriptor(&self, index: u8) -> Option<Descriptor<'a>> {
         Descriptor::whole(self.nth(index)?)
     }
 }
 
-/// A whole argument that is a number; `-X verbose` may explain it: `0x3 /* PROT_READ|PROT_WRITE */`.
+/// Parses an argument that is a number. With `-X verbose` a comment may follow: `0x3 /* PROT_READ|PROT_WRITE */`.
 pub fn number(argument: &[u8]) -> Option<u64> {
     let (number, rest) = unsigned(argument)?;
     (rest.is_empty() || rest.starts_with(b" /*")).then_some(number)
@@ -84,10 +84,10 @@ pub fn field<'a>(structure: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     SplitArgs::new(structure).find_map(|field| field.strip_prefix(name))
 }
 
-/// What strace prints after the name of a file that is in no directory any more (before 5.19: ` (deleted)` within the brackets).
+/// What strace prints after the name of a deleted file (before 5.19: ` (deleted)` within the brackets).
 pub const DELETED: &[u8] = b">(deleted)";
 
-/// A descriptor with a name.
+/// A descriptor as strace prints it under `-y`: a number, and in angle brackets the name of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Descriptor<'a> {
     /// The number.
@@ -99,11 +99,11 @@ pub struct Descriptor<'a> {
 }
 
 impl<'a> Descriptor<'a> {
-    /// The descriptor that an argument is. `None`: it is none (`-1`, `AT_FDCWD</tmp>`), or has no name.
+    /// Parses an argument. `None` if it is not a descriptor (`-1`, `AT_FDCWD</tmp>`) or has no name.
     pub fn whole(argument: &'a [u8]) -> Option<Self> {
         let (number, rest) = unsigned(argument)?;
         let name = rest.strip_prefix(b"<")?;
-        // SplitArgs end where their brackets do, so that nobody needs to look for the end of this one.
+        // The argument ends with its bracket, so there is no need to search for the end of the name.
         let name = name.strip_suffix(b">").or_else(|| name.ends_with(DELETED).then_some(name));
         match name {
             Some(name) => Some(Self { number: u32::try_from(number).ok()?, text: argument, name }),
@@ -111,7 +111,7 @@ impl<'a> Descriptor<'a> {
         }
     }
 
-    /// The descriptor that a text begins with.
+    /// Parses the descriptor at the beginning of a text.
     pub fn leading(text: &'a [u8]) -> Option<Self> {
         let (number, rest) = unsigned(text)?;
         let angle = text.len() - rest.len();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_number_or_no_name_is_none() {
+    fn an_argument_without_a_number_or_a_name_is_not_a_descriptor() {
         for argument in
             ["", "3", "-1", "-1</x>", "AT_FDCWD</tmp>", "3 /* x */", "3<", "3</tmp", "99999999999</x>", "NULL", "{3</x>}"]
         {

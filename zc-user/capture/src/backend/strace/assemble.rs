@@ -20,25 +20,25 @@ use crate::{
     trace::{Ends, Exit, File, FileId, Input, Loss, Process, Row, State, Thread, Trace},
 };
 
-/// What was collected besides tasks.
+/// What is known of the log as a whole.
 #[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the log")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent fact about the log")]
 pub struct LogFacts {
     /// What was lost.
     pub losses: BTreeMap<Loss, u64>,
-    /// The first moment that the log names.
+    /// The first timestamp of the log.
     pub first_moment: Option<Moment>,
     /// Whether any call has a duration.
     pub has_durations: bool,
-    /// Whether the table of some calls was told by their names.
+    /// Whether the table of some calls (32-bit or not) was guessed from their names.
     pub guessed_abi: bool,
-    /// Whether what stands later in the log happened later: it is one log, and not one for each thread.
+    /// Whether the order of lines is that of events: it is one log, and not one for each thread.
     pub is_ordered: bool,
-    /// Whether somebody else called strace, with options that are not known.
+    /// Whether it is a recorded log: the options of strace are unknown.
     pub is_recorded: bool,
     /// Whether the log ends within a line.
     pub is_cut_off: bool,
-    /// Whether strace let go of a task that went on.
+    /// Whether strace detached from a task that was still running.
     pub was_detached: bool,
 }
 
@@ -49,7 +49,7 @@ impl LogFacts {
     }
 }
 
-/// The trace. `files`: all of them, by their ids.
+/// Makes the trace. `files` are all files, by their ids.
 pub fn trace(tasks: Tasks, files: Vec<File>, names: &CallNames, mut log: LogFacts) -> Trace {
     let (mut tasks, unseen) = tasks.into_parts();
     let root = root(&tasks, log.is_ordered);
@@ -81,7 +81,7 @@ pub fn trace(tasks: Tasks, files: Vec<File>, names: &CallNames, mut log: LogFact
     trace.losses = log.losses;
     trace.processes = processes(tasks, is_recorded);
     if !log.is_ordered {
-        // Files of one thread each do not tell what came before what of another.
+        // Logs of one thread each do not show the order of calls in different threads.
         rows(&mut trace).for_each(|row| (row.order, row.moved_order, row.last_order) = (None, None, None));
     }
     trace.files = keep_used_files(files, rows(&mut trace));
@@ -97,7 +97,7 @@ fn rows(trace: &mut Trace) -> impl Iterator<Item = &mut Row> {
     trace.processes.iter_mut().flat_map(|process| &mut process.threads).flat_map(|thread| &mut thread.rows)
 }
 
-/// The launched command: the first task; of several logs, the one that nobody made, with an exec at its beginning if there is one.
+/// The task of the launched command: the first one; with several logs, one without a creator, preferably one that begins with an exec.
 fn root(tasks: &[Task], is_ordered: bool) -> Option<TaskId> {
     let mut orphans = (0..tasks.len()).filter(|&id| is_ordered || tasks[id].creator.is_none());
     let first = orphans.next()?;
@@ -111,11 +111,11 @@ fn launch(task: &Task) -> Option<&Launch> {
     if let FirstCall::Exec(launch) = &task.first_call { Some(launch) } else { None }
 }
 
-/// Every exec that began a task counts, but for one by which the command could not begin.
+/// Counts the exec that each task began with, except a failed exec of the command.
 fn count_first_execs(tasks: &mut [Task], root: Option<TaskId>, names: &CallNames, log: &mut LogFacts) {
     for (id, task) in tasks.iter_mut().enumerate() {
         let Some(&Launch { name, abi, ended, .. }) = launch(task) else { continue };
-        // The trace begins with the command's successful exec: one that failed comes before.
+        // The trace begins with the command's successful exec; a failed one comes before it.
         if !names.get(name).is_selected || (Some(id) == root && ended.how != Ending::Value(0)) {
             continue;
         }
@@ -137,7 +137,7 @@ fn describe_root(trace: &mut Trace, root: &Task, log: &LogFacts) {
     trace.wall_ns = start.zip(root.ended_at).and_then(|(start, end)| end.since(start));
 }
 
-/// What the log does not tell. Children that it does not show are a loss.
+/// Notes on what the log does not say. Children without a line are a loss.
 fn notes(tasks: &[Task], root: Option<TaskId>, unseen: usize, log: &mut LogFacts) -> Vec<String> {
     let mut notes = Vec::new();
     if log.is_recorded {
@@ -147,22 +147,24 @@ fn notes(tasks: &[Task], root: Option<TaskId>, unseen: usize, log: &mut LogFacts
         notes.push("the log has no durations, so times are unknown: record it with strace -T".to_owned());
     }
     if log.guessed_abi {
-        notes.push("the log does not mark 32-bit calls; they are told by names that only 32-bit programs use".to_owned());
+        notes.push("the log does not mark 32-bit calls; they are recognised by names that only 32-bit programs use".to_owned());
     }
     let orphans = (0..tasks.len()).filter(|&id| Some(id) != root && tasks[id].creator.is_none()).count();
     if orphans > 0 {
-        notes.push(format!("the log does not show who made {orphans} of the tasks: threads among them are listed as processes"));
+        notes.push(format!(
+            "the log does not show who created {orphans} of the tasks: threads among them are listed as processes"
+        ));
     }
-    // A child in another PID namespace has another id for its parent than for strace.
+    // A child in another PID namespace has one id for its parent and another for strace.
     let unfollowed = unseen.saturating_sub(orphans);
     if unfollowed > 0 {
         log.losses.insert(Loss::UnfollowedTasks, u64::try_from(unfollowed).unwrap_or(u64::MAX));
-        notes.push(format!("the log has no line of {unfollowed} of the tasks that were made: without strace -f it has none, nor of those made with CLONE_UNTRACED"));
+        notes.push(format!("the log has no line of {unfollowed} of the tasks that were created: record it with strace -f; tasks created with CLONE_UNTRACED are never shown"));
     }
     notes
 }
 
-/// Command lines that were cut short are shown only of recorded logs: what strace was told to print of them is for us to know.
+/// Makes processes of tasks. Command lines that strace cut are shown for recorded logs only.
 fn processes(tasks: Vec<Task>, is_recorded: bool) -> Vec<Process> {
     let leaders: Vec<TaskId> = (0..tasks.len()).map(|id| leader(&tasks, id)).collect();
     let pids: Vec<u32> = tasks.iter().map(tid).collect();
@@ -177,7 +179,7 @@ fn processes(tasks: Vec<Task>, is_recorded: bool) -> Vec<Process> {
             processes.len() - 1
         });
         let process = &mut processes[index];
-        // A log that names no task is none to make up names for.
+        // If the log does not have names of tasks (-Y), the trace has none, either.
         let shown = || String::from_utf8_lossy(&unescape(&task.comm)).into_owned();
         let comm = (!task.comm.is_empty()).then(|| task.executed_as.clone().unwrap_or_else(shown));
         if id == leader {
@@ -192,7 +194,7 @@ fn processes(tasks: Vec<Task>, is_recorded: bool) -> Vec<Process> {
     processes
 }
 
-/// The id of a task: that of its lines, or the one that its own calls name; 0 if there is neither.
+/// The id of a task: that of its lines, or the one that its own calls returned; 0 if there is neither.
 fn tid(task: &Task) -> u32 {
     task.tid.or(task.own_tid).unwrap_or(0)
 }
@@ -215,14 +217,14 @@ fn parent(tasks: &[Task], leaders: &[TaskId], leader: TaskId) -> Option<TaskId> 
     Some(leaders[creator])
 }
 
-/// What is said of every recorded log.
+/// The note on every recorded log.
 const UNKNOWN_FILTER: &str =
-    "a log does not say which calls strace was told to leave out: a call that is not listed may have been made";
+    "a log does not say which calls strace was told to leave out: calls that are not listed may have been made";
 
-/// Counts the signs that calls were left out, and that the log ends too early.
+/// Counts the signs that calls were left out, and notes if the log ends too early.
 fn find_gaps(tasks: &[Task], root: Option<TaskId>, log: &mut LogFacts) {
     let begins_late = root.is_some_and(|root| matches!(tasks[root].first_call, FirstCall::Other));
-    // A log that ends by letting go of a task begins by attaching to it.
+    // A log that ends by detaching from a task began by attaching to it.
     let late = usize::from(begins_late && !log.was_detached);
     let gaps = late + exits_without_call(tasks);
     if gaps > 0 {
@@ -234,7 +236,7 @@ fn find_gaps(tasks: &[Task], root: Option<TaskId>, log: &mut LogFacts) {
     }
 }
 
-/// Processes that exited by themselves, none of whose threads called for it.
+/// How many processes exited by themselves although no thread of theirs made a call for it.
 fn exits_without_call(tasks: &[Task]) -> usize {
     let mut by_process: BTreeMap<TaskId, (bool, bool)> = BTreeMap::new();
     for (id, task) in tasks.iter().enumerate() {
@@ -245,7 +247,7 @@ fn exits_without_call(tasks: &[Task]) -> usize {
     by_process.values().filter(|(ended, called)| *ended && !called).count()
 }
 
-/// A sentence on a log that names no files, although its calls use some.
+/// A note on a log that does not name the files that its calls use.
 fn unnamed_files_note(trace: &Trace) -> Option<String> {
     let mut rows = trace.processes.iter().flat_map(|process| &process.threads).flat_map(|thread| &thread.rows);
     let uses_files = rows.any(|row| row.calls > row.errors && row.call.spec().fds != Fds::None);
@@ -253,7 +255,7 @@ fn unnamed_files_note(trace: &Trace) -> Option<String> {
         .then(|| "the log names no files, so which bytes went where is unknown: record it with strace -yy".to_owned())
 }
 
-/// Those that these rows use, in their order; from now on, the rows name them by their new positions.
+/// The files that these rows use, in their order. Renumbers them in the rows.
 fn keep_used_files<'a>(all: Vec<File>, rows: impl Iterator<Item = &'a mut Row>) -> Vec<File> {
     let mut places = vec![None; all.len()];
     let mut all = all;
@@ -286,7 +288,7 @@ mod tests {
     use crate::syscall::Call;
 
     #[test]
-    fn only_what_is_used_is_kept() {
+    fn only_files_that_rows_use_are_kept() {
         let file = |path: &str| File { path: Some(path.to_owned()), ..File::default() };
         let row = |input, output| Row::new(Call::native("write"), Ends { input, output });
         let mut rows = [row(Some(Input::LastRead(FileId(3))), Some(FileId(1))), row(None, Some(FileId(3))), row(None, None)];

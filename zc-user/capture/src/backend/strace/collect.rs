@@ -25,7 +25,7 @@ use crate::{
     trace::{Exit, Loss, Trace},
 };
 
-/// Sums up the lines of a log. Its memory grows with threads, their calls' names and their files, not with lines.
+/// Sums up the lines of a log. Its memory grows with threads, names of calls and files, not with lines.
 pub struct Collector<'a> {
     names: CallNames,
     errnos: Errnos,
@@ -38,22 +38,22 @@ pub struct Collector<'a> {
     until: Until,
     /// Whether the trace ended before the log did.
     is_over: bool,
-    /// Tasks that are known to be followed after that.
+    /// Tasks that are known to be followed after the end of the trace.
     followed: BTreeSet<u32>,
-    /// Thread id of all lines of the log that is read now (`-ff`).
+    /// The thread id of all lines of the current log (`-ff`).
     log_tid: Option<u32>,
     /// How many logs were read.
     logs: usize,
     lines: u64,
-    /// Whether the log says which calls are of another table.
+    /// Whether the log says when a task changes to another table of calls.
     has_modes: bool,
     log: LogFacts,
     on_unparsed: &'a mut dyn FnMut(&str),
 }
 
 impl<'a> Collector<'a> {
-    /// Collects the calls of `selection`, `until` the command ends or all of the log is read.
-    /// `on_unparsed` gets every line that is not understood.
+    /// Collects the calls of `selection`, `until` the command ends or the whole log is read. Passes every line that is not understood to
+    /// `on_unparsed`.
     pub fn new(selection: &Selection, until: Until, on_unparsed: &'a mut dyn FnMut(&str)) -> Self {
         Self {
             names: CallNames::new(selection),
@@ -75,12 +75,12 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Collects a run that goes on now, so that its files can be looked at.
+    /// Collects a live run, whose files can be inspected.
     pub(super) fn with_inspector(self, inspector: &'a mut dyn Inspector) -> Self {
         Self { files: FileTable::with_inspector(inspector), ..self }
     }
 
-    /// A log begins. `tid`: the thread whose calls it has, if it has those of one only and says so in its name (`-ff`).
+    /// Begins a log. `tid` is its thread, if it has the calls of a single one (`-ff`).
     pub fn begin_log(&mut self, tid: Option<u32>) {
         self.give_up_cut();
         self.log_tid = tid;
@@ -91,7 +91,7 @@ impl<'a> Collector<'a> {
     /// Adds a line, without its line break.
     pub fn push_line(&mut self, line: &[u8]) {
         if self.is_over {
-            // Whoever it is, strace follows them.
+            // A task with a line is followed.
             self.followed.extend(Line::parse(line).prefix.tid);
             return;
         }
@@ -118,13 +118,13 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Adds what there is of a last line that has no line break: the log is cut off there.
+    /// Adds the last line if it has no line break: the log is cut off there.
     pub fn push_cut_line(&mut self, line: &[u8]) {
         let parsed = Line::parse(line);
         let (name, length) = match parsed.event {
             Event::Call { name, .. } => (name, line.len()),
             Event::Cut { name, length, .. } => (name, length),
-            // Its end is in the log: it is whole.
+            // The end of such a line is recognised: it is whole.
             Event::Unfinished { .. }
             | Event::Exited { .. }
             | Event::Killed { .. }
@@ -149,7 +149,7 @@ impl<'a> Collector<'a> {
         self.give_up_cut();
         for id in 0..self.tasks.len() {
             let task = self.tasks.get(id);
-            // A renamed task left its exec to the one whose id it got.
+            // The exec of a renamed task belongs to the task whose id it got.
             let left = if task.life == Life::Renamed { None } else { task.pending.leave() };
             task.rows.settle(Fate::Ended);
             self.settle_uncertain_call(id, Verdict::Made);
@@ -163,7 +163,7 @@ impl<'a> Collector<'a> {
         assemble::trace(self.tasks, self.files.into_all(), &self.names, self.log)
     }
 
-    /// Adds what a whole line tells. `false` if it is not understood after all.
+    /// Adds what a whole line says. `false` if it is not understood after all.
     fn add_event(&mut self, line: &Line<'_>, has_all_args: bool) -> bool {
         let name = match line.event {
             Event::Call { name, .. } | Event::Unfinished { name, .. } | Event::Resumed { name, .. } => {
@@ -184,7 +184,7 @@ impl<'a> Collector<'a> {
             (Event::Call { args, outcome, .. }, Some(name)) => {
                 let abandoned = self.tasks.get(id).pending.leave();
                 self.never_returned(id, abandoned);
-                // Its stamp is that of its entry.
+                // The timestamp of a call is that of its entry.
                 let at = at.map(|at| at.plus(outcome.duration_ns.unwrap_or(0)));
                 self.returned(id, &Call { name, args, has_all_args, entered: self.lines, outcome, at });
             }
@@ -268,22 +268,22 @@ impl<'a> Collector<'a> {
 }
 
 impl Collector<'_> {
-    /// Whether the trace is over: what comes now is not in it.
+    /// Whether the trace is over: further lines are not in it.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Ends the trace here, with tasks alive.
+    /// Ends the trace here, while tasks are alive.
     pub fn end_now(&mut self) {
         self.is_over = true;
     }
 
-    /// Thread ids of tasks that were made and have no line so far.
+    /// The thread ids of tasks that were created and have no line so far.
     pub fn unseen_tids(&self) -> Vec<u32> {
         self.tasks.unseen_tids().collect()
     }
 
-    /// A task is followed, although it has no line when the trace ends.
+    /// Records that strace follows a task that has no line when the trace ends.
     pub fn mark_followed(&mut self, tid: u32) {
         self.followed.insert(tid);
     }
@@ -293,12 +293,12 @@ impl Collector<'_> {
         self.root().is_some_and(|root| matches!(root.life, Life::Ended(_)))
     }
 
-    /// Thread id of the command, once it was seen.
+    /// The thread id of the command, once it was seen.
     pub fn root_tid(&self) -> Option<u32> {
         self.root()?.tid
     }
 
-    /// Thread ids of all tasks that are alive, as far as the log tells.
+    /// The thread ids of all tasks that are alive, as far as the log shows.
     pub fn live_tids(&self) -> impl Iterator<Item = u32> + '_ {
         self.tasks.live_tids()
     }

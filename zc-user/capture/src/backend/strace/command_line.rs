@@ -11,14 +11,13 @@ use std::{
 use super::{file_table::FILE_CALLS, names::FILLING};
 use crate::{backend::RunOptions, syscall::Selection, trace::Head};
 
-/// Calls that tell who begot whom and which program runs. They are traced also when nobody asked for them, as are those that tell
-/// of files.
+/// Calls that show which task created which, and which program runs. They are always traced, as are those that show files.
 const TASK_CALLS: [&str; 6] = ["execve", "execveat", "clone", "clone3", "fork", "vfork"];
 
-/// The command that runs another under strace, with the log going to `log`; `shell` runs it if it is a script for that.
+/// The command line that runs the command under strace with its log in `log`, through `shell` if the program is a script that needs one.
 ///
-/// Not with `--seccomp-bpf`: a process that outlives strace, or whose strace is killed, keeps the filter without its tracer,
-/// and then every traced call fails with ENOSYS.
+/// It has no `--seccomp-bpf`: a process that outlives strace, or whose strace is killed, keeps the filter without its tracer, and then
+/// every traced call fails with ENOSYS.
 pub(super) fn command(
     strace: &Path,
     log: &Path,
@@ -27,12 +26,12 @@ pub(super) fn command(
     options: &RunOptions,
 ) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec![strace.into()];
-    // Children too; durations; the name of each process, and its id as strace sees it, also where its parent has another for it; what
-    // is behind each descriptor; of the bytes that are read and written, the first ones.
+    // Follow children; print durations, the name of each process and its id in strace's PID namespace, the file behind each descriptor,
+    // and the first of the bytes that are read and written.
     words.extend(["--follow-forks", "-T", "--decode-pids=comm,pidns", "--decode-fds=all"].map(Into::into));
     words.push(format!("--string-limit={}", Head::MOST_BYTES).into());
-    // Vectors whole, since their sizes count; and do say who runs in 32-bit mode. Of a signal that is not shown, strace does not
-    // show either that it killed: all are shown but the one that cannot kill and comes often.
+    // Print vectors whole, since their sizes count, and say which process is in 32-bit mode. If a signal is not shown, strace does not show
+    // that it killed a process, either; so all are shown but SIGCHLD, which is frequent and cannot kill.
     words.extend(["--abbrev=execve,execveat", "--signal=!SIGCHLD", "--quiet=attach"].map(Into::into));
     words.push(format!("--trace={}", trace_set(&options.selection)).into());
     words.push("--output".into());
@@ -49,14 +48,14 @@ pub(super) fn command(
     words.push("--".into());
     words.extend(shell.map(OsString::from));
     let (name, arguments) = options.command.split_first().map_or((None, &[][..]), |(name, rest)| (Some(name), rest));
-    // strace looks for the program itself, where its own environment says.
+    // strace looks for the program in the PATH of its own environment.
     let found = options.launch.environment.changes_path().then(|| program.as_os_str().to_owned());
     words.extend(found.or_else(|| name.cloned()));
     words.extend(arguments.iter().cloned());
     words
 }
 
-/// strace's own name of the set of calls. The `?` makes it accept calls that this machine does not have.
+/// The set of calls in strace's syntax. With the `?`, strace accepts calls that this machine does not have.
 fn trace_set(selection: &Selection) -> String {
     match selection {
         Selection::All => "all".into(),
@@ -72,12 +71,13 @@ fn trace_set(selection: &Selection) -> String {
     }
 }
 
-/// The shell that runs a script without a `#!` line, as `execvp` has it.
+/// The shell that runs a script without a `#!` line, as with `execvp`.
 const SHELL: &str = "/bin/sh";
-/// How much of a file the kernel looks at: `BINPRM_BUF_SIZE` of its include/uapi/linux/binfmts.h.
+/// How much of a file the kernel reads to find its format: `BINPRM_BUF_SIZE` of its include/uapi/linux/binfmts.h.
 const HEAD_BYTES: u64 = 256;
 
-/// The shell that a program needs; `None` if the kernel can run it by itself. The error is that of an interpreter that is missing.
+/// The shell that a program needs; `None` if the kernel can run it. strace only calls exec, while a shell (or libc's `execvp`) runs a script
+/// without a `#!` line in a shell; so that is done here. It is an error if the interpreter of a script is missing.
 pub(super) fn shell_of(program: &Path) -> io::Result<Option<&'static str>> {
     let mut head = Vec::new();
     // A program may be executable without being readable.
@@ -92,7 +92,7 @@ pub(super) fn shell_of(program: &Path) -> io::Result<Option<&'static str>> {
     Ok(is_text(&head).then_some(SHELL))
 }
 
-/// What begins with text in its first line is no binary of any kind.
+/// Whether the file is text, judging by its first line.
 fn is_text(head: &[u8]) -> bool {
     let first_line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
     !head.starts_with(b"\x7fELF") && !first_line.contains(&0)
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_family_is_always_traced() {
+    fn calls_that_create_tasks_or_show_files_are_always_traced() {
         let set = trace_set(&"read".parse().expect("a call"));
         for name in ["clone", "clone3", "execve", "execveat", "fork", "read", "vfork", "openat", "connect"] {
             assert!(set.split(',').any(|word| word.strip_prefix('?') == Some(name)), "{name}: {set}");
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn variants_of_ioctl_are_ioctl_to_strace() {
+    fn variants_of_ioctl_are_traced_as_ioctl() {
         assert!(trace_set(&Selection::default()).split(',').any(|name| name == "?ioctl"));
     }
 
@@ -122,20 +122,20 @@ mod tests {
     }
 
     #[test]
-    fn text_without_an_interpreter_is_for_the_shell() {
+    fn a_script_without_an_interpreter_needs_the_shell() {
         assert_eq!(shell_of_file(b"echo hello\n").expect("is read"), Some(SHELL));
         assert_eq!(shell_of_file(b"").expect("is read"), Some(SHELL));
     }
 
     #[test]
-    fn what_the_kernel_runs_needs_no_shell() {
+    fn a_program_that_the_kernel_can_run_needs_no_shell() {
         assert_eq!(shell_of_file(b"#!/bin/sh -e\n").expect("is read"), None);
         assert_eq!(shell_of_file(b"\x7fELF\x02\x01").expect("is read"), None);
         assert_eq!(shell_of_file(b"MZ\0\0").expect("is read"), None);
     }
 
     #[test]
-    fn an_interpreter_that_is_missing_is_an_error() {
+    fn a_missing_interpreter_is_an_error() {
         assert_eq!(shell_of_file(b"#! /no/such/thing x\n").map_err(|error| error.kind()), Err(io::ErrorKind::NotFound));
     }
 }

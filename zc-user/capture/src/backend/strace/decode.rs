@@ -11,7 +11,7 @@ use crate::{
     trace::Head,
 };
 
-/// How many bytes the call asks for. `None` if the arguments do not tell: an address in place of what is there, an array cut short.
+/// How many bytes the call requests. `None` if the arguments do not say: strace printed an address, or cut an array short.
 pub fn requested_bytes(args: &Args<'_>, spec: &Spec) -> Option<u64> {
     let nth = |index| args.nth(index);
     match spec.requested {
@@ -31,8 +31,8 @@ pub fn requested_bytes(args: &Args<'_>, spec: &Spec) -> Option<u64> {
     }
 }
 
-/// Whether what is written can have this size. In a log on stderr the text that a program writes there stands right after the size,
-/// so that 1 and "5" look like 15; where strace shows all of the text, that cannot pass.
+/// Whether the size of a write agrees with the text that it writes. In a log on stderr, what the program writes there may follow the
+/// size directly, so that the size 1 and the output "5" look like 15. Where strace shows the whole text, this is noticed.
 fn is_size_of(size: u64, text: Option<&[u8]>) -> bool {
     let text = text.and_then(|text| text.strip_prefix(b"\"")?.strip_suffix(b"\""));
     text.is_none_or(|text| u64::try_from(unescaped_length(text)) == Ok(size))
@@ -46,12 +46,12 @@ fn vector_bytes(vector: &[u8]) -> Option<u64> {
     })
 }
 
-/// A descriptor that a call moves bytes from or to.
+/// A descriptor that a call reads from or writes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End<'a> {
-    /// strace says what is behind it.
+    /// strace printed the name of its file.
     Named(Descriptor<'a>),
-    /// It does not: without `-y`, and never of the source of `FICLONE`.
+    /// strace printed the number only: without `-y`, and always for the source of `FICLONE`.
     Number(u32),
 }
 
@@ -62,19 +62,19 @@ impl<'a> End<'a> {
     }
 }
 
-/// The descriptors that a call moves bytes from and to.
+/// The descriptors at the two ends of a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Ends<'a> {
-    /// Where from; or what a call is about that moves nothing.
+    /// The source; or the file that a call is about that moves nothing.
     pub from: Option<End<'a>>,
-    /// Where to.
+    /// The destination.
     pub to: Option<End<'a>>,
 }
 
 /// The descriptors that the call names.
 ///
-/// A pipe's descriptor does not tell which of its ends it is: `vmsplice` is taken to go into the pipe. Out of one it copies as `readv`
-/// does, which programs call instead.
+/// The descriptor of a pipe does not say which of its ends it is, so `vmsplice` is assumed to write into the pipe. To copy out of one,
+/// programs call `readv`.
 pub fn ends<'a>(args: &Args<'a>, fds: Fds) -> Ends<'a> {
     let end = |index| args.nth(index).and_then(End::new);
     let (from, to) = match fds {
@@ -87,11 +87,11 @@ pub fn ends<'a>(args: &Args<'a>, fds: Fds) -> Ends<'a> {
     Ends { from, to }
 }
 
-/// The first bytes of what a call moved; none, if the log does not show them.
+/// The first bytes that a call moved; empty if the log does not show them.
 pub(super) fn head(args: &Args<'_>, spec: &Spec, moved: u64) -> Head {
     let mut bytes = Vec::new();
     match spec.requested {
-        // `read(3, "..."..., 4096)`: the bytes stand before their number.
+        // `read(3, "..."..., 4096)`: the argument before the size has the bytes.
         Requested::Size(size) => bytes = size.checked_sub(1).and_then(|buffer| text(args.nth(buffer)?)).unwrap_or_default(),
         Requested::Iovec { base, .. } => add_elements(&mut bytes, args.elements(base)),
         Requested::Message(index) => {
@@ -103,7 +103,7 @@ pub(super) fn head(args: &Args<'_>, spec: &Spec, moved: u64) -> Head {
     Head::of(&bytes)
 }
 
-/// The bytes of the elements of a vector, as far as they are shown without a gap.
+/// Adds the bytes of the elements of a vector up to the first one that is not shown whole.
 fn add_elements<'a>(bytes: &mut Vec<u8>, elements: impl Iterator<Item = &'a [u8]>) {
     for element in elements {
         let Some(structure) = inside(element, b'{', b'}') else { return };
@@ -115,13 +115,13 @@ fn add_elements<'a>(bytes: &mut Vec<u8>, elements: impl Iterator<Item = &'a [u8]
     }
 }
 
-/// The bytes that `"abc"`, or `"abc"...` of a longer text, stands for.
+/// The bytes of `"abc"`, or of `"abc"...`, which is cut.
 fn text(argument: &[u8]) -> Option<Vec<u8>> {
     let quoted = argument.strip_suffix(b"...").unwrap_or(argument);
     Some(unescape_up_to(quoted.strip_prefix(b"\"")?.strip_suffix(b"\"")?, Head::MOST_BYTES))
 }
 
-/// The name of the variant, if this `ioctl` is one. strace prints all names of a command: `BTRFS_IOC_CLONE or FICLONE`.
+/// The variant of an `ioctl`, if it clones files. strace prints all names of a request: `BTRFS_IOC_CLONE or FICLONE`.
 pub fn ioctl_variant(args: &[u8]) -> Option<&'static str> {
     let command = SplitArgs::new(args).nth(1)?;
     // Numbers: `FICLONE` and `FICLONERANGE` of the kernel's include/uapi/linux/fs.h.
@@ -138,7 +138,7 @@ pub fn ioctl_variant(args: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// What a `clone` or `clone3` makes.
+/// What kind of task a `clone` or `clone3` creates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChildKind {
     /// A process, whose parent is the caller's process.
@@ -149,7 +149,7 @@ pub enum ChildKind {
     Thread,
 }
 
-/// What a call that creates a task makes; `fork` and `vfork` have no flags.
+/// The kind of task that a call creates; `fork` and `vfork` have no flags.
 pub fn child_kind(args: &[u8]) -> ChildKind {
     // Bits: the kernel's include/uapi/linux/sched.h.
     const PARENT: u64 = 0x8000;
@@ -171,7 +171,7 @@ fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_')
 }
 
-/// The program that an `execve` or `execveat` starts, and its command line. What is not printed as text is unknown.
+/// The program and the command line of an `execve` or `execveat`. What is not printed as text is unknown.
 pub fn program(args: &[u8]) -> Program {
     let mut program = Program::default();
     for argument in SplitArgs::new(args) {
@@ -187,7 +187,7 @@ pub fn program(args: &[u8]) -> Program {
     program
 }
 
-/// A string as the program has it; what strace cut short keeps its dots.
+/// A string without escapes; one that strace cut short keeps its dots.
 fn string(argument: &[u8]) -> String {
     let quoted = argument.strip_prefix(b"\"").and_then(|_| end_of_string(argument, 0));
     let Some(end) = quoted else { return String::from_utf8_lossy(argument).into_owned() };
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_is_not_taken_together_with_what_is_written() {
+    fn a_size_with_output_behind_it_is_noticed() {
         let size = |args: &str| requested_bytes(&Args::new(args.as_bytes()), &Spec::of("write"));
         assert_eq!(size(r#"2, "5\n", 2"#), Some(2));
         assert_eq!(size(r#"2, "long"..., 4096"#), Some(4096));
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vector_is_summed_up() {
+    fn the_lengths_of_a_vector_are_summed() {
         let size = |args: &str| requested_bytes(&Args::new(args.as_bytes()), &Spec::of("writev"));
         assert_eq!(size(r#"1, [{iov_base="a, iov_len=9}", iov_len=3}, {iov_base=""..., iov_len=4}], 2"#), Some(7));
         assert_eq!(size("1, NULL, 0"), Some(0));
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_has_a_vector() {
+    fn the_size_of_a_message_is_that_of_its_vector() {
         let size = |args: &str| requested_bytes(&Args::new(args.as_bytes()), &Spec::of("sendmsg"));
         let message = r#"3, {msg_name={sa_family=AF_UNIX, sun_path="msg_iov=["}, msg_namelen=0, msg_iov=[{iov_base="hi", iov_len=64}], msg_iovlen=1}, 0"#;
         assert_eq!(size(message), Some(64));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn clones_of_files_are_variants_of_ioctl() {
+    fn ioctls_that_clone_files_are_variants() {
         let variant = |args: &str| ioctl_variant(args.as_bytes());
         assert_eq!(variant("4, BTRFS_IOC_CLONE or FICLONE, 3"), Some(FICLONE));
         assert_eq!(variant("4</FICLONE>, BTRFS_IOC_CLONE_RANGE or FICLONERANGE, {src_fd=3}"), Some(FICLONERANGE));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_say_what_a_clone_makes() {
+    fn flags_say_what_a_clone_creates() {
         let child = |args: &str| child_kind(args.as_bytes());
         assert_eq!(child("child_stack=NULL, flags=CLONE_CHILD_CLEARTID|SIGCHLD, child_tidptr=0x7f"), ChildKind::Process);
         assert_eq!(child("child_stack=NULL, flags=CLONE_PARENT_SETTID|SIGCHLD"), ChildKind::Process);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_names_its_descriptors() {
+    fn the_descriptors_at_both_ends_are_found() {
         let numbers = |name: &str, args: &str| {
             let found = ends(&Args::new(args.as_bytes()), Spec::of(name).fds);
             let number = |end| if let End::Named(descriptor) = end { descriptor.number } else { panic!("no name: {args}") };
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_bytes_stand_before_their_number_or_in_a_vector() {
+    fn the_first_bytes_are_found_before_the_size_or_in_a_vector() {
         assert_eq!(head_of("read", r#"3</in>, "a\n\0\377"..., 4096"#, 4096), Head::of(b"a\n\0\xff"));
         assert_eq!(head_of("pwrite64", r#"3, "abc", 3, 10"#, 3), Head::of(b"abc"));
         assert_eq!(head_of("sendto", r#"3, "abc", 3, 0, NULL, 0"#, 3), Head::of(b"abc"));
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_moved_or_is_not_shown_is_not_there() {
+    fn bytes_that_were_not_moved_or_are_not_shown_are_left_out() {
         assert_eq!(head_of("write", r#"3, "abcdef", 6"#, 2), Head::of(b"ab"));
         for args in [r#"3, ""..., 4096"#, "3, 0x7ffc0, 4096", "3, NULL, 0", "3"] {
             assert_eq!(head_of("read", args, 4096), Head::default(), "{args}");

@@ -9,25 +9,25 @@ use super::{
 };
 use crate::trace::{File, FileKind};
 
-/// What the kernel appends to the name of a file that is in no directory any more.
+/// What the kernel appends to the name of a deleted file.
 const DELETED_INSIDE: &[u8] = b" (deleted)";
-/// What the kernel calls a file of `memfd_create`, before its name.
+/// What the kernel puts before the name of a file of `memfd_create`.
 pub const MEMFD: &[u8] = b"/memfd:";
 
-/// What a name tells.
+/// What a name says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ParsedName {
-    /// The file; its identity is not told.
+    /// The file; names do not say its identity.
     pub file: File,
     /// The inode number, of a pipe or socket.
     pub inode: Option<u64>,
-    /// The path as it is in the filesystem, if the file is or was in one.
+    /// The path as bytes, if the file is or was in a filesystem.
     pub path: Option<Vec<u8>>,
-    /// Whether there is nothing of that path any more, or something else.
+    /// Whether the path is no longer that of the file.
     pub is_deleted: bool,
 }
 
-/// Reads the name of a [`Descriptor`](super::args::Descriptor).
+/// Parses the name of a [`Descriptor`](super::args::Descriptor).
 pub fn parse(name: &[u8]) -> ParsedName {
     if let Some(told) = parse_socket(name) {
         return told;
@@ -45,7 +45,7 @@ pub fn parse(name: &[u8]) -> ParsedName {
     elsewhere(&name)
 }
 
-/// `/dev/null<char 1:3>`: strace looked what it is.
+/// `/dev/null<char 1:3>`: strace adds what it is.
 fn split_device(name: &[u8]) -> Option<(&[u8], FileKind)> {
     let (path, device) = name.strip_suffix(b">")?.split_at(name.iter().rposition(|&byte| byte == b'<')?);
     let kind = if device.starts_with(b"<char ") { FileKind::Char } else { FileKind::Block };
@@ -63,7 +63,7 @@ fn in_filesystem(path: Vec<u8>, kind: Option<FileKind>, is_deleted: bool) -> Par
     ParsedName { file, inode: None, path: Some(path), is_deleted }
 }
 
-/// What is in no directory: `pipe:[123]`, `anon_inode:[eventpoll]`, `pid:123`.
+/// A file outside of all directories: `pipe:[123]`, `anon_inode:[eventpoll]`, `pid:123`.
 fn elsewhere(name: &[u8]) -> ParsedName {
     if let Some(inode) = bracketed_number(name, b"pipe:[") {
         return ParsedName { file: kernel_file(FileKind::Pipe, "pipefs", None), inode: Some(inode), ..ParsedName::default() };
@@ -74,7 +74,7 @@ fn elsewhere(name: &[u8]) -> ParsedName {
         _ if name.starts_with(b"anon_inode:") => name,
         _ if name.starts_with(b"signalfd:[") => b"anon_inode:[signalfd]",
         _ if name.starts_with(b"pid:") => b"anon_inode:[pidfd]",
-        // A namespace, say: what it is, nothing tells.
+        // For example a namespace; the kind is unknown.
         _ => {
             return ParsedName {
                 file: File { path: Some(String::from_utf8_lossy(name).into_owned()), ..File::default() },
@@ -85,16 +85,16 @@ fn elsewhere(name: &[u8]) -> ParsedName {
     anonymous(FileKind::Anonymous, own_name)
 }
 
-/// Ending strace 6.10 and newer describe an `eventfd`: `{eventfd-count=0x1, eventfd-id=2, eventfd-semaphore=0}`.
+/// How strace 6.10 and newer print an `eventfd`: `{eventfd-count=0x1, eventfd-id=2, eventfd-semaphore=0}`.
 const EVENTFD: &[u8] = b"{eventfd-count=";
 
-/// What to know a file by from its name: the name, without what changes while the file stays the same.
+/// The part of a name that identifies the file: without what changes while the file stays the same.
 pub fn stable_key<'a>(text: &'a [u8], name: &'a [u8]) -> &'a [u8] {
     if name.starts_with(EVENTFD) {
         let id = name.windows(9).position(|window| window == b"eventfd-i");
         return id.map_or(EVENTFD, |id| &name[id..]);
     }
-    // Of the same name there may be several: let the number tell them apart.
+    // Several may have the same name; the number of the descriptor tells them apart.
     if name.starts_with(MEMFD) { text } else { name }
 }
 
@@ -105,7 +105,7 @@ fn anonymous(kind: FileKind, name: &[u8]) -> ParsedName {
     }
 }
 
-/// A file in a filesystem that the kernel has for its own use.
+/// A file in one of the kernel's internal filesystems.
 fn kernel_file(kind: FileKind, filesystem: &str, path: Option<String>) -> File {
     File { kind: Some(kind), filesystem: Some(filesystem.to_owned()), path, ..File::default() }
 }
@@ -115,7 +115,8 @@ fn bracketed_number(name: &[u8], before: &[u8]) -> Option<u64> {
     (rest == b"]").then_some(number)
 }
 
-/// Reads the name of a socket; `None` if it is something else.
+/// Parses the name of a socket, as in `TCP:[127.0.0.1:80->127.0.0.1:4000]`, `UNIX-STREAM:[11->12,"/run/x"]`, `NETLINK:[ROUTE:123]`, or
+/// with the inode only, `TCP:[123]`, if the kernel says no more. `None` if it is not a socket.
 fn parse_socket(name: &[u8]) -> Option<ParsedName> {
     let colon = name.iter().position(|&byte| byte == b':')?;
     let (protocol, rest) = name.split_at(colon);
@@ -131,14 +132,14 @@ fn parse_socket(name: &[u8]) -> Option<ParsedName> {
     Some(if kind == FileKind::Netlink { told } else { internet_socket(told, about) })
 }
 
-/// What the kernel's name of a protocol says. Since Linux 5.15, `UNIX` is everything but a stream; before, that too.
+/// The kind of socket by the kernel's name of the protocol. `UNIX` means any Unix socket but a stream, and before Linux 5.15 a stream, too.
 fn socket_kind(protocol: &[u8]) -> Option<FileKind> {
     Some(match protocol {
         b"UNIX-STREAM" => FileKind::UnixStream,
         b"TCP" | b"TCPv6" | b"MPTCP" | b"MPTCPv6" => FileKind::Tcp,
         b"UDP" | b"UDPv6" => FileKind::Udp,
         b"NETLINK" => FileKind::Netlink,
-        // `socket` is one of a protocol that strace does not know, and under -y each.
+        // strace prints `socket` if it does not know the protocol, and under -y always.
         b"socket" | [b'A'..=b'Z', ..] => FileKind::Socket,
         _ => return None,
     })
@@ -148,7 +149,7 @@ fn is_unix(protocol: &[u8]) -> bool {
     protocol.starts_with(b"UNIX")
 }
 
-/// What follows the inode of a Unix socket: `->12`, the inode of its peer, and `,"/run/x"`, its own address.
+/// Parses what follows the inode of a Unix socket: `->12`, the inode of its peer, and `,"/run/x"`, its own address.
 fn unix_socket(told: ParsedName, text: &[u8]) -> ParsedName {
     let peer = text.strip_prefix(b"->").and_then(decimal);
     let address = peer.map_or(text, |(_, rest)| rest).strip_prefix(b",");
@@ -156,7 +157,7 @@ fn unix_socket(told: ParsedName, text: &[u8]) -> ParsedName {
     ParsedName { file, ..told }
 }
 
-/// `127.0.0.1:80`, with `->` and the peer if there is one.
+/// Parses `127.0.0.1:80`, with `->` and the peer if there is one.
 fn internet_socket(told: ParsedName, text: &[u8]) -> ParsedName {
     let text = String::from_utf8_lossy(text);
     let (local, peer) = text.split_once("->").map_or((text.as_ref(), None), |(local, peer)| (local, Some(peer)));

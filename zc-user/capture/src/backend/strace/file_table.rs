@@ -10,13 +10,14 @@ use super::{
 };
 use crate::trace::{File, FileId, FileIdentity, FileKind};
 
-/// What tells a file from all others, also from one that had its inode number before: device, inode, birth.
+/// What identifies a file, even if another one had its inode number before: device, inode, time of birth.
 type Birth = (u64, u64, Option<SystemTime>);
 
 /// All files of a log.
 ///
-/// A log has names alone: there, a path is one file, whatever happens to it, and so is a connection between two addresses. A run can
-/// look what a path stands for when it is opened. That comes a moment later, so that a file which is gone by then has a name alone, too.
+/// A recorded log only has names: there a path is one file, whatever happens to it, and so is a connection between two addresses. During a
+/// live run, an inspector can look at the file when a path is opened. That happens a moment later, so a file that is gone by then only has
+/// its name, too.
 #[derive(Default)]
 pub struct FileTable<'a> {
     all: Vec<File>,
@@ -28,7 +29,7 @@ pub struct FileTable<'a> {
 }
 
 impl<'a> FileTable<'a> {
-    /// Files at which somebody can look.
+    /// Files that can be inspected.
     pub fn with_inspector(inspector: &'a mut dyn Inspector) -> Self {
         Self { devices: inspector.devices(), inspector: Some(inspector), ..Self::default() }
     }
@@ -46,7 +47,7 @@ impl<'a> FileTable<'a> {
         id
     }
 
-    /// The file that is known by what it is, and not by its name alone; from now on it is.
+    /// The file by its identity instead of its name, if that can be found; adds it if it is new.
     fn same(&mut self, tid: Option<u32>, descriptor: Descriptor<'_>, told: &ParsedName) -> Option<FileId> {
         let (file, born) = if let Some(inode) = told.inode {
             let device = if told.file.kind == Some(FileKind::Pipe) { self.devices.pipes } else { self.devices.sockets };
@@ -71,7 +72,7 @@ impl<'a> FileTable<'a> {
         self.inspector.as_mut()?.inspect(&Target { tid, descriptor: descriptor.number, path, is_deleted: told.is_deleted })
     }
 
-    /// The file that had this name last.
+    /// The file that had this path before it was deleted.
     fn before_it_was_deleted(&self, descriptor: Descriptor<'_>, told: &ParsedName) -> Option<FileId> {
         let path = descriptor.name.strip_suffix(DELETED).filter(|_| told.file.kind != Some(FileKind::Memfd))?;
         self.by_name.get(path).copied()
@@ -82,7 +83,7 @@ impl<'a> FileTable<'a> {
         FileId(u32::try_from(self.all.len() - 1).unwrap_or(u32::MAX))
     }
 
-    /// All of them, by their ids. The address of a Unix socket is that of its peer, if it has none of its own.
+    /// All files, by their ids. A Unix socket without an address gets that of its peer.
     pub fn into_all(mut self) -> Vec<File> {
         let is_unix = |file: &File| file.filesystem.as_deref() == Some("sockfs") && file.path.is_some();
         let bound = self.all.iter().filter(|file| is_unix(file));
@@ -98,7 +99,7 @@ fn index(id: FileId) -> usize {
     usize::try_from(id.0).unwrap_or(usize::MAX)
 }
 
-/// What was not known of a file before, is now.
+/// Fills in what was unknown of a file.
 fn complete(file: &mut File, more: File) {
     let File { kind, identity, filesystem, path, size_bytes, local, peer, peer_inode, streams } = more;
     *file = File {
@@ -121,26 +122,26 @@ pub enum FileEffect {
     Open,
     /// It gives a file another descriptor.
     Duplicate,
-    /// It makes a file in memory.
+    /// It creates a file in memory.
     Memfd,
-    /// It makes a socket.
+    /// It creates a socket.
     Socket,
-    /// It makes two sockets.
+    /// It creates a pair of sockets.
     SocketPair,
-    /// It makes the socket of a connection to another socket.
+    /// It creates the socket of an accepted connection.
     Accept,
     /// It connects a socket.
     Connect,
 }
 
 impl FileEffect {
-    /// What the call of this name does; `None`: nothing of these.
+    /// What the call of this name does to files; `None` if nothing.
     pub fn of(name: &str) -> Option<Self> {
         FILE_CALLS.iter().find(|(call, _)| *call == name).map(|(_, effect)| *effect)
     }
 }
 
-/// The calls that tell something of files.
+/// The calls that open, create or connect files. They are traced even if they are not counted.
 pub const FILE_CALLS: [(&str, FileEffect); 13] = [
     ("open", FileEffect::Open),
     ("openat", FileEffect::Open),
@@ -158,7 +159,7 @@ pub const FILE_CALLS: [(&str, FileEffect); 13] = [
 ];
 
 impl FileTable<'_> {
-    /// Takes note of what a call that succeeded tells. `result`: the descriptor that it returned, if that has a name.
+    /// Records what a successful call did to files. `result` is the descriptor that it returned, if that has a name.
     pub fn apply(&mut self, effect: FileEffect, tid: Option<u32>, args: &[u8], result: &[u8]) {
         let result = Descriptor::leading(result);
         match (effect, result) {
@@ -181,7 +182,7 @@ impl FileTable<'_> {
         }
     }
 
-    /// The path may stand for another file than before: somebody has to look.
+    /// The path may now be that of another file than before: inspects it.
     fn opened(&mut self, tid: Option<u32>, descriptor: Descriptor<'_>) {
         if self.inspector.is_none() {
             return;
@@ -191,7 +192,7 @@ impl FileTable<'_> {
         }
     }
 
-    /// What had this name before is another file.
+    /// The name now stands for a new file.
     fn made(&mut self, tid: Option<u32>, descriptor: Descriptor<'_>) {
         let told = file_name::parse(descriptor.name);
         let id = self.same(tid, descriptor, &told).unwrap_or_else(|| self.add(told));
@@ -202,7 +203,7 @@ impl FileTable<'_> {
         self.by_name.insert(file_name::stable_key(descriptor.text, descriptor.name).into(), id);
     }
 
-    /// A Unix socket is of this kind, which its name need not tell.
+    /// Records the kind of a Unix socket, which its name may not say.
     fn is_of_kind(&mut self, tid: Option<u32>, socket: Option<Descriptor<'_>>, kind: Option<FileKind>) {
         let Some(socket) = socket.filter(|socket| socket.name.starts_with(b"UNIX:[")) else { return };
         let id = self.find(tid, socket);
@@ -219,7 +220,7 @@ impl FileTable<'_> {
     }
 }
 
-/// What kind of Unix socket these arguments of `socket` or `socketpair` ask for.
+/// The kind of Unix socket that these arguments of `socket` or `socketpair` create.
 fn unix_kind(args: &Args<'_>) -> Option<FileKind> {
     let kind = args.nth(1)?;
     // Numbers: `SOCK_TYPE_MASK` and the types of the kernel's include/linux/net.h.
@@ -227,7 +228,7 @@ fn unix_kind(args: &Args<'_>) -> Option<FileKind> {
     let number = number(kind).map(|number| number & 0xf);
     match number.or_else(|| names.iter().find(|(name, _)| kind.starts_with(name)).map(|(_, number)| *number))? {
         1 => Some(FileKind::UnixStream),
-        // To this family, SOCK_RAW is SOCK_DGRAM: `unix_create` of the kernel's net/unix/af_unix.c.
+        // For Unix sockets, SOCK_RAW is SOCK_DGRAM: `unix_create` of the kernel's net/unix/af_unix.c.
         2 | 3 => Some(FileKind::UnixDatagram),
         5 => Some(FileKind::UnixSeqpacket),
         _ => None,

@@ -21,38 +21,38 @@ use rustix::{
 use super::file_name::MEMFD;
 use crate::trace::{File, FileIdentity, FileKind};
 
-/// Who can look at files.
+/// Looks at files.
 pub trait Inspector {
-    /// The devices that are the same for all.
+    /// The devices of the kernel's internal filesystems.
     fn devices(&self) -> Devices;
 
-    /// Looks at the file behind a descriptor, as it is by now. `None`: it cannot be seen any more, or is another one.
+    /// Looks at the file behind a descriptor. `None` if it is gone or is another file by now.
     fn inspect(&mut self, target: &Target<'_>) -> Option<Inspected>;
 }
 
-/// Device numbers of the filesystems that the kernel has for its own use; 0: unknown.
+/// Device numbers of the kernel's internal filesystems; 0 if unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Devices {
-    /// Of pipes without a path.
+    /// The device of pipes without a path.
     pub pipes: u64,
-    /// Of sockets.
+    /// The device of sockets.
     pub sockets: u64,
 }
 
-/// Where to look.
+/// What to look at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target<'a> {
-    /// Whose descriptor it is.
+    /// The thread that has the descriptor.
     pub tid: Option<u32>,
-    /// Its number.
+    /// The number of the descriptor.
     pub descriptor: u32,
     /// The path of the file.
     pub path: &'a [u8],
-    /// Whether the path is the file's no more.
+    /// Whether the file was deleted.
     pub is_deleted: bool,
 }
 
-/// What was seen.
+/// What was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspected {
     /// What it is.
@@ -61,16 +61,16 @@ pub struct Inspected {
     pub device: u64,
     /// Inode number.
     pub inode: u64,
-    /// When the file came to be: an inode number may be used again.
+    /// The time of birth, since an inode number may be used again.
     pub born: Option<SystemTime>,
-    /// Its length, if that cannot have changed since the run began.
+    /// Its size, if that cannot have changed since the run began.
     pub size_bytes: Option<u64>,
     /// The type of its filesystem.
     pub filesystem: Option<String>,
 }
 
 impl Inspected {
-    /// What is known of a file, together with this.
+    /// Adds what was found to what is known of a file.
     pub fn describe(&self, file: File) -> File {
         File {
             kind: file.kind.or(self.kind),
@@ -82,10 +82,10 @@ impl Inspected {
     }
 }
 
-/// How far the time of a change may lie before the change: a tick of the slowest kernel clock (100 Hz).
+/// How much earlier than the change its timestamp may be: a tick of the slowest kernel clock (100 Hz).
 const TICK: Duration = Duration::from_millis(10);
 
-/// Looks at the files of processes that run under the same kernel.
+/// Inspects the files of processes on this machine.
 pub struct ProcInspector {
     began_at: SystemTime,
     devices: Devices,
@@ -93,7 +93,7 @@ pub struct ProcInspector {
 }
 
 impl ProcInspector {
-    /// To be made before the run begins.
+    /// To be created before the run begins.
     pub fn new() -> io::Result<Self> {
         let (pipe, _) = io::pipe()?;
         let (socket, _) = UnixStream::pair()?;
@@ -124,8 +124,8 @@ impl Inspector for ProcInspector {
         self.devices
     }
 
-    /// Behind the descriptor is the file itself, also one that is deleted or in another mount namespace, as long as nobody has closed
-    /// it; the path may be that of another file by now, or in another namespace.
+    /// The descriptor leads to the file itself until it is closed, even if the file was deleted or is in another mount namespace. The path may
+    /// belong to another file by now, or to another namespace.
     fn inspect(&mut self, target: &Target<'_>) -> Option<Inspected> {
         let link = link(target);
         let behind = link.as_deref().and_then(|link| stat(link, AtFlags::empty()));
@@ -138,7 +138,7 @@ impl Inspector for ProcInspector {
     }
 }
 
-/// What leads to the file behind a descriptor, if its name is still the same.
+/// The link in `/proc` to the file behind a descriptor, if it still has the same name.
 fn link(target: &Target<'_>) -> Option<PathBuf> {
     let link = PathBuf::from(format!("/proc/{}/fd/{}", target.tid?, target.descriptor));
     let name = fs::read_link(&link).ok()?;
@@ -146,7 +146,7 @@ fn link(target: &Target<'_>) -> Option<PathBuf> {
     (name.as_os_str().as_bytes().strip_prefix(target.path) == Some(suffix)).then_some(link)
 }
 
-/// The type of the filesystem that a file of `memfd_create` is in, which is mounted nowhere.
+/// The type of the filesystem of a file of `memfd_create`, which is not mounted anywhere.
 fn filesystem_in_memory(link: &Path) -> Option<String> {
     match statfs(link).ok()?.f_type {
         libc::TMPFS_MAGIC => Some("tmpfs".to_owned()),
@@ -180,7 +180,7 @@ fn kind(stat: &Statx) -> Option<FileKind> {
     }
 }
 
-/// What is mounted where this process is: `/proc/self/mountinfo`, of which proc(5) says that polling tells when it has changed.
+/// The types of mounted filesystems, from `/proc/self/mountinfo`. Polling that file reports changes (proc(5)).
 struct Mounts {
     file: OpenFile,
     types: HashMap<u64, String>,
@@ -193,7 +193,7 @@ impl Mounts {
         Ok(mounts)
     }
 
-    /// The type of the filesystem that is mounted under this id; `None`: none is, here.
+    /// The type of the filesystem with this mount id; `None` if this mount namespace does not have it.
     fn filesystem(&mut self, id: u64) -> Option<&str> {
         if self.has_changed() {
             self.read().ok()?;
@@ -215,7 +215,7 @@ impl Mounts {
     }
 }
 
-/// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw`: the id, and the type after the hyphen.
+/// Parses `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw`: the id, and the type after the hyphen.
 fn mount(line: &str) -> Option<(u64, String)> {
     let (id, rest) = line.split_once(' ')?;
     let (_, after_options) = rest.split_once(" - ")?;

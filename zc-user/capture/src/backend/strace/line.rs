@@ -1,4 +1,4 @@
-//! Layer 1: one line of a log, as it stands, without any memory of other lines. Nothing is copied.
+//! Parses one line of a log, independently of other lines. Nothing is copied.
 
 mod notice;
 mod outcome;
@@ -13,13 +13,13 @@ use crate::syscall::Abi;
 /// One line of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// Who and when.
+    /// The thread and the time.
     pub prefix: Prefix<'a>,
-    /// What.
+    /// The event.
     pub event: Event<'a>,
 }
 
-/// What a line tells.
+/// What a line says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event<'a> {
     /// A call from its entry to its result.
@@ -49,23 +49,23 @@ pub enum Event<'a> {
         /// What it returned.
         outcome: Outcome<'a>,
     },
-    /// More of a call that goes on to be unfinished: `<... read resumed> <detached ...>`.
+    /// More of a call that is still unfinished: `<... read resumed> <detached ...>`.
     StillUnfinished {
         /// Its name.
         name: &'a [u8],
         /// More of its arguments.
         args: &'a [u8],
     },
-    /// The beginning of a call, cut off by the end of the line: something else was printed in between, or the log ends here.
+    /// The beginning of a call, cut off by the end of the line: something else was printed next, or the log ends.
     Cut {
         /// Its name.
         name: &'a [u8],
-        /// Length of the part of the line that belongs to the call.
+        /// The length of the part of the line that belongs to the call.
         length: usize,
-        /// The thread of strace's own message that stands where the line was cut.
+        /// The thread that strace's own message at the cut says it follows.
         attached: Option<u32>,
     },
-    /// The thread ended by itself.
+    /// The thread exited.
     Exited {
         /// Its status.
         code: i32,
@@ -75,12 +75,12 @@ pub enum Event<'a> {
         /// Name of the signal.
         signal: &'a [u8],
     },
-    /// Another thread of this process replaced the program, and has this thread's id from now on.
+    /// Another thread of this process executed a program and took over the id of this thread.
     Superseded {
-        /// The id it had before.
+        /// The previous id of that thread.
         by: u32,
     },
-    /// From here on, the calls of a thread are of this table.
+    /// From here on, a thread uses this table of calls.
     Mode {
         /// The thread.
         tid: u32,
@@ -89,23 +89,23 @@ pub enum Event<'a> {
     },
     /// A signal arrived, or stopped the thread.
     Signal,
-    /// The signal arrived by which seccomp says that the call before was not made.
+    /// The signal by which seccomp says that the call before was not made.
     Trapped,
     /// strace follows a new thread.
     Attached {
         /// The thread.
         tid: u32,
     },
-    /// Something else that strace prints, and that says nothing of calls.
+    /// Another message of strace, not about calls.
     Notice,
-    /// Nothing that strace prints, as far as this parser knows.
+    /// Not a line of strace, as far as this parser knows.
     Unparsed,
 }
 
 /// Why the line of an unfinished call ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pause {
-    /// The call goes on, another line came in between; or strace does not follow it any more.
+    /// The call continues after other lines; or strace has detached.
     Later,
     /// An exec gave the thread the id of its process.
     Renamed {
@@ -115,13 +115,13 @@ pub enum Pause {
 }
 
 impl<'a> Line<'a> {
-    /// Reads one line, without its line break. Every line is some [`Event`].
+    /// Parses one line, without its line break. Every line is some [`Event`].
     pub fn parse(line: &'a [u8]) -> Self {
         let (prefix, rest) = Prefix::read(line);
         if let Some(event) = read_event(rest, line.len() - rest.len()) {
             return Self { prefix, event };
         }
-        // Messages and tables have no prefix; what looked like one is part of them.
+        // Messages and tables have no prefix: what looked like one is part of them.
         Self { prefix: Prefix::default(), event: notice::message(line).unwrap_or(Event::Unparsed) }
     }
 }
@@ -133,7 +133,7 @@ fn read_event(text: &[u8], offset: usize) -> Option<Event<'_>> {
         b'+' => notice::end(text),
         b'-' => notice::signal(text),
         b'[' => notice::mode(text),
-        // A thread was gone before strace could look at its call.
+        // The thread was gone before strace could read its call.
         b'?' => text.starts_with(b"????(").then_some(Event::Notice),
         _ => None,
     }
@@ -171,10 +171,10 @@ fn read_resumed(text: &[u8]) -> Option<Event<'_>> {
     split_rest(arguments).map(|(args, outcome)| Event::Resumed { name, args, outcome })
 }
 
-/// The rest of some arguments, and the outcome after it. The line before may have ended within a structure or an array, as that of
-/// `get_thread_area({entry_number=12 <unfinished ...>`: then brackets close here that were opened there.
+/// Splits the rest of arguments from the outcome after it. The line before may have ended within a structure or an array, as in
+/// `get_thread_area({entry_number=12 <unfinished ...>`. Then this line closes brackets that were opened there.
 fn split_rest(text: &[u8]) -> Option<(&[u8], Outcome<'_>)> {
-    /// More than structures nest in a call's arguments. It keeps a line full of brackets from taking quadratic time.
+    /// Structures are not nested so deep. The limit keeps a line full of brackets from taking quadratic time.
     const MAX_OPEN: usize = 16;
     let mut from = 0;
     for _ in 0..=MAX_OPEN {
@@ -189,13 +189,13 @@ fn split_rest(text: &[u8]) -> Option<(&[u8], Outcome<'_>)> {
     None
 }
 
-/// SplitArgs up to their closing bracket, and the outcome after it.
+/// Splits arguments at their closing bracket from the outcome after it.
 fn split_outcome(text: &[u8]) -> Option<(&[u8], Outcome<'_>)> {
     let close = find_top_level(text, b')')?;
     Some((&text[..close], Outcome::read(&text[close + 1..])?))
 }
 
-/// SplitArgs before ` <unfinished ...>` and its kin at the end of the line.
+/// Splits arguments from ` <unfinished ...>` or a similar mark at the end of the line.
 fn split_pause(text: &[u8]) -> Option<(&[u8], Pause)> {
     let body = text.strip_suffix(b" ...>")?;
     let angle = body.iter().rposition(|&byte| byte == b'<')?;

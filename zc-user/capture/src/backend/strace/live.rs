@@ -32,22 +32,22 @@ use crate::{
     trace::{Exit, Loss, State, Trace},
 };
 
-/// Ending often to look for tasks that came while others were killed.
+/// How often to look for tasks that were created while others were killed.
 const KILL_AGAIN: Duration = Duration::from_millis(10);
 
-/// Runs the command under this `strace`, and gives back what it did.
+/// Runs the command under this `strace` and returns its trace.
 pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, RunError> {
     let signals = Signals::hold(options.launch.on_tracer_exit)?;
-    // strace would find it missing too, but says so in its own words and with status 1.
+    // strace would notice a missing program, too, but with its own message and status 1.
     let program = find_program(&options.command, &options.launch)?;
     let shell =
         command_line::shell_of(&options.launch.locate(&program)).map_err(|cause| LaunchError::new(&options.command[0], cause))?;
     let fifo = Fifo::create(options.launch.identity)?;
-    // Should strace be killed, the command becomes our child: its end, and its status, are still ours to tell.
+    // If strace is killed, the command becomes a child of zctrace, which can still report its end and status.
     prctl::set_child_subreaper(true).map_err(io::Error::from)?;
     let command = command_line::command(strace, fifo.path(), shell, &program, options);
     let mut trace = new_trace(super::NAME, options, SystemTime::now())?;
-    // strace keeps an environment of its own: it gives the command's to the command.
+    // strace itself keeps the environment of zctrace; by its options it gives the command its own.
     let launch =
         LaunchOptions { on_tracer_exit: OnTracerExit::Kill, environment: Environment::default(), ..options.launch.clone() };
     let child = Child::start(strace, &command, &launch, &signals)?;
@@ -56,7 +56,7 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
             log::warn!(target: "zctrace::strace", "not understood: {line}");
         }
     };
-    // Without /proc there is nothing to look at, and nothing more is known of files than strace says.
+    // Without /proc, nothing is known of files but what strace prints.
     let mut proc = ProcInspector::new().ok();
     let mut collector = Collector::new(&options.selection, options.until, &mut show);
     if let Some(proc) = &mut proc {
@@ -69,7 +69,7 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
         return Err(RunError::timed_out(options));
     };
     if over.is_err() {
-        // It would complain about a log that nobody reads.
+        // Otherwise strace would complain that nobody reads its log.
         session.stop_strace(&child).await?;
     }
     let strace_exit = over?;
@@ -85,14 +85,14 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     })
 }
 
-/// Who traces a task, as /proc tells.
+/// The tracer of a task, by `/proc`.
 fn tracer(tid: u32) -> Option<Pid> {
     let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
     let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?;
     tracer.trim().parse().ok().map(Pid::from_raw)
 }
 
-/// A run that is under way.
+/// A run that has started.
 struct Session<'a> {
     fifo: Fifo,
     lines: Lines,
@@ -104,7 +104,7 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Until the trace is over, or strace is. Gives back how strace ended by itself; `None` if it was told to.
+    /// Waits until the trace is over or strace has ended. Returns how strace ended by itself; `None` if it was stopped.
     async fn until_over(&mut self, child: &Child, signals: &Signals, options: &RunOptions) -> Result<Option<Exit>, RunError> {
         let mut is_enough = false;
         loop {
@@ -112,7 +112,7 @@ impl Session<'_> {
                 exit = child.wait() => {
                     let exit = exit?;
                     while self.take_chunk()? {}
-                    // Of a strace that was killed, the last line is cut; that is part of what is missing then.
+                    // If strace was killed, the last line is cut; it is missing like all that comes after it.
                     if matches!(exit, Exit::Code(_)) {
                         self.lines.end(&mut self.collector);
                     }
@@ -133,29 +133,29 @@ impl Session<'_> {
         }
     }
 
-    /// Hands a signal on to the command. `true` if it ends the trace, since there is no command any more.
+    /// Forwards a signal to the command. Returns `true` if it ends the trace because the command has ended.
     fn forward(&self, signal: Received) -> bool {
         let Some(root) = self.root().filter(|_| self.ended.is_none()) else {
             return self.ended.is_some() && signal.is_ending();
         };
         match signal {
             Received::FromTerminal | Received::Own => false,
-            // It may have ended without its last line having come.
+            // The command may have ended, and its last line is still to come.
             Received::ToForward(number) => send(root, number) == Err(Errno::ESRCH) && signal.is_ending(),
         }
     }
 
-    /// Ends strace. What it still traces goes on without it.
+    /// Stops strace. What it still traces keeps running.
     async fn stop_strace(&mut self, child: &Child) -> Result<Option<Exit>, RunError> {
         self.collector.end_now();
         self.find_followed_tasks(child).await?;
-        // Of all signals it holds back the others: it must survive what a terminal sends to the command.
+        // strace blocks all other signals while a command runs.
         child.forward(libc::SIGKILL);
         child.wait().await?;
         Ok(None)
     }
 
-    /// Finds out which of the tasks without a line strace follows: not those that were made with `CLONE_UNTRACED`.
+    /// Finds out which of the tasks without a line strace follows; it does not follow those created with `CLONE_UNTRACED`.
     async fn find_followed_tasks(&mut self, child: &Child) -> io::Result<()> {
         let unseen = self.collector.unseen_tids();
         if unseen.is_empty() {
@@ -164,13 +164,13 @@ impl Session<'_> {
         for tid in unseen.into_iter().filter(|&tid| tracer(tid) == Some(child.id())) {
             self.collector.mark_followed(tid);
         }
-        // Who is followed and has ended meanwhile has a line.
+        // A followed task that has ended meanwhile has a line.
         sleep(KILL_AGAIN).await;
         while self.take_chunk()? {}
         Ok(())
     }
 
-    /// Kills all that is traced; strace ends with the last of them. One that forks meanwhile is in the log then.
+    /// Kills all traced tasks; strace ends with the last one. Tasks that were created meanwhile are in the log by then.
     async fn kill_all(&mut self, child: &Child) -> Result<(), RunError> {
         loop {
             for pid in self.collector.live_tids().filter_map(|tid| i32::try_from(tid).ok()) {
@@ -184,7 +184,7 @@ impl Session<'_> {
         }
     }
 
-    /// If strace was killed by somebody, the command may still run: waits for its end.
+    /// If somebody killed strace, the command may still run: waits for its end.
     async fn wait_for_orphan(&self, signals: &Signals) -> Result<Option<Exit>, RunError> {
         let Some(root) = self.root().filter(|_| self.ended.is_none()) else { return Ok(None) };
         let Ok(orphan) = Child::adopt(root) else { return Ok(None) };
@@ -200,7 +200,7 @@ impl Session<'_> {
         self.collector.root_tid().and_then(|tid| i32::try_from(tid).ok()).map(Pid::from_raw)
     }
 
-    /// Takes what there is of the log, without waiting. Whether there was anything.
+    /// Reads what there is of the log, without waiting; returns whether there was anything.
     fn take_chunk(&mut self) -> io::Result<bool> {
         let Some(chunk) = self.fifo.read()? else { return Ok(false) };
         self.began.get_or_insert_with(Instant::now);
@@ -232,25 +232,25 @@ impl Session<'_> {
     }
 }
 
-/// Room in the FIFO, so that strace waits for us less often: the most that a user may have without privileges.
+/// The capacity of the FIFO, so that strace rarely has to wait: the most that an unprivileged user may have.
 const CAPACITY_BYTES: i32 = 1 << 20;
 /// How much is read at a time.
 const CHUNK_BYTES: usize = 1 << 16;
 
-/// A FIFO in a folder of its own, which vanishes when it is in use.
+/// The private FIFO that strace writes its log to, in a folder that is removed once strace has opened it. The command never sees it.
 struct Fifo {
     reader: File,
     ready: AsyncFd<OwnedFd>,
-    /// As long as somebody has it open for writing, an empty FIFO is not at its end.
+    /// Keeps the FIFO open for writing, so that an empty one is not at its end.
     _writer: File,
     path: PathBuf,
-    /// Until strace has opened what is in it.
+    /// `None` once strace has opened the FIFO.
     folder: Option<TempDir>,
     chunk: Vec<u8>,
 }
 
 impl Fifo {
-    /// Makes one that this user may write to; without a user, the one who runs zctrace.
+    /// Creates one that this user may write to; `None`: the user who runs zctrace.
     fn create(writer: Option<Identity>) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("zctrace-").tempdir()?;
         let path = folder.path().join("log");
@@ -262,13 +262,13 @@ impl Fifo {
         }
         let reader = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path)?;
         let writer = File::options().write(true).open(&path)?;
-        // Less room does no harm.
+        // A smaller capacity does no harm.
         let _ = fcntl(reader.as_fd(), FcntlArg::F_SETPIPE_SZ(CAPACITY_BYTES));
         let ready = watch_readable(reader.as_fd().try_clone_to_owned()?)?;
         Ok(Self { reader, ready, _writer: writer, path, folder: Some(folder), chunk: vec![0; CHUNK_BYTES] })
     }
 
-    /// Where strace finds it.
+    /// Its path, for strace.
     fn path(&self) -> &Path {
         &self.path
     }
@@ -283,7 +283,7 @@ impl Fifo {
     fn read(&mut self) -> io::Result<Option<&[u8]>> {
         match self.reader.read(&mut self.chunk) {
             Ok(length) => {
-                // Nobody needs the name any more: nothing stays behind, however this ends.
+                // strace has opened it. Without the name, nothing is left behind however this ends.
                 self.folder = None;
                 Ok(Some(&self.chunk[..length]).filter(|chunk| !chunk.is_empty()))
             }

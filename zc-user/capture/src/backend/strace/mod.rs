@@ -1,12 +1,12 @@
-//! Logs of `strace`, read into a [`Trace`], in two layers.
+//! The strace backend: runs strace, or reads a recorded log, and makes a [`Trace`] of it.
 //!
 //! ```text
-//! bytes ──read──▶ line ──line──▶ Line ──collect: join, tasks──▶ a whole call ──rows──▶ sums ──assemble──▶ Trace
+//! bytes ──read──▶ line ──line──▶ Line ──collect: pending, tasks──▶ a whole call ──rows──▶ sums ──assemble──▶ Trace
 //! ```
 //!
-//! [`mod@line`] looks at one line and has no memory. [`Collector`] joins the lines of a call that was interrupted, follows tasks from their
-//! birth to their end, and adds every call to the sums of its thread. What a log does not tell is `None`, and what is not understood
-//! is counted in [`Loss::UnparsedLines`](crate::trace::Loss::UnparsedLines).
+//! [`mod@line`] parses single lines and keeps no state. [`Collector`] joins the lines of a call that was interrupted, tracks tasks from
+//! their creation to their end, and adds every call to the sums of its thread. What a log does not say is `None`, and lines that are not
+//! understood are counted in [`Loss::UnparsedLines`](crate::trace::Loss::UnparsedLines).
 
 mod args;
 mod assemble;
@@ -51,11 +51,11 @@ pub enum StraceError {
     /// There is no strace.
     #[error("strace is not installed: install the package 'strace'")]
     Missing,
-    /// Something is in the way.
+    /// It cannot trace here.
     #[error(transparent)]
     Unavailable(#[from] StraceUnavailable),
     /// strace ended before the command began.
-    #[error("strace could not run the command ({}); its own message stands above", ended(*.0))]
+    #[error("strace could not run the command ({}); see its own message above", ended(*.0))]
     Silent(Option<Exit>),
 }
 
@@ -67,12 +67,12 @@ fn ended(exit: Option<Exit>) -> String {
     }
 }
 
-/// The backend that reads strace's log. It needs no more than the permission to trace one's own processes.
+/// The backend that reads strace's log. It only needs permission to trace one's own processes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Strace;
 
 impl Strace {
-    /// Where strace is.
+    /// Finds strace.
     pub fn find() -> Result<PathBuf, StraceError> {
         find_program(&["strace".into()], &LaunchOptions::default()).map_err(|_| StraceError::Missing)
     }

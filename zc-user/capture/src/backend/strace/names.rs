@@ -12,7 +12,7 @@ use crate::{
     syscall::{Abi, BEYOND, Call, FICLONE, FICLONERANGE, Selection, Spec},
 };
 
-/// Most names that are in no table and still counted: a log may come from a newer kernel, but garbage must not fill the memory.
+/// How many names that are in no table are counted. A log may come from a newer kernel, but garbage must not fill the memory.
 const MAX_FOREIGN: usize = 256;
 
 /// What is known of a call.
@@ -24,33 +24,33 @@ pub struct KnownCall {
     pub spec: Spec,
     /// Whether it is counted.
     pub is_selected: bool,
-    /// What it does to tasks.
+    /// What it does to tasks and files.
     pub role: Role,
-    /// The machine's own table or its 32-bit one, if a call of this name must be from there. A log may have been recorded on a machine
-    /// of another architecture, so the tables of all of them count.
+    /// The table, 64-bit or 32-bit, if only one of them has a call of this name. A log may have been recorded on another architecture,
+    /// so the tables of all architectures count.
     pub only_in: Option<Abi>,
 }
 
-/// What a call does to the tasks and files that this backend keeps.
+/// What a call does to the tasks and files that this backend tracks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Nothing.
     None,
-    /// It makes a task.
+    /// It creates a task.
     CreatesTask,
     /// It replaces the program.
     Exec,
     /// It returns the caller's own thread id.
     ReturnsOwnTid,
-    /// It is another call, depending on an argument.
+    /// An argument decides which call it is.
     Ioctl,
-    /// It opens, makes or connects a file.
+    /// It opens, creates or connects a file.
     Files(FileEffect),
-    /// It puts bytes into memory that no read of a file has brought there.
+    /// It fills memory with bytes that are not from a file.
     FillsMemory,
 }
 
-/// Calls that fill memory and name no file: what a thread had read before may not be there any more.
+/// Calls that fill memory and name no file: what a thread had read may be overwritten.
 pub const FILLING: [&str; 3] = ["getrandom", "io_uring_enter", "process_vm_readv"];
 
 /// Index of a call in [`CallNames`].
@@ -120,7 +120,8 @@ impl CallNames {
         id
     }
 
-    /// The call of this name. `None` if it can be none: a log with the output of a program in it has names with words before them.
+    /// The call of this name. `None` if it cannot be the name of a call: where a log has output of the program in it, a word may precede the
+    /// name.
     pub fn find(&mut self, name: &[u8]) -> Option<NameId> {
         if let Some(&id) = self.by_name.get(name) {
             return Some(id);
@@ -136,7 +137,7 @@ impl CallNames {
         (has_room && is_plausible && name.len() <= 64).then(|| self.add(String::from_utf8_lossy(name).into_owned().into(), None))
     }
 
-    /// Whether this is the name of a call in a table.
+    /// Whether a table has a call of this name.
     pub fn has(&self, name: &[u8]) -> bool {
         self.by_name.contains_key(name)
     }
@@ -151,8 +152,8 @@ impl CallNames {
     }
 }
 
-/// The call that this strace had no name for, but the table here has: `syscall_0x1c4`.
-/// From 424 on (Linux 5.1) a number is the same call in every table of the kernel's arch/*/entry/syscalls.
+/// A call that strace had no name for, but that the table here has: `syscall_0x1c4`.
+/// From 424 on (Linux 5.1) a number means the same call in every table of the kernel's arch/*/entry/syscalls.
 fn newer_than_strace(name: &[u8]) -> Option<Call> {
     const SAME_FROM: u64 = 424;
     let (number, rest) = unsigned(name.strip_prefix(b"syscall_")?)?;
@@ -161,13 +162,13 @@ fn newer_than_strace(name: &[u8]) -> Option<Call> {
     (rest.is_empty() && u64::from(number) >= SAME_FROM && !is_nameless(call.name.as_bytes())).then_some(call)
 }
 
-/// Whether this is the number of a call that no table can have: `syscall_0xffffffff`. The kernel side has one name for all of them.
+/// Whether this is a number that no table can have: `syscall_0xffffffff`. The kernel side has one name for all of them.
 fn is_beyond(name: &[u8]) -> bool {
     let number = name.strip_prefix(b"syscall_").and_then(unsigned);
     number.is_some_and(|(number, rest)| rest.is_empty() && number >= FIRST_BEYOND.into())
 }
 
-/// Whether strace had no name for the call, only a number.
+/// Whether strace printed the number of a call because it had no name for it.
 fn is_nameless(name: &[u8]) -> bool {
     name.starts_with(b"syscall_0x")
 }
@@ -175,7 +176,7 @@ fn is_nameless(name: &[u8]) -> bool {
 /// The highest errno a call can return: `MAX_ERRNO` of the kernel's include/linux/err.h.
 pub const MAX_ERRNO: u32 = 4095;
 
-/// Numbers of errnos, by name.
+/// The numbers of errnos, by name.
 #[derive(Debug)]
 pub struct Errnos(HashMap<String, u32>);
 
@@ -185,13 +186,13 @@ impl Errnos {
         Self((1..=1024).map(|number| (errno::name(number), number)).filter(|(name, _)| name.starts_with('E')).collect())
     }
 
-    /// The number; `None` of a name that is unknown here.
+    /// The number; `None` if the name is unknown.
     pub fn number(&self, name: &[u8]) -> Option<u32> {
         self.0.get(std::str::from_utf8(name).ok()?).copied()
     }
 }
 
-/// The number of a signal; `SIGRT_3` is the third after the first real-time signal, as the kernel counts.
+/// The number of a signal; `SIGRT_3` is the third one after the kernel's first real-time signal.
 pub fn signal(name: &[u8]) -> Option<i32> {
     /// Source: `SIGRTMIN` of the kernel's include/uapi/asm-generic/signal.h.
     const FIRST_REAL_TIME: i32 = 32;
@@ -222,9 +223,9 @@ mod tests {
         assert_eq!(names.get(newfstatat).only_in, Some(Abi::NATIVE));
     }
 
-    /// On arm64 only 32-bit programs have `open`, on `x86_64` others have it, too: a log from there must not look like one of theirs.
+    /// On arm64 only 32-bit programs have `open`, on `x86_64` others have it, too: a log from there must not look like one of 32-bit programs.
     #[test]
-    fn a_call_of_another_machines_64_bit_programs_is_no_32_bit_one() {
+    fn a_call_that_64_bit_programs_of_another_machine_make_is_not_taken_for_a_32_bit_one() {
         let mut names = CallNames::new(&Selection::default());
         for name in ["open", "access", "pipe", "poll"] {
             let id = names.find(name.as_bytes()).expect("is a call");
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_call_is_counted_but_not_a_word_before_a_name() {
+    fn an_unknown_call_is_counted_but_not_a_name_with_a_word_before_it() {
         let mut names = CallNames::new(&Selection::All);
         let new = names.find(b"quantum_leap").expect("may be a call");
         assert_eq!(names.find(b"quantum_leap"), Some(new));

@@ -1,12 +1,12 @@
-//! Layer 2, calls: the line at which a call begins and the one at which it returns, as one.
+//! Joins the line where a call begins with the one where it returns.
 
 use super::names::NameId;
 
-/// The call that a thread is in, if its line ended before the call did.
+/// The call that a thread is in, if its line ended before the call returned.
 #[derive(Debug, Default)]
 pub struct Pending {
     entry: Option<Entry>,
-    // Kept over calls, so that a call costs no allocation.
+    // Reused, so that a call needs no allocation.
     args: Vec<u8>,
 }
 
@@ -17,27 +17,27 @@ pub struct Entry {
     pub name: NameId,
     /// Number of the line.
     pub line: u64,
-    /// Whether the arguments that are kept are its own, and nothing else.
+    /// Whether the arguments are complete and have no foreign output in them.
     pub has_all_args: bool,
 }
 
-/// A call that a thread has left.
+/// A call that has returned, or never will.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Left {
     /// Its entry.
     pub entry: Entry,
-    /// Its arguments, as far as they are known.
+    /// Its arguments, as far as the log has them.
     pub args: Vec<u8>,
 }
 
 impl Left {
-    /// More of the arguments is known.
+    /// Adds more of the arguments.
     pub fn extend(&mut self, args: &[u8]) {
         extend(&mut self.args, args);
     }
 }
 
-/// Most bytes of arguments that are kept. strace cuts strings and arrays short, so that real ones are far below.
+/// How many bytes of arguments are kept. strace cuts strings and arrays, so real ones are far shorter.
 const MAX_ARGS: usize = 1 << 20;
 
 fn extend(all: &mut Vec<u8>, args: &[u8]) {
@@ -51,7 +51,7 @@ impl Pending {
         self.entry
     }
 
-    /// The thread enters a call; gives the one that it was in before, whose return the log does not show.
+    /// The thread enters a call. Returns the one that it was in before, if the log does not show its return.
     pub fn enter(&mut self, entry: Entry, args: &[u8]) -> Option<Left> {
         let left = self.leave();
         self.args.clear();
@@ -60,22 +60,22 @@ impl Pending {
         left
     }
 
-    /// More of the arguments is known.
+    /// Adds more of the arguments.
     pub fn extend(&mut self, args: &[u8]) {
         extend(&mut self.args, args);
     }
 
-    /// The arguments that are known.
+    /// The arguments so far.
     pub fn args(&self) -> &[u8] {
         &self.args
     }
 
-    /// The call returns, or never will: the thread is in no call.
+    /// The call returns, or never will: the thread is no longer in it.
     pub fn leave(&mut self) -> Option<Left> {
         self.entry.take().map(|entry| Left { entry, args: std::mem::take(&mut self.args) })
     }
 
-    /// Gives the memory of the arguments back, for the next call.
+    /// Gives the memory of the arguments back for the next call.
     pub fn give_back(&mut self, args: Vec<u8>) {
         self.args = args;
     }
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_did_not_return_is_given_back() {
+    fn a_call_without_a_return_is_given_back() {
         let mut pending = Pending::default();
         let first = Entry { name: 7, line: 1, has_all_args: true };
         pending.enter(first, b"3");

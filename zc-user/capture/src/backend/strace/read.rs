@@ -5,19 +5,19 @@ use std::io::{self, BufRead, Read};
 use super::Collector;
 use crate::{backend::Until, syscall::Selection, trace::Trace};
 
-/// Longest line that is kept. Real ones are far below; a file that is no log may have no line break at all.
+/// The longest line that is kept. Real ones are far shorter, but a file that is not a log may have no line breaks at all.
 const MAX_LINE: usize = 1 << 20;
 
 /// One log, or one of the files of `strace -ff`.
 #[derive(Debug)]
 pub struct Log<R> {
-    /// What it reads from.
+    /// The source of the log.
     pub reader: R,
-    /// The thread whose calls it has; `None` if the lines say that, or if there is only one. See [`tid_of_file`].
+    /// The thread whose calls it has; `None` if the lines have thread ids, or if there is only one thread. See [`tid_of_file`].
     pub tid: Option<u32>,
 }
 
-/// The thread id that a file of `strace -ff -o log` has at the end of its name: `log.1234`.
+/// The thread id at the end of the name of a file of `strace -ff -o log`: `log.1234`.
 pub fn tid_of_file(name: &str) -> Option<u32> {
     let (_, suffix) = name.rsplit_once('.')?;
     suffix.bytes().all(|byte| byte.is_ascii_digit()).then(|| suffix.parse().ok()).flatten()
@@ -32,7 +32,7 @@ pub fn read_logs<R: BufRead>(logs: Vec<Log<R>>, selection: &Selection, on_unpars
     Ok(collector.finish())
 }
 
-/// Adds all lines of a log, as they come.
+/// Adds all lines of a log.
 pub fn read_log(log: Log<impl BufRead>, collector: &mut Collector<'_>) -> io::Result<()> {
     let Log { mut reader, tid } = log;
     collector.begin_log(tid);
@@ -54,7 +54,7 @@ pub fn read_log(log: Log<impl BufRead>, collector: &mut Collector<'_>) -> io::Re
     }
 }
 
-/// Skips what is left of a line.
+/// Skips the rest of a line.
 fn skip_line(reader: &mut impl BufRead) -> io::Result<()> {
     loop {
         let buffer = reader.fill_buf()?;
@@ -69,17 +69,17 @@ fn skip_line(reader: &mut impl BufRead) -> io::Result<()> {
     }
 }
 
-/// The beginning of a line whose rest has not come so far.
+/// Splits chunks into lines; keeps the beginning of a line whose rest has not come yet.
 #[derive(Debug, Default)]
 pub struct Lines {
     rest: Vec<u8>,
 }
 
 impl Lines {
-    /// Hands on all whole lines.
+    /// Adds a chunk and passes all whole lines on.
     pub fn push(&mut self, chunk: &[u8], collector: &mut Collector<'_>) {
         let mut pieces = chunk.split(|&byte| byte == b'\n');
-        // After the last line break stands the beginning of the next line, or nothing.
+        // What follows the last line break is the beginning of the next line, or nothing.
         let beginning = pieces.next_back().unwrap_or_default();
         for piece in pieces {
             if self.rest.is_empty() {
@@ -93,7 +93,7 @@ impl Lines {
         self.rest.extend_from_slice(beginning);
     }
 
-    /// Nothing comes any more.
+    /// The log has ended.
     pub fn end(&mut self, collector: &mut Collector<'_>) {
         if !self.rest.is_empty() {
             collector.push_cut_line(&self.rest);

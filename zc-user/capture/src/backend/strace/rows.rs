@@ -11,12 +11,12 @@ use crate::{
     trace::{Ends, FileId, Head, Input, Row, Times},
 };
 
-/// A call that ended, as far as it is counted.
+/// A call that has ended, with what is counted of it.
 #[derive(Debug, Clone, Copy)]
 pub struct FinishedCall {
-    /// How.
+    /// How it ended.
     pub how: Ending,
-    /// The size it asked for; `None` if its arguments do not tell.
+    /// The size that it requested; `None` if its arguments do not say.
     pub requested_bytes: Option<u64>,
     /// Time from entry to exit.
     pub duration_ns: Option<u64>,
@@ -24,22 +24,22 @@ pub struct FinishedCall {
     pub entered: u64,
     /// Number of the line where it ended.
     pub left: u64,
-    /// The file that it names as the source of bytes; or what it is about, if it moves none.
+    /// The file that it names as the source; or the file that it is about, if it moves no bytes.
     pub from: Option<FileId>,
-    /// The file that it names as their destination.
+    /// The file that it names as the destination.
     pub to: Option<FileId>,
-    /// The first of the bytes that it moved, as far as the log shows them.
+    /// The first bytes that it moved, as far as the log shows them.
     pub head: Head,
-    /// Whether it only looked (`MSG_PEEK`): what it got stays where it was, so no byte has moved.
+    /// Whether it only peeked (`MSG_PEEK`): the bytes stay where they were, so none has moved.
     pub is_peek: bool,
 }
 
-/// Ending a call ended.
+/// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// With a result that is no error.
+    /// With a result that is not an error.
     Value(i64),
-    /// With an error; `None`: its number is unknown.
+    /// With an error; `None` if its number is unknown.
     Error(Option<u32>),
     /// It did not return.
     Never,
@@ -52,16 +52,16 @@ pub struct Rows {
     sums: Vec<Row>,
     /// What the thread has read and not yet written.
     sequence: Sequence,
-    /// The first bytes of that.
+    /// The first bytes of it.
     unwritten: Head,
-    /// A call that a signal ended, and its row. Its caller has not seen the result: it will call again, or die.
+    /// A call that a signal interrupted, and its row. The caller does not see the result: the call is restarted, or the caller dies.
     interrupted: Option<(usize, FinishedCall)>,
 }
 
-/// What became of a task after a signal had ended its call.
+/// What happened to a task after a signal interrupted its call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It went on.
+    /// It kept running.
     WentOn,
     /// It was killed, or the log ends: the call never returned.
     Ended,
@@ -88,19 +88,19 @@ impl Rows {
         }
     }
 
-    /// The files at the ends of a call. `is_other`: it writes something else than what was read before.
+    /// The files at the ends of a call. `is_other` says that it writes other bytes than were read before.
     fn ends(&self, spec: &Spec, ended: &FinishedCall, is_other: bool) -> Ends {
         let last_read = || file(self.sequence.source()).filter(|_| !is_other).map(Input::LastRead);
         let input = if writes_bytes(spec) { last_read() } else { ended.from.map(Input::Named) };
         Ends { input, output: ended.to }
     }
 
-    /// Whether what a call wrote begins otherwise than what was read before.
+    /// Whether the first bytes that a call wrote differ from the first that were read before.
     fn writes_something_else(&self, ended: &FinishedCall) -> bool {
         self.sequence.source() != 0 && self.unwritten.differs_from(&ended.head)
     }
 
-    /// Takes note that something else was written. If it is as long as what was read, it has taken its place. None of it was read before.
+    /// Records that other bytes were written. If they are as many as were read, they replaced those. Returns 0: none of them was read before.
     fn replace(&mut self, ended: &FinishedCall) -> u64 {
         if matches!(ended.how, Ending::Value(moved) if u64::try_from(moved) == Ok(self.sequence.bytes)) {
             self.forget_what_was_read();
@@ -108,11 +108,11 @@ impl Rows {
         0
     }
 
-    /// Takes note of what a call moved. Gives how many of the bytes that it wrote were read before from a file that is known.
+    /// Records what a call moved. Returns how many of the bytes that it wrote were read before from a known file.
     fn pair(&mut self, spec: &Spec, ended: &FinishedCall) -> u64 {
         let Ending::Value(moved) = ended.how else { return 0 };
         let moved = u64::try_from(moved).unwrap_or(0);
-        // What it puts into memory, and how much of it, is not known: nothing that was read before is there for sure.
+        // What it puts into memory, and how much, is unknown: what was read before may be overwritten.
         let fills_memory = matches!(spec.fds, Fds::Reads(_)) && (spec.returned != Returned::Bytes || ended.is_peek);
         if fills_memory && moved > 0 {
             self.forget_what_was_read();
@@ -132,12 +132,12 @@ impl Rows {
         0
     }
 
-    /// What was read may not be in memory any more: another program runs, or something else filled it.
+    /// Forgets what was read: it may be gone from memory, because another program runs or something else filled it.
     pub fn forget_what_was_read(&mut self) {
         (self.sequence, self.unwritten) = (Sequence::default(), Head::default());
     }
 
-    /// Counts the call that a signal ended, if there is one, now that it is known what became of it.
+    /// Counts the call that a signal interrupted, if there is one, now that its outcome is known.
     pub fn settle(&mut self, fate: Fate) {
         let Some((index, ended)) = self.interrupted.take() else { return };
         let how = if fate == Fate::WentOn { ended.how } else { Ending::Never };
@@ -150,12 +150,12 @@ impl Rows {
     }
 }
 
-/// Whether a call names where bytes go, and not where they come from.
+/// Whether a call names the destination of bytes, and not their source.
 fn writes_bytes(spec: &Spec) -> bool {
     matches!(spec.fds, Fds::Writes(_)) && spec.returned == Returned::Bytes
 }
 
-/// A file as [`Sequence`] names it: 0 is none.
+/// The number of a file in [`Sequence`]; 0 if there is none.
 fn number(file: Option<FileId>) -> u32 {
     file.map_or(0, |file| file.0.saturating_add(1))
 }
@@ -179,7 +179,7 @@ fn add(row: &mut Row, ended: FinishedCall) {
         Ending::Value(value) => {
             if let Some(bytes) = row.bytes.filter(|_| !ended.is_peek) {
                 let moved = u64::try_from(value).unwrap_or(0);
-                // A sum that has no room is unknown from then on.
+                // A sum that overflows is unknown.
                 row.bytes = bytes.checked_add(moved);
                 if moved > 0 && row.moved_order.is_none() {
                     (row.moved_order, row.head) = (Some(ended.left), ended.head);

@@ -3,7 +3,7 @@
 /// Nanoseconds of a second.
 pub const SECOND_NS: u64 = 1_000_000_000;
 
-/// The decimal number that `text` begins with, and what comes after it. `None` without a digit, or if it is too large.
+/// Parses a decimal number at the beginning of `text`; also returns the rest. `None` without a digit, or if it is too large.
 pub fn decimal(text: &[u8]) -> Option<(u64, &[u8])> {
     let digits = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     if digits == 0 {
@@ -16,7 +16,7 @@ pub fn decimal(text: &[u8]) -> Option<(u64, &[u8])> {
     Some((number, &text[digits..]))
 }
 
-/// The number that `text` begins with: decimal, or hexadecimal after `0x`.
+/// Parses a number at the beginning of `text`: decimal, or hexadecimal after `0x`.
 pub fn unsigned(text: &[u8]) -> Option<(u64, &[u8])> {
     let Some(hexadecimal) = text.strip_prefix(b"0x") else { return decimal(text) };
     let digits = hexadecimal.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(hexadecimal.len());
@@ -27,13 +27,13 @@ pub fn unsigned(text: &[u8]) -> Option<(u64, &[u8])> {
     Some((number, &hexadecimal[digits..]))
 }
 
-/// A thread id that `text` begins with.
+/// Parses a thread id at the beginning of `text`.
 pub fn tid(text: &[u8]) -> Option<(u32, &[u8])> {
     let (number, rest) = decimal(text)?;
     Some((u32::try_from(number).ok()?, rest))
 }
 
-/// Seconds with a fraction of up to nine digits, like `0.000012`, in ns; and what comes after them.
+/// Parses seconds with a fraction of up to nine digits, like `0.000012`, as ns; also returns the rest.
 pub fn seconds(text: &[u8]) -> Option<(u64, &[u8])> {
     let (seconds, rest) = decimal(text)?;
     let seconds_ns = seconds.checked_mul(SECOND_NS)?;
@@ -42,7 +42,7 @@ pub fn seconds(text: &[u8]) -> Option<(u64, &[u8])> {
     Some((seconds_ns.checked_add(fraction_ns)?, rest))
 }
 
-/// The digits after a point, in ns; and what comes after them.
+/// Parses the digits after a decimal point as ns; also returns the rest.
 pub fn fraction_ns(text: &[u8]) -> Option<(u64, &[u8])> {
     let (mut fraction, rest) = decimal(text)?;
     let digits = text.len() - rest.len();
@@ -52,7 +52,7 @@ pub fn fraction_ns(text: &[u8]) -> Option<(u64, &[u8])> {
     (digits <= 9).then_some((fraction, rest))
 }
 
-/// The value of a hexadecimal digit; 0 of another byte.
+/// The value of a hexadecimal digit; 0 for another byte.
 pub fn hexadecimal_value(digit: u8) -> u8 {
     match digit {
         b'0'..=b'9' => digit - b'0',
@@ -62,22 +62,22 @@ pub fn hexadecimal_value(digit: u8) -> u8 {
     }
 }
 
-/// The bytes that an escaped string stands for: `\n` and its kin, `\177`, `\x7f`.
+/// The bytes of an escaped string: `\n` and the like, `\177`, `\x7f`.
 pub fn unescape(text: &[u8]) -> Vec<u8> {
     Bytes { rest: text }.collect()
 }
 
-/// The first of these bytes, at most so many.
+/// The first bytes of an escaped string, at most `most`.
 pub fn unescape_up_to(text: &[u8], most: usize) -> Vec<u8> {
     Bytes { rest: text }.take(most).collect()
 }
 
-/// How many bytes an escaped string stands for.
+/// The number of bytes of an escaped string.
 pub fn unescaped_length(text: &[u8]) -> usize {
     Bytes { rest: text }.count()
 }
 
-/// The address of a Unix socket: `"/run/x"`, or `@"x"` of one that has a name outside of all filesystems.
+/// The address of a Unix socket: `"/run/x"`, or `@"x"` for an abstract one.
 pub fn sun_path(text: &[u8]) -> Option<String> {
     let (before, quoted) = text.strip_prefix(b"@").map_or(("", text), |quoted| ("@", quoted));
     let name = quoted.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
@@ -99,7 +99,7 @@ impl Iterator for Bytes<'_> {
     }
 }
 
-/// The byte that what follows a backslash stands for, and what comes after it.
+/// Parses what follows a backslash: the byte, and the rest.
 fn escaped(text: &[u8]) -> (u8, &[u8]) {
     let Some((&first, after)) = text.split_first() else { return (b'\\', text) };
     let byte = match first {
@@ -121,12 +121,12 @@ fn escaped(text: &[u8]) -> (u8, &[u8]) {
     (byte, after)
 }
 
-/// How many bytes at the beginning are such digits, up to `most`.
+/// How many digits are at the beginning, up to `most`.
 fn count(text: &[u8], most: usize, is_digit: impl Fn(&u8) -> bool) -> usize {
     text.iter().take(most).take_while(|byte| is_digit(byte)).count()
 }
 
-/// What a byte does to the walk.
+/// What a byte means to the scanner.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Plain,
@@ -151,23 +151,22 @@ const CLASSES: [Class; 256] = {
     classes
 };
 
-/// Index of the first `stop` (a comma or a closing bracket) that belongs to the level that `text` begins at.
-///
-/// `None` if there is none, or if a bracket closes that was not opened.
+/// The index of the first `stop` (a comma or a closing bracket) at the level where `text` begins; strings, brackets and annotations of
+/// descriptors are skipped. `None` if there is none, or if another bracket closes that level first.
 pub fn find_top_level(text: &[u8], stop: u8) -> Option<usize> {
     find_stop(text, stop).filter(|&at| text[at] == stop)
 }
 
-/// Index of the first bracket that closes and was not opened in `text`.
+/// The index of the first closing bracket that was not opened in `text`.
 pub fn find_closing(text: &[u8]) -> Option<usize> {
     find_stop(text, b')')
 }
 
-/// Index of the first `stop` at the level that `text` begins at, or of the first bracket that ends that level.
+/// The index of the first `stop` at the level where `text` begins, or of the bracket that closes that level.
 fn find_stop(text: &[u8], stop: u8) -> Option<usize> {
     let mut depth = 0_usize;
     let mut at = 0;
-    // An annotation without an end is looked for once, so that a line full of `<` takes linear time.
+    // The end of an annotation is searched in vain only once, so that a line full of `<` takes linear time.
     let mut annotations_end = true;
     loop {
         at += text.get(at..)?.iter().position(|&byte| CLASSES[usize::from(byte)] != Class::Plain)?;
@@ -195,7 +194,7 @@ fn find_stop(text: &[u8], stop: u8) -> Option<usize> {
     }
 }
 
-/// Index after the closing quote of the string that begins at `quote`.
+/// The index after the closing quote of the string that begins at `quote`.
 pub fn end_of_string(text: &[u8], quote: usize) -> Option<usize> {
     let mut at = quote + 1;
     loop {
@@ -209,15 +208,15 @@ pub fn end_of_string(text: &[u8], quote: usize) -> Option<usize> {
 
 /// What a `<` begins.
 enum Annotation {
-    /// An annotation, which ends before this index.
+    /// An annotation that ends before this index.
     EndsAt(usize),
-    /// Nothing: the `>` is missing.
+    /// An annotation without its `>`.
     NeverEnds,
-    /// An operator, like that of `1<<12`.
+    /// No annotation: an operator, as in `1<<12`.
     IsNone,
 }
 
-/// Index after the annotation that begins at `angle`, if one does.
+/// The index after the annotation that begins at `angle`, if one does.
 pub fn annotation_end(text: &[u8], angle: usize) -> Option<usize> {
     match end_of_annotation(text, angle) {
         Annotation::EndsAt(end) if text.get(angle) == Some(&b'<') => Some(end),
@@ -225,7 +224,7 @@ pub fn annotation_end(text: &[u8], angle: usize) -> Option<usize> {
     }
 }
 
-/// What the `<` at `angle` begins. `3</path>`, `3<TCP:[127.0.0.1:1->127.0.0.1:2]>`, `3</dev/null<char 1:3>>`, `<... resuming ...>`.
+/// Finds out what the `<` at `angle` begins: `3</path>`, `3<TCP:[127.0.0.1:1->127.0.0.1:2]>`, `3</dev/null<char 1:3>>`, `<... resuming ...>`.
 fn end_of_annotation(text: &[u8], angle: usize) -> Annotation {
     if matches!(text.get(angle + 1), Some(b'<' | b'=' | b' ')) || angle.checked_sub(1).is_some_and(|before| text[before] == b'<')
     {
@@ -255,7 +254,7 @@ fn end_of_annotation(text: &[u8], angle: usize) -> Annotation {
     Annotation::NeverEnds
 }
 
-/// Whether this `>` is half of the `->` between two sockets, and not the end of a path that has a `-` at its end.
+/// Whether this `>` is part of the `->` between two sockets, and not the end of a path that ends with `-`.
 fn is_arrow(text: &[u8], at: usize) -> bool {
     text[at - 1] == b'-' && !matches!(text.get(at + 1), None | Some(b',' | b')' | b']' | b'}' | b'(' | b' ' | b'>'))
 }
@@ -265,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_with_what_follows() {
+    fn numbers_are_parsed_and_the_rest_returned() {
         assert_eq!(unsigned(b"131072, 0"), Some((131_072, b", 0".as_slice())));
         assert_eq!(unsigned(b"0xfF)"), Some((255, b")".as_slice())));
         assert_eq!(unsigned(b"18446744073709551615"), Some((u64::MAX, b"".as_slice())));
@@ -276,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_become_nanoseconds() {
+    fn seconds_are_parsed_as_nanoseconds() {
         assert_eq!(seconds(b"0.000012>"), Some((12_000, b">".as_slice())));
         assert_eq!(seconds(b"2"), Some((2 * SECOND_NS, b"".as_slice())));
         assert_eq!(seconds(b"1.5"), Some((1_500_000_000, b"".as_slice())));
@@ -300,12 +299,12 @@ mod tests {
     }
 
     #[test]
-    fn brackets_in_strings_are_text() {
+    fn brackets_in_strings_are_ignored() {
         assert_eq!(arguments(r#"1, "a) = 1\") b", 3) = 3"#), r#"1, "a) = 1\") b", 3"#);
     }
 
     #[test]
-    fn brackets_in_brackets_belong_to_them() {
+    fn nested_brackets_are_skipped() {
         assert_eq!(arguments("{a=f(1), b=[(2)]}, 3) = (x)"), "{a=f(1), b=[(2)]}, 3");
     }
 
@@ -327,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_end_has_no_end() {
+    fn unclosed_text_has_no_end() {
         for text in ["", "1, 2", "\"abc", "\"abc\\", "(1", "1]", "3</tmp/x, (1"] {
             assert_eq!(find_top_level(text.as_bytes(), b')'), None, "{text}");
         }

@@ -1,4 +1,4 @@
-//! Layer 2, tasks: the threads of a log, who made them, and whom a line without a thread id belongs to.
+//! Tracks the threads of a log: who created them, and which one a line without a thread id belongs to.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -23,21 +23,21 @@ pub type TaskId = usize;
 pub struct Task {
     /// Its id; `None` in a log without ids.
     pub tid: Option<u32>,
-    /// What its own calls say is its id: for a log without ids.
+    /// The id that its own calls returned, for a log without ids.
     pub own_tid: Option<u32>,
     /// Its name, escaped (`-Y`).
     pub comm: Vec<u8>,
-    /// Its name since an exec that strace has not taken note of: it goes on to show the one before.
+    /// Its name after its last exec. strace keeps printing the name before it.
     pub executed_as: Option<String>,
-    /// Who made it, and as what.
+    /// The task that created it, and what kind of task it is.
     pub creator: Option<(TaskId, ChildKind)>,
     /// Number of its first line.
     pub first_line: u64,
-    /// The table that its calls are of.
+    /// The table of its calls.
     pub abi: Abi,
-    /// Whether it lives.
+    /// Whether it is alive.
     pub life: Life,
-    /// Whether it made the call that ends a thread or a process.
+    /// Whether it called `exit` or `exit_group`.
     pub has_exited: bool,
     /// When it ended.
     pub ended_at: Option<Moment>,
@@ -49,20 +49,20 @@ pub struct Task {
     pub pending: Pending,
     /// Its calls.
     pub rows: Rows,
-    /// Its last call, if that may not have been made.
+    /// Its last call, if seccomp may have kept it from being made.
     pub uncertain_call: Option<Box<UncertainCall>>,
-    /// The files that it opened, by descriptor: the last of each.
+    /// The file that it opened last under each descriptor.
     pub opened: HashMap<u32, FileId>,
-    /// The thread that took its id by an exec, while the arguments of that exec are not known.
+    /// The thread that took over its id by an exec, until the arguments of that exec are known.
     pub superseded_by: Option<u32>,
 }
 
-/// Whether a task lives.
+/// Whether a task is alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Life {
-    /// As far as the log tells.
+    /// It is, as far as the log shows.
     Alive,
-    /// It ended; `None`: by a signal that is unknown here.
+    /// It ended; `None` if by an unknown signal.
     Ended(Option<Exit>),
     /// It has another task's id since an exec.
     Renamed,
@@ -75,19 +75,19 @@ pub struct Program {
     pub exe: Option<String>,
     /// Its command line.
     pub command: Option<Vec<String>>,
-    /// Whether words of it are cut short.
+    /// Whether strace cut any of its words.
     pub is_cut: bool,
 }
 
-/// The first call of a task. If it is the exec that launches the command, it is not counted;
-/// which task is the command's is known only at the end of several logs.
+/// The first call of a task. An exec is counted at the end: a failed exec of the command does not count, and with several logs it is known
+/// only then which task is the command's.
 #[derive(Debug)]
 pub enum FirstCall {
-    /// There was none yet.
+    /// There has been none yet.
     Awaited,
     /// It was an exec.
     Exec(Box<Launch>),
-    /// It was another call, and is counted.
+    /// It was another call, which is counted.
     Other,
 }
 
@@ -98,7 +98,7 @@ pub struct Launch {
     pub name: NameId,
     /// Its table.
     pub abi: Abi,
-    /// Ending it ended.
+    /// How it ended.
     pub ended: FinishedCall,
     /// When.
     pub at: Option<Moment>,
@@ -111,22 +111,22 @@ pub struct Launch {
 pub struct Tasks {
     all: Vec<Task>,
     by_tid: HashMap<u32, TaskId>,
-    /// The task of the line before, by id.
+    /// The task of the last line, by id.
     last: Option<(u32, TaskId)>,
     /// The task of the last line without an id.
     last_nameless: Option<TaskId>,
     /// How many are alive.
     alive: usize,
-    /// Tasks that were made and have no line yet.
+    /// Tasks that were created and have no line yet.
     unseen_children: HashMap<u32, (TaskId, ChildKind)>,
-    /// Tasks that strace said it follows, as long as the first task's id is unknown.
+    /// Tasks that strace says it follows, while the id of the first task is unknown.
     attached: HashSet<u32>,
-    /// Who entered a call that makes a task, last.
+    /// The task that last entered a call that creates a task.
     creating: Option<TaskId>,
 }
 
 impl Tasks {
-    /// The task of a line. `resumes`: the call whose rest the line is.
+    /// The task of a line. `resumes` is the call that the line continues.
     pub fn of_line(&mut self, tid: Option<u32>, resumes: Option<NameId>, line: u64) -> TaskId {
         let Some(tid) = tid else { return self.nameless(line) };
         if let Some((last, id)) = self.last
@@ -149,14 +149,14 @@ impl Tasks {
         id
     }
 
-    /// The task of a line without an id. strace leaves the id out while it follows one task only.
+    /// The task of a line without an id. strace prints no id while it follows a single task.
     fn nameless(&mut self, line: u64) -> TaskId {
         let is_alive = |id: TaskId| self.all[id].is_alive();
         if let Some(id) = self.last_nameless.filter(|&id| is_alive(id) && (self.alive == 1 || id == 0)) {
             return id;
         }
         let id = (0..self.all.len()).find(|&id| is_alive(id)).unwrap_or_else(|| {
-            // What strace was attached to, if that was a single thread.
+            // The thread that strace attached to, if it is the only one.
             let is_only = self.all.is_empty() && self.attached.len() == 1;
             let only = self.attached.iter().next().copied().filter(|_| is_only);
             self.add(only, line)
@@ -165,20 +165,20 @@ impl Tasks {
         id
     }
 
-    /// Whether an id that was not seen before is that of the first task, whose lines had none while it was alone.
+    /// Whether a new id is that of the first task, whose lines had no id while it was alone.
     fn is_first(&self, tid: u32, resumes: Option<NameId>) -> bool {
         let Some(first) = self.all.first().filter(|first| first.tid.is_none() && first.is_alive()) else { return false };
         if self.attached.contains(&tid) || self.unseen_children.contains_key(&tid) {
             return false;
         }
-        // In a call, the first task can only go on with that.
+        // If the first task is in a call, its next line must continue that call.
         first.own_tid == Some(tid) || first.pending.entry().is_none_or(|entry| Some(entry.name) == resumes)
     }
 
     fn add(&mut self, tid: Option<u32>, line: u64) -> TaskId {
         let id = self.all.len();
         let creator = tid.and_then(|tid| self.unseen_children.remove(&tid));
-        // The 32-bit child of a 32-bit task is not announced as such.
+        // strace does not announce that the child of a 32-bit task is a 32-bit one, too.
         let model = creator.map(|(creator, _)| creator).or(self.creating.filter(|&id| self.all[id].pending.entry().is_some()));
         self.all.push(Task {
             tid,
@@ -213,12 +213,12 @@ impl Tasks {
         }
     }
 
-    /// A task entered a call that makes another.
+    /// A task enters a call that creates another.
     pub fn enters_task_creation(&mut self, id: TaskId) {
         self.creating = Some(id);
     }
 
-    /// A call that began in line `entered` made a task. `is_ordered`: what stands later in the log happened later.
+    /// A call that began in line `entered` created a task. `is_ordered` says that the order of lines is that of events.
     pub fn task_created(&mut self, creator: TaskId, tid: u32, child: ChildKind, entered: u64, is_ordered: bool) {
         if let Some(&id) = self.by_tid.get(&tid) {
             let task = &self.all[id];
@@ -234,7 +234,7 @@ impl Tasks {
         self.unseen_children.insert(tid, (creator, child));
     }
 
-    /// Whether `id` is `ancestor` or descends from it. Only a damaged log makes circles.
+    /// Whether `id` is `ancestor` or one of its descendants. Only a damaged log could make a cycle.
     fn descends(&self, id: TaskId, ancestor: TaskId) -> bool {
         let mut at = Some(id);
         while let Some(id) = at {
@@ -246,7 +246,7 @@ impl Tasks {
         false
     }
 
-    /// A task ends; gives the call that it was in.
+    /// A task ends. Returns the call that it was in.
     pub fn end(&mut self, id: TaskId, life: Life, at: Option<Moment>) -> Option<Left> {
         let task = &mut self.all[id];
         self.alive -= usize::from(task.is_alive());
@@ -255,7 +255,7 @@ impl Tasks {
         task.pending.leave()
     }
 
-    /// An exec in the thread `by` gave it the id of `id`; gives the call that `id` was in.
+    /// An exec in the thread `by` gave it the id of `id`. Returns the call that `id` was in.
     pub fn superseded(&mut self, id: TaskId, by: u32) -> Option<Left> {
         let abandoned = self.all[id].pending.leave();
         let other = self.by_tid.get(&by).copied().filter(|&other| other != id);
@@ -271,7 +271,8 @@ impl Tasks {
         abandoned
     }
 
-    /// An exec in the thread `id` gives it another id, which has a log of its own: if that was read already, here are the arguments it lacks.
+    /// An exec gives the thread `id` another id, which has its own log. If that log was read before, returns its task, which lacks the
+    /// arguments of the exec.
     pub fn renamed(&mut self, id: TaskId, to: u32) -> Option<TaskId> {
         self.alive -= usize::from(self.all[id].is_alive());
         self.all[id].life = Life::Renamed;
@@ -280,20 +281,20 @@ impl Tasks {
         (self.all[leader].superseded_by.is_some() && self.all[leader].superseded_by == self.all[id].tid).then_some(leader)
     }
 
-    /// An exec shows that a task is a thread of this process. It ends the other threads, so that the one that made this task may never
-    /// return from its call, and nothing else tells.
+    /// Records that a task is a thread of this process, as an exec shows. The exec ends the other threads, so the thread that created this
+    /// task may never return from its call, and no other line shows it.
     fn set_thread_of(&mut self, id: TaskId, leader: TaskId) {
         if self.all[id].creator.is_none() && !self.descends(leader, id) {
             self.all[id].creator = Some((leader, ChildKind::Thread));
         }
     }
 
-    /// Thread ids of those that were made and have no line.
+    /// The thread ids of tasks that were created and have no line.
     pub fn unseen_tids(&self) -> impl Iterator<Item = u32> + '_ {
         self.unseen_children.keys().copied()
     }
 
-    /// Those of them that are `followed` become tasks: the trace ends before their first call does.
+    /// Adds those of them that are `followed`: the trace ends before their first call returns.
     pub fn add_unseen(&mut self, followed: &BTreeSet<u32>, line: u64) {
         for &tid in followed.iter().filter(|tid| self.unseen_children.contains_key(tid)).collect::<Vec<_>>() {
             self.add(Some(tid), line);
@@ -305,17 +306,17 @@ impl Tasks {
         &mut self.all[id]
     }
 
-    /// All tasks in the order of their first lines; and how many were made that have no line.
+    /// All tasks in the order of their first lines, and the number of created ones without a line.
     pub fn into_parts(self) -> (Vec<Task>, usize) {
         (self.all, self.unseen_children.len())
     }
 
-    /// The first that the log tells of.
+    /// The first task of the log.
     pub fn first(&self) -> Option<&Task> {
         self.all.first()
     }
 
-    /// Ids of all that are alive as far as the log tells, those included that have no line so far.
+    /// The ids of all tasks that are alive as far as the log shows, including those without a line so far.
     pub fn live_tids(&self) -> impl Iterator<Item = u32> + '_ {
         let alive = self.all.iter().filter(|task| task.is_alive()).filter_map(|task| task.tid);
         alive.chain(self.unseen_tids())
@@ -328,7 +329,7 @@ impl Tasks {
 }
 
 impl Task {
-    /// Whether it is alive, as far as the log tells.
+    /// Whether it is alive, as far as the log shows.
     pub fn is_alive(&self) -> bool {
         self.life == Life::Alive
     }

@@ -1,4 +1,4 @@
-//! Counting whole calls, and what they tell of tasks.
+//! Counts whole calls, and records what they do to tasks and files.
 
 use super::{
     Collector,
@@ -18,7 +18,7 @@ use crate::{
     trace::{Head, Loss},
 };
 
-/// A flag of `recv` and its kin, as strace shows it.
+/// A flag of `recv` and similar calls, as strace prints it.
 const PEEK: &[u8] = b"MSG_PEEK";
 
 /// A call that returned, or never will.
@@ -27,11 +27,11 @@ pub(super) struct Call<'a> {
     pub name: NameId,
     /// Its arguments.
     pub args: &'a [u8],
-    /// Whether `args` are all its arguments, and nothing else.
+    /// Whether `args` are complete and have no foreign output in them.
     pub has_all_args: bool,
     /// Number of the line where it began.
     pub entered: u64,
-    /// Ending it ended.
+    /// How it ended.
     pub outcome: Outcome<'a>,
     /// When it ended.
     pub at: Option<Moment>,
@@ -102,7 +102,7 @@ impl Collector<'_> {
         }
     }
 
-    /// Draws conclusions on tasks from a call that succeeded.
+    /// Records what a successful call does to tasks and files.
     fn follow(&mut self, id: TaskId, call: &Call<'_>, role: Role, value: i64) {
         match (role, u32::try_from(value)) {
             (Role::CreatesTask, Ok(tid @ 1..)) => {
@@ -153,14 +153,14 @@ impl Collector<'_> {
     }
 }
 
-/// Whether the flags of a call have `MSG_PEEK`. They stand behind what it received.
+/// Whether the flags of a call have `MSG_PEEK`. They follow the bytes that it received.
 fn has_peek(args: &[u8]) -> bool {
     let behind = args.rsplit(|&byte| byte == b'"').next().unwrap_or(args);
     behind.windows(PEEK.len()).any(|word| word == PEEK)
 }
 
-/// The name that a task gets from the kernel by executing this: the last part of the path, as far as there is room (`TASK_COMM_LEN` of
-/// its include/linux/sched.h, with the zero).
+/// The name that the kernel gives a task at an exec: the last part of the path, cut to 15 bytes (`TASK_COMM_LEN` of its
+/// include/linux/sched.h less the zero).
 fn name_by_exec(path: &str) -> Option<String> {
     const MOST_BYTES: usize = 15;
     let name = path.rsplit('/').next().filter(|name| !name.is_empty())?;

@@ -13,10 +13,10 @@ use crate::{
     trace::Loss,
 };
 
-/// Most bytes that are kept of a line that is cut, and of what stands in between.
+/// How many bytes are kept of a cut line together with what stands in between.
 const MAX_BYTES: usize = 64 << 10;
 
-/// The beginning of a line that is cut, and what came after it.
+/// The beginning of a cut line, and the lines after it.
 #[derive(Debug, Default)]
 pub struct Cut {
     head: Vec<u8>,
@@ -26,12 +26,12 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// Whether there is a line to be completed.
+    /// Whether there is a cut line.
     pub fn is_open(&self) -> bool {
         !self.head.is_empty()
     }
 
-    /// Begins with a line that is cut. One that is too long to be kept is never completed.
+    /// Begins a cut line. One that is too long is not kept.
     pub fn open(&mut self, head: &[u8]) {
         self.close();
         if head.len() <= MAX_BYTES {
@@ -47,7 +47,7 @@ impl Cut {
         &self.joined
     }
 
-    /// Keeps a line that stands in between. `false` if there is no room.
+    /// Keeps a line in between; `false` if there is no room.
     pub fn keep(&mut self, line: &[u8]) -> bool {
         if self.head.len() + self.between.len() + line.len() >= MAX_BYTES {
             return false;
@@ -57,13 +57,13 @@ impl Cut {
         true
     }
 
-    /// The line is complete: what stood in between was the program's.
+    /// The cut line is complete: what stood in between was printed by the program.
     pub fn close(&mut self) {
         self.head.clear();
         self.between.clear();
     }
 
-    /// The line is not completed: calls `on_line` with its beginning and with all that came after it.
+    /// Gives up the cut line: calls `on_line` with its beginning and with all lines after it.
     pub fn give_up(&mut self, mut on_line: impl FnMut(&[u8])) {
         if self.is_open() {
             on_line(&self.head);
@@ -73,14 +73,14 @@ impl Cut {
     }
 }
 
-/// As much of a line as is worth showing.
+/// The part of a line that is shown.
 fn shortened(line: &[u8]) -> &[u8] {
     const MAX_SHOWN: usize = 200;
     &line[..line.len().min(MAX_SHOWN)]
 }
 
 impl Collector<'_> {
-    /// A line is the beginning of one. `false` if it cannot be.
+    /// Begins a cut line; `false` if it does not begin with the name of a call.
     pub(super) fn open_cut(&mut self, line: &Line<'_>, name: &[u8], head: &[u8], attached: Option<u32>) -> bool {
         if !self.names.has(name) {
             return false;
@@ -100,7 +100,7 @@ impl Collector<'_> {
         true
     }
 
-    /// Adds a line of which only the beginning was kept: what it tells is lost.
+    /// Adds a line of which only the beginning was kept. It counts as not understood.
     pub fn push_long_line(&mut self, beginning: &[u8]) {
         if self.is_over {
             return;
@@ -110,7 +110,7 @@ impl Collector<'_> {
         self.unparsed(shortened(beginning));
     }
 
-    /// Completes the line that is cut, if there is one and `tail` is the rest of it; or keeps `tail` as something that stands in between.
+    /// If there is a cut line: completes it if `tail` is its rest, or keeps `tail` as a line in between.
     pub(super) fn close_cut(&mut self, tail: &[u8]) -> bool {
         if !self.cut.is_open() {
             return false;
@@ -118,7 +118,7 @@ impl Collector<'_> {
         let mut cut = std::mem::take(&mut self.cut);
         let joined = Line::parse(cut.join(tail));
         let is_whole = matches!(joined.event, Event::Call { .. } | Event::Unfinished { .. });
-        // What was printed in between may stand right after an argument: 1 and "5\n" look like 15.
+        // Output of the program may follow an argument directly: 1 and "5\n" look like 15.
         let is_closed = is_whole && self.add_event(&joined, false);
         if is_closed {
             cut.close();
@@ -128,7 +128,7 @@ impl Collector<'_> {
         is_closed || self.cut.keep(tail)
     }
 
-    /// There is no rest: the call began, and what came after it is not understood.
+    /// Gives up the cut line, if there is one: its call never returned, and its lines are not understood.
     pub(super) fn give_up_cut(&mut self) {
         if !self.cut.is_open() {
             return;
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn head_and_tail_are_one_line() {
+    fn a_cut_line_is_joined_with_its_rest() {
         let mut cut = Cut::default();
         cut.open(b"write(2, \"a\\n\", 2a");
         assert_eq!(cut.join(b")  = 2"), b"write(2, \"a\\n\", 2a)  = 2");
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_completed_is_given_back_in_order() {
+    fn the_lines_of_a_cut_line_without_a_rest_are_given_back_in_order() {
         let mut cut = Cut::default();
         cut.open(b"write(2");
         assert!(cut.keep(b"one") && cut.keep(b"") && cut.keep(b"two"));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_is_bounded() {
+    fn the_kept_lines_are_bounded() {
         let mut cut = Cut::default();
         cut.open(b"write(2");
         assert!(!(0..100_000).all(|_| cut.keep(b"line")));

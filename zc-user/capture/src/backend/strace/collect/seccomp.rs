@@ -1,5 +1,6 @@
-//! Calls that seccomp trapped or killed: strace shows them like calls that returned. What looks like their result is what the kernel's
-//! `syscall_rollback` leaves: on x86 their own number, on ARM their first argument. The next line of the thread tells.
+//! Recognises calls that seccomp answered with a trap or a kill. strace prints them like calls that returned, with the value that the
+//! kernel's `syscall_rollback` leaves in place of a result: on x86 the number of the call, on ARM its first argument. Only the next line of
+//! the thread shows what happened.
 
 use super::Collector;
 use crate::{
@@ -13,23 +14,23 @@ use crate::{
     syscall::Abi,
 };
 
-/// A call whose result looks as if it had not been made.
+/// A call that may not have been made, judging by its result.
 #[derive(Debug)]
 pub struct UncertainCall {
     /// Which call.
     pub name: NameId,
     /// Its table.
     pub abi: Abi,
-    /// Ending it ended, if it was made.
+    /// How it ended if it was made.
     pub ended: FinishedCall,
 }
 
-/// What a line says of the call before it.
+/// What a line says about the call before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It was made.
     Made,
-    /// Seccomp did not let it be made.
+    /// Seccomp kept it from being made.
     Trapped,
 }
 
@@ -42,7 +43,7 @@ impl Verdict {
     }
 }
 
-/// Whether the call may not have been made, on any machine: the log may be from another one.
+/// Whether the call may not have been made. Checks the tables of all architectures, since the log may be from another one.
 pub(super) fn may_be_trapped(call: &KnownCall, args: &[u8], how: Ending) -> bool {
     const TABLES: [Abi; 4] = [Abi::X86_64, Abi::I386, Abi::Aarch64, Abi::Arm];
     let Ending::Value(value) = how else { return false };
@@ -56,7 +57,7 @@ fn first_argument(args: &[u8]) -> Option<u64> {
 }
 
 impl Collector<'_> {
-    /// Counts the uncertain_call of a task, if there is one.
+    /// Counts the uncertain call of a task, if there is one.
     pub(super) fn settle_uncertain_call(&mut self, id: TaskId, verdict: Verdict) {
         let task = self.tasks.get(id);
         let Some(UncertainCall { name, abi, ended }) = task.uncertain_call.take().map(|uncertain_call| *uncertain_call) else {

@@ -1,4 +1,4 @@
-//! One test for each form, most of them as strace 6.1 printed it.
+//! One test for each form of a name, most of them as strace 6.1 printed them.
 
 use super::*;
 
@@ -35,13 +35,13 @@ fn paths_are_unescaped() {
 }
 
 #[test]
-fn a_path_that_is_no_text_is_kept_as_bytes() {
+fn a_path_that_is_not_utf_8_is_kept_as_bytes() {
     let told = parse(br"/d/\377");
     assert_eq!((told.file.path.as_deref(), told.path.as_deref()), (Some("/d/\u{fffd}"), Some(b"/d/\xff".as_slice())));
 }
 
 #[test]
-fn what_is_deleted_has_its_path_all_the_same() {
+fn a_deleted_file_keeps_its_path() {
     for name in ["/tmp/x>(deleted)", "/tmp/x (deleted)", r"\x2ftmp/x>(deleted)"] {
         let told = parse(name.as_bytes());
         assert_eq!((told.file.path.as_deref(), told.is_deleted), (Some("/tmp/x"), true), "{name}");
@@ -50,7 +50,7 @@ fn what_is_deleted_has_its_path_all_the_same() {
 }
 
 #[test]
-fn devices() {
+fn devices_have_their_kind() {
     assert_eq!(shown("/dev/pts/1<char 136:1>"), some(FileKind::Char, "/dev/pts/1"));
     assert_eq!(shown("/dev/loop0<block 7:0>"), some(FileKind::Block, "/dev/loop0"));
     assert_eq!(shown(r"/dev/a\74b\76<char 1:3>"), some(FileKind::Char, "/dev/a<b>"));
@@ -58,7 +58,7 @@ fn devices() {
 }
 
 #[test]
-fn files_of_memfd_create() {
+fn files_of_memfd_create_are_found() {
     for name in ["/memfd:na me>(deleted)", "/memfd:na me (deleted)"] {
         assert_eq!(shown(name), some(FileKind::Memfd, "memfd:na me"), "{name}");
     }
@@ -66,7 +66,7 @@ fn files_of_memfd_create() {
 }
 
 #[test]
-fn pipes() {
+fn pipes_have_an_inode_and_no_path() {
     for name in ["pipe:[123]", r"\x70\x69\x70\x65\x3a\x5b\x31\x32\x33\x5d"] {
         let told = parse(name.as_bytes());
         assert_eq!((told.file.kind, told.file.path, told.inode), (Some(FileKind::Pipe), None, Some(123)), "{name}");
@@ -75,7 +75,7 @@ fn pipes() {
 }
 
 #[test]
-fn what_shares_an_inode() {
+fn anonymous_inodes_have_the_kernels_names() {
     assert_eq!(shown("anon_inode:[eventfd]"), some(FileKind::Eventfd, "anon_inode:[eventfd]"));
     assert_eq!(shown("anon_inode:[eventpoll]"), some(FileKind::Anonymous, "anon_inode:[eventpoll]"));
     assert_eq!(shown("anon_inode:inotify"), some(FileKind::Anonymous, "anon_inode:inotify"));
@@ -88,7 +88,7 @@ fn what_shares_an_inode() {
 }
 
 #[test]
-fn a_key_does_not_change_with_what_is_in_the_file() {
+fn a_stable_key_does_not_change_with_the_count_of_an_eventfd() {
     let key = |text: &'static str| {
         let (_, name) = text.split_once('<').expect("has a name");
         stable_key(text.as_bytes(), name.as_bytes())
@@ -102,7 +102,7 @@ fn a_key_does_not_change_with_what_is_in_the_file() {
 }
 
 #[test]
-fn internet_sockets() {
+fn internet_sockets_have_addresses() {
     let ends = |name: &str| {
         let told = parse(name.as_bytes());
         (told.file.kind, told.file.local, told.file.peer, told.inode)
@@ -123,7 +123,7 @@ fn internet_sockets() {
 }
 
 #[test]
-fn unix_sockets() {
+fn unix_sockets_have_inodes_and_paths() {
     let told = |name: &str| {
         let told = parse(name.as_bytes());
         (told.file.kind, told.inode, told.file.peer_inode, told.file.path)
@@ -140,7 +140,7 @@ fn unix_sockets() {
 }
 
 #[test]
-fn other_sockets() {
+fn other_sockets_have_a_kind() {
     assert_eq!(shown("NETLINK:[ROUTE:29359]"), (Some(FileKind::Netlink), None));
     assert_eq!(shown("NETLINK:[7]"), (Some(FileKind::Netlink), None));
     assert_eq!(shown("socket:[123]"), (Some(FileKind::Socket), None));
@@ -149,7 +149,7 @@ fn other_sockets() {
 }
 
 #[test]
-fn anything_else_is_some_name() {
+fn malformed_names_do_not_panic() {
     for name in ["", ":", "x", "TCP:", "TCP:[", "pipe:[]", "pipe:[x]", "\\", "<", ">", ">(deleted)", "UNIX-STREAM:[", "[]"] {
         assert_eq!(parse(name.as_bytes()).inode, None, "{name}");
     }

@@ -1,8 +1,8 @@
-//! Which names are one file.
+//! Which names stand for the same file.
 
 use super::*;
 
-/// Looks at what a test has put there.
+/// An inspector that finds what a test has put there.
 #[derive(Default)]
 struct Fake(HashMap<Vec<u8>, Inspected>);
 
@@ -38,7 +38,7 @@ fn opened(files: &mut FileTable<'_>, result: &str) {
 }
 
 #[test]
-fn a_name_is_a_file() {
+fn a_name_is_one_file() {
     let mut files = FileTable::default();
     let a = find(&mut files, "3</a>");
     assert_eq!(find(&mut files, "4</a>"), a);
@@ -48,7 +48,7 @@ fn a_name_is_a_file() {
 }
 
 #[test]
-fn a_file_that_was_looked_at_has_an_identity() {
+fn an_inspected_file_has_an_identity() {
     let mut fake = Fake::default();
     fake.put("/a", 1, 0);
     let mut files = FileTable::with_inspector(&mut fake);
@@ -90,13 +90,13 @@ fn a_path_that_is_opened_again_may_be_another_file() {
     let mut fake = Fake::default();
     fake.put("/a", 2, 0);
     files.inspector = Some(&mut fake);
-    assert_eq!(find(&mut files, "3</a>"), before, "nobody has opened it");
+    assert_eq!(find(&mut files, "3</a>"), before, "it was not opened");
     opened(&mut files, "4</a> <0.000012>");
     assert_ne!(find(&mut files, "4</a>"), before);
 }
 
 #[test]
-fn a_file_that_is_gone_is_still_the_one_of_its_name() {
+fn a_file_that_cannot_be_inspected_is_known_by_its_name() {
     let mut fake = Fake::default();
     let mut files = FileTable::with_inspector(&mut fake);
     let a = find(&mut files, "3</a>");
@@ -106,7 +106,7 @@ fn a_file_that_is_gone_is_still_the_one_of_its_name() {
 }
 
 #[test]
-fn files_in_memory_are_told_apart() {
+fn files_in_memory_of_one_name_are_different_files() {
     let mut files = FileTable::default();
     let three = find(&mut files, "3</memfd:x>(deleted)");
     assert_ne!(find(&mut files, "4</memfd:x>(deleted)"), three);
@@ -125,7 +125,7 @@ fn both_ends_of_a_pipe_are_one_file() {
 }
 
 #[test]
-fn a_socket_stays_itself_when_it_is_connected() {
+fn a_socket_stays_the_same_file_when_it_is_connected() {
     let mut files = FileTable::default();
     let client = find(&mut files, "3<UNIX-STREAM:[11]>");
     files.apply(FileEffect::Connect, None, br#"3<UNIX-STREAM:[11]>, {sa_family=AF_UNIX, sun_path="/run/x"}, 22"#, b"");
@@ -135,7 +135,7 @@ fn a_socket_stays_itself_when_it_is_connected() {
 }
 
 #[test]
-fn a_client_has_the_address_of_its_server() {
+fn a_client_gets_the_address_of_its_server() {
     let mut files = FileTable::default();
     find(&mut files, "3<UNIX-STREAM:[11->12]>");
     find(&mut files, r#"4<UNIX-STREAM:[12->11,"/run/x"]>"#);
@@ -145,7 +145,7 @@ fn a_client_has_the_address_of_its_server() {
 }
 
 #[test]
-fn kinds_of_unix_sockets_are_told_by_the_calls_that_make_them() {
+fn the_kind_of_a_unix_socket_is_known_from_the_call_that_created_it() {
     let mut files = FileTable::default();
     files.apply(FileEffect::Socket, None, b"AF_UNIX, SOCK_SEQPACKET|SOCK_CLOEXEC, 0", b"3<UNIX:[11]>");
     files.apply(FileEffect::Accept, None, br#"3<UNIX:[11,"/x"]>, NULL, NULL"#, br#"4<UNIX:[12->13,"/x"]>"#);

@@ -39,14 +39,14 @@ fn a_file_is_seen_behind_its_descriptor_and_by_its_path() {
 }
 
 #[test]
-fn what_may_have_changed_since_has_no_length() {
+fn a_file_that_may_have_changed_has_no_size() {
     let file = tempfile::NamedTempFile::new().expect("has room");
     let seen = proc(Duration::ZERO).inspect(&target(file.path(), CLOSED)).expect("is there");
     assert_eq!(seen.size_bytes, None);
 }
 
 #[test]
-fn a_deleted_file_is_seen_behind_its_descriptor_alone() {
+fn a_deleted_file_is_only_found_by_its_descriptor() {
     let file = tempfile::NamedTempFile::new().expect("has room");
     let (file, path) = file.into_parts();
     let path = path.keep().expect("is there");
@@ -61,7 +61,7 @@ fn a_deleted_file_is_seen_behind_its_descriptor_alone() {
 }
 
 #[test]
-fn another_file_behind_the_descriptor_is_not_taken_for_it() {
+fn another_file_behind_the_descriptor_is_not_used() {
     let file = tempfile::NamedTempFile::new().expect("has room");
     let mut proc = proc(Duration::ZERO);
     assert_eq!(proc.inspect(&target(Path::new("/no/such/file"), file.as_raw_fd())), None);
@@ -71,7 +71,7 @@ fn another_file_behind_the_descriptor_is_not_taken_for_it() {
 }
 
 #[test]
-fn a_file_of_memfd_create_is_in_a_filesystem_that_is_mounted_nowhere() {
+fn a_file_of_memfd_create_is_in_a_filesystem_that_is_not_mounted() {
     let file = memfd_create("x", MemfdFlags::empty()).expect("has memory");
     let target = Target { is_deleted: true, ..target(Path::new("/memfd:x"), file.as_raw_fd()) };
     let seen = proc(Duration::ZERO).inspect(&target).expect("is open");
@@ -79,7 +79,7 @@ fn a_file_of_memfd_create_is_in_a_filesystem_that_is_mounted_nowhere() {
 }
 
 #[test]
-fn pipes_and_sockets_have_devices_of_their_own() {
+fn pipes_and_sockets_have_their_own_devices() {
     let devices = proc(Duration::ZERO).devices();
     assert!(devices.pipes != 0 && devices.sockets != 0 && devices.pipes != devices.sockets, "{devices:?}");
 }

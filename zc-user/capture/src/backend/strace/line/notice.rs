@@ -1,4 +1,4 @@
-//! Lines that are no calls: ends of tasks, signals, strace's own messages, the table of `-C`.
+//! Lines that are not calls: ends of tasks, signals, strace's own messages, the table of `-C`.
 
 use super::Event;
 use crate::{
@@ -27,7 +27,7 @@ pub fn signal(text: &[u8]) -> Option<Event<'_>> {
     Some(if by_seccomp { Event::Trapped } else { Event::Signal })
 }
 
-/// `[ Process PID=123 runs in 32 bit mode. ]`: that of the calls from here on.
+/// `[ Process PID=123 runs in 32 bit mode. ]`: the table of the calls from here on.
 pub fn mode(text: &[u8]) -> Option<Event<'_>> {
     let (tid, rest) = tid(text.strip_prefix(b"[ Process PID=")?)?;
     let abi = match rest.strip_prefix(b" runs in ")?.strip_suffix(b" mode. ]")? {
@@ -49,7 +49,7 @@ pub fn message(line: &[u8]) -> Option<Event<'_>> {
 /// The thread of `strace: Process 123 attached` at the end of a line that it interrupts, and where it begins.
 pub fn attached_at_end(line: &[u8]) -> Option<(usize, u32)> {
     const OWN: &[u8] = b"strace: ";
-    // The message is short, and only in few lines: a line that does not end so costs one look.
+    // Few lines end so; for all others this check is cheap.
     let body = line.strip_suffix(b" attached")?;
     let at = body.windows(OWN.len()).rposition(|window| window == OWN)?;
     Some((at, attached(&line[at + OWN.len()..])?))
@@ -83,7 +83,7 @@ fn is_table(line: &[u8]) -> bool {
         || table_row(line).is_some()
 }
 
-/// ` 61.12    0.001739         869         2           vfork`: a name after numbers alone, and no brackets.
+/// ` 61.12    0.001739         869         2           vfork`: numbers, then a name without brackets.
 fn table_row(line: &[u8]) -> Option<()> {
     let mut columns = line.split(|&byte| byte == b' ').filter(|column| !column.is_empty());
     let is_number = |column: &[u8]| seconds(column).is_some_and(|(_, rest)| rest.is_empty());
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends() {
+    fn ends_of_tasks_are_parsed() {
         assert_eq!(end(b"+++ exited with 7 +++"), Some(Event::Exited { code: 7 }));
         assert_eq!(end(b"+++ killed by SIGKILL +++"), Some(Event::Killed { signal: b"SIGKILL" }));
         assert_eq!(end(b"+++ killed by SIGSEGV (core dumped) +++"), Some(Event::Killed { signal: b"SIGSEGV" }));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn signals() {
+    fn signals_are_parsed() {
         assert_eq!(signal(b"--- SIGSYS {si_signo=SIGSYS, si_code=SYS_SECCOMP, si_call_addr=0x7f} ---"), Some(Event::Trapped));
         assert_eq!(signal(b"--- SIGSYS {si_signo=SIGSYS, si_code=SI_USER, si_pid=7, si_uid=0} ---"), Some(Event::Signal));
         assert_eq!(signal(b"--- stopped by SIGSTOP ---"), Some(Event::Signal));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn modes() {
+    fn modes_are_parsed() {
         assert_eq!(mode(b"[ Process PID=12 runs in 32 bit mode. ]"), Some(Event::Mode { tid: 12, abi: Abi::COMPAT }));
         assert_eq!(mode(b"[ Process PID=12 runs in 64 bit mode. ]"), Some(Event::Mode { tid: 12, abi: Abi::NATIVE }));
         assert_eq!(mode(b"[ Process PID=12 runs in x32 mode. ]"), Some(Event::Mode { tid: 12, abi: Abi::X32 }));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn own_messages() {
+    fn messages_of_strace_are_recognised() {
         for line in ["strace: Process 12 attached", "Process 12 attached", "/usr/bin/strace: Process 12 attached"] {
             assert_eq!(message(line.as_bytes()), Some(Event::Attached { tid: 12 }), "{line}");
         }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_a_summary() {
+    fn the_table_of_a_summary_is_recognised() {
         for line in [
             "% time     seconds  usecs/call     calls    errors syscall",
             "------ ----------- ----------- --------- --------- ----------------",

@@ -1,4 +1,4 @@
-//! What a call returned: all that stands after its closing bracket.
+//! What a call returned: everything after its closing bracket.
 
 use crate::backend::strace::syntax::{seconds, tid, unsigned};
 
@@ -9,7 +9,7 @@ pub struct Outcome<'a> {
     pub result: CallResult<'a>,
     /// Time from entry to exit; `None` without `-T`.
     pub duration_ns: Option<u64>,
-    /// The result and what follows it, if it is a descriptor with a name: `3</tmp/x> <0.000012>`. Empty otherwise.
+    /// The result and all that follows, if it is a descriptor with a name: `3</tmp/x> <0.000012>`. Empty otherwise.
     pub descriptor: &'a [u8],
 }
 
@@ -27,7 +27,7 @@ pub enum CallResult<'a> {
 }
 
 impl<'a> Outcome<'a> {
-    /// Reads what comes after the closing bracket of a call: `  = -1 ENOENT (No such file or directory) <0.000012>`.
+    /// Parses what follows the closing bracket of a call: `  = -1 ENOENT (No such file or directory) <0.000012>`.
     /// `None` if it is something else, or cut off before the result.
     pub fn read(text: &'a [u8]) -> Option<Self> {
         let spaces = text.iter().position(|&byte| byte != b' ')?;
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn values() {
+    fn results_are_parsed() {
         for (text, value) in [
             (" = 0", 0),
             ("                  = 131072", 131_072),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn errors() {
+    fn errors_are_parsed() {
         for (text, name) in [
             (" = -1 ENOENT (No such file or directory)", "ENOENT"),
             (" = ? ERESTARTSYS (To be restarted if SA_RESTART is set)", "ERESTARTSYS"),
@@ -138,13 +138,13 @@ mod tests {
     }
 
     #[test]
-    fn a_question_mark_is_no_result() {
+    fn a_question_mark_means_that_the_call_never_returned() {
         assert_eq!(result(" = ?"), Some(CallResult::Never));
         assert_eq!(result(" = ? <unavailable>"), Some(CallResult::Never));
     }
 
     #[test]
-    fn durations() {
+    fn durations_are_parsed() {
         for (text, ns) in [
             (" = 3 <0.000012>", Some(12_000)),
             (" = 3</tmp/x> <1.5>", Some(1_500_000_000)),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_has_a_name() {
+    fn a_descriptor_with_a_name_is_kept() {
         let descriptor = |text: &'static str| Outcome::read(text.as_bytes()).map(|outcome| outcome.descriptor);
         assert_eq!(descriptor(" = 3</tmp/x> <1.5>"), Some(b"3</tmp/x> <1.5>".as_slice()));
         for text in [" = 3 <1.5>", " = 0", " = -1 EBADF (Bad file descriptor)", " = ?"] {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_no_outcome() {
+    fn a_cut_outcome_is_refused() {
         for text in ["", " ", " =", " = ", " = -", "= ", " = x", " 3"] {
             assert_eq!(result(text), None, "{text}");
         }

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::backend::strace::syntax::{SECOND_NS, decimal, fraction_ns, seconds, tid};
 
-/// When a line was printed.
+/// The timestamp of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// What the time counts from.
@@ -33,17 +33,18 @@ pub struct Prefix<'a> {
     pub tid: Option<u32>,
     /// Name of the thread (`-Y`), escaped as strace does.
     pub comm: Option<&'a [u8]>,
-    /// When.
+    /// The timestamp.
     pub stamp: Option<Stamp>,
 }
 
-/// A plain number in front is a thread id up to here (`PID_MAX_LIMIT` of the kernel's include/linux/threads.h), beyond it is a time.
+/// A number at the beginning of a line is a thread id up to this value (`PID_MAX_LIMIT` of the kernel's include/linux/threads.h), and a
+/// time beyond it.
 const PID_MAX: u64 = 4 << 20;
-/// A number of seconds from here on counts from the epoch; below, from the line before. It is 30 years.
+/// From this value on (30 years), a time counts from the epoch; below, from the line before.
 const EPOCH_FROM_NS: u64 = 1_000_000_000 * SECOND_NS;
 
 impl<'a> Prefix<'a> {
-    /// Reads the prefix of a line; gives what comes after it, too.
+    /// Parses the prefix of a line; also returns the rest of the line.
     pub fn read(line: &'a [u8]) -> (Self, &'a [u8]) {
         let mut prefix = Self::default();
         let rest = prefix.read_who(line).unwrap_or(line);
@@ -68,7 +69,7 @@ impl<'a> Prefix<'a> {
     fn read_when(&mut self, text: &'a [u8]) -> Option<&'a [u8]> {
         let (stamp, rest) = clock_time(text).or_else(|| plain_seconds(skip_spaces(text)))?;
         self.stamp = Some(stamp);
-        // `-r` together with another: the absolute one says all.
+        // If `-r` is combined with another option, the absolute time is enough.
         let relative =
             rest.strip_prefix(b"(+").and_then(|rest| seconds(skip_spaces(rest))).and_then(|(_, rest)| rest.strip_prefix(b") "));
         Some(relative.unwrap_or(rest))
@@ -122,17 +123,17 @@ fn skip_spaces(text: &[u8]) -> &[u8] {
 
 const DAY_NS: u64 = 24 * 3600 * SECOND_NS;
 
-/// A moment in a log. That of a log with `-r` counts from its first line.
+/// A moment in a log. With `-r` it counts from the first line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment(Stamp);
 
 impl Moment {
-    /// The moment that many ns later.
+    /// The moment `ns` later.
     pub fn plus(self, ns: u64) -> Self {
         Self(Stamp { ns: self.0.ns.saturating_add(ns), ..self.0 })
     }
 
-    /// Time from `start` to this moment, in ns. `None` if their stamps do not tell, whole seconds for instance.
+    /// The time from `start` to this moment in ns. `None` if the timestamps do not say, as with whole seconds.
     pub fn since(self, start: Self) -> Option<u64> {
         let (start, end) = (start.0, self.0);
         if start.clock != end.clock || !start.has_fraction || !end.has_fraction {
@@ -149,7 +150,7 @@ impl Moment {
     }
 }
 
-/// Makes moments of the stamps of consecutive lines.
+/// Makes moments of the timestamps of consecutive lines.
 #[derive(Debug, Default)]
 pub struct Stamps {
     elapsed_ns: u64,
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn who() {
+    fn the_thread_is_parsed() {
         for line in ["123 read(", "123   read(", "[pid 123] read(", "[pid   123] read("] {
             assert_eq!(read(line), (Prefix { tid: Some(123), ..Prefix::default() }, "read("), "{line}");
         }
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn when() {
+    fn the_time_is_parsed() {
         let noon = 12 * 3600 * SECOND_NS;
         assert_eq!(read("12:00:00.000001 read(").0.stamp, Some(stamp(Clock::Midnight, noon + 1000)));
         assert_eq!(read("12:00:00 read(").0.stamp, Some(Stamp { clock: Clock::Midnight, ns: noon, has_fraction: false }));
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn who_when_and_where_together() {
+    fn thread_time_and_position_are_parsed_together() {
         let (prefix, rest) = read("[pid   123] 12:00:00.5 [00007fc79db9ead7] [  59] read(");
         assert_eq!((prefix.tid, prefix.stamp.map(|stamp| stamp.ns), rest), (Some(123), Some(43_200_500_000_000), "read("));
         assert_eq!(
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_prefix_stays() {
+    fn other_beginnings_of_a_line_are_not_a_prefix() {
         for line in [
             "",
             " <unfinished ...>",
@@ -241,13 +242,13 @@ mod tests {
     }
 
     #[test]
-    fn midnight_passes() {
+    fn a_time_of_day_may_pass_midnight() {
         let (before, after) = (moment(Clock::Midnight, DAY_NS - 5), moment(Clock::Midnight, 7));
         assert_eq!(after.since(before), Some(12));
     }
 
     #[test]
-    fn whole_seconds_and_different_clocks_tell_nothing() {
+    fn whole_seconds_and_different_clocks_give_no_duration() {
         let whole = Moment(Stamp { clock: Clock::Midnight, ns: SECOND_NS, has_fraction: false });
         assert_eq!(whole.since(whole), None);
         assert_eq!(moment(Clock::Epoch, 7).since(moment(Clock::Midnight, 5)), None);
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn relative_stamps_add_up() {
+    fn relative_timestamps_are_summed() {
         let mut stamps = Stamps::default();
         let stamp = |ns| Stamp { clock: Clock::LineBefore, ns, has_fraction: true };
         let first = stamps.next(stamp(0));
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_epoch_has_a_date() {
+    fn only_a_time_since_the_epoch_is_a_date() {
         assert_eq!(moment(Clock::Epoch, SECOND_NS).date(), Some(SystemTime::UNIX_EPOCH + Duration::from_secs(1)));
         assert_eq!(moment(Clock::Midnight, SECOND_NS).date(), None);
     }

@@ -30,7 +30,7 @@ fn a_call_without_a_name_is_a_call() {
 }
 
 #[test]
-fn a_call_that_goes_on_later() {
+fn an_unfinished_call_is_parsed() {
     assert_eq!(event("read(3,  <unfinished ...>"), Event::Unfinished { name: b"read", args: b"3,  ", pause: Pause::Later });
     assert_eq!(event("read(3,  <detached ...>"), Event::Unfinished { name: b"read", args: b"3,  ", pause: Pause::Later });
     assert_eq!(
@@ -40,7 +40,7 @@ fn a_call_that_goes_on_later() {
 }
 
 #[test]
-fn the_rest_of_a_call() {
+fn a_resumed_call_is_parsed() {
     assert_eq!(
         event("<... read resumed>\"ab\", 10) = 2"),
         Event::Resumed { name: b"read", args: b"\"ab\", 10", outcome: value(2) }
@@ -56,7 +56,7 @@ fn the_rest_of_a_call() {
 }
 
 #[test]
-fn the_rest_of_a_call_may_begin_within_a_structure() {
+fn the_rest_of_a_call_may_start_within_a_structure() {
     for (name, args) in [
         ("get_thread_area", ", base_addr=0x55, limit=0xfffff}"),
         ("ioctl", " => 80, ifc_buf=[{ifr_name=\"lo\", ifr_addr={sa_family=AF_INET, sin_port=htons(0)}}]}"),
@@ -79,12 +79,12 @@ fn a_restarted_call_names_itself_in_its_arguments() {
 }
 
 #[test]
-fn a_call_that_never_returns() {
+fn a_call_that_never_returns_has_no_result() {
     assert!(matches!(event("exit_group(0)        = ?"), Event::Call { outcome: Outcome { result: CallResult::Never, .. }, .. }));
 }
 
 #[test]
-fn a_line_that_is_cut() {
+fn a_cut_line_is_recognised() {
     assert_eq!(event("12 write(2, \"a\\n\", 2a"), Event::Cut { name: b"write", length: 21, attached: None });
     assert_eq!(event("vfork(strace: Process 12 attached"), Event::Cut { name: b"vfork", length: 6, attached: Some(12) });
     for line in ["read(3, \"abc", "read(3, \"abc\", 1)", "read(3, \"abc\", 1) =", "read(3, \"abc\", 1) = ", "read("] {
@@ -93,7 +93,7 @@ fn a_line_that_is_cut() {
 }
 
 #[test]
-fn other_lines() {
+fn lines_that_are_not_calls_are_parsed() {
     assert_eq!(event("12 --- SIGCHLD {si_signo=SIGCHLD} ---"), Event::Signal);
     assert_eq!(event("12 +++ exited with 3 +++"), Event::Exited { code: 3 });
     assert_eq!(event("[pid  9] [ Process PID=9 runs in 32 bit mode. ]"), Event::Mode { tid: 9, abi: Abi::COMPAT });
@@ -104,7 +104,7 @@ fn other_lines() {
 }
 
 #[test]
-fn what_a_program_prints_is_not_parsed() {
+fn output_of_a_program_is_not_parsed() {
     for line in [
         "hello",
         "12",

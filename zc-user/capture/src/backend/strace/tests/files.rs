@@ -1,4 +1,4 @@
-//! Which files rows have, and how a thread's writes are paired with its reads: made-up logs, one for each rule.
+//! Which files rows have, and how the writes of a thread are paired with its reads: a made-up log for each rule.
 
 use super::{read_text, row, rows};
 use crate::{
@@ -11,7 +11,7 @@ fn launched(rest: &str) -> Trace {
     read_text(&format!("10 execve(\"/bin/x\", [\"x\"], 0x7ffe) = 0\n{rest}"))
 }
 
-/// Where the bytes of a row come from, and how that is known, and where they go: `named /a -> /b`.
+/// The source of a row and how it is known, and the destination: `named /a -> /b`.
 fn ends(trace: &Trace, row: &Row) -> String {
     let path = |id: FileId| {
         let file = &trace.files[usize::try_from(id.0).expect("fits")];
@@ -21,7 +21,7 @@ fn ends(trace: &Trace, row: &Row) -> String {
         None => "nothing".to_owned(),
         Some(Input::Named(file)) => format!("named {}", path(file)),
         Some(Input::LastRead(file)) => format!("read {}", path(file)),
-        Some(Input::Held(_) | Input::Changed(_) | Input::Unsampled(_) | Input::Mapped(_)) => panic!("a log does not tell"),
+        Some(Input::Held(_) | Input::Changed(_) | Input::Unsampled(_) | Input::Mapped(_)) => panic!("a log does not show this"),
     };
     format!("{input} -> {}", row.ends.output.map_or_else(|| "nothing".to_owned(), path))
 }
@@ -52,7 +52,7 @@ fn a_call_that_copies_has_both_ends() {
 }
 
 #[test]
-fn the_source_of_a_clone_is_what_was_opened_last() {
+fn the_source_of_a_clone_is_the_file_that_was_opened_last() {
     let clone = "10 ioctl(4</b>, BTRFS_IOC_CLONE or FICLONE, 3) = 0\n";
     let opened = |opens: &str| {
         let trace = launched(&format!("{opens}{clone}"));
@@ -71,7 +71,7 @@ fn without_names_there_are_no_files() {
 }
 
 #[test]
-fn only_files_that_counted_calls_use_are_told_of() {
+fn only_files_of_counted_calls_are_in_the_trace() {
     let log = "10 execve(\"/bin/x\", [\"x\"], 0x7ffe) = 0\n10 openat(AT_FDCWD</tmp>, \"/a\", O_RDONLY) = 3</a>\n10 read(4</b>, \"\", 1) = 0\n";
     let selection = "read".parse().expect("a call");
     let log = Log { reader: log.as_bytes(), tid: None };
@@ -81,7 +81,7 @@ fn only_files_that_counted_calls_use_are_told_of() {
 }
 
 #[test]
-fn a_write_goes_with_the_read_before_it() {
+fn a_write_is_paired_with_the_read_before_it() {
     let trace = launched(
         "10 read(3</a>, \"\"..., 8192) = 8192\n10 write(4</b>, \"\"..., 8192) = 5000\n10 write(4</b>, \"\"..., 3192) = 3192\n10 read(3</a>, \"\", 8192) = 0\n10 write(4</b>, \"\"..., 5) = 5\n",
     );
@@ -103,20 +103,20 @@ fn calls_pair_in_the_order_in_which_they_return() {
 }
 
 #[test]
-fn a_write_after_a_read_of_something_unknown_goes_with_nothing() {
+fn a_write_after_a_read_from_an_unknown_file_is_not_paired() {
     let trace = launched("10 read(3</a>, \"\"..., 7) = 7\n10 read(4, \"\"..., 7) = 7\n10 write(5</b>, \"\"..., 7) = 7\n");
     assert_eq!((ends(&trace, row(&trace, "write")), row(&trace, "write").paired_bytes), ("nothing -> /b".to_owned(), 0));
 }
 
 #[test]
-fn another_program_has_read_nothing() {
+fn an_exec_forgets_what_was_read() {
     let trace =
         launched("10 read(3</a>, \"\"..., 7) = 7\n10 execve(\"/bin/y\", [\"y\"], 0x7ffe) = 0\n10 write(4</b>, \"\"..., 7) = 7\n");
     assert_eq!(ends(&trace, row(&trace, "write")), "nothing -> /b");
 }
 
 #[test]
-fn many_messages_at_once_tell_no_bytes_and_go_with_nothing() {
+fn sendmmsg_has_no_bytes_and_is_not_paired() {
     let trace = launched(
         "10 read(3</a>, \"\"..., 7) = 7\n10 sendmmsg(4<UDP:[127.0.0.1:1->127.0.0.1:2]>, [{msg_hdr={}, msg_len=7}], 1, 0) = 1\n",
     );
@@ -148,7 +148,7 @@ fn rows_are_in_the_order_of_their_first_calls_over_all_threads() {
 }
 
 #[test]
-fn files_of_one_thread_each_tell_of_no_order() {
+fn logs_of_one_thread_each_have_no_common_order() {
     let log = |text: &'static str, tid| Log { reader: text.as_bytes(), tid: Some(tid) };
     let logs = vec![log("read(3</a>, \"\"..., 9) = 9\n", 10), log("write(4</a>, \"\"..., 9) = 9\n", 11)];
     let trace = read_logs(logs, &Selection::All, &mut |line| panic!("{line}")).expect("memory can be read");
@@ -157,7 +157,7 @@ fn files_of_one_thread_each_tell_of_no_order() {
 }
 
 #[test]
-fn sockets_that_no_counted_call_made_are_known_all_the_same() {
+fn sockets_that_uncounted_calls_created_are_known() {
     let log = "10 execve(\"/bin/x\", [\"x\"], 0x7ffe) = 0\n10 socketpair(AF_UNIX, SOCK_SEQPACKET, 0, [3<UNIX:[11->12]>, 4<UNIX:[12->11]>]) = 0\n10 write(3<UNIX:[11->12]>, \"\"..., 5) = 5\n";
     let selection = "write".parse().expect("a call");
     let log = Log { reader: log.as_bytes(), tid: None };
@@ -166,7 +166,7 @@ fn sockets_that_no_counted_call_made_are_known_all_the_same() {
 }
 
 #[test]
-fn what_is_only_looked_at_has_not_moved() {
+fn peeked_bytes_have_not_moved() {
     let trace = launched(
         "10 recvfrom(3<socket:[7]>, \"MSG_PEEK\"..., 100, 0, NULL, NULL) = 100\n\
          10 recvfrom(3<socket:[7]>, \"abc\"..., 100, MSG_PEEK, NULL, NULL) = 100\n\
@@ -178,7 +178,7 @@ fn what_is_only_looked_at_has_not_moved() {
 }
 
 #[test]
-fn who_received_nobody_knows_how_much_may_write_that() {
+fn a_write_after_recvmmsg_is_not_paired() {
     let trace = launched(
         "10 read(3</a>, \"\"..., 100) = 100\n\
          10 recvmmsg(5<socket:[7]>, [{msg_hdr={msg_namelen=0}, msg_len=100}], 1, 0, NULL) = 1\n\
@@ -188,7 +188,7 @@ fn who_received_nobody_knows_how_much_may_write_that() {
 }
 
 #[test]
-fn what_fills_memory_ends_what_was_read() {
+fn a_call_that_fills_memory_forgets_what_was_read() {
     for (call, source) in [("getrandom(\"\"..., 100, 0) = 100", "nothing"), ("getpid() = 10", "read /a")] {
         let trace = launched(&format!("10 read(3</a>, \"\"..., 100) = 100\n10 {call}\n10 write(4</b>, \"\"..., 100) = 100\n"));
         assert_eq!(ends(&trace, row(&trace, "write")), format!("{source} -> /b"));

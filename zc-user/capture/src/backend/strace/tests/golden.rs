@@ -1,4 +1,4 @@
-//! What is read from real logs. `ZC_UPDATE_GOLDEN=1` writes it anew, for review.
+//! Compares what is read from real logs with golden files, and with the tables of `strace -C`. `ZC_UPDATE_GOLDEN=1` updates the files.
 
 use std::{collections::BTreeMap, env, fmt::Write, fs};
 
@@ -7,7 +7,7 @@ use crate::syscall::Abi;
 use crate::trace::{Ends, File, FileId, FileKind, Input, Process, Row, Trace};
 
 #[test]
-fn golden() {
+fn real_logs_are_read_as_the_golden_files_say() {
     let is_update = env::var_os("ZC_UPDATE_GOLDEN").is_some();
     let mut different = Vec::new();
     for log in logs() {
@@ -21,7 +21,7 @@ fn golden() {
             different.push(format!("{}\n{found}", log.display()));
         }
     }
-    assert!(different.is_empty(), "set ZC_UPDATE_GOLDEN=1 to accept what is found now:\n{}", different.join("\n"));
+    assert!(different.is_empty(), "set ZC_UPDATE_GOLDEN=1 to accept the new results:\n{}", different.join("\n"));
 }
 
 fn summary(trace: &Trace, unparsed: &[String]) -> String {
@@ -62,7 +62,7 @@ fn add_process(process: &Process, files: &[File], line: &mut impl FnMut(String))
 
 fn describe_file(file: &File) -> String {
     let File { kind, identity, filesystem, path, size_bytes, local, peer, peer_inode, streams: _ } = file;
-    assert_eq!((*size_bytes, identity.map_or(0, |identity| identity.device)), (None, 0), "a log tells neither");
+    assert_eq!((*size_bytes, identity.map_or(0, |identity| identity.device)), (None, 0), "a log has neither");
     let mut text = optional(kind.map(FileKind::name));
     let inodes = [identity.map(|identity| identity.inode), *peer_inode].map(|inode| inode.map(|inode| inode.to_string()));
     let [inode, peer_inode] = &inodes;
@@ -73,7 +73,7 @@ fn describe_file(file: &File) -> String {
     text
 }
 
-/// The shortest that tells which file it is.
+/// A short name of a file.
 fn name(id: FileId, files: &[File]) -> String {
     let file = &files[usize::try_from(id.0).expect("fits")];
     let inode = || file.identity.map(|identity| format!("{}:{}", optional(file.kind.map(FileKind::name)), identity.inode));
@@ -90,7 +90,7 @@ fn describe_ends(ends: Ends, files: &[File]) -> String {
         None => String::new(),
         Some(Input::Named(file)) => format!(" from {}", name(file, files)),
         Some(Input::LastRead(file)) => format!(" after {}", name(file, files)),
-        Some(Input::Held(_) | Input::Changed(_) | Input::Unsampled(_) | Input::Mapped(_)) => panic!("a log does not tell"),
+        Some(Input::Held(_) | Input::Changed(_) | Input::Unsampled(_) | Input::Mapped(_)) => panic!("a log does not show this"),
     };
     input + &ends.output.map_or_else(String::new, |file| format!(" to {}", name(file, files)))
 }
@@ -118,7 +118,7 @@ fn describe(row: &Row, files: &[File]) -> String {
     text
 }
 
-/// All logs were recorded on `x86_64`. To the machine that reads them, its own tables are those of the log.
+/// All logs were recorded on `x86_64`, but on another machine its own tables stand for those of the log.
 fn recorded_as(abi: Abi) -> &'static str {
     match abi {
         Abi::NATIVE => Abi::X86_64.name(),
@@ -135,7 +135,7 @@ fn optional(value: Option<impl ToString>) -> String {
 type Counts = BTreeMap<String, (u64, u64)>;
 
 #[test]
-fn the_sums_are_those_that_strace_counts_itself() {
+fn the_sums_are_those_of_the_table_that_strace_prints() {
     let mut compared = 0;
     for log in logs().iter().filter(|log| log.is_file()) {
         let text = String::from_utf8_lossy(&fs::read(log).expect("can be read")).into_owned();

@@ -1,4 +1,4 @@
-//! Tests of the parser as a whole: real logs, made-up ones, damaged ones.
+//! Tests of the whole parser with real, made-up and damaged logs.
 
 mod files;
 mod golden;
@@ -18,7 +18,7 @@ use crate::{
     trace::{Loss, Row, Trace},
 };
 
-/// Where the real logs are.
+/// The directory of the real logs.
 fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/strace")
 }
@@ -45,14 +45,14 @@ fn files(log: &Path) -> Vec<Log<&'static [u8]>> {
     paths.iter().map(|path| open(path, tid_of_file(&path.to_string_lossy()))).collect()
 }
 
-/// What is read from a log, and the lines that were not understood.
+/// Reads a log; also returns the lines that were not understood.
 fn read(log: &Path) -> (Trace, Vec<String>) {
     let mut unparsed = Vec::new();
     let trace = read_logs(files(log), &Selection::All, &mut |line| unparsed.push(line.to_owned())).expect("memory can be read");
     (trace, unparsed)
 }
 
-/// What is read from a made-up log.
+/// Reads a made-up log.
 fn read_text(text: &str) -> Trace {
     read_until(text, Until::AllEnd)
 }
@@ -77,7 +77,7 @@ fn row<'a>(trace: &'a Trace, name: &str) -> &'a Row {
     row
 }
 
-/// Ending often something was lost.
+/// How many of this loss there are.
 fn lost(trace: &Trace, loss: Loss) -> u64 {
     trace.losses.get(&loss).copied().unwrap_or(0)
 }

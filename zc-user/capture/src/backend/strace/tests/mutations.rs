@@ -1,4 +1,4 @@
-//! Damaged logs: whatever a line looks like, it is read without a panic, and without a loss of what stands in whole lines.
+//! Damaged logs: no line makes the parser panic, and whole lines are still counted.
 
 use std::{fs, thread};
 
@@ -6,10 +6,10 @@ use super::{Collector, Log, corpus, files, logs, read_log};
 use crate::{backend::Until, syscall::Selection};
 
 const LINES: usize = 1_000_000;
-/// Lines to one log: tasks and calls under way are carried over, and every log is assembled.
+/// Lines per log, so that tasks and unfinished calls are carried over, and every log is assembled.
 const LINES_PER_LOG: usize = 10_000;
 
-/// What a damaged line may have anywhere.
+/// What is inserted into lines.
 const TOKENS: &[&str] = &[
     "\"",
     "\\",
@@ -76,7 +76,7 @@ impl Random {
 }
 
 #[test]
-fn a_million_damaged_lines_are_read() {
+fn a_million_damaged_lines_are_read_without_a_panic() {
     let texts: Vec<&[u8]> = logs().iter().flat_map(|log| files(log)).map(|log| log.reader).collect();
     let lines: Vec<&[u8]> = texts.iter().flat_map(|text| text.split(|&byte| byte == b'\n')).collect();
     let unparsed: usize = thread::scope(|scope| {
@@ -91,7 +91,7 @@ fn a_million_damaged_lines_are_read() {
     assert!((LINES / 20..LINES).contains(&unparsed), "{unparsed} lines are not understood");
 }
 
-/// How many of so many damaged lines are not understood.
+/// Reads `count` damaged lines; returns how many are not understood.
 fn read_damaged(lines: &[&[u8]], count: usize, mut random: Random) -> usize {
     let mut line = Vec::new();
     let mut unparsed = 0;
@@ -116,7 +116,7 @@ fn read_damaged(lines: &[&[u8]], count: usize, mut random: Random) -> usize {
 #[test]
 fn a_log_may_be_cut_off_anywhere() {
     let text = fs::read(corpus().join("stderr-moves.log")).expect("can be read");
-    // Every seventh byte: all kinds of places, in a fraction of the time.
+    // Every seventh byte hits all kinds of places in a fraction of the time.
     for end in (0..text.len()).step_by(7) {
         let mut ignore = |_: &str| {};
         let mut collector = Collector::new(&Selection::default(), Until::AllEnd, &mut ignore);

@@ -14,7 +14,7 @@ use crate::{
     trace::{Row, Trace},
 };
 
-/// A call to be printed as strace would.
+/// A call to be printed as strace prints it.
 #[derive(Debug, Clone)]
 struct Printed {
     tid: u32,
@@ -118,7 +118,7 @@ fn sums(trace: &Trace) -> BTreeMap<u32, Vec<String>> {
 
 proptest! {
     #[test]
-    fn any_bytes_are_some_line(lines in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..50)) {
+    fn no_bytes_make_the_parser_panic(lines in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..50)) {
         let mut ignore = |_: &str| {};
         let mut collector = Collector::new(&Selection::All, Until::AllEnd, &mut ignore);
         for line in &lines {
@@ -128,7 +128,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_printed_is_read(call in call()) {
+    fn a_printed_call_is_parsed(call in call()) {
         let line = call.whole();
         let parsed = Line::parse(line.trim_end_matches('\n').as_bytes());
         prop_assert_eq!(parsed.prefix.tid, Some(call.tid));
@@ -150,9 +150,9 @@ proptest! {
     }
 
     #[test]
-    fn lines_that_are_interrupted_give_the_same_sums(calls in prop::collection::vec(call(), 0..30)) {
+    fn interrupted_lines_give_the_same_sums(calls in prop::collection::vec(call(), 0..30)) {
         let whole: String = calls.iter().map(Printed::whole).collect();
-        // A call ends when its thread enters the next one, or at the end: as many as there are threads are under way at a time.
+        // A call ends when its thread enters the next one, or at the end, so that each thread has one unfinished call.
         let mut interrupted = String::new();
         let mut under_way: BTreeMap<u32, &Printed> = BTreeMap::new();
         for call in &calls {

@@ -1,4 +1,4 @@
-//! What joins lines, task by task: made-up logs, one for each rule.
+//! How lines are joined and tasks are tracked: a made-up log for each rule.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ fn launched(rest: &str) -> Trace {
     read_text(&format!("{LAUNCH}{rest}"))
 }
 
-/// Nothing is lost. That made-up processes do not end, or not by `exit_group`, is what [`a_log_that_leaves_calls_out_says_so`] is about.
+/// Checks that nothing is lost. That made-up processes do not end, or not by `exit_group`, is tested in [`a_log_that_leaves_calls_out_says_so`].
 #[track_caller]
 fn assert_whole(trace: &Trace) {
     let is_about_ends = |loss: &Loss| matches!(loss, Loss::UnshownCalls | Loss::TracerEnded);
@@ -30,7 +30,7 @@ fn process(trace: &Trace, pid: u32) -> &Process {
 }
 
 #[test]
-fn the_command_begins_with_its_exec() {
+fn the_command_starts_with_its_exec() {
     let trace = launched("10 +++ exited with 3 +++\n");
     assert_eq!(trace.command, ["x", "y"]);
     assert_eq!(trace.exit, Some(Exit::Code(3)));
@@ -44,14 +44,14 @@ fn the_command_begins_with_its_exec() {
 }
 
 #[test]
-fn an_exec_by_which_the_command_cannot_begin_is_not_counted() {
+fn a_failed_exec_of_the_command_is_not_counted() {
     let trace = read_text("10 execve(\"/bin/x\", [\"x\"], 0x7ffe) = -1 EACCES (Permission denied)\n10 +++ exited with 1 +++\n");
     assert!(rows(&trace).next().is_none());
     assert_eq!((trace.command.len(), trace.exit), (0, Some(Exit::Code(1))));
 }
 
 #[test]
-fn a_process_has_the_name_of_what_it_executed_last_though_strace_keeps_the_one_before() {
+fn a_process_has_the_name_of_its_last_program_although_strace_keeps_the_one_before() {
     let name = |log: &str| process(&read_text(log), 10).comm.clone();
     let exec = "10<strace> execve(\"/bin/sh\", [\"sh\"], 0x7f) = 0\n10<sh> execve(\"/opt/a-name-of-more-than-15\", [], 0) = 0\n";
     assert_eq!(name(&format!("{exec}10<sh> getuid() = 0\n")).as_deref(), Some("a-name-of-more-"));
@@ -87,7 +87,7 @@ fn bytes_are_positive_results_of_calls_that_return_bytes() {
 }
 
 #[test]
-fn one_size_that_cannot_be_read_makes_the_sum_unknown() {
+fn one_unknown_size_makes_the_sum_unknown() {
     let trace = launched(
         "10 readv(3, [{iov_base=\"a\", iov_len=5}], 1) = 1\n10 readv(3, 0x7f, 2) = -1 EAGAIN (x)\n10 readv(3, [{iov_base=\"a\", iov_len=5}], 1) = 1\n",
     );
@@ -95,7 +95,7 @@ fn one_size_that_cannot_be_read_makes_the_sum_unknown() {
 }
 
 #[test]
-fn both_halves_of_a_call_are_one() {
+fn an_interrupted_call_is_counted_once() {
     let trace = launched("10 read(3,  <unfinished ...>\n11 getuid() = 0\n10 <... read resumed>\"ab\", 10) = 2 <1.5>\n");
     let read = row(&trace, "read");
     assert_eq!((read.calls, read.bytes, read.requested_bytes), (1, Some(2), Some(10)));
@@ -112,7 +112,7 @@ fn a_restart_is_an_error_and_then_another_call() {
 }
 
 #[test]
-fn a_call_that_a_deadly_signal_ends_never_returned() {
+fn a_call_that_a_deadly_signal_interrupts_never_returned() {
     let trace = launched(
         "10 read(3, 0x7f, 10) = ? ERESTARTSYS (To be restarted if SA_RESTART is set)\n10 --- SIGTERM {x} ---\n10 +++ killed by SIGTERM +++\n",
     );
@@ -147,7 +147,7 @@ fn a_call_may_return_its_own_number_or_its_first_argument() {
 }
 
 #[test]
-fn what_does_not_return_is_unfinished_and_no_call() {
+fn a_call_that_does_not_return_is_unfinished() {
     let trace = launched(
         "10 exit_group(0) = ?\n10 +++ exited with 0 +++\n11 read(0,  <unfinished ...>\n11 +++ killed by SIGKILL +++\n12 write(1, \"\", 0 <unfinished ...>\n",
     );
@@ -159,7 +159,7 @@ fn what_does_not_return_is_unfinished_and_no_call() {
 }
 
 #[test]
-fn a_return_without_an_entry_is_counted_and_says_so() {
+fn a_return_without_an_entry_is_counted_and_is_a_loss() {
     let trace =
         launched("10 <... read resumed>\"ab\", 10) = 2 <0.1>\n10 write(1,  <unfinished ...>\n10 <... close resumed>) = 0\n");
     assert_eq!((row(&trace, "read").calls, row(&trace, "read").bytes, row(&trace, "read").requested_bytes), (1, Some(2), None));
@@ -180,7 +180,7 @@ fn threads_belong_to_the_process_of_their_creator() {
 }
 
 #[test]
-fn an_id_that_is_used_again_is_another_process() {
+fn a_reused_id_is_another_process() {
     let trace = launched(
         "10 fork() = 11\n11 +++ exited with 0 +++\n10 fork( <unfinished ...>\n11 getuid() = 0\n11 +++ exited with 0 +++\n10 <... fork resumed>) = 11\n",
     );
@@ -197,7 +197,7 @@ fn children_without_a_line_are_a_loss() {
 }
 
 #[test]
-fn a_trace_may_end_with_the_command() {
+fn the_trace_ends_with_the_command_if_asked_to() {
     let log = format!(
         "{LAUNCH}10 fork() = 11\n10 fork() = 12\n11 read(0,  <unfinished ...>\n10 +++ exited with 0 +++\n11 <... read resumed>\"\", 1) = 0\n11 +++ exited with 0 +++\n12 +++ exited with 0 +++\n"
     );
@@ -219,7 +219,7 @@ fn a_child_in_another_namespace_has_the_id_that_strace_sees() {
     let trace = launched("10 clone(flags=SIGCHLD) = 2<sh> /* 11 in strace's PID NS */\n11 +++ exited with 0 +++\n");
     assert_eq!((trace.processes.len(), process(&trace, 11).ppid), (2, Some(10)));
     assert_whole(&trace);
-    assert!(trace.notes.iter().all(|note| !note.contains("who made")), "{:?}", trace.notes);
+    assert!(trace.notes.iter().all(|note| !note.contains("who created")), "{:?}", trace.notes);
 }
 
 #[test]
@@ -235,19 +235,19 @@ fn an_exec_in_another_thread_takes_over_the_process() {
 }
 
 #[test]
-fn an_exec_may_end_the_thread_that_has_just_made_its_thread() {
+fn an_exec_may_end_the_thread_that_has_just_created_its_thread() {
     let trace = launched(
         "10 clone3({flags=CLONE_THREAD, x} <unfinished ...>\n11 getuid() = 0\n11 execve(\"/bin/z\", [\"z\"], 0x7f <unfinished ...>\n10 <... clone3 resumed> <unfinished ...>) = ?\n10 +++ superseded by execve in pid 11 +++\n10 <... execve resumed>) = 0\n10 +++ exited with 0 +++\n",
     );
     let tids: Vec<u32> = process(&trace, 10).threads.iter().map(|thread| thread.tid).collect();
     assert_eq!((trace.processes.len(), tids), (1, vec![10, 11]));
-    assert!(trace.notes.iter().all(|note| !note.contains("who made")), "{:?}", trace.notes);
+    assert!(trace.notes.iter().all(|note| !note.contains("who created")), "{:?}", trace.notes);
     assert_eq!((row(&trace, "clone3").unfinished, row(&trace, "getuid").calls), (1, 1));
     assert_whole(&trace);
 }
 
 #[test]
-fn files_of_one_thread_each_are_one_trace_in_any_order() {
+fn logs_of_one_thread_each_are_one_trace_in_any_order() {
     let root = "execve(\"/bin/x\", [\"x\"], 0x7f) = 0\nvfork() = 11\nclone3({flags=CLONE_THREAD, x}, 88) = 12\npause() = ?\n+++ superseded by execve in pid 12 +++\n<... execve resumed>) = 0\n+++ exited with 7 +++\n";
     let child = "execve(\"/bin/c\", [\"c\"], 0x7f) = 0\n+++ exited with 0 +++\n";
     let thread = "getuid() = 0\nexecve(\"/bin/t\", [\"t\"], 0x7f <pid changed to 10 ...>\n";
@@ -266,7 +266,7 @@ fn files_of_one_thread_each_are_one_trace_in_any_order() {
 }
 
 #[test]
-fn files_of_one_thread_each_tell_of_an_exec_that_came_before_the_return_of_a_clone() {
+fn logs_of_one_thread_each_show_an_exec_before_the_return_of_a_clone() {
     let leader = "execve(\"/bin/x\", [\"x\"], 0x7f) = 0\nclone3({flags=CLONE_THREAD, x} <unfinished ...>) = ?\n+++ superseded by execve in pid 12 +++\n<... execve resumed>) = 0\n+++ exited with 7 +++\n";
     let thread = "getuid() = 0\nexecve(\"/bin/t\", [\"t\"], 0x7f <pid changed to 10 ...>\n";
     for logs in [[(10, leader), (12, thread)], [(12, thread), (10, leader)]] {
@@ -288,13 +288,13 @@ fn lines_without_an_id_are_those_of_the_only_task() {
 }
 
 #[test]
-fn a_task_without_an_id_may_name_itself() {
+fn a_task_without_an_id_gets_the_one_that_its_calls_return() {
     assert_eq!(read_text("execve(\"/bin/x\", [\"x\"], 0x7f) = 0\nset_tid_address(0x7f) = 10\n").processes[0].pid, 10);
     assert_eq!(read_text("execve(\"/bin/x\", [\"x\"], 0x7f) = 0\n").processes[0].pid, 0);
 }
 
 #[test]
-fn output_inside_a_line_is_not_lost_and_not_taken_for_a_size() {
+fn output_inside_a_line_does_not_hide_the_call_and_is_not_taken_for_its_size() {
     let trace = launched("10 write(2, \"23\\n4\\n\", 523\n4\n) = 5\n10 write(2, \"a\", 1a) = 1\n");
     assert_eq!(
         (row(&trace, "write").calls, row(&trace, "write").bytes, row(&trace, "write").requested_bytes),
@@ -310,7 +310,7 @@ fn output_between_lines_is_not_understood() {
 }
 
 #[test]
-fn a_log_that_is_cut_off_says_so() {
+fn a_call_that_is_cut_off_is_unfinished() {
     for (rest, lost_lines) in [("10 read(3, \"ab", 1), ("10 read(3, \"ab\", 2) = 2", 1), ("10 read(3,  <unfinished ...>", 0)] {
         let trace = launched(rest);
         assert_eq!((row(&trace, "read").calls, row(&trace, "read").unfinished), (0, 1), "{rest}");
@@ -322,7 +322,7 @@ fn a_log_that_is_cut_off_says_so() {
 }
 
 #[test]
-fn a_sum_without_room_is_unknown() {
+fn a_sum_that_overflows_is_unknown() {
     let all = i64::MAX;
     let line = |call: &str| format!("10 {call}(3, \"\", {all}) = {all} <9999999999.0>\n");
     let trace = launched(&[line("read"), line("read"), line("read"), line("write"), line("write")].concat());
@@ -353,7 +353,7 @@ fn a_log_that_leaves_calls_out_says_so() {
     let read = "read(0, \"\", 1) = 0\n";
     let gaps = |parts: &[&str]| {
         let trace = read_text(&parts.concat());
-        assert!(trace.notes.iter().any(|note| note.contains("may have been made")), "no log tells all: {:?}", trace.notes);
+        assert!(trace.notes.iter().any(|note| note.contains("may have been made")), "every log has the note: {:?}", trace.notes);
         (lost(&trace, Loss::UnshownCalls), lost(&trace, Loss::TracerEnded))
     };
     assert_eq!(gaps(&[exec, read, exit, end]), (0, 0));
@@ -386,7 +386,7 @@ fn calls_of_another_table_are_rows_of_their_own() {
 }
 
 #[test]
-fn stamps_tell_how_long_it_took() {
+fn timestamps_give_the_duration_of_the_run() {
     let wall = |start: &str, end: &str| {
         read_text(&format!("{start} execve(\"/x\", [], 0) = 0 <0.25>\n{end} +++ exited with 0 +++\n")).wall_ns
     };

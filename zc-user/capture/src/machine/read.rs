@@ -91,7 +91,7 @@ impl Status {
     }
 }
 
-/// Inode of the initial PID namespace: `PROC_PID_INIT_INO` of the kernel's include/linux/proc_ns.h.
+/// Inode of the initial PID namespace: `PROC_PID_INIT_INO` of the kernel's `include/linux/proc_ns.h`.
 const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
 /// Inode of the initial user namespace: `PROC_USER_INIT_INO`.
 const INITIAL_USER_NAMESPACE: u64 = 0xEFFF_FFFD;

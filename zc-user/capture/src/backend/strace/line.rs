@@ -5,7 +5,8 @@ mod outcome;
 mod prefix;
 
 pub use outcome::{CallResult, Outcome};
-pub use prefix::{Clock, Moment, Prefix, Stamp, Stamps};
+pub use prefix::{Clock, Prefix, Stamp};
+pub(super) use prefix::{Moment, Stamps};
 
 use super::syntax::{find_closing, find_top_level, tid};
 use crate::syscall::Abi;

@@ -106,7 +106,7 @@ impl Collector<'_> {
     fn follow(&mut self, id: TaskId, call: &Call<'_>, role: Role, value: i64) {
         match (role, u32::try_from(value)) {
             (Role::CreatesTask, Ok(tid @ 1..)) => {
-                self.tasks.task_created(id, tid, child_kind(call.args), call.entered, self.logs <= 1)
+                self.tasks.task_created(id, tid, child_kind(call.args), call.entered, self.logs <= 1);
             }
             (Role::ReturnsOwnTid, Ok(tid @ 1..)) => self.tasks.get(id).own_tid = Some(tid),
             (Role::Files(effect), Ok(_)) => {

@@ -47,7 +47,7 @@ fn nothing_to_check() {
     let folder = super::folder("[[check]]\nname = 'a'\ncommand = 'touch x'\nexpect = ['exit.code == 0']\n");
     assert_refused(&run_in(folder.path(), &["b*"]), &["no check is called 'b*'", "--list"]);
     assert_refused(&of_script(&[], "true").finish(), &["nothing is expected of the command"]);
-    assert_refused(&run_in(folder.path(), &["--expect=exit.code == 0"]), &[]);
+    assert_refused(&run_in(folder.path(), &["--expect=exit.code == 0"]), &["no command to check", "zctrace check --expect"]);
     assert_refused(&run_in(folder.path(), &["--bogus"]), &["--bogus"]);
     assert_refused(&run_in(folder.path(), &["--timeout=soon"]), &["--timeout: 'soon' is not a time"]);
     assert_refused(&run_in(folder.path(), &["--timeout=0s"]), &["--timeout: a timeout of '0s' is too short"]);

@@ -100,7 +100,10 @@ fn a_command_that_kills_its_group_kills_no_other_check() {
          [[check]]\nname = 'next'\ncommand = ['true']\nexpect = ['exit.code == 0']\n",
     );
     let finished = run_in(folder.path(), &[]);
-    assert!(finished.text().contains("ok     next"), "{:?} {}", finished.code, finished.text());
+    let text = finished.text();
+    assert_eq!(finished.code, Some(1), "{text}");
+    assert!(text.starts_with("FAILED kills ") && text.contains("exit.code is none: SIGTERM killed the command"), "{text}");
+    assert!(text.contains("\nok     next ") && text.ends_with("\n2 checks: 1 passed, 1 failed\n"), "{text}");
 }
 
 #[test]

@@ -160,8 +160,15 @@ fn of_many_runs_every_one_must_hold() {
     let check = &found["checks"][0];
     assert_eq!((&check["runs"], &check["expectations"][0]["run"]), (&3.into(), &2.into()));
     assert_eq!(check["figures"]["same"]["exit.code"], 0);
-    let varying = check["figures"]["varying"].to_string();
-    assert!(varying.contains("\"write.bytes\"") && varying.contains("\"time.wall\""), "{varying}");
+    assert_eq!(check["figures"]["same"]["write.calls"], 1);
+    let varying = |name: &str| {
+        let all = check["figures"]["varying"].as_array().expect("a list");
+        let found = all.iter().find(|figure| figure["name"] == name).unwrap_or_else(|| panic!("{name} does not vary: {all:?}"));
+        [&found["min"], &found["max"]].map(|bound| bound.as_u64().expect("a number"))
+    };
+    assert_eq!(varying("write.bytes"), [1, 5]);
+    let [shortest, longest] = varying("time.wall");
+    assert!(0 < shortest && shortest < longest, "{shortest} {longest}");
 }
 
 /// Two checks each of which waits for the other one.
@@ -190,8 +197,9 @@ fn jobs_run_side_by_side_and_results_keep_their_order() {
 fn runs_in_one_directory_take_turns() {
     let dir = tempfile::tempdir().expect("a directory");
     let script = "mkdir here && sleep 0.1 && rmdir here";
-    let finished = of_script(&["--repeat=4", "--jobs=4", "--expect=exit.code == 0"], script).dir(dir.path()).finish();
-    assert_eq!(finished.code, Some(0), "{}", finished.text());
+    let options = ["--repeat=4", "--jobs=4", "--format=json", "--expect=exit.code == 0"];
+    let found = results(&of_script(&options, script).dir(dir.path()).finish(), 0);
+    assert_eq!((&found["checks"][0]["status"], &found["checks"][0]["runs"]), (&"passed".into(), &4.into()));
 }
 
 #[test]
@@ -200,4 +208,8 @@ fn what_depends_on_load_runs_alone() {
     let found = results(&run_in(folder.path(), &["--jobs=2", "--format=json"]), 2);
     let statuses: Vec<_> = (0..2).map(|index| found["checks"][index]["status"].clone()).collect();
     assert_eq!(statuses, ["could_not_run", "could_not_run"]);
+    for index in 0..2 {
+        let error = found["checks"][index]["error"].as_str().unwrap_or_default();
+        assert!(error.starts_with("it did not end within 1.000 s"), "{error}");
+    }
 }

@@ -1,6 +1,7 @@
 //! A started program: its process group, its end, and a deadline for it.
 
 use std::{
+    io,
     os::unix::process::CommandExt as _,
     process::{Child, Command},
     sync::{
@@ -34,9 +35,9 @@ struct Watchdog {
 }
 
 impl Group {
-    /// Starts a program as the leader of a new process group.
+    /// Starts a program as the leader of a new process group, with SIGINT and SIGQUIT at their defaults.
     pub fn start(command: &mut Command) -> Self {
-        Self::of(command.process_group(0).spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}")))
+        Self::of(with_default_interrupts(command).process_group(0).spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}")))
     }
 
     /// The group of a program that is its leader already.
@@ -79,6 +80,22 @@ impl Group {
     }
 }
 
+/// Resets SIGINT and SIGQUIT in the program that this command starts. A shell without job control ignores both in what it starts in the
+/// background, and every program inherits that: tests run from there could not interrupt anything.
+pub(super) fn with_default_interrupts(command: &mut Command) -> &mut Command {
+    let reset = || {
+        for signal in [libc::SIGINT, libc::SIGQUIT] {
+            // SAFETY: no handler is installed.
+            if unsafe { libc::signal(signal, libc::SIG_DFL) } == libc::SIG_ERR {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: the closure makes two system calls and nothing else.
+    unsafe { command.pre_exec(reset) }
+}
+
 impl Watchdog {
     fn start(group: Pid) -> Self {
         let (stop, stopped) = channel();
@@ -102,5 +119,30 @@ impl Drop for Group {
         }
         let _ = kill_process_group(self.pid(), Signal::KILL);
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::harness::{program, untraced};
+
+    #[test]
+    fn a_started_program_does_not_ignore_interrupts() {
+        let status = untraced(&program("cat").arg("/proc/self/status")).finish();
+        let mask = status.successful().lines().find_map(|line| line.strip_prefix("SigIgn:\t")).expect("a mask");
+        let ignored = u64::from_str_radix(mask, 16).expect("a mask");
+        for signal in [libc::SIGINT, libc::SIGQUIT] {
+            assert_eq!(ignored & 1 << (signal - 1), 0, "signal {signal} is ignored: {mask}");
+        }
+    }
+
+    /// Runs the other test in a process that ignores both signals, as a shell starts it in the background.
+    #[test]
+    fn tests_that_run_in_the_background_start_programs_that_do_not_ignore_interrupts() {
+        let (_, module) = module_path!().split_once("::").expect("a module of the crate");
+        let test = format!("{module}::a_started_program_does_not_ignore_interrupts");
+        let this = program(std::env::current_exe().expect("known")).args(&["--exact", &test]);
+        let finished = untraced(&this.through(&["env", "--ignore-signal=INT", "--ignore-signal=QUIT"])).finish();
+        assert!(finished.successful().contains("1 passed"), "{}", finished.text());
     }
 }

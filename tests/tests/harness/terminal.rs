@@ -13,7 +13,7 @@ use rustix::{
     termios::{LocalModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize},
 };
 
-use super::{Group, Launch};
+use super::{Group, Launch, group::with_default_interrupts};
 
 /// A program that runs in the foreground of a terminal of its own.
 pub struct Terminal {
@@ -44,7 +44,7 @@ impl Terminal {
                 Ok(ioctl_tiocsctty(BorrowedFd::borrow_raw(0))?)
             });
         }
-        let child = command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        let child = with_default_interrupts(&mut command).spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
         Self { screen: screen.into(), group: Group::of(child), shown: String::new() }
     }
 

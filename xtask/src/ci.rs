@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: everything that must hold before a change goes in.
+//! `cargo xtask ci`: everything that must hold before a change is merged.
 
 use std::{
     env,
@@ -11,25 +11,44 @@ use std::{
 use anyhow::{Result, bail};
 
 use crate::{
-    command::{as_root, cargo, check, release_dir, root, show},
+    command::{as_root, cargo, check, nightly_cargo, release_dir, root, show},
     setup::{self, Need},
     vm,
 };
 
-/// Runs every step, also after one that failed, and sums up.
+/// A command of the gate.
+struct Step {
+    name: &'static str,
+    command: Command,
+    /// Installs what only this step needs. If that fails, the step is not run, and the gate does not fail.
+    prepare: fn() -> Result<()>,
+}
+
+/// What became of a step.
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    Passed,
+    Failed,
+    /// What it needs cannot be had today, for this reason.
+    NotRun(String),
+}
+
+/// Runs every step, also after one that failed, and prints a line for each at the end.
 pub(crate) fn run() -> Result<ExitCode> {
     let start = Instant::now();
     setup::install(Need::Checking)?;
-    let mut summary = vec![line("ok", "set-up", start)];
+    let mut summary = vec![Outcome::Passed.line("set-up", start)];
     let mut failed = Vec::new();
-    for (name, mut command) in steps()? {
-        println!("\n== {name}: {}", show(&command));
+    for mut step in steps()? {
+        println!("\n== {}: {}", step.name, show(&step.command));
         let start = Instant::now();
-        let result = check(&mut command);
-        let state = if result.is_ok() { "ok" } else { "FAILED" };
-        summary.push(line(state, name, start));
-        println!("== {}", line(state, name, start));
-        failed.extend(result.err().map(|_| name));
+        let outcome = step.run();
+        let line = outcome.line(step.name, start);
+        println!("== {line}");
+        summary.push(line);
+        if outcome == Outcome::Failed {
+            failed.push(step.name);
+        }
     }
     if run_guests(&mut summary) {
         failed.push("guests");
@@ -41,8 +60,8 @@ pub(crate) fn run() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Boots the guests, after all else: the tests have built their programs. Whether one failed. One that cannot be had today, or for which
-/// this machine is too slow, fails nothing, and its line says why.
+/// Boots the guests, after all else: the tests have built their programs. Returns whether one failed. A guest that cannot be had today, or
+/// for which this machine is too slow, does not fail the gate; its line says why it was not run.
 fn run_guests(summary: &mut Vec<String>) -> bool {
     println!("\n== guests: cargo xtask vm --subset");
     match vm::ci() {
@@ -51,21 +70,47 @@ fn run_guests(summary: &mut Vec<String>) -> bool {
             closings.iter().any(vm::Closing::failed)
         }
         Err(error) => {
-            summary.push(format!("FAILED guests: {error:#}"));
+            summary.push(format!("FAILED  guests: {error:#}"));
             true
         }
     }
 }
 
-/// The steps after set-up, in order: what is quick to fail comes first, the tests' own results last.
-fn steps() -> Result<[(&'static str, Command); 7]> {
+impl Step {
+    /// A step for which the set-up of the gate is enough.
+    fn new(name: &'static str, command: Command) -> Self {
+        Self { name, command, prepare: || Ok(()) }
+    }
+
+    fn run(&mut self) -> Outcome {
+        if let Err(reason) = (self.prepare)() {
+            return Outcome::NotRun(format!("{reason:#}"));
+        }
+        if check(&mut self.command).is_ok() { Outcome::Passed } else { Outcome::Failed }
+    }
+}
+
+impl Outcome {
+    /// One line about a step that began at `start`.
+    fn line(&self, name: &str, start: Instant) -> String {
+        let (state, reason) = match self {
+            Self::Passed => ("ok", ""),
+            Self::Failed => ("FAILED", ""),
+            Self::NotRun(reason) => ("NOT RUN", reason.as_str()),
+        };
+        format!("{state:7} {name:20} {:6.1} s  {reason}", start.elapsed().as_secs_f64()).trim_end().to_owned()
+    }
+}
+
+/// The steps after set-up: first those that fail quickly, last the checks, which need the programs that the tests build.
+fn steps() -> Result<[Step; 8]> {
     let mut format = cargo();
     format.args(["fmt", "--all", "--check"]);
 
     let mut lint = cargo();
     lint.args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]);
 
-    // What others depend on, without the program.
+    // The library as others depend on it, without the program.
     let mut lint_library = cargo();
     lint_library.args(["clippy", "--package", "zctrace", "--no-default-features", "--", "-D", "warnings"]);
 
@@ -83,20 +128,31 @@ fn steps() -> Result<[(&'static str, Command); 7]> {
     let mut test = cargo();
     test.args(["xtask", "test"]);
 
-    let checks = checks()?;
     Ok([
-        ("format", format),
-        ("lint", lint),
-        ("lint the library", lint_library),
-        ("lint the eBPF side", lint_ebpf),
-        ("documentation", document),
-        ("test", test),
-        ("checks", checks),
+        Step::new("format", format),
+        Step::new("lint", lint),
+        Step::new("lint the library", lint_library),
+        Step::new("lint the eBPF side", lint_ebpf),
+        Step::new("documentation", document),
+        Step { name: "fuzz targets", command: fuzz_targets()?, prepare: || setup::install_only(Need::Fuzzing) },
+        Step::new("test", test),
+        Step::new("checks", checks()?),
     ])
 }
 
-/// The project checked by itself, with the programs that the tests have built. It counts calls and looks at no time, so it needs no
-/// quiet machine, and may run as many at a time as there are processors.
+/// Compiles the fuzz targets without linking them: neither libFuzzer, which is C++, nor the eBPF programs are built for that.
+fn fuzz_targets() -> Result<Command> {
+    let mut check = nightly_cargo();
+    check.args(["check", "--offline", "--manifest-path", "tests/fuzz/Cargo.toml"]);
+    check.arg("--target-dir").arg(release_dir()?.with_file_name("fuzz"));
+    check.env("AYA_BUILD_SKIP", "1");
+    // Read by libfuzzer-sys: where to link it from, instead of compiling it. Nothing looks there before the link.
+    check.env("CUSTOM_LIBFUZZER_PATH", "/nonexistent/libfuzzer.a");
+    Ok(check)
+}
+
+/// Runs the project's own `zctrace.toml` with the programs that the tests have built. The checks count calls and do not measure time, so
+/// they need no quiet machine, and as many run at a time as there are processors.
 fn checks() -> Result<Command> {
     let programs = release_dir()?;
     let mut path = programs.clone().into_os_string();
@@ -104,7 +160,7 @@ fn checks() -> Result<Command> {
     path.push(env::var_os("PATH").unwrap_or_default());
     let mut variable = OsString::from("PATH=");
     variable.push(path);
-    // sudo would take another PATH.
+    // sudo would replace the PATH.
     let mut checks = as_root("env")?;
     let jobs = std::thread::available_parallelism().map_or(1, NonZero::get);
     checks.arg(variable).arg(programs.join("zctrace")).args(["check", "tests/zctrace.toml", "--jobs", &jobs.to_string()]);
@@ -112,7 +168,23 @@ fn checks() -> Result<Command> {
     Ok(checks)
 }
 
-/// One line about a step that began at `start`.
-fn line(state: &str, name: &str, start: Instant) -> String {
-    format!("{state:6} {name:20} {:6.1} s", start.elapsed().as_secs_f64())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_whose_preparation_fails_is_not_run_and_its_line_says_why() {
+        let prepare = || bail!("no registry");
+        let outcome = Step { name: "fuzz targets", command: Command::new("false"), prepare }.run();
+        assert_eq!(outcome, Outcome::NotRun("no registry".to_owned()));
+        let line = outcome.line("fuzz targets", Instant::now());
+        assert!(line.starts_with("NOT RUN fuzz targets ") && line.ends_with(" s  no registry"), "{line}");
+    }
+
+    #[test]
+    fn a_step_passes_or_fails_as_its_command_does() {
+        assert_eq!(Step::new("a", Command::new("true")).run(), Outcome::Passed);
+        assert_eq!(Step::new("b", Command::new("false")).run(), Outcome::Failed);
+        assert!(!Outcome::Passed.line("a", Instant::now()).ends_with(' '));
+    }
 }

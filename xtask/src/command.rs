@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::toolchain::on_path;
+use crate::toolchain::{Source, Toolchain, on_path};
 
 /// The repository's root directory.
 pub(crate) fn root() -> PathBuf {
@@ -23,6 +23,15 @@ pub(crate) fn root() -> PathBuf {
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root());
+    cargo
+}
+
+/// rustup's nightly cargo, as cargo-fuzz uses it; if there is none, the cargo that started xtask.
+pub(crate) fn nightly_cargo() -> Command {
+    let Ok(nightly) = Toolchain::from(Source::Rustup("nightly".into()), u32::MAX) else { return cargo() };
+    let mut cargo = Command::new(nightly.sysroot.join("bin/cargo"));
+    // rustup's proxy would run the compiler that the variable RUSTUP_TOOLCHAIN of our own cargo names.
+    cargo.current_dir(root()).env("RUSTC", nightly.sysroot.join("bin/rustc"));
     cargo
 }
 

@@ -87,7 +87,7 @@ fn main() -> ExitCode {
             setup::print();
             Ok(ExitCode::SUCCESS)
         }
-        Task::Setup { print: false } => setup::install(setup::Need::BootingForeign).map(|()| ExitCode::SUCCESS),
+        Task::Setup { print: false } => setup::install(setup::Need::Fuzzing).map(|()| ExitCode::SUCCESS),
         Task::Run { command } if command.is_empty() => demo::run(),
         Task::Run { command } => run::run(&command),
         // Taken as they were typed: clap would drop a `--` in front, which is cargo's.

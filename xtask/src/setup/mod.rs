@@ -26,6 +26,8 @@ pub(crate) enum Need {
     Booting,
     /// Booting guests of another architecture.
     BootingForeign,
+    /// Checking the fuzz targets.
+    Fuzzing,
 }
 
 /// One thing that has to be on the machine.
@@ -55,9 +57,18 @@ enum State {
 
 /// Does all steps up to a need. Quick and silent where nothing is missing.
 pub(crate) fn install(need: Need) -> Result<()> {
+    install_steps(|step| step.need <= need)
+}
+
+/// Does only the steps for this need, and not those for the needs before it.
+pub(crate) fn install_only(need: Need) -> Result<()> {
+    install_steps(|step| step.need == need)
+}
+
+fn install_steps(is_wanted: impl Fn(&Step) -> bool) -> Result<()> {
     let host = Host::examine();
     let mut missing = Vec::new();
-    for step in STEPS.iter().filter(|step| step.need <= need) {
+    for step in STEPS.iter().filter(|step| is_wanted(step)) {
         if !step.install(&host) {
             eprintln!("setup: {} by hand: {}", step.name, step.by_hand);
             missing.push(step.name);

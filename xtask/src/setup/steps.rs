@@ -3,17 +3,20 @@
 use std::{
     env,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
 };
 
 use super::{Need, State, Step, host::Host};
-use crate::toolchain::{LLVM_MAJOR, Linker, Source, TOOLCHAIN_VAR, Toolchain, Unusable, on_path, output};
+use crate::{
+    command::nightly_cargo,
+    toolchain::{LLVM_MAJOR, Linker, Source, TOOLCHAIN_VAR, Toolchain, Unusable, on_path, output},
+};
 
 /// The compiler of the distribution's packages.
 pub(crate) const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 
 /// In the order in which they build on each other.
-pub(super) const STEPS: [Step; 11] = [
+pub(super) const STEPS: [Step; 12] = [
     Step { name: "C compiler", need: Need::Building, check: c_compiler, by_hand: "install gcc" },
     Step {
         name: "LLVM",
@@ -71,6 +74,12 @@ pub(super) const STEPS: [Step; 11] = [
         need: Need::BootingForeign,
         check: rust_for_arm64,
         by_hand: "`rustup target add aarch64-unknown-linux-gnu`",
+    },
+    Step {
+        name: "fuzz crates",
+        need: Need::Fuzzing,
+        check: fuzz_crates,
+        by_hand: "`cargo fetch --manifest-path tests/fuzz/Cargo.toml` where the registry can be reached",
     },
 ];
 
@@ -265,6 +274,16 @@ fn rust_for_arm64(host: &Host) -> State {
     }
     routes.extend(host.packages("rustc-web cargo-web"));
     missing("no standard library for it", routes)
+}
+
+/// The crates that the fuzz targets depend on. They are a workspace of their own, so that building the rest does not fetch them.
+fn fuzz_crates(_host: &Host) -> State {
+    let fetch = format!("fetch --manifest-path tests/fuzz/Cargo.toml --target {}-unknown-linux-gnu", env::consts::ARCH);
+    // It writes a lock file, which git ignores.
+    match output(nightly_cargo().args(fetch.split(' ')).arg("--offline").stderr(Stdio::null())) {
+        Some(_) => State::Ready("in cargo's cache".into()),
+        None => missing("not in cargo's cache", vec![format!("timeout --foreground -k 5 180 cargo {fetch}")]),
+    }
 }
 
 /// bpf-linker, if its LLVM is the wanted one or newer.

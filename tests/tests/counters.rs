@@ -12,7 +12,7 @@ fn number(value: &Value) -> u64 {
 }
 
 #[test]
-fn reads_and_writes_as_in_proc_self_io() {
+fn reads_and_writes_equal_those_in_proc_self_io() {
     let run = zctrace().by_thread().run(&workload("proc-io").args(&["3000", "2000", "700"]));
     let stated = run.stated();
     let (growth, not_in_growth) = (&stated.facts["growth"], &stated.facts["not_in_growth"]["read"]);
@@ -37,7 +37,7 @@ fn usages() -> (Value, Usage) {
 }
 
 #[test]
-fn page_faults_as_in_wait4() {
+fn page_faults_equal_those_of_wait4() {
     let (wait4, usage) = usages();
     assert!(number(&wait4["ru_minflt"]) >= 1000, "the child touches 1000 pages: {wait4}");
     assert_eq!(usage.page_faults.minor, wait4["ru_minflt"].as_u64());
@@ -45,7 +45,7 @@ fn page_faults_as_in_wait4() {
 }
 
 #[test]
-fn context_switches_as_in_wait4() {
+fn context_switches_equal_those_of_wait4_except_for_the_last() {
     let (wait4, usage) = usages();
     // The last switch of all may be in one and not in the other.
     for (name, found) in [("ru_nvcsw", usage.context_switches.voluntary), ("ru_nivcsw", usage.context_switches.involuntary)] {
@@ -56,7 +56,7 @@ fn context_switches_as_in_wait4() {
 }
 
 #[test]
-fn cpu_time_as_in_wait4() {
+fn cpu_time_is_within_2_ms_of_wait4() {
     let (wait4, usage) = usages();
     for (name, found_ns) in [("ru_utime_us", usage.user_ns), ("ru_stime_us", usage.system_ns)] {
         let (expected_us, found_us) = (number(&wait4[name]), found_ns.expect("known") / 1000);

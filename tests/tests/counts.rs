@@ -14,43 +14,43 @@ fn assert_thread_as_stated(zctrace: Zctrace, workload: &Program) {
 }
 
 #[test]
-fn every_call_that_moves_data() {
+fn every_call_that_moves_data_is_counted() {
     assert_thread_as_stated(zctrace(), &workload("known"));
 }
 
 #[test]
-fn every_call_that_moves_data_on_tmpfs() {
+fn every_call_that_moves_data_on_tmpfs_is_counted() {
     assert!(Path::new("/dev/shm").is_dir(), "needs /dev/shm");
     assert_thread_as_stated(zctrace(), &workload("known").arg("/dev/shm"));
 }
 
 #[test]
-fn failing_calls_by_errno() {
+fn failed_calls_are_counted_by_errno() {
     assert_thread_as_stated(zctrace(), &workload("errnos"));
 }
 
 #[test]
-fn reads_that_signals_end() {
+fn reads_interrupted_by_signals_are_counted() {
     assert_thread_as_stated(zctrace(), &workload("signal-reads"));
 }
 
 #[test]
-fn receptions_that_signals_end() {
+fn receives_interrupted_by_signals_are_counted() {
     assert_thread_as_stated(zctrace(), &workload("signal-recv"));
 }
 
 #[test]
-fn one_read_that_signals_restart() {
+fn a_read_restarted_after_signals_is_counted_once() {
     assert_thread_as_stated(zctrace(), &workload("signal-restart"));
 }
 
 #[test]
-fn a_read_that_the_end_of_the_process_cuts_off() {
+fn a_read_cut_off_by_the_process_exit_is_unfinished() {
     assert_thread_as_stated(zctrace(), &workload("unfinished"));
 }
 
 #[test]
-fn a_read_that_a_fatal_signal_cuts_off() {
+fn a_read_cut_off_by_a_fatal_signal_is_unfinished() {
     let run = zctrace().run(&workload("killed"));
     let stated = run.stated();
     run.assert_exact();
@@ -58,7 +58,7 @@ fn a_read_that_a_fatal_signal_cuts_off() {
 }
 
 #[test]
-fn a_send_that_a_fatal_signal_cuts_off_after_a_part() {
+fn a_partial_send_cut_off_by_a_fatal_signal_is_unfinished() {
     for zctrace in each_backend() {
         let run = zctrace.run(&workload("killed-sending"));
         let stated = run.stated();
@@ -68,7 +68,7 @@ fn a_send_that_a_fatal_signal_cuts_off_after_a_part() {
 }
 
 #[test]
-fn calls_that_seccomp_traps_were_not_made() {
+fn calls_trapped_by_seccomp_are_not_counted() {
     for zctrace in each_backend() {
         let run = zctrace.by_thread().run(&workload("trapped"));
         let stated = run.stated();
@@ -78,7 +78,7 @@ fn calls_that_seccomp_traps_were_not_made() {
 }
 
 #[test]
-fn calls_that_seccomp_denies_are_attempts_on_their_files() {
+fn calls_denied_by_seccomp_are_attempts_on_their_files() {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("in"), vec![1; 100_000]).expect("room");
     let (errno, number) = (libc::ENOSYS.to_string(), libc::SYS_copy_file_range.to_string());
@@ -95,7 +95,7 @@ fn calls_that_seccomp_denies_are_attempts_on_their_files() {
 }
 
 #[test]
-fn calls_that_no_table_has_have_their_numbers() {
+fn calls_missing_from_every_table_are_shown_by_number() {
     for zctrace in each_backend() {
         let run = zctrace.syscalls("all").run(&workload("unknown-numbers"));
         run.finished.successful();
@@ -109,7 +109,7 @@ fn calls_that_no_table_has_have_their_numbers() {
 }
 
 #[test]
-fn a_child_that_cannot_be_followed_is_a_loss() {
+fn a_child_that_strace_cannot_follow_is_a_loss() {
     let [ebpf, strace] = each_backend().map(|zctrace| zctrace.run(&workload("untraced-child")));
     ebpf.assert_exact();
     assert_eq!((ebpf.report.totals.processes, ebpf.totals().row("write").bytes), (2, Some(1000)));
@@ -118,7 +118,7 @@ fn a_child_that_cannot_be_followed_is_a_loss() {
 }
 
 #[test]
-fn processes_in_a_namespace_are_listed_once() {
+fn processes_in_a_pid_namespace_are_listed_once() {
     for zctrace in each_backend() {
         let pipe = shell("head -c 5000 /dev/zero | cat >/dev/null").through(&["unshare", "--pid", "--fork", "--mount-proc"]);
         let run = zctrace.run(&pipe);
@@ -129,7 +129,7 @@ fn processes_in_a_namespace_are_listed_once() {
 }
 
 #[test]
-fn only_the_selected_calls() {
+fn only_selected_calls_are_counted() {
     let run = zctrace().by_thread().syscalls("pread64,sendfile,%network").run(&workload("known"));
     let mut stated = run.stated();
     stated.calls.retain(|name, _| ["pread64", "sendfile"].contains(&name.as_str()) || is_network(name));
@@ -143,9 +143,53 @@ fn is_network(name: &str) -> bool {
 }
 
 #[test]
-fn one_kind_of_ioctl_among_all() {
+fn one_kind_of_ioctl_can_be_selected() {
     let of = |set: &str| zctrace().by_thread().syscalls(set).run(&workload("known")).thread("zc-known").figures();
     let clones = of("ioctl(FICLONE)");
     assert_eq!(clones.keys().collect::<Vec<_>>(), ["ioctl(FICLONE)"]);
     assert_eq!(of("ioctl"), clones, "a thread that makes no other ioctl");
+}
+
+/// Calls through the 32-bit entry have rows of their own. `int $0x80` is an instruction of x86.
+#[cfg(target_arch = "x86_64")]
+mod thirty_two_bit {
+    use zc_tests::Figure;
+
+    use crate::harness::{c, each_backend, zctrace};
+
+    #[test]
+    fn thirty_two_bit_writes_have_a_row_of_their_own() {
+        let run = zctrace().run(&c("int80").args(&["500", "20"]));
+        let stated = run.stated();
+        let figures = run.totals().figures();
+        run.assert_exact();
+        assert_eq!(figures["write@i386"], stated.calls["write"]);
+        assert_eq!(figures["write"], Figure::of(1, run.finished.stdout.len() as u64));
+        assert_eq!(figures.keys().filter(|name| name.contains('@')).collect::<Vec<_>>(), ["write@i386"]);
+    }
+
+    #[test]
+    fn thirty_two_bit_calls_with_arguments_in_memory_are_decoded() {
+        // The arguments are in memory, which the eBPF programs do not read: how much was asked for is unknown to them.
+        let requested = [[None, None], [Some(10_000), Some(8192)]];
+        for (zctrace, [by_socket, by_mmap]) in each_backend().into_iter().zip(requested) {
+            let run = zctrace.run(&c("socketcall").args(&["10", "1000"]));
+            run.finished.successful();
+            run.assert_exact();
+            let figures = run.totals().figures();
+            for name in ["send@i386", "recv@i386"] {
+                assert_eq!(figures[name], Figure { requested_bytes: by_socket, ..Figure::of(10, 10_000) }, "{name}");
+            }
+            assert_eq!((figures["mmap@i386"].calls, figures["mmap@i386"].requested_bytes), (1, by_mmap));
+        }
+    }
+
+    #[test]
+    fn thirty_two_bit_calls_are_not_mistaken_for_64_bit_calls_of_that_number() {
+        // Number 4 is `write` there and `stat` here.
+        let run = zctrace().syscalls("stat").run(&c("int80").args(&["500", "20"]));
+        run.stated();
+        run.assert_exact();
+        run.totals().assert_equal(&[].into());
+    }
 }

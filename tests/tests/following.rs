@@ -8,7 +8,7 @@ use zctrace::report::State;
 use crate::harness::{Rows, Run, each_backend, fifo, program, shell, wait_until, workload, zctrace};
 
 #[test]
-fn a_program_executed_by_a_thread_stays_one_process() {
+fn a_program_executed_by_a_thread_is_the_same_process() {
     let run = zctrace().by_thread().run(&workload("exec-thread").args(&["70", "30"]));
     run.finished.successful();
     run.assert_exact();
@@ -21,7 +21,7 @@ fn a_program_executed_by_a_thread_stays_one_process() {
 }
 
 #[test]
-fn a_pipeline_is_three_processes() {
+fn a_pipeline_of_three_programs_is_followed() {
     let run = zctrace().run(&shell("head -c 5000 /dev/zero | tail -c 3000 | wc -c"));
     assert_eq!(run.finished.successful().trim(), "3000");
     run.assert_exact();
@@ -31,7 +31,7 @@ fn a_pipeline_is_three_processes() {
 }
 
 #[test]
-fn what_the_shell_does_before_the_command_is_not_in() {
+fn calls_before_the_exec_are_not_counted() {
     // Between fork and exec, the child is still zctrace.
     let run = zctrace().syscalls("all").run(&program("true"));
     let figures = run.totals().figures();
@@ -41,7 +41,7 @@ fn what_the_shell_does_before_the_command_is_not_in() {
 }
 
 #[test]
-fn a_descendant_that_lives_on_is_running() {
+fn a_descendant_that_outlives_the_command_is_running() {
     let dir = tempfile::tempdir().expect("a directory");
     let fifo = fifo(dir.path());
     // The shell ends when cat is inside its read.
@@ -58,7 +58,7 @@ fn a_descendant_that_lives_on_is_running() {
 }
 
 #[test]
-fn a_descendant_that_is_busy_at_the_end_is_counted_up_to_then() {
+fn a_busy_descendant_is_counted_until_the_trace_ends() {
     // Four of them: whatever the order in which zctrace stops looking, one is between any two of its steps.
     let busy = "dd if=/dev/zero of=/dev/null bs=1 2>/dev/null & dds=\"$dds $!\";";
     let script =
@@ -101,7 +101,7 @@ fn wait_all_waits_for_the_last_descendant() {
 }
 
 #[test]
-fn without_wait_all_the_command_alone_counts() {
+fn without_wait_all_the_trace_ends_with_the_command() {
     let dir = tempfile::tempdir().expect("a directory");
     let run = zctrace().run(&shell("cat <$0 >/dev/null & exit 3").arg(fifo(dir.path())));
     assert_eq!(run.finished.code, Some(3));
@@ -115,7 +115,7 @@ fn stated_pid(run: &Run) -> u32 {
 }
 
 #[test]
-fn inside_a_pid_namespace_ids_are_those_of_the_namespace() {
+fn inside_a_pid_namespace_ids_are_the_namespaces() {
     let run = zctrace().through(&["unshare", "--pid", "--fork", "--mount-proc"]).run(&shell("echo $$; true; exit"));
     run.assert_exact();
     let root = run.root();
@@ -124,7 +124,7 @@ fn inside_a_pid_namespace_ids_are_those_of_the_namespace() {
 }
 
 #[test]
-fn with_a_proc_of_another_namespace_the_counters_of_the_living_are_unknown() {
+fn with_the_proc_of_another_namespace_counters_of_running_processes_are_unknown() {
     let run = zctrace().through(&["unshare", "--pid", "--fork"]).run(&shell("sleep 5 & true; exit"));
     run.finished.successful();
     run.assert_exact();
@@ -134,7 +134,7 @@ fn with_a_proc_of_another_namespace_the_counters_of_the_living_are_unknown() {
 }
 
 #[test]
-fn processes_in_a_namespace_of_their_own_have_the_ids_that_are_seen_from_here() {
+fn processes_in_a_nested_namespace_have_the_ids_of_the_outer_one() {
     // The outer /proc stays mounted, so the link tells the outer id.
     let run = zctrace().run(&program("unshare").args(&["--pid", "--fork", "readlink", "/proc/self"]));
     run.assert_exact();
@@ -154,7 +154,7 @@ fn threads_in_a_namespace_stay_with_their_process() {
 }
 
 #[test]
-fn grandchildren_of_a_process_that_left_are_followed() {
+fn orphaned_descendants_are_followed() {
     // The middle shell ends at once; the last one has another parent then.
     let dir = tempfile::tempdir().expect("a directory");
     let fifo = fifo(dir.path());

@@ -55,7 +55,7 @@ for family in parse(sys.stdin.read()):
 ";
 
 #[test]
-fn prometheus_understands_the_metrics_in_both_of_its_formats() {
+fn both_prometheus_parsers_read_the_metrics() {
     for backend in ["ebpf", "strace"] {
         let text = report_of(zctrace().option(format!("--backend={backend}")), "openmetrics", &odd());
         let read = |module: &str| python(&METRICS.replace("{module}", module), &text);
@@ -74,7 +74,7 @@ fn prometheus_understands_the_metrics_in_both_of_its_formats() {
 }
 
 #[test]
-fn metrics_have_the_figures_of_the_report() {
+fn metrics_equal_the_figures_of_the_report() {
     let run = zctrace().ebpf().run(&program("dd").args(&["if=/dev/zero", "of=/dev/null", "bs=4k", "count=100"]));
     let folder = tempfile::tempdir().expect("a directory");
     let saved = folder.path().join("report.json");
@@ -120,7 +120,7 @@ fn closed(mut schema: Value) -> Value {
 }
 
 #[test]
-fn reports_are_as_their_schema_says() {
+fn reports_match_their_schema() {
     let schema = zctrace().launch_with(&["schema"]).finish();
     let schema: Value = serde_json::from_str(schema.successful()).expect("is JSON");
     jsonschema::meta::validate(&schema).expect("is a schema");
@@ -150,7 +150,7 @@ fn reports_are_as_their_schema_says() {
 }
 
 #[test]
-fn the_schema_of_a_closure_is_the_same() {
+fn the_report_of_a_closure_matches_the_schema() {
     let schema = serde_json::to_value(zctrace::report::schema()).expect("is data");
     let validator = jsonschema::validator_for(&closed(schema)).expect("is a schema");
     let (_, report) = zctrace::trace(|| std::fs::copy("/etc/hostname", "/dev/null")).expect("is traced");
@@ -163,7 +163,7 @@ fn the_schema_of_a_closure_is_the_same() {
 }
 
 #[test]
-fn markdown_goes_where_github_wants_it() {
+fn markdown_has_a_heading_and_a_table() {
     let text = report_of(zctrace().ebpf(), "markdown", &odd());
     assert!(text.starts_with("### zctrace: `sh -c ") && text.contains("\n| syscall | calls |"), "{text}");
 }
@@ -176,7 +176,7 @@ fn assert_is_refused(words: &[&str], end: &str) {
 }
 
 #[test]
-fn what_has_no_such_format_says_so_in_a_line() {
+fn unsupported_formats_are_refused_in_one_line() {
     for format in ["csv", "markdown", "openmetrics"] {
         let refusal = zctrace().option("--verify").option(format!("--format={format}")).refuses();
         refusal.with_status(125).saying("--verify shows a table or json");

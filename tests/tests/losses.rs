@@ -13,7 +13,7 @@ fn assert_lossy(run: &Run, losses: &[&str]) {
 }
 
 #[test]
-fn with_room_for_few_rows_it_is_exact_or_a_lower_bound() {
+fn with_room_for_few_rows_the_report_is_exact_or_a_lower_bound() {
     let (mut exact, mut bounds) = (0, 0);
     for rows in 1..=40 {
         let run = zctrace().by_thread().option(format!("--max-rows={rows}")).run(&workload("known"));
@@ -37,7 +37,7 @@ fn with_room_for_three_rows_the_report_names_what_was_lost() {
 }
 
 #[test]
-fn with_room_for_few_errnos_the_errors_are_still_right() {
+fn with_room_for_few_errnos_errors_are_not_overstated() {
     // As many rows as the command's two threads need; the errnos of the failing thread need more.
     let needed = zctrace().by_thread().run(&workload("errnos"));
     let rows: usize = needed.threads().map(|thread| thread.syscalls.len()).sum();
@@ -51,7 +51,7 @@ fn with_room_for_few_errnos_the_errors_are_still_right() {
 }
 
 #[test]
-fn the_table_says_lower_bound_and_what_helps() {
+fn the_table_says_lower_bound_and_names_the_remedy() {
     let shown = zctrace().option("--max-rows=3").show(&workload("known"));
     assert_eq!(shown.code, Some(0));
     let head: Vec<&str> = shown.stderr.lines().take(3).collect();
@@ -88,7 +88,7 @@ fn with_room_for_one_task_its_threads_are_not_followed() {
 }
 
 #[test]
-fn with_room_for_few_tasks_those_that_are_followed_are_counted_to_the_end() {
+fn with_room_for_few_tasks_those_followed_are_counted_to_the_end() {
     for tasks in [2, 5, 20, 33] {
         let run = zctrace().option(format!("--max-tasks={tasks}")).run(&workload("fork-storm").arg("100"));
         let bytes = 3000 + run.finished.stdout.len() as u64;
@@ -113,7 +113,7 @@ fn with_room_for_one_task_a_single_process_is_exact() {
 }
 
 #[test]
-fn messages_that_nobody_takes_are_counted_as_lost() {
+fn events_that_nobody_reads_are_counted_as_lost() {
     // zctrace is stopped while far more processes come and go than its buffer has room for.
     let script = r#"kill -STOP $PPID; "$@"; kill -CONT $PPID"#;
     let storm = workload("fork-storm").arg("500").through(&["sh", "-c", script, "sh"]);
@@ -126,7 +126,7 @@ fn messages_that_nobody_takes_are_counted_as_lost() {
 }
 
 #[test]
-fn a_storm_in_tiny_room_is_exact_or_says_why_not() {
+fn a_storm_with_little_room_is_exact_or_says_why_not() {
     for tasks in [1, 2, 33, 34, 40] {
         let run = zctrace().option(format!("--max-tasks={tasks}")).run(&workload("exec-storm").arg("100"));
         run.stated();

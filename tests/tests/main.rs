@@ -2,30 +2,30 @@
 //!
 //! Every file is a topic and reads as its specification. `cargo xtask test` runs all of it, as root.
 
-mod about;
-mod bad_input;
+mod beside_strace;
 mod both_backends;
 mod check;
 mod compare;
 mod copiers;
 mod counters;
 mod counts;
-mod dd;
 mod files;
 mod following;
 mod formats;
 mod harness;
-// `int $0x80` is an instruction of x86.
-#[cfg(target_arch = "x86_64")]
-mod int80;
+mod help;
 mod launcher;
 mod library;
 mod losses;
 mod output;
+mod privileges;
 mod programs;
 mod random_programs;
-mod saved;
-mod std_io_copy;
+mod runs;
+mod saved_reports;
+mod signals;
 mod storms;
 mod strace_backend;
+mod unsupported_kernels;
+mod usage_errors;
 mod verifier;

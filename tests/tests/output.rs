@@ -46,7 +46,7 @@ fn assert_names(dir: &TempDir, expected: &[&str]) {
 }
 
 #[test]
-fn nothing_is_written_to_stdout_unless_asked_for() {
+fn nothing_is_written_to_stdout_by_default() {
     for format in ["table", "json"] {
         let shown = zctrace().option(format!("--format={format}")).show(&program("true"));
         assert_eq!(shown.successful(), "", "{format}");
@@ -55,7 +55,7 @@ fn nothing_is_written_to_stdout_unless_asked_for() {
 }
 
 #[test]
-fn stdout_is_called_a_dash() {
+fn a_dash_as_the_output_file_is_stdout() {
     let shown = to("-").show(&program("true"));
     assert_eq!(report(shown.successful()).command, ["true"]);
     assert_eq!(shown.stderr, "");
@@ -63,7 +63,7 @@ fn stdout_is_called_a_dash() {
 }
 
 #[test]
-fn a_new_file_has_the_usual_permissions() {
+fn a_new_file_has_permissions_by_the_umask() {
     let dir = tempdir().expect("a directory");
     let path = dir.path().join("new.json");
     to(&path).through(&["sh", "-c", r#"umask 027; exec "$@""#, "sh"]).show(&program("true")).successful();
@@ -73,7 +73,7 @@ fn a_new_file_has_the_usual_permissions() {
 }
 
 #[test]
-fn a_file_is_replaced_as_a_whole_and_keeps_its_permissions() {
+fn an_existing_file_is_replaced_atomically_and_keeps_its_permissions() {
     let (dir, path) = old_report();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o604)).expect("ours");
     let old = fs::File::open(&path).expect("ours");
@@ -86,7 +86,7 @@ fn a_file_is_replaced_as_a_whole_and_keeps_its_permissions() {
 }
 
 #[test]
-fn a_link_stays_a_link() {
+fn a_symlink_stays_a_symlink() {
     let (dir, path) = old_report();
     let link = dir.path().join("link");
     symlink("report.json", &link).expect("ours");
@@ -97,7 +97,7 @@ fn a_link_stays_a_link() {
 }
 
 #[test]
-fn a_link_to_a_file_that_is_not_there_yet() {
+fn a_dangling_symlink_stays_and_its_target_is_created() {
     let dir = tempdir().expect("a directory");
     let link = dir.path().join("link");
     symlink("later.json", &link).expect("ours");
@@ -108,7 +108,7 @@ fn a_link_to_a_file_that_is_not_there_yet() {
 }
 
 #[test]
-fn a_file_of_the_working_directory() {
+fn a_relative_output_file_is_in_the_working_directory() {
     let dir = tempdir().expect("a directory");
     to("here.json").dir(dir.path()).show(&program("true")).successful();
     report_in(&dir.path().join("here.json"));
@@ -118,7 +118,7 @@ fn a_file_of_the_working_directory() {
 }
 
 #[test]
-fn devices_stay_devices() {
+fn a_device_is_not_replaced() {
     let dir = tempdir().expect("a directory");
     let path = null(dir.path());
     let shown = to(&path).show(&program("true"));
@@ -128,7 +128,7 @@ fn devices_stay_devices() {
 }
 
 #[test]
-fn a_name_of_stdout_is_stdout() {
+fn a_symlink_to_stdout_writes_to_stdout() {
     // As `/dev/stdout`; here stdout is a file, and one without a name.
     let dir = tempdir().expect("a directory");
     let stdout = dir.path().join("stdout");
@@ -139,7 +139,7 @@ fn a_name_of_stdout_is_stdout() {
 }
 
 #[test]
-fn a_name_of_stdout_that_is_a_named_file_keeps_what_the_command_wrote() {
+fn a_symlink_to_stdout_in_a_file_keeps_what_the_command_wrote() {
     let dir = tempdir().expect("a directory");
     symlink("/proc/self/fd/1", dir.path().join("stdout")).expect("ours");
     let through = ["sh", "-c", r#"exec "$@" >both"#, "sh"];
@@ -178,14 +178,14 @@ fn the_report_names_what_was_run_and_where() {
 }
 
 #[test]
-fn wall_time_is_that_of_the_command() {
+fn wall_time_covers_the_command() {
     let run = zctrace().run(&program("sleep").arg("0.3"));
     let wall_ns = run.report.wall_ns.expect("known");
     assert!((300_000_000..2_000_000_000).contains(&wall_ns), "{wall_ns}");
 }
 
 #[test]
-fn colour_is_forced_and_forbidden_by_the_environment() {
+fn the_environment_forces_or_forbids_colour() {
     let is_coloured = |zctrace: Zctrace| zctrace.show(&program("true")).stderr.contains('\x1b');
     assert!(!is_coloured(zctrace()), "not to a file");
     assert!(!is_coloured(zctrace().env("TERM", "xterm")), "not to a file");
@@ -202,7 +202,7 @@ fn headings(table: &str) -> usize {
 }
 
 #[test]
-fn of_many_processes_ten_are_shown_unless_all_are_asked_for() {
+fn ten_processes_are_shown_unless_all_are_requested() {
     let storm = workload("fork-storm").arg("30");
     let some = zctrace().show(&storm).stderr;
     assert_eq!(headings(&some), 10, "{some}");
@@ -214,7 +214,7 @@ fn of_many_processes_ten_are_shown_unless_all_are_asked_for() {
 }
 
 #[test]
-fn by_process_by_thread_and_by_total() {
+fn the_report_can_be_by_process_by_thread_or_by_total() {
     let of = |by: &str| zctrace().option(format!("--by={by}")).run(&workload("known")).report;
     let (process, thread, total) = (of("process"), of("thread"), of("total"));
     let count = |report: &Report| (report.processes.len(), report.processes.iter().map(|process| process.by_thread.len()).sum());
@@ -226,7 +226,7 @@ fn by_process_by_thread_and_by_total() {
 }
 
 #[test]
-fn rows_are_sorted_as_asked_for() {
+fn rows_are_sorted_by_the_requested_key() {
     let of = |key: &str| zctrace().option(format!("--sort={key}")).run(&workload("known")).report.totals.syscalls;
     assert!(of("name").is_sorted_by_key(|row| row.name.clone()));
     assert!(of("calls").is_sorted_by(|a, b| a.calls >= b.calls));
@@ -246,7 +246,7 @@ fn times_are_consistent_with_each_other() {
 }
 
 #[test]
-fn with_v_the_programs_in_the_kernel_tell_what_they_do() {
+fn with_v_the_ebpf_programs_log_what_they_do() {
     let shown = zctrace().option("-v").run(&program("true")).finished;
     assert!(shown.stderr.lines().all(|line| line.starts_with("zctrace: kernel: ")), "{}", shown.stderr);
     assert!(shown.stderr.contains("is followed") && shown.stderr.contains("executed a program"), "{}", shown.stderr);

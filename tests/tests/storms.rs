@@ -111,31 +111,31 @@ fn beside_bystanders(storm: fn()) {
 }
 
 #[test]
-fn two_thousand_processes() {
+fn two_thousand_processes_are_counted() {
     fork_storm();
 }
 
 #[test]
-fn three_hundred_programs() {
+fn three_hundred_programs_are_counted() {
     exec_storm();
 }
 
 #[test]
-fn sixty_four_threads() {
+fn sixty_four_threads_are_counted() {
     thread_storm();
 }
 
 #[test]
-fn two_thousand_processes_beside_bystanders() {
+fn two_thousand_processes_are_counted_beside_bystanders() {
     beside_bystanders(fork_storm);
 }
 
 #[test]
-fn three_hundred_programs_beside_bystanders() {
+fn three_hundred_programs_are_counted_beside_bystanders() {
     beside_bystanders(exec_storm);
 }
 
 #[test]
-fn sixty_four_threads_beside_bystanders() {
+fn sixty_four_threads_are_counted_beside_bystanders() {
     beside_bystanders(thread_storm);
 }

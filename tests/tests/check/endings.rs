@@ -42,7 +42,7 @@ fn assert_gone(folder: &Path) {
 }
 
 #[test]
-fn a_timeout_ends_everything_below_the_check() {
+fn a_timeout_kills_all_processes_of_the_check() {
     let limit = patience(Duration::from_secs(2)).as_secs();
     for backend in BACKENDS {
         let folder = clinging(&format!("{limit}s"));
@@ -58,7 +58,7 @@ fn a_timeout_ends_everything_below_the_check() {
 }
 
 #[test]
-fn other_checks_go_on_after_a_timeout() {
+fn other_checks_run_after_a_timeout() {
     let folder = folder(
         "[[check]]\nname = 'hangs'\ncommand = ['sleep', '1000']\nexpect = ['exit.code == 0']\ntimeout = '500ms'\nrepeat = 3\n\
          [[check]]\nname = 'ends'\ncommand = ['true']\nexpect = ['exit.code == 0']\n",
@@ -73,7 +73,7 @@ fn other_checks_go_on_after_a_timeout() {
 }
 
 #[test]
-fn a_signal_ends_the_check_and_what_ran_is_reported() {
+fn a_signal_ends_the_check_and_finished_checks_are_reported() {
     for (signal, name) in [(Signal::INT, "SIGINT"), (Signal::TERM, "SIGTERM"), (Signal::HUP, "SIGHUP")] {
         let folder = clinging("50s");
         let toml = folder.path().join("zctrace.toml");
@@ -94,7 +94,7 @@ fn a_signal_ends_the_check_and_what_ran_is_reported() {
 }
 
 #[test]
-fn a_command_that_kills_its_group_kills_no_other_check() {
+fn a_command_that_kills_its_process_group_does_not_kill_other_checks() {
     let folder = folder(
         "[[check]]\nname = 'kills'\ncommand = \"trap 'kill 0' EXIT; sleep 50 & true\"\nexpect = ['exit.code == 0']\n\
          [[check]]\nname = 'next'\ncommand = ['true']\nexpect = ['exit.code == 0']\n",
@@ -107,7 +107,7 @@ fn a_command_that_kills_its_group_kills_no_other_check() {
 }
 
 #[test]
-fn a_signal_that_is_ignored_ends_nothing() {
+fn an_ignored_signal_does_not_end_the_checks() {
     let folder = folder(
         "[[check]]\nname = 'a'\ncommand = 'cd \"$ZCTRACE_CHECK_DIR\"; echo > ready; cat go'\nexpect = ['exit.code == 0']\n\
          timeout = '20s'\n",
@@ -124,7 +124,7 @@ fn a_signal_that_is_ignored_ends_nothing() {
 }
 
 #[test]
-fn ctrl_c_on_a_terminal_ends_it_all() {
+fn ctrl_c_ends_the_checks_and_their_processes() {
     for backend in BACKENDS {
         let folder = clinging("50s");
         let mut terminal = Terminal::start(80, &check(&[backend]).dir(folder.path()).launch_with(&["clings"]));
@@ -138,7 +138,7 @@ fn ctrl_c_on_a_terminal_ends_it_all() {
 }
 
 #[test]
-fn killed_zctrace_takes_its_command_with_it() {
+fn a_killed_zctrace_leaves_no_command_running() {
     let folder = folder(
         "[[check]]\nname = 'a'\ncommand = 'echo $$ > \"$ZCTRACE_CHECK_DIR/ready\"; exec sleep 1000'\nexpect = ['exit.code == 0']\n",
     );

@@ -1,11 +1,12 @@
-//! Checks in a file: what they run in, and which of them.
+//! Checks in a file: what they run in, which are selected, and errors in files and command lines.
 
 use std::fs;
 
-use super::{check, folder, results, run_in};
+use super::{check, folder, of_script, results, run_in};
+use crate::harness::Finished;
 
 #[test]
-fn files_are_made_in_a_folder_that_vanishes() {
+fn files_are_created_in_a_directory_that_is_removed_afterwards() {
     let folder = folder(
         r#"
 [[check]]
@@ -28,7 +29,7 @@ expect = ["exit.code == 0"]
 }
 
 #[test]
-fn env_cwd_and_program_are_as_written() {
+fn env_cwd_and_a_relative_program_are_applied() {
     let folder = folder(
         r#"
 [[check]]
@@ -66,7 +67,7 @@ expect = ["exit.code == 3"]
 "#;
 
 #[test]
-fn patterns_choose_and_a_list_runs_nothing() {
+fn patterns_select_checks_and_a_list_runs_none() {
     let folder = folder(THREE);
     let found = results(&run_in(folder.path(), &["--format=json", "mv", "cp s*"]), 0);
     assert_eq!(found["checks"].as_array().map(Vec::len), Some(2));
@@ -84,7 +85,7 @@ fn patterns_choose_and_a_list_runs_nothing() {
 }
 
 #[test]
-fn variables_are_for_the_command_alone() {
+fn variables_are_set_for_the_command_only() {
     // It would keep zctrace from using eBPF.
     let folder = folder(
         "[[check]]\nname = 'a'\ncommand = 'test \"$ZCTRACE_BTF\" = /nonexistent'\nenv = { ZCTRACE_BTF = '/nonexistent' }\n\
@@ -95,14 +96,14 @@ fn variables_are_for_the_command_alone() {
 }
 
 #[test]
-fn the_whole_report_can_be_shown() {
+fn the_whole_report_of_a_check_can_be_shown() {
     let folder = folder(THREE);
     let finished = run_in(folder.path(), &["mv", "--report"]);
     assert!(finished.successful().contains("zctrace: sh -c 'exit 3'\nexit 3, wall"), "{}", finished.text());
 }
 
 #[test]
-fn what_is_left_running_is_ended_and_stderr_is_shown_on_failure() {
+fn leftover_processes_are_killed_and_stderr_is_shown_on_failure() {
     let folder = folder(
         "[[check]]\nname = 'a'\ncommand = 'setsid sleep 1000 & echo $! > \"$ZCTRACE_CHECK_DIR/pid\"; echo bad luck >&2'\nexpect = ['exit.code == 1']\n",
     );
@@ -114,26 +115,125 @@ fn what_is_left_running_is_ended_and_stderr_is_shown_on_failure() {
 }
 
 #[test]
-fn stderr_is_a_pipe_of_which_little_is_kept() {
+fn only_a_little_of_stderr_is_kept() {
     let dir = tempfile::tempdir().expect("a directory");
     fs::write(dir.path().join("in"), vec![b'x'; 3_000_000]).expect("ours");
     let script = "head -c 3000000 in >&2; echo >&2; exit 3";
     let options = ["--expect=transfer(* -> regular).count == 0", "--expect=exit.code == 0", "--format=json"];
-    let finished = super::of_script(&options, script).dir(dir.path()).finish();
+    let finished = of_script(&options, script).dir(dir.path()).finish();
     let found = results(&finished, 1);
     let verdicts: Vec<_> = (0..2).map(|index| found["checks"][0]["expectations"][index]["verdict"].clone()).collect();
     assert_eq!(verdicts, ["holds", "fails"]);
     let stderr = found["checks"][0]["stderr"].as_array().expect("lines").clone();
     assert!(stderr.len() == 1 && stderr[0].as_str().is_some_and(|line| line.chars().count() == 301), "{stderr:?}");
     // What never stops does not stop us.
-    let endless = super::of_script(&["--expect=exit.code == 0", "--timeout=1s"], "yes >&2").finish();
+    let endless = of_script(&["--expect=exit.code == 0", "--timeout=1s"], "yes >&2").finish();
     assert_eq!(endless.code, Some(2), "{}", endless.text());
     assert!(endless.text().contains("(timeout)") && endless.text().lines().filter(|line| line.trim() == "y").count() == 20);
 }
 
 #[test]
-fn output_is_shown_on_request() {
+fn output_of_the_command_is_shown_on_request() {
     let folder = folder("[[check]]\nname = 'a'\ncommand = 'echo hello'\nexpect = ['exit.code == 0']\n");
     assert!(run_in(folder.path(), &["--show-output"]).successful().starts_with("hello\n"));
     assert!(!run_in(folder.path(), &[]).successful().contains("hello"));
+}
+
+/// It says this on stderr, in one line and what points into it, and nothing else.
+#[track_caller]
+fn assert_refused(finished: &Finished, words: &[&str]) {
+    assert_eq!(finished.code, Some(2), "{}", finished.stderr);
+    assert_eq!(finished.text(), "");
+    assert!(finished.stderr.starts_with("zctrace: "), "{}", finished.stderr);
+    assert!(finished.stderr.lines().count() == 1 || finished.stderr.ends_with("^\n"), "{}", finished.stderr);
+    for word in words {
+        assert!(finished.stderr.contains(word), "no {word:?} in {}", finished.stderr);
+    }
+}
+
+#[test]
+fn an_invalid_expectation_is_refused_and_its_error_is_marked() {
+    let finished = of_script(&["--expect=write.cals == 0"], "touch it-ran").finish();
+    assert_refused(&finished, &["--expect: write has no figure 'cals'; did you mean 'calls'?\n  write.cals == 0\n        ^\n"]);
+}
+
+#[test]
+fn an_invalid_file_is_refused_with_the_position_of_the_error() {
+    let refused = |toml: &str, words: &[&str]| {
+        let folder = folder(toml);
+        assert_refused(&run_in(folder.path(), &[]), words);
+        assert_eq!(fs::read_dir(folder.path()).expect("ours").count(), 1, "something was left");
+    };
+    refused("[[check]]\nname = 'a'\ncommand = ['touch', 'x'\n", &["zctrace.toml:"]);
+    refused("[[check]]\nname = 'a'\ncomand = ['touch', 'x']\n", &["zctrace.toml:3:1: unknown field `comand`", "comand = "]);
+    refused(
+        "[[check]]\nname = 'a'\ncommand = ['touch', 'x']\nexpect = ['exit.code == 0', 'read.bytes < 2s']\n",
+        &["zctrace.toml:4:43: '2s' is a time, but a size is needed here", "                ^\n"],
+    );
+}
+
+#[test]
+fn a_command_line_that_checks_nothing_is_refused() {
+    let folder = tempfile::tempdir().expect("a directory");
+    assert_refused(&run_in(folder.path(), &[]), &["cannot read 'zctrace.toml'", "--expect"]);
+    assert_refused(&run_in(folder.path(), &["none.toml"]), &["cannot read 'none.toml'"]);
+    assert_refused(&run_in(folder.path(), &["a.toml", "b.toml"]), &["one file of checks at a time", "b.toml"]);
+    let folder = super::folder("[[check]]\nname = 'a'\ncommand = 'touch x'\nexpect = ['exit.code == 0']\n");
+    assert_refused(&run_in(folder.path(), &["b*"]), &["no check is called 'b*'", "--list"]);
+    assert_refused(&of_script(&[], "true").finish(), &["nothing is expected of the command"]);
+    assert_refused(&run_in(folder.path(), &["--expect=exit.code == 0"]), &["no command to check", "zctrace check --expect"]);
+    assert_refused(&run_in(folder.path(), &["--bogus"]), &["--bogus"]);
+    assert_refused(&run_in(folder.path(), &["--timeout=soon"]), &["--timeout: 'soon' is not a time"]);
+    assert_refused(&run_in(folder.path(), &["--timeout=0s"]), &["--timeout: a timeout of '0s' is too short"]);
+    assert_refused(&run_in(folder.path(), &["--tolerance=read.calls=5"]), &["--tolerance is for a comparison"]);
+    assert_refused(&run_in(folder.path(), &["--export", "yaml", "x"]), &["'yaml' is none of", "junit"]);
+    assert_refused(
+        &of_script(&["--expect=fsync.calls == 0", "--syscalls=read"], "true").finish(),
+        &["--syscalls does not count fsync"],
+    );
+}
+
+#[test]
+fn a_check_of_a_missing_command_could_not_be_run() {
+    let finished = check(&["--expect=exit.code == 0"]).launch_with(&["--", "no-such-program", "x"]).finish();
+    assert_eq!(finished.code, Some(2));
+    assert!(
+        finished.text().contains("could not be run: cannot run 'no-such-program': No such file or directory\n"),
+        "{}",
+        finished.text()
+    );
+    let finished = check(&["--expect=exit.code == 0"]).launch_with(&["--", "/etc/passwd"]).finish();
+    assert!(finished.code == Some(2) && finished.text().contains("cannot run '/etc/passwd'"), "{}", finished.text());
+}
+
+#[test]
+fn a_check_without_a_working_backend_could_not_be_run() {
+    let finished = check(&["--backend=ebpf", "--expect=exit.code == 0"])
+        .env("ZCTRACE_BTF", "/nonexistent")
+        .launch_with(&["--", "true"])
+        .finish();
+    assert_eq!(finished.code, Some(2));
+    assert!(finished.text().contains("could not be run: ") && finished.text().contains("/nonexistent"), "{}", finished.text());
+}
+
+#[test]
+fn a_check_in_a_missing_directory_could_not_be_run() {
+    let folder = folder("[[check]]\nname = 'a'\ncommand = ['true']\ncwd = 'sub'\nexpect = ['exit.code == 0']\n");
+    let finished = run_in(folder.path(), &[]);
+    assert_eq!(finished.code, Some(2));
+    assert!(
+        finished.text().contains("its working directory '") && finished.text().contains("sub' is not there"),
+        "{}",
+        finished.text()
+    );
+}
+
+#[test]
+fn a_failure_outranks_a_check_that_could_not_be_run() {
+    let one =
+        |name: &str, command: &str| format!("[[check]]\nname = '{name}'\ncommand = ['{command}']\nexpect = ['exit.code == 0']\n");
+    let both = folder(&(one("a", "no-such-program") + &one("b", "false")));
+    let finished = run_in(both.path(), &[]);
+    assert_eq!(finished.code, Some(1));
+    assert!(finished.text().ends_with("2 checks: 1 failed, 1 could not be run\n"), "{}", finished.text());
 }

@@ -31,7 +31,7 @@ fn written(format: &str) -> (tempfile::TempDir, std::path::PathBuf) {
 }
 
 #[test]
-fn perl_runs_a_tap_stream() {
+fn perls_prove_reads_the_tap_output() {
     let (_folder, file) = written("tap");
     // Perl knows version 13, of which 14 differs in no line that is here.
     let stream = fs::read_to_string(&file).expect("was written");
@@ -44,7 +44,7 @@ fn perl_runs_a_tap_stream() {
 }
 
 #[test]
-fn junitparser_reads_junit() {
+fn junitparser_reads_the_junit_output() {
     let (_folder, file) = written("junit");
     // Debian's Python, since its package is Debian's.
     let script = "import sys, junitparser
@@ -58,7 +58,7 @@ for suite in junitparser.JUnitXml.fromfile(sys.argv[1]):
 }
 
 #[test]
-fn python_reads_csv() {
+fn python_reads_the_csv_output() {
     let (_folder, file) = written("csv");
     let script = "import csv, sys
 for row in csv.DictReader(open(sys.argv[1])): print(row['check'], '/', row['expectation'], '/', row['verdict'])";
@@ -71,7 +71,7 @@ for row in csv.DictReader(open(sys.argv[1])): print(row['check'], '/', row['expe
 }
 
 #[test]
-fn several_files_at_a_time() {
+fn several_formats_can_be_exported_at_once() {
     let folder = folder(TWO);
     let options = ["--export", "junit", "j.xml", "--export", "markdown", "m.md", "--export", "json", "r.json"];
     let finished = run_in(folder.path(), &options);
@@ -85,7 +85,7 @@ fn several_files_at_a_time() {
 }
 
 #[test]
-fn what_cannot_be_written_hides_no_failure() {
+fn a_failed_export_does_not_hide_a_failed_check() {
     let folder = folder(TWO);
     let full = crate::harness::full(folder.path());
     let full = full.to_str().expect("text");
@@ -99,7 +99,7 @@ fn what_cannot_be_written_hides_no_failure() {
 }
 
 #[test]
-fn the_summary_of_a_job_is_added_to() {
+fn the_github_step_summary_is_appended_to() {
     let folder = folder(TWO);
     let summary = folder.path().join("summary.md");
     fs::write(&summary, "from the step before\n").expect("ours");
@@ -115,7 +115,7 @@ fn the_summary_of_a_job_is_added_to() {
 }
 
 #[test]
-fn github_actions_gets_annotations() {
+fn annotations_are_written_for_github_actions() {
     let folder = folder(TWO);
     let words: [&str; 0] = [];
     let run = |variable: &str| super::check(&[]).env("GITHUB_ACTIONS", variable).dir(folder.path()).launch_with(&words).finish();

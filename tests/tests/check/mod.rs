@@ -1,7 +1,5 @@
 //! `zctrace check`: commands that must behave as expected.
 
-mod baselines;
-mod broken;
 mod endings;
 mod files;
 mod formats;

@@ -1,14 +1,15 @@
-//! What holds, fails and is not known, under both backends.
+//! Which expectations hold, fail or are inconclusive, under both backends; and comparisons with a baseline.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use super::{BACKENDS, check, folder, of_script, results, run_in};
+use crate::harness::Finished;
 
 /// Makes a file and copies it through user memory.
 const COPIES: &str = "head -c 100000 /dev/zero > in; cat in > out";
 
 #[test]
-fn what_holds_is_0_and_what_fails_is_1() {
+fn expectations_that_hold_exit_with_0_and_failed_ones_with_1() {
     for backend in BACKENDS {
         let dir = tempfile::tempdir().expect("a directory");
         let run = |expectations: &[&str]| {
@@ -25,7 +26,7 @@ fn what_holds_is_0_and_what_fails_is_1() {
 }
 
 #[test]
-fn calls_are_told_apart_by_file_and_process() {
+fn expectations_select_calls_by_file_and_process() {
     for backend in BACKENDS {
         let dir = tempfile::tempdir().expect("a directory");
         fs::write(dir.path().join("in"), vec![1; 300_000]).expect("ours");
@@ -44,7 +45,7 @@ fn calls_are_told_apart_by_file_and_process() {
 }
 
 #[test]
-fn a_file_is_found_by_each_of_its_paths() {
+fn a_file_is_found_by_any_of_its_paths() {
     for backend in BACKENDS {
         let dir = tempfile::tempdir().expect("a directory");
         let own = dir.path().canonicalize().expect("is there");
@@ -59,7 +60,7 @@ fn a_file_is_found_by_each_of_its_paths() {
 }
 
 #[test]
-fn a_call_that_takes_a_path_is_never_a_sure_0() {
+fn calls_that_take_a_path_cannot_be_selected_by_file() {
     let dir = tempfile::tempdir().expect("a directory");
     let run = |expectation: &str| {
         fs::write(dir.path().join("in"), "hello").expect("ours");
@@ -78,7 +79,7 @@ fn a_call_that_takes_a_path_is_never_a_sure_0() {
 }
 
 #[test]
-fn what_is_inferred_proves_nothing_unless_it_is_accepted() {
+fn an_inferred_transfer_is_inconclusive_unless_inferences_are_accepted() {
     let dir = tempfile::tempdir().expect("a directory");
     fs::write(dir.path().join("in"), vec![1; 300_000]).expect("ours");
     fs::write(
@@ -126,7 +127,7 @@ fn a_failure_shows_what_was_found_and_how_to_see_more() {
 }
 
 #[test]
-fn what_is_lost_is_inconclusive_unless_enough_is_known() {
+fn losses_are_inconclusive_unless_the_bound_is_enough() {
     let inconclusive = of_script(&["--max-rows=1", "--expect=write.calls == 0"], COPIES);
     let dir = tempfile::tempdir().expect("a directory");
     let finished = inconclusive.dir(dir.path()).finish();
@@ -141,7 +142,7 @@ fn what_is_lost_is_inconclusive_unless_enough_is_known() {
 }
 
 #[test]
-fn a_call_that_is_named_is_counted() {
+fn calls_named_in_expectations_are_counted() {
     for backend in BACKENDS {
         let options = [backend, "--expect=getcwd.calls >= 1 and fsync.calls == 0 and %ipc.calls == 0"];
         let finished = of_script(&options, "pwd -P; env pwd").finish();
@@ -150,7 +151,7 @@ fn a_call_that_is_named_is_counted() {
 }
 
 #[test]
-fn of_many_runs_every_one_must_hold() {
+fn an_expectation_must_hold_in_every_run() {
     let dir = tempfile::tempdir().expect("a directory");
     // The second run finds what the first one left.
     let script = "if test -e there; then head -c 5 /dev/zero > x; else echo > there; fi";
@@ -187,7 +188,7 @@ fn waiting_for_each_other(expectation: &str, timeout: &str) -> tempfile::TempDir
 }
 
 #[test]
-fn jobs_run_side_by_side_and_results_keep_their_order() {
+fn jobs_run_in_parallel_and_results_keep_their_order() {
     let folder = waiting_for_each_other("exit.code == 0", "20s");
     let found = results(&run_in(folder.path(), &["--jobs=2", "--format=json"]), 0);
     assert_eq!((&found["checks"][0]["name"], &found["checks"][1]["name"]), (&"a".into(), &"b".into()));
@@ -203,7 +204,7 @@ fn runs_in_one_directory_take_turns() {
 }
 
 #[test]
-fn what_depends_on_load_runs_alone() {
+fn checks_of_times_run_alone() {
     let folder = waiting_for_each_other("time.wall < 1h", "1s");
     let found = results(&run_in(folder.path(), &["--jobs=2", "--format=json"]), 2);
     let statuses: Vec<_> = (0..2).map(|index| found["checks"][index]["status"].clone()).collect();
@@ -212,4 +213,130 @@ fn what_depends_on_load_runs_alone() {
         let error = found["checks"][index]["error"].as_str().unwrap_or_default();
         assert!(error.starts_with("it did not end within 1.000 s"), "{error}");
     }
+}
+
+fn compared(dir: &Path, options: &[&str], words: &[&str]) -> Finished {
+    let command: Vec<&str> = ["--"].iter().chain(words).copied().collect();
+    check(&[&["--baseline=b.json"], options].concat()).dir(dir).launch_with(&command).finish()
+}
+
+/// A folder with a file, and the baseline of a copy of it.
+fn with_baseline() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a directory");
+    fs::write(dir.path().join("in"), vec![1; 300_000]).expect("ours");
+    let finished = compared(dir.path(), &["--update"], &DD);
+    assert_eq!(finished.code, Some(0), "{} {}", finished.text(), finished.stderr);
+    assert_eq!(finished.stderr, "zctrace: wrote the baseline 'b.json'\n");
+    dir
+}
+
+/// It says nothing: how long it took is not as many characters each time.
+const DD: [&str; 5] = ["dd", "status=none", "if=in", "of=out", "bs=100000"];
+
+#[test]
+fn an_equal_run_passes_and_differences_are_shown_as_a_table() {
+    let dir = with_baseline();
+    let same = compared(dir.path(), &["--repeat=2"], &DD);
+    assert_eq!(same.code, Some(0), "{}", same.text());
+    let other = compared(dir.path(), &[], &["dd", "status=none", "if=in", "of=out", "bs=50000"]);
+    assert_eq!(other.code, Some(1), "{}", other.text());
+    let text = other.text();
+    for words in ["differ from the baseline", "figure", "write.calls", "differs", "exact"] {
+        assert!(text.contains(words), "no {words:?} in {text}");
+    }
+    assert!(!text.contains("time.wall"), "{text}");
+}
+
+#[test]
+fn each_figure_can_have_its_own_tolerance() {
+    let dir = with_baseline();
+    let other = ["dd", "status=none", "if=in", "of=out", "bs=50000"];
+    let tolerant = compared(dir.path(), &["--tolerance=*.calls=200%", "--tolerance=*.bytes=1KiB"], &other);
+    assert_eq!(tolerant.code, Some(0), "{}", tolerant.text());
+    assert!(tolerant.text().contains("within their tolerance: read.calls, write.calls"), "{}", tolerant.text());
+    let strict = compared(dir.path(), &["--tolerance=time.wall=0.001%"], &DD);
+    assert_eq!(strict.code, Some(1), "{}", strict.text());
+    assert!(strict.text().contains("time.wall (ns)"), "{}", strict.text());
+    let unknown = compared(dir.path(), &["--tolerance=raed.calls=5"], &DD);
+    assert_eq!(unknown.code, Some(2));
+    assert_eq!(unknown.stderr, "zctrace: --tolerance: unknown system call 'raed'; did you mean 'read'?\n");
+}
+
+#[test]
+fn a_lower_bound_does_not_become_a_baseline() {
+    let dir = tempfile::tempdir().expect("a directory");
+    fs::write(dir.path().join("in"), vec![1; 300_000]).expect("ours");
+    let finished = compared(dir.path(), &["--update", "--max-rows=1"], &DD);
+    assert_eq!(finished.code, Some(3), "{}", finished.text());
+    assert!(
+        finished.stderr.contains("the baseline 'b.json' stays as it is: its figures would be lower bounds"),
+        "{}",
+        finished.stderr
+    );
+    assert!(!dir.path().join("b.json").exists());
+}
+
+#[test]
+fn an_exit_by_a_signal_differs_from_an_exit_status() {
+    let dir = with_baseline();
+    let tolerant = ["--tolerance=*=ignore", "--tolerance=exit.*=0"];
+    let killed = compared(dir.path(), &tolerant, &["sh", "-c", "kill -SEGV $$"]);
+    assert_eq!(killed.code, Some(1), "{}", killed.text());
+    assert!(killed.text().contains("exit.signal") && killed.text().contains("none"), "{}", killed.text());
+}
+
+#[test]
+fn the_last_matching_tolerance_in_a_file_wins() {
+    let one = |tolerance: &str| {
+        let toml = format!("[[check]]\nname = 'a'\ncommand = ['false']\nbaseline = 'a.json'\ntolerance = {{ {tolerance} }}\n");
+        let folder = folder(&toml);
+        assert_eq!(run_in(folder.path(), &["--update"]).code, Some(0));
+        fs::write(folder.path().join("zctrace.toml"), toml.replace("false", "true")).expect("ours");
+        run_in(folder.path(), &[]).code
+    };
+    assert_eq!(one("'exit.code' = '1', '*' = 'ignore'"), Some(0));
+    assert_eq!(one("'*' = 'ignore', 'exit.code' = '0'"), Some(1));
+}
+
+#[test]
+fn a_comparison_that_is_not_exact_is_inconclusive() {
+    let dir = with_baseline();
+    let finished = compared(dir.path(), &["--max-rows=1", "--format=json"], &DD);
+    let found = results(&finished, 3);
+    assert_eq!(found["checks"][0]["status"], "inconclusive");
+}
+
+#[test]
+fn a_missing_or_invalid_baseline_is_refused() {
+    let refused = |content: Option<&str>, words: &str| {
+        let dir = tempfile::tempdir().expect("a directory");
+        if let Some(content) = content {
+            fs::write(dir.path().join("b.json"), content).expect("ours");
+        }
+        let finished = compared(dir.path(), &[], &["touch", "it-ran"]);
+        assert_eq!(finished.code, Some(2), "{}", finished.stderr);
+        assert!(finished.stderr.contains(words) && finished.stderr.lines().count() == 1, "no {words:?} in {}", finished.stderr);
+        assert!(!dir.path().join("it-ran").exists());
+    };
+    refused(None, "there is no baseline 'b.json' yet: --update writes it");
+    refused(Some("{\"schema\": 99}"), "'b.json' has schema 99, this zctrace reads schema 1");
+    refused(Some("[1, 2]"), "'b.json' is no report of zctrace");
+    refused(Some("not json"), "'b.json' is no report of zctrace");
+}
+
+#[test]
+fn a_failed_check_does_not_become_a_baseline() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let finished = compared(dir.path(), &["--update", "--expect=exit.code == 0"], &["false"]);
+    assert_eq!(finished.code, Some(1));
+    assert_eq!(finished.stderr, "zctrace: the baseline 'b.json' stays as it is: its check failed\n");
+    assert!(!dir.path().join("b.json").exists());
+}
+
+#[test]
+fn a_check_in_a_file_can_have_a_baseline() {
+    let folder = folder("[[check]]\nname = 'a'\ncommand = ['true']\nbaseline = 'a.json'\ntolerance = { '*' = 'ignore' }\n");
+    assert_eq!(run_in(folder.path(), &[]).code, Some(2), "not there yet");
+    assert_eq!(run_in(folder.path(), &["--update"]).code, Some(0));
+    assert_eq!(run_in(folder.path(), &[]).code, Some(0));
 }

@@ -1,7 +1,12 @@
-//! What cannot work, told in one line; most of it before anything runs.
+//! Comparisons that fail, most of them before anything runs, and comparisons that a signal ends: nothing is left of them.
 
-use super::{compare, compared};
-use crate::harness::{Zctrace, fifo, full};
+use std::{fs, path::Path};
+
+use rustix::process::Signal;
+use tempfile::{TempDir, tempdir};
+
+use super::{compare, compared, heard};
+use crate::harness::{Conversation, Zctrace, fifo, full, wait_until};
 
 /// zctrace compare, refused whatever the command is. The option keeps the harness from adding one that `compare` has not.
 fn refused(options: &[&str]) -> Zctrace {
@@ -11,7 +16,7 @@ fn refused(options: &[&str]) -> Zctrace {
 const TRESPASS: &str = "touch it-ran";
 
 #[test]
-fn a_command_that_fails() {
+fn a_failing_command_ends_the_comparison() {
     let refusal = refused(&["--name=mine", "--runs=3"]).refuses_words(&["exit 3"]);
     refusal.with_status(125).saying("'mine' failed with exit status 3 in run 1").saying("--ignore-failure (-i)");
     let refusal = refused(&["--warmup=2"]).refuses_words(&["kill -SEGV $$"]);
@@ -19,14 +24,14 @@ fn a_command_that_fails() {
 }
 
 #[test]
-fn a_command_that_fails_only_when_it_is_traced() {
+fn a_command_that_fails_only_when_traced_ends_the_comparison() {
     // It has a parent that zctrace is not only if something stands between them, as strace does.
     let script = "grep -q '^TracerPid:.0$' /proc/$$/status";
     refused(&["--runs=1", "--backend=strace"]).refuses_words(&[script]).with_status(125).saying("in the traced run");
 }
 
 #[test]
-fn a_failure_that_does_not_matter() {
+fn failures_can_be_ignored() {
     let found = compared(&["--runs=2", "--ignore-failure"], &["exit 3"]);
     assert_eq!(found["commands"][0]["runs"][1]["exit"]["code"], 3);
     let page = compare(&["-i", "--runs=2"]).launch_with(&["exit 3"]).finish();
@@ -34,7 +39,7 @@ fn a_failure_that_does_not_matter() {
 }
 
 #[test]
-fn a_preparation_that_fails() {
+fn a_failing_preparation_ends_the_comparison() {
     for option in ["--prepare", "--conclude", "--setup", "--cleanup"] {
         let refusal = refused(&["--runs=1", &format!("{option}=exit 4")]).refuses_words(&["true"]);
         refusal.with_status(125).saying(&format!("the {option} command 'exit 4' failed with exit status 4")).saying("|| true");
@@ -42,7 +47,7 @@ fn a_preparation_that_fails() {
 }
 
 #[test]
-fn a_program_that_is_missing() {
+fn a_missing_program_is_refused_before_the_first_run() {
     refused(&["-N"]).refuses_words(&[TRESPASS, "no-such-program x"]).with_status(127).saying("'no-such-program'");
     refused(&["-N"]).refuses_words(&[TRESPASS, "/etc/passwd"]).with_status(126).saying("'/etc/passwd'");
     refused(&["--shell=no-such-shell"]).refuses_words(&[TRESPASS]).with_status(127).saying("'no-such-shell'");
@@ -51,23 +56,23 @@ fn a_program_that_is_missing() {
 }
 
 #[test]
-fn a_shell_that_is_none() {
+fn a_shell_that_fails_is_refused() {
     refused(&["--shell=false"]).refuses_words(&[TRESPASS]).with_status(125).saying("the shell failed").saying("--shell");
 }
 
 #[test]
-fn a_command_line_that_cannot_be_read() {
+fn a_command_line_that_cannot_be_split_is_refused() {
     refused(&["-N"]).refuses_words(&[TRESPASS, "echo 'a"]).with_status(125).saying("echo 'a").saying("quote");
     refused(&["-N"]).refuses_words(&[TRESPASS, ""]).with_status(125).saying("names no program");
 }
 
 #[test]
-fn no_command() {
+fn a_comparison_without_commands_is_refused() {
     refused(&[]).refuses_words(&[]).with_status(125).saying("no command to compare").saying("zctrace compare '");
 }
 
 #[test]
-fn options_that_do_not_fit_the_commands() {
+fn options_that_do_not_match_the_commands_are_refused() {
     refused(&["--reference=c", "--name=a"]).refuses_words(&[TRESPASS, "b"]).with_status(125).saying("'c'").saying("'a', 'b'");
     refused(&["--name=a", "--name=b"]).refuses_words(&[TRESPASS]).with_status(125).saying("2 names for 1 commands");
     let refusal = refused(&["--prepare=a", "--prepare=b"]).refuses_words(&[TRESPASS, "b", "c"]);
@@ -79,15 +84,15 @@ fn options_that_do_not_fit_the_commands() {
 }
 
 #[test]
-fn streams_that_cannot_be_opened() {
+fn streams_that_cannot_be_opened_are_refused() {
     refused(&["--input=no-such-file"]).refuses_words(&[TRESPASS]).with_status(125).saying("'no-such-file'");
     compare(&["--output=./missing/file"]).refuses_words(&[TRESPASS]).with_status(125).saying("'./missing/file'");
     compare(&["--output=nul"]).refuses_words(&[TRESPASS]).with_status(125).saying("'nul'").saying("./nul");
 }
 
 #[test]
-fn a_fifo_is_not_waited_for() {
-    let dir = tempfile::tempdir().expect("a directory");
+fn a_fifo_as_input_or_output_is_refused() {
+    let dir = tempdir().expect("a directory");
     fifo(dir.path());
     for option in ["--input=./fifo", "--output=./fifo"] {
         let finished = compare(&["-N", "--runs=1", option]).dir(dir.path()).launch_with(&["true"]).finish();
@@ -97,7 +102,7 @@ fn a_fifo_is_not_waited_for() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_known_before() {
+fn an_export_file_that_cannot_be_written_is_refused_before_the_first_run() {
     let export = |path| refused(&["--export", "json", path]).refuses_words(&[TRESPASS]).with_status(125);
     export("missing/file.json").saying("'missing/file.json'").saying("No such file or directory");
     export(".").saying("Is a directory");
@@ -105,8 +110,8 @@ fn a_file_that_cannot_be_written_is_known_before() {
 }
 
 #[test]
-fn a_full_device_is_no_success() {
-    let dir = tempfile::tempdir().expect("a directory");
+fn a_full_device_fails_the_export() {
+    let dir = tempdir().expect("a directory");
     let device = full(dir.path());
     let finished = compare(&["-N", "--runs=1", "--export", "csv"]).option(device).launch_with(&["true"]).finish();
     assert_eq!(finished.code, Some(125));
@@ -114,7 +119,85 @@ fn a_full_device_is_no_success() {
 }
 
 #[test]
-fn a_backend_that_cannot_run_is_known_before() {
+fn a_backend_that_cannot_run_is_refused_before_the_first_run() {
     let refusal = refused(&["--backend=ebpf"]).env("ZCTRACE_BTF", "/nonexistent").refuses_words(&[TRESPASS]);
     refusal.with_status(125).saying("/nonexistent");
+}
+
+/// A command that says its id and then waits.
+const WAITS: &str = "echo $$; exec sleep 100";
+/// One that leaves the waiting to a child, whose id it says.
+const CHILD_WAITS: &str = "sleep 100 & echo $!; wait";
+
+/// Starts it in a directory of its own, with a file to write at the end.
+fn started(options: &[&str], command: &str) -> (Conversation, TempDir) {
+    let dir = tempdir().expect("a directory");
+    let options = [options, &["--runs=1", "--export", "json", "out.json"]].concat();
+    (heard(&options, command).dir(dir.path()).start(), dir)
+}
+
+fn is_there(pid: &str) -> bool {
+    Path::new("/proc").join(pid).exists()
+}
+
+#[track_caller]
+fn assert_empty(dir: &TempDir) {
+    let left: Vec<_> = fs::read_dir(dir.path()).expect("ours").flatten().map(|entry| entry.file_name()).collect();
+    assert!(left.is_empty(), "left behind: {left:?}");
+}
+
+/// The signal ends zctrace, which says so, and leaves neither this process nor a file.
+#[track_caller]
+fn assert_ends(mut zctrace: Conversation, dir: &TempDir, signal: Signal, name: &str) {
+    let pid = zctrace.hear();
+    zctrace.signal(signal);
+    assert_eq!(zctrace.wait(), Some(128 + signal.as_raw()));
+    assert!(!is_there(&pid), "still running");
+    assert_empty(dir);
+    assert_eq!(zctrace.into_stderr(), format!("zctrace: interrupted by {name}\n"));
+}
+
+#[test]
+fn a_signal_ends_a_timed_run() {
+    for (signal, name) in [(Signal::INT, "SIGINT"), (Signal::TERM, "SIGTERM"), (Signal::HUP, "SIGHUP")] {
+        for command in [WAITS, CHILD_WAITS] {
+            let (zctrace, dir) = started(&[], command);
+            assert_ends(zctrace, &dir, signal, name);
+        }
+    }
+}
+
+#[test]
+fn a_signal_ends_a_preparation() {
+    let (zctrace, dir) = started(&[&format!("--prepare={CHILD_WAITS}")], "true");
+    assert_ends(zctrace, &dir, Signal::TERM, "SIGTERM");
+}
+
+#[test]
+fn a_signal_ends_a_traced_run() {
+    for backend in ["--backend=ebpf", "--backend=strace"] {
+        // The second run is the traced one.
+        let command = format!("if test -e timed; then rm timed; {CHILD_WAITS}; else touch timed; fi");
+        let (zctrace, dir) = started(&[backend], &command);
+        assert_ends(zctrace, &dir, Signal::TERM, "SIGTERM");
+    }
+}
+
+#[test]
+fn a_command_that_ignores_signals_is_ended_too() {
+    let (zctrace, dir) = started(&[], "trap '' INT TERM; echo $$; while :; do sleep 1; done");
+    assert_ends(zctrace, &dir, Signal::TERM, "SIGTERM");
+}
+
+#[test]
+fn a_killed_zctrace_leaves_no_command_running() {
+    let traced = format!("if test -e timed; then rm timed; {WAITS}; else touch timed; fi");
+    for command in [WAITS, &traced] {
+        let (mut zctrace, dir) = started(&["--backend=ebpf"], command);
+        let pid = zctrace.hear();
+        zctrace.signal(Signal::KILL);
+        assert_eq!(zctrace.wait(), None, "killed");
+        wait_until("the command is gone", || !is_there(&pid));
+        assert_empty(&dir);
+    }
 }

@@ -1,8 +1,13 @@
-//! The figures, of commands whose figures are known.
+//! What is run, in which order and how often, and the figures of commands whose figures are known.
 
-use std::{fs::File, io, process::Stdio};
+use std::{
+    fs::{self, File},
+    io,
+    process::Stdio,
+};
 
 use serde_json::{Value, json};
+use tempfile::{TempDir, tempdir};
 
 use super::{compare, compared, line};
 use crate::harness::{c, program, untraced, workload};
@@ -35,10 +40,10 @@ fn calls_and_bytes_are_those_of_one_run() {
 }
 
 #[test]
-fn each_copier_is_told_by_its_api() {
-    let dir = tempfile::tempdir().expect("a directory");
+fn each_copier_is_shown_with_its_api() {
+    let dir = tempdir().expect("a directory");
     let input = dir.path().join("in");
-    std::fs::write(&input, vec![1; 1 << 20]).expect("room");
+    fs::write(&input, vec![1; 1 << 20]).expect("room");
     let copier = |case: &str| line(&c("copier-c").arg(case).arg("--from").arg(&input).arg("--to").arg(dir.path().join("out")));
     let commands = ["read-write", "sendfile", "copy-file-range"].map(copier);
     let found = compared(&["-N", "--runs=1"], &commands.each_ref().map(String::as_str));
@@ -47,10 +52,10 @@ fn each_copier_is_told_by_its_api() {
 }
 
 #[test]
-fn what_the_loader_reads_is_not_taken_for_the_commands_work() {
-    let dir = tempfile::tempdir().expect("a directory");
+fn reads_by_the_loader_do_not_count_as_the_commands_work() {
+    let dir = tempdir().expect("a directory");
     let (input, output) = (dir.path().join("in"), dir.path().join("out"));
-    std::fs::write(&input, [1; 18]).expect("room");
+    fs::write(&input, [1; 18]).expect("room");
     let copy = |case| line(&c("copier-c").arg(case).arg("--from").arg(&input).arg("--to").arg(&output));
     for backend in ["ebpf", "strace"] {
         let commands = [copy("sendfile"), copy("read-write"), writes(30, 11), "true".to_owned()];
@@ -72,7 +77,7 @@ fn what_the_loader_reads_is_not_taken_for_the_commands_work() {
 }
 
 #[test]
-fn a_time_is_at_least_what_a_command_sleeps() {
+fn measured_time_includes_sleep() {
     for shell in ["--shell=none", "--shell=sh"] {
         let found = compared(&[shell, "--runs=3"], &["sleep 0.2"]);
         let command = &found["commands"][0];
@@ -90,7 +95,7 @@ fn a_time_is_at_least_what_a_command_sleeps() {
 }
 
 #[test]
-fn peak_memory_is_that_of_the_command() {
+fn peak_memory_is_the_commands_own() {
     const MIB: u64 = 1 << 20;
     let peak = |command: &Value| command["peak_memory_bytes"].as_u64();
     let found =
@@ -117,7 +122,7 @@ fn minor_faults(words: &[&str]) -> i64 {
 }
 
 #[test]
-fn faults_are_the_commands_own() {
+fn page_faults_are_the_commands_own() {
     let found = compared(&["-N", "--runs=5"], &["dd if=/dev/zero of=/dev/null bs=4k count=10"]);
     let expected = minor_faults(&["dd", "if=/dev/zero", "of=/dev/null", "bs=4k", "count=10"]);
     for run in found["commands"][0]["runs"].as_array().expect("runs") {
@@ -128,7 +133,7 @@ fn faults_are_the_commands_own() {
 }
 
 #[test]
-fn a_trace_that_is_not_exact_says_so() {
+fn a_trace_that_is_not_exact_is_marked() {
     let options = ["-N", "--runs=1", "--max-rows=1", "--backend=ebpf"];
     let found = compared(&options, &[&line(&workload("known"))]);
     assert_eq!(found["commands"][0]["traced"]["exact"], false);
@@ -136,4 +141,96 @@ fn a_trace_that_is_not_exact_says_so() {
     for words in ["(backend ebpf, not exact)", "≥ ", "lower bound: calls not counted: ", "--max-rows"] {
         assert!(page.successful().contains(words), "no {words:?}: {}", page.text());
     }
+}
+
+/// A directory for a log.
+fn place() -> TempDir {
+    tempdir().expect("a directory")
+}
+
+/// Compares these commands in a directory, and returns what they wrote to the file `log` there.
+#[track_caller]
+fn logged(options: &[&str], commands: &[&str]) -> String {
+    let dir = place();
+    compare(options).dir(dir.path()).launch_with(commands).finish().successful();
+    let log = fs::read_to_string(dir.path().join("log")).expect("it was written");
+    log.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+const A: &str = "echo a >> log";
+const B: &str = "echo b >> log";
+
+#[test]
+fn commands_run_in_turn_and_are_traced_last() {
+    assert_eq!(logged(&["--runs=3"], &[A, B]), "a b a b a b a b");
+    assert_eq!(logged(&["--runs=2", "--warmup=1"], &[A, B]), "a b a b a b a b");
+}
+
+#[test]
+fn sequential_finishes_each_command_before_the_next() {
+    assert_eq!(logged(&["--runs=3", "--sequential"], &[A, B]), "a a a a b b b b");
+}
+
+#[test]
+fn prepare_and_conclude_run_around_every_run() {
+    let options = ["--runs=2", "--warmup=1", "--prepare=echo p >> log", "--conclude=echo c >> log"];
+    assert_eq!(logged(&options, &[A]), ["p a c"; 4].join(" "), "a warm-up, two timed runs, a traced one");
+}
+
+#[test]
+fn each_command_can_have_its_own_preparation() {
+    let options = ["--runs=1", "--prepare=echo p >> log", "--prepare=echo q >> log"];
+    assert_eq!(logged(&options, &[A, B]), "p a q b p a q b");
+}
+
+#[test]
+fn setup_and_cleanup_run_once_for_each_command() {
+    let options = ["--runs=1", "--setup=echo s >> log", "--cleanup=echo c >> log"];
+    assert_eq!(logged(&options, &[A, B]), "s s a b a b c c");
+    let sequential = [&options[..], &["--sequential"]].concat();
+    assert_eq!(logged(&sequential, &[A, B]), "s a a c s b b c");
+}
+
+#[test]
+fn preparations_run_in_a_shell_even_if_commands_do_not() {
+    assert_eq!(logged(&["-N", "--runs=1", "--prepare=echo p >> log; true"], &["true"]), "p p");
+}
+
+#[test]
+fn options_set_the_number_of_runs() {
+    let runs = |options: &[&str]| compared(options, &["true"])["commands"][0]["runs"].as_array().map(Vec::len);
+    assert_eq!(runs(&["-N", "-r", "7"]), Some(7));
+    assert_eq!(runs(&["-N", "--max-runs=4"]), Some(4), "fewer than the usual least");
+    // It takes no quarter of a second.
+    assert_eq!(runs(&["-N", "--min-runs=12", "--max-runs=12"]), Some(12));
+}
+
+#[test]
+fn runs_are_repeated_for_three_seconds() {
+    let found = compared(&["-N"], &["sleep 0.25"]);
+    let runs = found["commands"][0]["runs"].as_array().map(Vec::len).expect("runs");
+    assert!((10..=12).contains(&runs), "{runs}");
+}
+
+#[test]
+fn the_reference_is_the_first_command_or_the_chosen_one() {
+    let options = ["-N", "--runs=1", "--name=x", "--name=y"];
+    let commands = ["sleep 0.1", "sleep 0.2"];
+    let found = compared(&options, &commands);
+    assert_eq!((&found["reference"], &found["commands"][0]["relative"]["percent"]), (&json!(0), &json!(100.0)));
+    assert!(found["commands"][1]["relative"]["percent"].as_f64() > Some(100.0));
+    for reference in ["--reference=y", "--reference=sleep 0.2"] {
+        let found = compared(&[&options[..], &[reference]].concat(), &commands);
+        assert_eq!((&found["reference"], &found["commands"][1]["relative"]["percent"]), (&json!(1), &json!(100.0)));
+        assert!(found["commands"][0]["relative"]["percent"].as_f64() < Some(100.0));
+    }
+}
+
+#[test]
+fn the_first_lines_say_which_command_is_faster() {
+    let options = ["-N", "--runs=1", "--name=short", "--name=long"];
+    let page = compare(&options).launch_with(&["sleep 0.1", "sleep 0.4"]).finish();
+    let lines: Vec<&str> = page.successful().lines().take(2).collect();
+    assert_eq!(lines[0], "short ran");
+    assert!(lines[1].ends_with(" times faster than long"), "{lines:?}");
 }

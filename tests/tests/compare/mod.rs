@@ -1,13 +1,8 @@
 //! `zctrace compare`: commands timed untraced, counted in one traced run each, side by side.
 
-mod exports;
 mod failures;
 mod figures;
-mod order;
-mod reference;
-mod signals;
-mod streams;
-mod terminal;
+mod output;
 
 use serde_json::Value;
 

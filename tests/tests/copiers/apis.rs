@@ -1,7 +1,12 @@
-//! What the copiers call, as zctrace counts it: what a case's name promises, and nothing else moves the bytes.
+//! The calls of the copiers as zctrace counts them: each case moves its bytes by the interface that its name promises, and by no other.
+//!
+//! `std::io::copy` from a `BufReader` with `take` to a `BufWriter` first drains the buffers, and then the kernel copies the rest (the standard
+//! library's own test `copy_specialization`).
 
-use super::support::{Scene, Side, copy, in_c, in_rust};
-use crate::harness::{Program, Run, zctrace};
+use std::fs;
+
+use super::{Scene, Side, copy, in_c, in_rust};
+use crate::harness::{Program, Run, program, untraced, zctrace};
 
 const SIZE: u32 = 1 << 20;
 const BYTES: Option<u64> = Some(SIZE as u64);
@@ -28,19 +33,19 @@ fn traced(copier: &Program, case: &str) -> [Run; 3] {
 }
 
 #[test]
-fn fast_cat_takes_splice_for_a_pipe_and_sendfile_for_the_rest() {
+fn fast_cat_uses_splice_for_pipes_and_sendfile_otherwise() {
     let runs = traced(&in_c(), "fast-cat");
     assert_eq!(runs.each_ref().map(movers), [vec!["sendfile"], vec!["splice"], vec!["sendfile"]]);
 }
 
 #[test]
-fn std_io_copy_stays_in_the_kernel_from_file_to_file_alone() {
+fn std_io_copy_stays_in_the_kernel_only_from_file_to_file() {
     let runs = traced(&in_rust(), "std-io-copy");
     assert_eq!(runs.each_ref().map(movers), [vec!["copy_file_range"], vec!["write"], vec!["sendto"]]);
 }
 
 #[test]
-fn twins_move_the_bytes_with_the_same_calls() {
+fn equal_cases_in_rust_and_c_use_the_same_calls() {
     for (rust, c) in [
         ("libc-sendfile64", "sendfile"),
         ("nix-sendfile64", "sendfile"),
@@ -58,7 +63,7 @@ fn twins_move_the_bytes_with_the_same_calls() {
 }
 
 #[test]
-fn a_byte_wise_cat_makes_two_calls_a_byte() {
+fn byte_cat_makes_two_calls_for_each_byte() {
     let scene = Scene::new(5000);
     let to = scene.spec("", "out");
     let run = zctrace().run(&copy(&in_c(), "byte-cat", &scene.spec("", "in"), &to));
@@ -71,7 +76,7 @@ fn a_byte_wise_cat_makes_two_calls_a_byte() {
 }
 
 #[test]
-fn a_call_asks_for_what_the_buffer_holds() {
+fn each_call_requests_the_size_of_the_buffer() {
     let scene = Scene::new(SIZE);
     let copies =
         |case: &str, buffer: &str| copy(&in_c(), case, &scene.spec("", "in"), &scene.spec("", "out")).args(&["--buffer", buffer]);
@@ -80,4 +85,56 @@ fn a_call_asks_for_what_the_buffer_holds() {
     for (case, buffer, writes) in [("read-write", "4k", 256), ("read-write", "32k", 32), ("read-write-stack", "4096000", 1)] {
         assert_eq!(zctrace().run(&copies(case, buffer)).totals().row("write").calls, writes + 1, "{case} {buffer}");
     }
+}
+
+/// A copy of 14 bytes: 4 wait in the `BufWriter`, 5 in the `BufReader`, and 5 are left in the file.
+fn buffered_copy(scene: &Scene) -> Program {
+    copy(&in_rust(), "std-buffered-copy", &scene.spec("", "in"), &scene.spec("", "out"))
+}
+
+/// The copier's last line, which it writes as well.
+const LAST_LINE: &str = "copied 14 bytes\n";
+
+#[test]
+fn strace_shows_write_4_write_5_copy_file_range_5() {
+    let scene = Scene::new(4096);
+    let log = scene.path("log");
+    let strace = program("strace").args(&["--trace=write,copy_file_range", "-o"]).arg(&log).arg("--");
+    untraced(&strace).words(buffered_copy(&scene).words()).finish().successful();
+    let log = fs::read_to_string(log).expect("strace wrote it");
+    // `write(4, "..."..., 5) = 5`: the name, the size asked for, the result.
+    let calls: Vec<(&str, &str, &str)> = log.lines().filter_map(call).collect();
+    assert_eq!(calls, [("write", "4", "4"), ("write", "5", "5"), ("copy_file_range", "5", "5"), ("write", "16", "16")], "{log}");
+    assert!(fs::read(scene.path("out")).expect("it is there") == scene.bytes[..14]);
+}
+
+/// A line of the log.
+fn call(line: &str) -> Option<(&str, &str, &str)> {
+    let (call, result) = line.rsplit_once(" = ")?;
+    let (name, arguments) = call.split_once('(')?;
+    let arguments = arguments.trim_end().trim_end_matches(')').trim_end_matches(", 0");
+    Some((name, arguments.rsplit_once(", ")?.1, result))
+}
+
+#[test]
+fn zctrace_counts_write_4_write_5_copy_file_range_5() {
+    let scene = Scene::new(4096);
+    let run = zctrace().run(&buffered_copy(&scene));
+    run.assert_exact();
+    assert_eq!(run.finished.successful(), LAST_LINE);
+    let [write, range] = ["write", "copy_file_range"].map(|name| run.totals().row(name));
+    let last = LAST_LINE.len() as u64;
+    assert_eq!((write.calls, write.bytes, write.requested_bytes), (2 + 1, Some(4 + 5 + last), Some(4 + 5 + last)));
+    assert_eq!((range.calls, range.errors, range.bytes, range.requested_bytes), (1, 0, Some(5), Some(5)));
+    for absent in ["sendfile", "splice"] {
+        assert_eq!(run.totals().row(absent).calls, 0, "{absent}");
+    }
+}
+
+#[test]
+fn a_source_that_is_too_short_is_refused() {
+    let scene = Scene::new(12);
+    let finished = untraced(&buffered_copy(&scene)).finish();
+    assert_eq!(finished.code, Some(1));
+    assert!(finished.stderr.contains("at least 14 bytes"), "{}", finished.stderr);
 }

@@ -1,10 +1,10 @@
-//! Killing one side ends the other, and nothing is left: no process, no socket, no file.
+//! Killing one side ends the other, and no process, socket or file is left.
 
 use std::fs;
 
 use rustix::process::{Pid, Signal};
 
-use super::support::{Scene, Side, copy, in_c, in_rust};
+use super::{Scene, Side, copy, in_c, in_rust};
 use crate::harness::{Conversation, Program, child_of, untraced, wait_until, zctrace};
 
 /// An endless copy to a sink, once bytes arrive there.
@@ -39,7 +39,7 @@ fn is_over(process: Pid) -> bool {
 }
 
 #[test]
-fn the_copier_ends_with_the_sink() {
+fn killing_the_sink_ends_the_copier() {
     let scene = Scene::new(0);
     for copier in [in_rust(), in_c()] {
         let (copying, sink) = endless(&copier, &scene);
@@ -53,7 +53,7 @@ fn the_copier_ends_with_the_sink() {
 }
 
 #[test]
-fn the_sink_ends_with_the_copier_and_tells_what_came() {
+fn killing_the_copier_ends_the_sink_which_says_what_it_received() {
     let scene = Scene::new(0);
     for copier in [in_rust(), in_c()] {
         let (copying, sink) = endless(&copier, &scene);
@@ -65,7 +65,7 @@ fn the_sink_ends_with_the_copier_and_tells_what_came() {
 }
 
 #[test]
-fn a_feed_ends_with_the_copier() {
+fn killing_the_copier_ends_the_feed() {
     let scene = Scene::new(0);
     for copier in [in_rust(), in_c()] {
         let feed = Side::feed(&scene.spec("unix:", "socket"), "/dev/zero");
@@ -78,7 +78,7 @@ fn a_feed_ends_with_the_copier() {
 }
 
 #[test]
-fn the_processes_at_the_ends_of_pipes_end_with_the_copier() {
+fn killing_the_copier_ends_the_processes_at_its_pipes() {
     for copier in [in_rust(), in_c()] {
         for (from, to) in [("pipe:/dev/zero", "/dev/null"), ("/dev/zero", "pipe:/dev/null")] {
             let copying = untraced(&copy(&copier, "read-write", from, to)).start();
@@ -92,7 +92,7 @@ fn the_processes_at_the_ends_of_pipes_end_with_the_copier() {
 }
 
 #[test]
-fn the_copier_ends_with_the_processes_at_the_ends_of_pipes_and_names_them() {
+fn killing_a_process_at_a_pipe_ends_the_copier_which_names_it() {
     for copier in [in_rust(), in_c()] {
         for (from, to, named) in [("pipe:/dev/zero", "/dev/null", "pipe:/dev/zero"), ("/dev/zero", "pipe:/dev/null", "EPIPE")] {
             let copying = untraced(&copy(&copier, "read-write", from, to)).start();
@@ -106,7 +106,7 @@ fn the_copier_ends_with_the_processes_at_the_ends_of_pipes_and_names_them() {
 }
 
 #[test]
-fn a_sink_to_which_nobody_connected_takes_its_socket_with_it() {
+fn a_sink_that_a_signal_ends_removes_its_socket() {
     for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT] {
         let scene = Scene::new(0);
         let sink = Side::sink(&scene.spec("unix:", "socket"));
@@ -118,7 +118,7 @@ fn a_sink_to_which_nobody_connected_takes_its_socket_with_it() {
 }
 
 #[test]
-fn all_end_with_a_zctrace_that_is_asked_to_end() {
+fn a_signal_to_zctrace_ends_the_copier_and_its_sink() {
     let scene = Scene::new(0);
     let sink = Side::sink(&scene.spec("unix:", "socket"));
     let (tracing, report) = zctrace().start(&copy(&in_rust(), "read-write", "/dev/zero", &sink.spec));

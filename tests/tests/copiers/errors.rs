@@ -1,9 +1,24 @@
-//! What goes wrong has a name, in one line, and does no harm.
+//! Errors are named in one line and do no harm; after signals, full buffers and slow peers, what was copied is still right.
 
-use std::{fs, net::Shutdown, os::unix::net::UnixListener};
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{Read as _, Write as _},
+    net::Shutdown,
+    os::unix::{
+        fs::OpenOptionsExt as _,
+        net::{UnixListener, UnixStream},
+    },
+    process::Stdio,
+};
 
-use super::support::{Scene, cases, copy, in_c, in_rust};
-use crate::harness::{Finished, Program, full, untraced};
+use rustix::{
+    fs::OFlags,
+    process::Pid,
+    pty::{OpenptFlags, openpt, ptsname, unlockpt},
+};
+
+use super::{Scene, cases, copy, crc32, in_c, in_rust};
+use crate::harness::{Conversation, Finished, Group, Program, full, state_of, untraced, wait_until};
 
 /// Runs what must fail with one line that has these words.
 #[track_caller]
@@ -30,7 +45,7 @@ fn assert_refused_with(status: i32, program: &Program, words: &[&str]) -> Finish
 }
 
 #[test]
-fn a_source_that_cannot_be_read_leaves_the_destination_as_it_was() {
+fn an_unreadable_source_leaves_the_destination_unchanged() {
     let scene = Scene::new(4096);
     fs::write(scene.path("out"), "old").expect("ours");
     let (dir, to) = (scene.spec("", ""), scene.spec("", "out"));
@@ -68,7 +83,7 @@ fn a_file_is_not_copied_onto_itself() {
 }
 
 #[test]
-fn nobody_listens() {
+fn a_socket_without_a_listener_is_reported() {
     let scene = Scene::new(4096);
     let from = scene.spec("", "in");
     let (nobody, gone) = (scene.spec("unix:", "nobody"), scene.spec("unix:", "gone"));
@@ -82,7 +97,7 @@ fn nobody_listens() {
 }
 
 #[test]
-fn a_full_disk() {
+fn a_full_disk_is_reported() {
     let scene = Scene::new(4096);
     let full = full(scene.dir());
     let [from, to] = [scene.spec("", "in"), full.to_str().expect("text").to_owned()];
@@ -101,7 +116,7 @@ fn a_full_disk() {
 }
 
 #[test]
-fn a_peer_that_reads_no_more_is_a_broken_pipe() {
+fn a_peer_that_stops_reading_is_a_broken_pipe() {
     let scene = Scene::new(4 << 20);
     let from = scene.spec("", "in");
     for copier in [in_rust(), in_c()] {
@@ -124,7 +139,7 @@ fn a_peer_that_reads_no_more_is_a_broken_pipe() {
 const NO_SOCKETS: [&str; 3] = ["std-fs-copy", "std-buffered-copy", "copy-file-range"];
 
 #[test]
-fn a_reader_of_stdout_that_goes_is_a_broken_pipe() {
+fn a_closed_stdout_is_a_broken_pipe() {
     for copier in [in_rust(), in_c()] {
         let words = copy(&copier, "read-write", "/dev/zero", "-");
         let finished = untraced(&words.through(&["sh", "-c", "{ \"$@\"; echo $? >&2; } | head -c 1 >/dev/null", "sh"])).finish();
@@ -134,7 +149,7 @@ fn a_reader_of_stdout_that_goes_is_a_broken_pipe() {
 }
 
 #[test]
-fn a_pipes_other_end_that_fails_is_named() {
+fn a_failing_process_at_a_pipe_is_named() {
     // It fails after the copy, or in the middle of it: a pipe does not hold so much.
     for size in [4096, 1 << 20] {
         let scene = Scene::new(size);
@@ -149,7 +164,7 @@ fn a_pipes_other_end_that_fails_is_named() {
 }
 
 #[test]
-fn a_buffer_that_cannot_be_had() {
+fn a_buffer_that_cannot_be_allocated_is_reported() {
     let scene = Scene::new(4096);
     for copier in [in_rust(), in_c()] {
         for case in ["splice-pipe", "vmsplice"] {
@@ -166,7 +181,7 @@ fn a_buffer_that_cannot_be_had() {
 }
 
 #[test]
-fn what_a_case_does_not_understand_is_refused() {
+fn options_that_a_case_does_not_support_are_refused() {
     let scene = Scene::new(4096);
     let (from, to) = (scene.spec("", "in"), scene.spec("", "out"));
     for (case, option) in [
@@ -194,7 +209,7 @@ fn what_a_case_does_not_understand_is_refused() {
 }
 
 #[test]
-fn every_wrapper_copies_the_same() {
+fn every_wrapper_copies_the_same_bytes() {
     let scene = Scene::new(100_000);
     for wrap in ["bufreader", "bufwriter", "take", "mut", "dyn", "bufreader,bufwriter", "bufreader,take,bufwriter,mut"] {
         let program = copy(&in_rust(), "std-io-copy", &scene.spec("", "in"), &scene.spec("", "out")).args(&["--wrap", wrap]);
@@ -204,4 +219,139 @@ fn every_wrapper_copies_the_same() {
     let program = copy(&in_rust(), "std-io-copy", &scene.spec("", "in"), &scene.spec("", "out")).args(&["--size", "777"]);
     untraced(&program.args(&["--wrap", "bufreader,take"])).finish().successful();
     assert!(fs::read(scene.path("out")).expect("it is there") == scene.bytes[..777]);
+}
+
+const SIZE: u32 = 148 * 512;
+/// A signal every millisecond, and the smallest send buffer that there is.
+const OPTIONS: [&str; 4] = ["--interrupt-every=1000", "--send-buffer=1", "--buffer=16k", "--checksum"];
+
+/// A copier that a signal interrupts every millisecond, and the other side of its socket.
+struct Copying {
+    talk: Conversation,
+    stream: UnixStream,
+}
+
+impl Copying {
+    fn start(scene: &Scene, case: &str, program: &Program) -> Self {
+        let listener = UnixListener::bind(scene.path(case)).expect("ours");
+        let talk = untraced(program).start();
+        Self { stream: listener.accept().expect("it connects").0, talk }
+    }
+
+    /// Waits until signals have woken the copier a few times while it could not go on; or it has ended.
+    fn wait_for_signals(&self) {
+        let before = switches(self.talk.pid());
+        wait_until("it is woken by signals", || self.talk.has_ended() || switches(self.talk.pid()) >= before + 3);
+    }
+
+    /// Its last line: the count, the signals that came, and the checksum.
+    #[track_caller]
+    fn assert_copied(mut self, case: &str, bytes: &[u8]) {
+        let line = self.talk.hear();
+        assert_eq!(self.talk.wait(), Some(0), "{case}: {line}");
+        let [copied, signals, checksum] = line.splitn(3, ", ").collect::<Vec<_>>()[..] else { panic!("{case}: {line}") };
+        assert_eq!(copied, format!("copied {} bytes", bytes.len()), "{case}");
+        assert!(checksum.starts_with(&crc32(bytes)), "{case}: {line}");
+        let signals: u64 = signals.split(' ').next().and_then(|count| count.parse().ok()).expect("a count");
+        assert!(signals > 0, "{case}: {line}");
+    }
+}
+
+/// How often the process has gone to sleep of its own.
+fn switches(process: Pid) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", process.as_raw_pid())).expect("it is not reaped");
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.map_or(0, |count| count.trim().parse().expect("a number"))
+}
+
+/// The cases of a copier but for some.
+fn cases_but(copier: &Program, others: &[&str]) -> Vec<String> {
+    cases(copier).into_iter().map(|(case, _)| case).filter(|case| !others.contains(&case.as_str())).collect()
+}
+
+/// The options that a case understands, and how much it has to copy: a byte at a time takes long.
+fn options(case: &str) -> (Vec<&'static str>, usize) {
+    let has_buffer = !["std-io-copy", "tokio-io-copy", "byte-cat"].contains(&case);
+    let mut options: Vec<&str> = OPTIONS.into_iter().filter(|option| has_buffer || !option.starts_with("--buffer")).collect();
+    if case == "byte-cat" {
+        options.push("--size=200");
+        return (options, 200);
+    }
+    (options, SIZE as usize)
+}
+
+#[test]
+fn a_copy_to_a_slow_destination_survives_signals() {
+    for copier in [in_rust(), in_c()] {
+        for case in cases_but(&copier, &["std-fs-copy", "std-buffered-copy", "copy-file-range"]) {
+            let scene = Scene::new(SIZE);
+            let (options, size) = options(&case);
+            let program = copy(&copier, &case, &scene.spec("", "in"), &scene.spec("unix:", &case)).args(&options);
+            let mut copying = Copying::start(&scene, &case, &program);
+            let (mut received, mut piece) = (Vec::new(), [0; 4096]);
+            loop {
+                copying.wait_for_signals();
+                let count = copying.stream.read(&mut piece).expect("it is open");
+                if count == 0 {
+                    break;
+                }
+                received.extend_from_slice(&piece[..count]);
+            }
+            assert!(received == scene.bytes[..size], "{case}: {} bytes", received.len());
+            copying.assert_copied(&case, &scene.bytes[..size]);
+        }
+    }
+}
+
+#[test]
+fn a_copy_from_a_slow_source_survives_signals() {
+    let with_pages = ["libc-sendfile64", "nix-sendfile64", "sendfile", "mmap-write", "mmap-send", "vmsplice", "copy-file-range"];
+    let others = ["std-fs-copy", "std-buffered-copy", "read-send"];
+    for copier in [in_rust(), in_c()] {
+        for case in cases_but(&copier, &[&with_pages[..], &others].concat()) {
+            let scene = Scene::new(SIZE);
+            let (options, size) = options(&case);
+            let program = copy(&copier, &case, &scene.spec("unix:", &case), &scene.spec("", "out")).args(&options);
+            let mut copying = Copying::start(&scene, &case, &program);
+            for piece in scene.bytes[..size].chunks(10_007) {
+                copying.wait_for_signals();
+                copying.stream.write_all(piece).unwrap_or_else(|error| panic!("{case} reads no more: {error}"));
+            }
+            copying.wait_for_signals();
+            copying.stream.shutdown(Shutdown::Write).expect("it is open");
+            assert!(fs::read(scene.path("out")).is_ok(), "{case}");
+            copying.assert_copied(&case, &scene.bytes[..size]);
+            assert!(fs::read(scene.path("out")).expect("it is there") == scene.bytes[..size], "{case}");
+        }
+    }
+}
+
+/// What std does not do for a program: `std::io::copy` does not repeat a `splice` that a signal interrupted.
+#[test]
+fn std_io_copy_gives_up_when_a_signal_interrupts_splice() {
+    let scene = Scene::new(4096);
+    let program = copy(&in_rust(), "std-io-copy", "-", &scene.spec("", "out")).arg("--interrupt-every=1000");
+    let copying = untraced(&program).start();
+    assert_eq!(copying.wait(), Some(1));
+    let stderr = copying.into_stderr();
+    assert!(stderr.contains("std::io::copy - ->") && stderr.contains("EINTR"), "{stderr}");
+}
+
+/// The kernel does it: the copier is never told EAGAIN.
+#[test]
+fn io_uring_waits_for_a_non_blocking_terminal() {
+    let scene = Scene::new(0);
+    let mut keyboard = File::from(openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal"));
+    unlockpt(&keyboard).expect("ours");
+    let name = ptsname(&keyboard, Vec::new()).expect("it has one");
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    let screen = OpenOptions::new().read(true).custom_flags(flags).open(name.to_str().expect("text")).expect("ours");
+    let mut command = untraced(&copy(&in_rust(), "io-uring", "-", &scene.spec("", "out"))).command();
+    let copying = Group::start(command.stdin(screen).stdout(Stdio::null()));
+    for line in ["one\n", "two\n", "\u{4}"] {
+        wait_until("it waits", || state_of(copying.pid()) == 'S');
+        keyboard.write_all(line.as_bytes()).expect("it reads");
+    }
+    assert_eq!(copying.wait(), Some(0));
+    assert_eq!(fs::read_to_string(scene.path("out")).expect("it is there"), "one\ntwo\n");
 }

@@ -1,13 +1,9 @@
 //! Which file it was: what the kernel side says of files, seen through reports under eBPF.
 
-mod descriptors;
+mod capacity;
 mod evidence;
-mod kinds;
-mod many;
-mod memory;
-mod names;
+mod identity;
 mod rings;
-mod room;
 
 use std::fs;
 

@@ -29,7 +29,7 @@ fn assert_read_and_written(run: &Run) {
 }
 
 #[test]
-fn from_file_to_file() {
+fn a_copy_from_file_to_file_by_io_uring_is_a_transfer() {
     let run = traced(&directory(), &copy(&in_rust(), "io-uring", "in", "out"));
     assert_read_and_written(&run);
     let transfer = run.report.transfer("in", "out");
@@ -38,7 +38,7 @@ fn from_file_to_file() {
 }
 
 #[test]
-fn the_table_has_a_line_of_the_operations() {
+fn the_table_has_a_line_of_operations() {
     let finished = zctrace().dir(directory().path()).show(&copy(&in_rust(), "io-uring", "in", "out"));
     let line = finished.stderr.lines().find_map(|line| line.trim_start().strip_prefix("io_uring: ")).expect("a line");
     let expected = format!("{READS} read of ");
@@ -46,7 +46,7 @@ fn the_table_has_a_line_of_the_operations() {
 }
 
 #[test]
-fn from_file_to_a_unix_socket() {
+fn a_copy_from_file_to_a_unix_socket_by_io_uring_is_a_transfer() {
     let directory = directory();
     let side = Side::sink(&format!("unix:{}", directory.path().join("socket").display()));
     let run = traced(&directory, &copy(&in_rust(), "io-uring", "in", &side.spec));
@@ -58,7 +58,7 @@ fn from_file_to_a_unix_socket() {
 }
 
 #[test]
-fn whichever_thread_of_the_kernel_does_it() {
+fn operations_are_counted_whichever_kernel_thread_runs_them() {
     for case in ["ring-workers", "ring-polled", "ring-of-a-thread"] {
         let run = traced_odd(case);
         assert_read_and_written(&run);
@@ -68,7 +68,7 @@ fn whichever_thread_of_the_kernel_does_it() {
 }
 
 #[test]
-fn registered_files_and_buffers_are_files_and_buffers() {
+fn registered_files_and_buffers_are_recognized() {
     let run = traced_odd("ring-fixed");
     let expected = [("io_uring:read_fixed", READS, Some(BYTES)), ("io_uring:write_fixed", READS - 1, Some(BYTES))];
     assert_eq!(operations(run.root()), expected);
@@ -96,7 +96,7 @@ fn a_failed_operation_has_its_errno() {
 }
 
 #[test]
-fn a_success_that_is_not_told_is_a_loss() {
+fn a_success_without_a_completion_is_a_loss() {
     let run = zctrace().option("--files").dir(directory().path()).run(&odd("ring-silent"));
     run.finished.successful();
     assert_eq!(
@@ -107,7 +107,7 @@ fn a_success_that_is_not_told_is_a_loss() {
 }
 
 #[test]
-fn operations_that_go_on_are_counted_and_said_to_be_unknown() {
+fn completions_of_multishot_operations_are_counted_as_unknown() {
     let run = traced_odd("ring-multishot");
     // When the program ends, the operation may be told of as cancelled.
     assert!(operations(run.root()).contains(&("io_uring:unknown", 3, None)), "{:?}", run.root().io_uring);
@@ -116,7 +116,7 @@ fn operations_that_go_on_are_counted_and_said_to_be_unknown() {
 }
 
 #[test]
-fn an_operation_that_the_kernel_does_not_know_is_no_nop() {
+fn an_opcode_that_the_kernel_does_not_know_is_not_a_nop() {
     let run = traced_odd("ring-unknown-opcode");
     assert_eq!(operations(run.root()), [("io_uring:invalid", 1, None), ("io_uring:nop", 2, None)]);
     let invalid = run.root().io_uring.iter().find(|row| row.name == "io_uring:invalid").expect("just seen");
@@ -124,7 +124,7 @@ fn an_operation_that_the_kernel_does_not_know_is_no_nop() {
 }
 
 #[test]
-fn without_the_call_that_submits_them_no_operations_are_counted() {
+fn without_io_uring_enter_in_the_selection_no_operations_are_counted() {
     let directory = directory();
     let run = zctrace().syscalls("read,write").dir(directory.path()).run(&copy(&in_rust(), "io-uring", "in", "out"));
     run.assert_exact();
@@ -132,7 +132,7 @@ fn without_the_call_that_submits_them_no_operations_are_counted() {
 }
 
 #[test]
-fn strace_does_not_know_and_that_is_no_difference() {
+fn operations_that_strace_does_not_see_are_not_a_difference() {
     let directory = directory();
     let copy = copy(&in_rust(), "io-uring", "in", "out");
     let run = zctrace().option("--backend=strace").dir(directory.path()).run(&copy);

@@ -95,7 +95,7 @@ fn io_copy_between_files_is_copy_file_range_of_exactly_its_bytes() {
 }
 
 #[test]
-fn nothing_of_zctrace_is_in_it() {
+fn the_report_has_no_calls_of_zctrace() {
     assert_eq!(all_calls(|| ()), []);
     let one_call = || {
         let _ = getppid();
@@ -104,7 +104,7 @@ fn nothing_of_zctrace_is_in_it() {
 }
 
 #[test]
-fn the_report_is_about_this_thread() {
+fn the_report_covers_the_calling_thread() {
     let (tid, report) = thread::Builder::new()
         .name("the-traced-one".into())
         .spawn(|| zctrace::trace(gettid).expect("is traced"))
@@ -122,7 +122,7 @@ fn the_report_is_about_this_thread() {
 }
 
 #[test]
-fn a_bystander_is_not_counted() {
+fn another_thread_is_not_counted() {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let bystander = scope.spawn(|| {
@@ -141,7 +141,7 @@ fn a_bystander_is_not_counted() {
 }
 
 #[test]
-fn work_of_a_thread_that_was_there_before_makes_the_report_a_lower_bound() {
+fn work_by_a_thread_that_was_there_before_makes_the_report_a_lower_bound() {
     alone(|| {
         let (order, orders) = std::sync::mpsc::channel::<u64>();
         let (done, is_done) = std::sync::mpsc::channel();
@@ -217,7 +217,7 @@ fn child_processes_are_counted() {
 }
 
 #[test]
-fn traces_stand_side_by_side() {
+fn concurrent_traces_do_not_mix() {
     let meet = Barrier::new(4);
     thread::scope(|scope| {
         let traced: Vec<_> = (1..=4_u64)
@@ -238,7 +238,7 @@ fn traces_stand_side_by_side() {
 }
 
 #[test]
-fn a_trace_within_a_trace_has_what_is_its_own() {
+fn a_nested_trace_counts_only_its_own_calls() {
     alone(|| {
         let (inner, outer) = zctrace::trace(|| {
             write_times(10);
@@ -253,7 +253,7 @@ fn a_trace_within_a_trace_has_what_is_its_own() {
 }
 
 #[test]
-fn a_panic_goes_on_and_the_trace_has_ended() {
+fn a_panic_propagates_and_ends_the_trace() {
     alone(|| {
         let caught = catch_unwind(AssertUnwindSafe(|| zctrace::trace(|| -> u32 { panic!("of the closure") })));
         let panic = caught.map(|_| ()).expect_err("goes on");
@@ -264,7 +264,7 @@ fn a_panic_goes_on_and_the_trace_has_ended() {
 }
 
 #[test]
-fn counters_are_those_of_the_closure() {
+fn counters_cover_the_closure_only() {
     let spin = |time: Duration| {
         let began = Instant::now();
         while began.elapsed() < time {
@@ -302,7 +302,7 @@ fn counters_are_those_of_the_closure() {
 }
 
 #[test]
-fn it_may_be_called_from_async_code() {
+fn a_closure_can_be_traced_from_async_code() {
     alone(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let ((), report) = runtime.block_on(async { zctrace::trace(|| write_times(2)).expect("is traced") });
@@ -311,7 +311,7 @@ fn it_may_be_called_from_async_code() {
 }
 
 #[test]
-fn without_privileges_it_is_unavailable() {
+fn without_privileges_closures_cannot_be_traced() {
     let error = thread::spawn(|| {
         // SAFETY: no pointers. Unlike libc's function, the call itself is about this thread alone.
         let status = unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) };
@@ -324,7 +324,7 @@ fn without_privileges_it_is_unavailable() {
 }
 
 #[test]
-fn strace_cannot_do_it() {
+fn strace_cannot_trace_a_closure() {
     let error = Tracer::new().backend(Choice::Strace).trace(|| ()).expect_err("is refused");
     assert!(matches!(error, RunError::ClosureUnderStrace) && !error.is_unavailable(), "{error:?}");
 }

@@ -27,7 +27,7 @@ fn sh(script: &str, backend: Choice) -> Command {
 }
 
 #[test]
-fn a_command_is_reported_on() {
+fn a_command_gives_a_report() {
     for backend in BACKENDS {
         let folder = tempfile::tempdir().expect("a directory");
         fs::write(folder.path().join("in"), vec![1; 100_000]).expect("room for it");
@@ -48,7 +48,7 @@ fn a_command_is_reported_on() {
 }
 
 #[test]
-fn what_it_writes_is_caught() {
+fn stdout_and_stderr_are_captured() {
     for backend in BACKENDS {
         let output = sh("cat; echo out; echo err >&2; exit 3", backend).output().expect("is traced");
         assert_eq!((output.stdout.as_slice(), output.stderr.as_slice()), (b"out\n".as_slice(), b"err\n".as_slice()));
@@ -57,13 +57,13 @@ fn what_it_writes_is_caught() {
 }
 
 #[test]
-fn more_than_a_pipe_holds_is_caught_as_well() {
+fn more_output_than_a_pipe_holds_is_captured() {
     let output = sh("head -c 3000000 /dev/zero", Choice::Ebpf).output().expect("is traced");
     assert_eq!(output.stdout.len(), 3_000_000);
 }
 
 #[test]
-fn streams_may_be_given() {
+fn streams_can_be_set() {
     let mut input = tempfile::tempfile().expect("a file");
     std::io::Write::write_all(&mut input, b"hello").and_then(|()| std::io::Seek::rewind(&mut input)).expect("room");
     let folder = tempfile::tempdir().expect("a directory");
@@ -77,7 +77,7 @@ fn streams_may_be_given() {
 }
 
 #[test]
-fn its_environment_is_as_was_said() {
+fn the_environment_can_be_set_and_cleared() {
     for backend in BACKENDS {
         let text = |command: &Command| String::from_utf8(command.output().expect("is traced").stdout).expect("text");
         let mut command = sh("echo $ZC_ONE-$ZC_TWO-${HOME:+home}", backend);
@@ -93,7 +93,7 @@ fn its_environment_is_as_was_said() {
 }
 
 #[test]
-fn a_program_is_looked_for_where_the_command_would() {
+fn a_program_is_searched_on_the_commands_path_and_in_its_directory() {
     for backend in BACKENDS {
         let folder = tempfile::tempdir().expect("a directory");
         crate::harness::copy_program("/bin/true".as_ref(), &folder.path().join("zc-only-here"));
@@ -109,7 +109,7 @@ fn a_program_is_looked_for_where_the_command_would() {
 }
 
 #[test]
-fn a_limit_kills_it_and_all_that_it_has_started() {
+fn a_timeout_kills_the_command_and_all_its_descendants() {
     for backend in BACKENDS {
         let folder = tempfile::tempdir().expect("a directory");
         let mut command = sh("setsid sleep 1000 & echo $! > pid; (sleep 1000); true", backend);
@@ -133,7 +133,7 @@ fn a_limit_kills_it_and_all_that_it_has_started() {
 }
 
 #[test]
-fn a_command_within_its_limit_is_not_disturbed() {
+fn a_command_within_its_timeout_is_not_affected() {
     for backend in BACKENDS {
         let report = sh("exit 4", backend).timeout(Duration::from_mins(1)).report().expect("is traced");
         assert_eq!(report.exit.code, Some(4));
@@ -141,7 +141,7 @@ fn a_command_within_its_limit_is_not_disturbed() {
 }
 
 #[test]
-fn descendants_are_waited_for_if_wanted() {
+fn wait_all_waits_for_descendants() {
     for backend in BACKENDS {
         let script = "(read line < fifo; echo over > over) & exec > /dev/null";
         let run = |wait: bool| {
@@ -172,7 +172,7 @@ fn descendants_are_waited_for_if_wanted() {
 }
 
 #[test]
-fn what_other_threads_start_is_not_taken_for_it() {
+fn programs_started_by_other_threads_are_not_counted() {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..2 {
@@ -192,7 +192,7 @@ fn what_other_threads_start_is_not_taken_for_it() {
 }
 
 #[test]
-fn several_may_run_at_once() {
+fn several_commands_can_run_at_once() {
     thread::scope(|scope| {
         let running: Vec<_> = (1..=4)
             .map(|number| {
@@ -208,7 +208,7 @@ fn several_may_run_at_once() {
 }
 
 #[test]
-fn what_cannot_be_run_is_a_typed_error() {
+fn a_program_that_cannot_be_run_is_a_typed_error() {
     for backend in BACKENDS {
         let error = Command::new("no-such-program").backend(backend).report().expect_err("there is none");
         assert!(matches!(error, RunError::Launch(_)) && !error.is_unavailable(), "{error:?}");
@@ -217,7 +217,7 @@ fn what_cannot_be_run_is_a_typed_error() {
 }
 
 #[test]
-fn it_may_be_called_from_async_code() {
+fn a_command_can_be_traced_from_async_code() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let report = runtime.block_on(async { Command::new("true").report().expect("is traced") });
     assert_eq!(report.exit.code, Some(0));

@@ -1,0 +1,302 @@
+//! Every case from every source to every destination: the right bytes, or the right refusal.
+
+use std::{collections::BTreeMap, fs};
+
+use End::{Appended, Block, File, Memory, Null, Pipe, StandardFile, StandardPipe, Tcp, Unix};
+
+use super::{LoopDevice, Scene, Side, cases, copy, crc32, in_c, in_rust};
+use crate::harness::{Launch, Program, untraced};
+
+/// More than a pipe holds, no multiple of a page, and whole sectors.
+const SIZE: u32 = 148 * 512;
+/// What a file that is appended to has already.
+const OLD: &[u8] = b"old";
+
+/// A file to copy, and a block device with the same bytes and one with others.
+struct Ends {
+    scene: Scene,
+    full: LoopDevice,
+    blank: LoopDevice,
+}
+
+/// What the other sides have to say after a copy.
+struct Sides {
+    feed: Option<Side>,
+    sink: Option<Side>,
+}
+
+impl Ends {
+    fn new() -> Self {
+        let scene = Scene::new(SIZE);
+        for (name, bytes) in [("full", &scene.bytes), ("blank", &vec![0; SIZE as usize])] {
+            fs::write(scene.path(name), bytes).expect("room for it");
+        }
+        let [full, blank] = ["full", "blank"].map(|name| LoopDevice::of(&scene.path(name)));
+        Self { scene, full, blank }
+    }
+
+    /// A place for a socket. A copier that refused to copy has not connected, and the killed sink left its file.
+    fn socket(&self, name: &str) -> String {
+        drop(fs::remove_file(self.scene.path(name)));
+        self.scene.spec("unix:", name)
+    }
+
+    /// A source as the copier is to be given it, and its other side.
+    fn source(&self, end: End) -> (String, Option<Side>) {
+        let file = self.scene.spec("", "in");
+        let fed = |address: &str| {
+            let side = Side::feed(address, &file);
+            (side.spec.clone(), Some(side))
+        };
+        match end {
+            Memory => (format!("memfd:{file}"), None),
+            Pipe => (format!("pipe:{file}"), None),
+            Block => (self.full.path().to_owned(), None),
+            Unix => fed(&self.socket("feed")),
+            Tcp => fed("tcp:127.0.0.1:0"),
+            StandardFile | StandardPipe => ("-".to_owned(), None),
+            _ => (file, None),
+        }
+    }
+
+    /// The same for a destination.
+    fn destination(&self, end: End) -> (String, Option<Side>) {
+        let drained = |address: &str| {
+            let side = Side::sink(address);
+            (side.spec.clone(), Some(side))
+        };
+        match end {
+            Memory => ("memfd:".to_owned(), None),
+            Pipe => (self.scene.spec("pipe:", "out"), None),
+            Block => (self.blank.path().to_owned(), None),
+            Unix => drained(&self.socket("sink")),
+            Tcp => drained("tcp:127.0.0.1:0"),
+            StandardFile | StandardPipe => ("-".to_owned(), None),
+            Null => ("/dev/null".to_owned(), None),
+            File | Appended => (self.scene.spec("", "out"), None),
+        }
+    }
+
+    /// Gives the copier its stdin.
+    fn launch(&self, program: &Program, from: End) -> Launch {
+        match from {
+            StandardPipe => untraced(program).input(&self.scene.bytes),
+            // A shell's redirection, and no cat: `-` is the file itself.
+            StandardFile => {
+                let script = format!("exec \"$@\" < {}", self.scene.spec("", "in"));
+                untraced(&program.clone().through(&["sh", "-c", &script, "sh"]))
+            }
+            _ => untraced(program),
+        }
+    }
+
+    /// Copies, and looks at what came of it.
+    #[track_caller]
+    fn check(&self, copier: &Program, case: &str, from: End, to: End) {
+        fs::write(self.scene.path("out"), OLD).expect("ours");
+        fs::write(self.blank.path(), vec![0; SIZE as usize]).expect("ours");
+        let ((source, feed), (destination, sink)) = (self.source(from), self.destination(to));
+        let options: &[&str] = if to == Appended { &["--append"] } else { &[] };
+        let checksum: &[&str] = if which_is_summed_up(from, to).is_some() { &["--checksum"] } else { &[] };
+        let program = copy(copier, case, &source, &destination).args(options).args(checksum);
+        let finished = self.launch(&program, from).finish();
+        let what = format!("{case} from {from:?} to {to:?}: {}", finished.stderr);
+        if let Some(text) = refusal(case, from, to) {
+            assert_eq!(finished.code, Some(1), "{what}");
+            assert!(finished.stderr.contains(text) && finished.stderr.lines().count() == 1, "not {text}, but {what}");
+            return;
+        }
+        assert_eq!(finished.code, Some(0), "{what}");
+        let expected = if case == "std-buffered-copy" { &self.scene.bytes[..14] } else { &self.scene.bytes };
+        let said = if to == StandardFile { &finished.stderr } else { finished.text() };
+        assert_eq!(*said, told(expected, from, to), "{what}");
+        self.check_destination(to, expected, &finished.stdout, &what);
+        Sides { feed, sink }.check(expected, &what);
+    }
+
+    /// Reads what is at the destination.
+    #[track_caller]
+    fn check_destination(&self, to: End, expected: &[u8], stdout: &[u8], what: &str) {
+        let found = match to {
+            File | Pipe | Appended => fs::read(self.scene.path("out")).expect("it is there"),
+            Block => fs::read(self.blank.path()).expect("it is there")[..expected.len()].to_vec(),
+            StandardFile => stdout.to_vec(),
+            _ => return,
+        };
+        let expected = [if to == Appended { OLD } else { b"" }, expected].concat();
+        assert!(found == expected, "{} bytes, expected {}: {what}", found.len(), expected.len());
+    }
+}
+
+impl Sides {
+    /// Compares what the other sides counted and summed up.
+    #[track_caller]
+    fn check(self, expected: &[u8], what: &str) {
+        if let Some(sink) = self.sink {
+            assert_eq!(sink.last_line(), format!("received {} bytes, {}", expected.len(), crc32(expected)), "{what}");
+        }
+        if let Some(feed) = self.feed {
+            assert_eq!(feed.last_line(), format!("sent {} bytes", expected.len()), "{what}");
+        }
+    }
+}
+
+/// The copier's line.
+fn told(bytes: &[u8], from: End, to: End) -> String {
+    let checksum = which_is_summed_up(from, to).map(|which| format!(", {} of {which}", crc32(bytes)));
+    format!("copied {} bytes{}\n", bytes.len(), checksum.unwrap_or_default())
+}
+
+/// Which end's checksum the copier can tell; a socket's is for the other side to tell.
+fn which_is_summed_up(from: End, to: End) -> Option<&'static str> {
+    let knows_source = !matches!(from, Unix | Tcp | StandardPipe);
+    let knows_sink = !matches!(to, Unix | Tcp | Null);
+    match (knows_source, knows_sink) {
+        (true, true) => Some("both ends"),
+        (true, false) => Some("the source"),
+        (false, true) => Some("the destination"),
+        (false, false) => None,
+    }
+}
+
+fn every_case_between_all_ends(copier: &Program) {
+    let ends = Ends::new();
+    let pairs = || SOURCES.iter().flat_map(|from| DESTINATIONS.iter().map(move |to| (*from, *to)));
+    for (case, _) in cases(copier) {
+        for (from, to) in pairs().filter(|(_, to)| has_append(&case) || *to != Appended) {
+            ends.check(copier, &case, from, to);
+        }
+    }
+}
+
+#[test]
+fn every_case_of_the_rust_copier_works_between_all_ends() {
+    every_case_between_all_ends(&in_rust());
+}
+
+#[test]
+fn every_case_of_the_c_copier_works_between_all_ends() {
+    every_case_between_all_ends(&in_c());
+}
+
+#[test]
+fn a_checksum_is_refused_if_no_end_can_be_read_again() {
+    let feed = Side::feed("tcp:127.0.0.1:0", "/dev/null");
+    for copier in [in_rust(), in_c()] {
+        let finished = untraced(&copy(&copier, "read-write", &feed.spec, "/dev/null").arg("--checksum")).finish();
+        assert_eq!(finished.code, Some(1));
+        assert!(finished.stderr.contains("can be read again"), "{}", finished.stderr);
+    }
+}
+
+/// A source, or a destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// A regular file.
+    File,
+    /// A regular file that is appended to.
+    Appended,
+    /// A file in memory.
+    Memory,
+    /// A block device.
+    Block,
+    /// A pipe that another process of the copier feeds or drains.
+    Pipe,
+    /// A socket of the Unix family.
+    Unix,
+    /// A TCP socket.
+    Tcp,
+    /// `-`, which is a regular file.
+    StandardFile,
+    /// `-`, which is a pipe.
+    StandardPipe,
+    /// `/dev/null`.
+    Null,
+}
+
+/// What can be read from.
+pub const SOURCES: &[End] = &[File, Memory, Block, Pipe, Unix, Tcp, StandardFile, StandardPipe];
+
+/// What can be written to. (Every test has its stdout in a file.)
+pub const DESTINATIONS: &[End] = &[File, Appended, Memory, Block, Pipe, Unix, Tcp, StandardFile, Null];
+
+impl End {
+    /// Whether it has positions, and pages that can be mapped.
+    fn has_pages(self) -> bool {
+        matches!(self, File | Appended | Memory | Block | StandardFile)
+    }
+
+    /// Whether it is a regular file.
+    fn is_regular(self) -> bool {
+        self.has_pages() && self != Block
+    }
+
+    fn is_socket(self) -> bool {
+        matches!(self, Unix | Tcp)
+    }
+
+    fn is_named_file(self) -> bool {
+        matches!(self, File | Block | Null)
+    }
+}
+
+/// Whether the case has --append.
+pub fn has_append(case: &str) -> bool {
+    !["std-fs-copy", "std-buffered-copy"].contains(&case)
+}
+
+/// What the copier says if the case cannot do it; `None` if it can.
+pub fn refusal(case: &str, from: End, to: End) -> Option<&'static str> {
+    match case {
+        "std-fs-copy" if !from.is_named_file() || !to.is_named_file() => Some("from a path to a path"),
+        "std-fs-copy" => (from != File).then_some("neither a regular file nor a symlink"),
+        "std-buffered-copy" if !from.has_pages() && from != StandardPipe => Some("from file to file"),
+        "std-buffered-copy" => (to.is_socket() || to == Pipe).then_some("from file to file"),
+        "mmap-write" | "mmap-send" | "vmsplice" if !from.has_pages() => Some("ESPIPE"),
+        "read-send" | "mmap-send" => (!to.is_socket()).then_some("ENOTSOCK"),
+        // What has no pages cannot be sent by sendfile, unless from a socket to a pipe; and neither that nor splice appends.
+        "libc-sendfile64" | "nix-sendfile64" | "sendfile" if from.is_socket() && to == Pipe => None,
+        "libc-sendfile64" | "nix-sendfile64" | "sendfile" if !from.has_pages() => Some("EINVAL"),
+        "libc-sendfile64" | "nix-sendfile64" | "sendfile" | "splice-pipe" | "vmsplice" | "fast-cat" => {
+            (to == Appended).then_some("EINVAL")
+        }
+        "copy-file-range" => copy_file_range_refusal(from, to),
+        _ => None,
+    }
+}
+
+/// `generic_copy_file_checks`, in its order, and then that both must be of one file system.
+fn copy_file_range_refusal(from: End, to: End) -> Option<&'static str> {
+    match (from.is_regular(), to.is_regular()) {
+        (true, true) if to == Appended => Some("EBADF"),
+        (true, true) if (from == Memory) != (to == Memory) => Some("EXDEV"),
+        (true, true) => None,
+        (..) => Some("EINVAL"),
+    }
+}
+
+/// Those of a copier that have a twin.
+fn twins(cases: Vec<(String, Option<String>)>) -> BTreeMap<String, String> {
+    cases.into_iter().filter_map(|(name, twin)| Some((name, twin?))).collect()
+}
+
+#[test]
+fn equal_cases_of_the_two_copiers_name_each_other() {
+    let (rust, c) = (twins(cases(&in_rust())), twins(cases(&in_c())));
+    assert!(c.iter().all(|(name, twin)| rust.get(twin) == Some(name)), "{rust:?} {c:?}");
+    // Two crates make the one call.
+    assert_eq!(rust["nix-sendfile64"], "sendfile");
+    assert!(
+        rust.iter().filter(|(name, _)| *name != "nix-sendfile64").all(|(name, twin)| c.get(twin) == Some(name)),
+        "{rust:?} {c:?}"
+    );
+}
+
+#[test]
+fn the_cases_without_an_equal_one_are_these() {
+    let without = |cases: Vec<(String, Option<String>)>| {
+        cases.into_iter().filter(|(_, twin)| twin.is_none()).map(|(name, _)| name).collect::<Vec<_>>()
+    };
+    assert_eq!(without(cases(&in_rust())), ["std-io-copy", "std-buffered-copy", "std-fs-copy", "tokio-io-copy", "io-uring"]);
+    assert_eq!(without(cases(&in_c())), ["read-write-stack", "read-send", "byte-cat", "mmap-send", "fast-cat"]);
+}

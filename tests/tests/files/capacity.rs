@@ -1,0 +1,112 @@
+//! Many files and many processes, and room for few: counts stay exact, what is missing is noted, and no transfer is invented.
+
+use std::collections::BTreeSet;
+
+use zctrace::report::{Api, Report, Transfer};
+
+use super::{BYTES, directory, odd, traced};
+use crate::harness::{Program, Run, shell, zctrace};
+
+#[test]
+fn ten_thousand_copies_by_one_process_are_reported() {
+    const FILES: u64 = 10_000;
+    let run = traced(&directory(), &odd("thousands").arg(FILES.to_string()));
+    assert_eq!(run.report.calls_without_files, 0);
+    let transfers = &run.root().transfers;
+    let mut copied: Vec<_> = transfers.iter().map(|transfer| (transfer.to.path.clone(), transfer.bytes)).collect();
+    let mut expected: Vec<_> = (0..FILES).map(|number| (Some(format!("copies/{number}")), Some(number % 1000 + 1))).collect();
+    copied.sort();
+    expected.sort();
+    assert_eq!(copied.len(), expected.len());
+    assert!(copied == expected, "each copy has its bytes");
+    assert!(transfers.iter().all(|transfer| transfer.api == Api::ReadWrite && transfer.from.path.as_deref() == Some("in")));
+}
+
+#[test]
+fn ten_thousand_files_with_room_for_a_thousand_are_counted_exactly() {
+    let directory = directory();
+    let run = zctrace().option("--max-files=1000").option("--files").dir(directory.path()).run(&odd("thousands").arg("10000"));
+    run.assert_exact();
+    let write = run.totals().row("write");
+    assert_eq!((write.calls, write.bytes), (10_000, Some(10 * 500_500)));
+    assert!(run.report.calls_without_files > 9000 - 100, "{}", run.report.calls_without_files);
+    assert!(run.report.files.len() <= 1000, "{}", run.report.files.len());
+    let is_true = |transfer: &Transfer| {
+        let number = transfer.to.path.as_deref().and_then(|path| path.strip_prefix("copies/")?.parse::<u64>().ok());
+        number.is_some_and(|number| transfer.bytes == Some(number % 1000 + 1))
+    };
+    assert!(run.root().transfers.iter().all(is_true), "{:?}", run.root().transfers);
+}
+
+/// Two hundred copies at once, all of them waited for.
+const COPIES: &str = "i=0; while [ $i -lt 200 ]; do dd if=in of=out.$i bs=4k status=none & i=$((i+1)); done; wait";
+
+#[test]
+fn two_hundred_copies_at_once_are_reported() {
+    let run = traced(&directory(), &shell(COPIES));
+    let copied: Vec<_> = run.descendants().iter().flat_map(|process| &process.transfers).collect();
+    assert_eq!(copied.len(), 200);
+    let calls = BYTES.div_ceil(4096);
+    for transfer in &copied {
+        assert_eq!((transfer.api, transfer.bytes, transfer.calls), (Api::ReadWrite, Some(BYTES), 2 * calls + 1));
+    }
+    let names: BTreeSet<_> = copied.iter().map(|transfer| &transfer.to.path).collect();
+    assert_eq!(names.len(), 200);
+}
+
+#[test]
+fn two_hundred_processes_with_room_for_fewer_are_exact_or_a_lower_bound() {
+    let directory = directory();
+    for tasks in [2, 20, 100] {
+        let run = zctrace().option(format!("--max-tasks={tasks}")).dir(directory.path()).run(&shell(COPIES));
+        let written = run.totals().row("write").bytes.expect("known");
+        assert!(written <= 200 * BYTES, "{written}");
+        assert!(!run.report.exact || written == 200 * BYTES, "{written} bytes");
+        assert!(tasks > 2 || run.report.losses.contains_key("unfollowed_tasks"), "{:?}", run.report.losses);
+        let copied = run.descendants().iter().flat_map(|process| &process.transfers);
+        assert!(copied.clone().all(|transfer| transfer.bytes == Some(BYTES)), "{:?}", run.report.losses);
+    }
+}
+
+/// Two copies, of which one program's are in one process each.
+fn copies() -> Program {
+    shell("dd if=in of=a bs=4k status=none; dd if=a of=b bs=64k status=none; cat in > c; cp --reflink=never b d")
+}
+
+fn limited_to(files: u32) -> Run {
+    let directory = directory();
+    zctrace().option(format!("--max-files={files}")).option("--files").dir(directory.path()).run(&copies())
+}
+
+/// Who copied how many bytes from where to where.
+fn transfers(report: &Report) -> BTreeSet<(String, String, String, Option<u64>)> {
+    let name = |path: &Option<String>| path.clone().unwrap_or_default();
+    let of = |transfer: &Transfer| {
+        (name(&transfer.from.path), name(&transfer.to.path), transfer.api.name().to_owned(), transfer.bytes)
+    };
+    report.processes.iter().flat_map(|process| &process.transfers).chain(&report.transfers).map(of).collect()
+}
+
+#[test]
+fn with_room_for_few_files_counts_are_exact_and_transfers_true() {
+    let all = traced(&directory(), &copies());
+    let known = transfers(&all.report);
+    assert_eq!(known.len(), 4, "{known:?}");
+    assert!(known.iter().all(|(.., bytes)| *bytes == Some(BYTES)), "{known:?}");
+    let (mut fewer, mut some) = (0, 0);
+    for room in 1..=16 {
+        let run = limited_to(room);
+        run.finished.successful();
+        run.assert_exact();
+        assert_eq!(run.totals().figures(), all.totals().figures(), "room for {room} files");
+        let found = transfers(&run.report);
+        assert!(found.is_subset(&known), "room for {room} files: {found:?}");
+        assert!(run.report.files.len() <= usize::try_from(room).expect("few"), "room for {room} files");
+        let is_said = run.report.notes.iter().any(|note| note.contains("not kept for want of room"));
+        assert_eq!(is_said, run.report.calls_without_files > 0, "room for {room} files: {:?}", run.report.notes);
+        assert!(found == known || is_said, "room for {room} files: {found:?}");
+        fewer += u32::from(found.len() < known.len());
+        some += u32::from(!found.is_empty());
+    }
+    assert!(fewer >= 3 && some >= 1, "with {fewer} of the limits a transfer is missing, with {some} there is one");
+}

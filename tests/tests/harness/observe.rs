@@ -1,0 +1,95 @@
+//! What others say of programs: the kernel in `/proc`, and strace. Waiting for what they say, instead of for some time.
+
+use std::{
+    collections::BTreeMap,
+    fs, thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, test_kill_process};
+
+use super::{Program, untraced};
+
+/// What has not come true after this long never will.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// A limit for waiting, on a machine as slow as this one. It is no part of what a test asserts: what comes in time comes in time.
+pub fn patience(limit: Duration) -> Duration {
+    limit * zc_tests::patience()
+}
+
+/// Waits until something is so.
+#[track_caller]
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let limit = patience(DEADLINE);
+    let deadline = Instant::now() + limit;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "after {limit:?} still not so: {what}");
+        thread::yield_now();
+    }
+}
+
+/// Whether there is such a process.
+pub fn is_alive(process: u32) -> bool {
+    let id = i32::try_from(process).ok().and_then(Pid::from_raw).expect("an id");
+    test_kill_process(id).is_ok()
+}
+
+/// The only child of a process.
+#[track_caller]
+pub fn child_of(parent: Pid) -> Pid {
+    let id = parent.as_raw_pid();
+    let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).expect("it lives");
+    children.trim().parse().ok().and_then(Pid::from_raw).unwrap_or_else(|| panic!("not one child: {children:?}"))
+}
+
+/// The state of a process as a letter, `T` for a stopped one (`man 5 proc_pid_stat`).
+#[track_caller]
+pub fn state_of(process: Pid) -> char {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid())).expect("it lives");
+    stat.rsplit_once(") ").and_then(|(_, fields)| fields.chars().next()).expect("fields")
+}
+
+/// Calls and errors, by name.
+pub type Counts = BTreeMap<String, (u64, u64)>;
+
+/// Calls and errors of the program and all its descendants, by name, from `strace -c -f`.
+pub fn counted_by_strace(program: &Program) -> Counts {
+    strace(&["-c", "-f"], program).lines().filter_map(count).collect()
+}
+
+/// A line of the summary: `% time, seconds, usecs/call, calls, errors (or nothing), syscall`.
+fn count(line: &str) -> Option<(String, (u64, u64))> {
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let number = |index: usize| words.get(index)?.parse().ok();
+    let name = (*words.last()?).to_owned();
+    let errors = if words.len() == 6 { number(4)? } else { 0 };
+    let calls = number(3)?;
+    (name != "total").then_some((name, (calls, errors)))
+}
+
+/// Bytes that the calls returned as moved, by name, summed up from a plain `strace -f` log.
+pub fn moved_as_strace_logs(program: &Program, calls: &[&str]) -> BTreeMap<String, u64> {
+    let log = strace(&["-f", "--string-limit=0", &format!("--trace={}", calls.join(","))], program);
+    let mut bytes = BTreeMap::new();
+    for (name, moved) in log.lines().filter_map(moved) {
+        *bytes.entry(name).or_default() += moved;
+    }
+    bytes
+}
+
+/// A line of the log: `123 read(0, ""..., 4096) = 4096`.
+fn moved(line: &str) -> Option<(String, u64)> {
+    assert!(!line.contains("unfinished"), "only for programs without concurrency: {line}");
+    let name = line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ').split_once('(')?.0;
+    let (_, result) = line.rsplit_once(" = ")?;
+    Some((name.to_owned(), result.split(' ').next()?.parse().ok()?))
+}
+
+/// Runs the program under strace, and returns what strace wrote.
+fn strace(options: &[&str], program: &Program) -> String {
+    let output = tempfile::NamedTempFile::new().expect("a temporary file");
+    let strace = super::program("strace").args(options).arg("-o").arg(output.path()).arg("--");
+    untraced(&strace).words(program.words()).finish().successful();
+    fs::read_to_string(output.path()).expect("strace wrote it")
+}

@@ -1,0 +1,315 @@
+//! What a report says of a run: its processes, the rows of their calls, their transfers; and what holds of every report.
+
+use std::{collections::BTreeSet, env::consts::ARCH, fmt::Debug};
+
+use serde::Deserialize;
+use serde_json::Value;
+use zc_tests::{Figure, Figures};
+use zctrace::report::{Api, End, Process, Report, Syscall, Thread, Transfer};
+
+use super::Finished;
+
+/// A traced run.
+pub struct Run {
+    /// The report.
+    pub report: Report,
+    /// The rest.
+    pub finished: Finished,
+}
+
+/// What a workload states of itself: the line that it prints.
+#[derive(Debug, Deserialize)]
+pub struct Stated {
+    /// Its deliberate calls.
+    pub calls: Figures,
+    /// The thread that made them and no others.
+    pub thread: Option<String>,
+    /// The process that made them and no others.
+    pub pid: Option<u32>,
+    /// What else it knows.
+    #[serde(flatten)]
+    pub facts: Value,
+}
+
+impl Run {
+    /// What the workload stated.
+    #[track_caller]
+    pub fn stated(&self) -> Stated {
+        let text = self.finished.successful();
+        serde_json::from_str(text).unwrap_or_else(|error| panic!("not what a workload states: {error}: {text}"))
+    }
+
+    /// Makes sure that the report claims to be exact.
+    #[track_caller]
+    pub fn assert_exact(&self) {
+        // Calls that stand without their files are counted all the same.
+        let is_lossless = self.report.losses.keys().all(|loss| loss == "calls_without_files");
+        assert!(self.report.exact && is_lossless, "it should be exact: {:?}", self.report.losses);
+    }
+
+    /// The rows of the only thread with this name.
+    #[track_caller]
+    pub fn thread(&self, name: &str) -> Rows<'_> {
+        let threads: Vec<&Thread> = self.threads().filter(|thread| thread.comm.as_deref() == Some(name)).collect();
+        let known: Vec<_> = self.threads().map(|thread| thread.comm.as_deref()).collect();
+        assert_eq!(threads.len(), 1, "threads called {name}, of {known:?}");
+        Rows::new(format!("thread {name}"), &threads[0].syscalls)
+    }
+
+    /// All threads, if the report has them.
+    pub fn threads(&self) -> impl Iterator<Item = &Thread> {
+        self.report.processes.iter().flat_map(|process| &process.by_thread)
+    }
+
+    /// The only process with this id.
+    #[track_caller]
+    pub fn process(&self, pid: u32) -> &Process {
+        self.only(|process| process.pid == pid, &format!("with id {pid}"))
+    }
+
+    /// The only process with this name.
+    #[track_caller]
+    pub fn process_named(&self, comm: &str) -> &Process {
+        self.only(|process| process.comm.as_deref() == Some(comm), &format!("called {comm}"))
+    }
+
+    #[track_caller]
+    fn only(&self, wanted: impl Fn(&Process) -> bool, how: &str) -> &Process {
+        let found: Vec<&Process> = self.report.processes.iter().filter(|process| wanted(process)).collect();
+        let all: Vec<_> = self.report.processes.iter().map(|process| (process.pid, process.comm.as_deref())).collect();
+        assert_eq!(found.len(), 1, "processes {how}, of {all:?}");
+        found[0]
+    }
+
+    /// The launched process.
+    pub fn root(&self) -> &Process {
+        self.report.processes.first().expect("there is a process")
+    }
+
+    /// The launched process's descendants.
+    pub fn descendants(&self) -> &[Process] {
+        self.report.processes.get(1..).unwrap_or_default()
+    }
+
+    /// The sums over all processes.
+    pub fn totals(&self) -> Rows<'_> {
+        Rows::new("all processes", &self.report.totals.syscalls)
+    }
+}
+
+/// Somebody's rows.
+pub struct Rows<'a> {
+    whose: String,
+    rows: &'a [Syscall],
+}
+
+impl<'a> Rows<'a> {
+    pub fn new(whose: impl Into<String>, rows: &'a [Syscall]) -> Self {
+        Self { whose: whose.into(), rows }
+    }
+
+    /// A process's rows.
+    pub fn of(process: &'a Process) -> Self {
+        let name = process.comm.as_deref().unwrap_or("nameless");
+        Self::new(format!("process {name} ({})", process.pid), &process.syscalls)
+    }
+
+    /// The row of one of the machine's own calls; all zero if it is not there.
+    pub fn row(&self, name: &str) -> Figure {
+        self.figures().remove(name).unwrap_or_default()
+    }
+
+    /// All rows by name. A call through another ABI than the machine's is called `write@i386`.
+    pub fn figures(&self) -> Figures {
+        let named = |row: &Syscall| if row.abi == ARCH { row.name.clone() } else { format!("{}@{}", row.name, row.abi) };
+        let figures: Figures = self.rows.iter().map(|row| (named(row), figure(row))).collect();
+        assert_eq!(figures.len(), self.rows.len(), "{}: no call has two rows", self.whose);
+        figures
+    }
+
+    /// Makes sure that there are exactly these rows, figure by figure.
+    #[track_caller]
+    pub fn assert_equal(&self, expected: &Figures) {
+        let differences = self.differences(expected);
+        assert!(differences.is_empty(), "{}:\n  {}", self.whose, differences.join("\n  "));
+    }
+
+    /// Makes sure that these rows are there, figure by figure, whatever else is.
+    #[track_caller]
+    pub fn assert_contain(&self, expected: &Figures) {
+        let differences: Vec<String> =
+            expected.iter().flat_map(|(name, expected)| compare(name, expected, &self.row(name), not_equal)).collect();
+        assert!(differences.is_empty(), "{}:\n  {}", self.whose, differences.join("\n  "));
+    }
+
+    /// Makes sure that nothing was counted that did not happen.
+    #[track_caller]
+    pub fn assert_at_most(&self, expected: &Figures) {
+        let none = Figure { bytes: Some(0), requested_bytes: Some(0), ..Figure::default() };
+        let excesses: Vec<String> = (self.figures().iter())
+            .flat_map(|(name, found)| compare(name, expected.get(name).unwrap_or(&none), found, more))
+            .collect();
+        assert!(excesses.is_empty(), "{}:\n  {}", self.whose, excesses.join("\n  "));
+    }
+
+    /// Where the rows differ, each a line for a person.
+    pub fn differences(&self, expected: &Figures) -> Vec<String> {
+        let found = self.figures();
+        let names: BTreeSet<&String> = expected.keys().chain(found.keys()).collect();
+        let difference = |name: &String| match (expected.get(name), found.get(name)) {
+            (Some(expected), Some(found)) => compare(name, expected, found, not_equal),
+            (Some(expected), None) => vec![format!("{name}: missing; expected {expected:?}")],
+            (None, found) => vec![format!("{name}: not expected; found {found:?}")],
+        };
+        names.into_iter().flat_map(difference).collect()
+    }
+}
+
+/// The figures of a row, without its times.
+fn figure(row: &Syscall) -> Figure {
+    Figure {
+        calls: row.calls,
+        errors: row.errors,
+        errnos: row.errnos.clone(),
+        unfinished: row.unfinished,
+        bytes: row.bytes,
+        requested_bytes: row.requested_bytes,
+    }
+}
+
+/// How two figures may not be: the expected one, and the one found.
+type IsWrong = fn(Option<u64>, Option<u64>) -> bool;
+
+fn not_equal(expected: Option<u64>, found: Option<u64>) -> bool {
+    expected != found
+}
+
+fn more(expected: Option<u64>, found: Option<u64>) -> bool {
+    found.zip(expected).is_some_and(|(found, expected)| found > expected)
+}
+
+fn compare(name: &str, expected: &Figure, found: &Figure, is_wrong: IsWrong) -> Vec<String> {
+    let wrong = |figure: &str, expected: &dyn Debug, found: &dyn Debug| {
+        format!("{name}.{figure}: expected {expected:?}, found {found:?}")
+    };
+    let mut lines = Vec::new();
+    for (figure, expected, found) in [
+        ("calls", Some(expected.calls), Some(found.calls)),
+        ("errors", Some(expected.errors), Some(found.errors)),
+        ("unfinished", Some(expected.unfinished), Some(found.unfinished)),
+        ("bytes", expected.bytes, found.bytes),
+        ("requested_bytes", expected.requested_bytes, found.requested_bytes),
+    ] {
+        if is_wrong(expected, found) {
+            lines.push(wrong(figure, &expected, &found));
+        }
+    }
+    let errnos: BTreeSet<&String> = expected.errnos.keys().chain(found.errnos.keys()).collect();
+    let count = |figure: &Figure, errno| Some(figure.errnos.get(errno).copied().unwrap_or(0));
+    if errnos.into_iter().any(|errno| is_wrong(count(expected, errno), count(found, errno))) {
+        lines.push(wrong("errnos", &expected.errnos, &found.errnos));
+    }
+    lines
+}
+
+/// Looking for transfers.
+pub trait Transfers {
+    /// The only transfer within a process between these ends: each the last part of a path, or a kind (`tcp`, `pipe`).
+    fn transfer(&self, from: &str, to: &str) -> &Transfer;
+
+    /// The only transfer that crosses processes between these ends.
+    fn crossing(&self, from: &str, to: &str) -> &Transfer;
+
+    /// All interfaces that moved bytes to an end of this name, in any process, each once.
+    fn apis_to(&self, to: &str) -> Vec<Api>;
+}
+
+impl Transfers for Report {
+    #[track_caller]
+    fn transfer(&self, from: &str, to: &str) -> &Transfer {
+        only(&self.processes.iter().flat_map(|process| &process.transfers).collect::<Vec<_>>(), from, to)
+    }
+
+    #[track_caller]
+    fn crossing(&self, from: &str, to: &str) -> &Transfer {
+        only(&self.transfers.iter().collect::<Vec<_>>(), from, to)
+    }
+
+    fn apis_to(&self, to: &str) -> Vec<Api> {
+        let all = self.processes.iter().flat_map(|process| &process.transfers);
+        let mut apis: Vec<Api> = all.filter(|transfer| is(&transfer.to, to)).map(|transfer| transfer.api).collect();
+        apis.sort_unstable();
+        apis.dedup();
+        apis
+    }
+}
+
+#[track_caller]
+fn only<'a>(all: &[&'a Transfer], from: &str, to: &str) -> &'a Transfer {
+    let found: Vec<_> = all.iter().filter(|transfer| is(&transfer.from, from) && is(&transfer.to, to)).collect();
+    let list: Vec<_> =
+        all.iter().map(|transfer| format!("{} -> {}: {}", name(&transfer.from), name(&transfer.to), transfer.verdict)).collect();
+    assert_eq!(found.len(), 1, "transfers {from} -> {to}, of\n  {}", list.join("\n  "));
+    found[0]
+}
+
+/// Whether an end has this file name or kind.
+fn is(end: &End, wanted: &str) -> bool {
+    end.kind.as_deref() == Some(wanted) || end.path.as_deref().is_some_and(|path| path.rsplit('/').next() == Some(wanted))
+}
+
+fn name(end: &End) -> String {
+    format!("{} {}", end.kind.as_deref().unwrap_or("?"), end.path.as_deref().unwrap_or("?"))
+}
+
+/// Calls that write bytes and name no file that they come from.
+const WRITING: [&str; 7] = ["write", "writev", "pwrite64", "pwritev", "pwritev2", "sendto", "sendmsg"];
+
+/// Panics if the bytes of a process do not add up: no byte is counted in two places, and none is lost.
+#[track_caller]
+pub fn assert_bytes_add_up(report: &Report) {
+    for process in &report.processes {
+        each_destination_adds_up(process);
+        transfers_bring_what_destinations_got(process);
+        if report.exact {
+            calls_wrote_what_destinations_got(process);
+        }
+    }
+}
+
+#[track_caller]
+fn each_destination_adds_up(process: &Process) {
+    for to in &process.destinations {
+        assert_eq!(to.written_calls, to.attributed_calls + to.unattributed_calls, "{to:?}");
+        assert!(to.proven_bytes <= to.attributed_bytes, "{to:?}");
+        if let (Some(written), Some(unattributed)) = (to.written_bytes, to.unattributed_bytes) {
+            assert_eq!(written, to.attributed_bytes + unattributed, "{to:?}");
+            assert!(to.memory_bytes <= unattributed, "{to:?}");
+        }
+    }
+    for from in &process.sources {
+        assert!(from.read_bytes.is_none_or(|read| from.written_on_bytes.is_some_and(|on| on <= read)), "{from:?}");
+    }
+}
+
+/// The transfers to a file have no more bytes than were written there.
+#[track_caller]
+fn transfers_bring_what_destinations_got(process: &Process) {
+    for to in process.destinations.iter().filter(|to| to.file.is_some()) {
+        let of_file = process.transfers.iter().filter(|transfer| Some(&transfer.to) == to.file.as_ref());
+        let stated: u64 = of_file.filter_map(|transfer| transfer.bytes).sum();
+        let is_only_one = process.destinations.iter().filter(|other| other.file == to.file).count() == 1;
+        assert!(!is_only_one || to.written_bytes.is_none_or(|written| stated <= written), "{stated} stated: {to:?}, {process:?}");
+    }
+}
+
+/// What the calls that write say they wrote is at destinations; there, what else brings bytes comes on top.
+#[track_caller]
+fn calls_wrote_what_destinations_got(process: &Process) {
+    let calls = process.syscalls.iter().filter(|call| WRITING.contains(&call.name.as_str()));
+    let written: Option<u64> = calls.map(|call| call.bytes).sum();
+    let got: Option<u64> = process.destinations.iter().map(|to| to.written_bytes).sum();
+    if let (Some(written), Some(got)) = (written, got) {
+        assert!(written <= got, "{written} bytes written, {got} at destinations: {process:?}");
+    }
+}

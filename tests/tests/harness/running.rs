@@ -1,0 +1,296 @@
+//! Running programs: a process group with a deadline, talking through pipes, and a terminal of the program's own.
+
+use std::{
+    fs::File,
+    io::{self, BufRead as _, BufReader, Read as _, Write as _},
+    os::{fd::BorrowedFd, unix::process::CommandExt as _},
+    process::{Child, ChildStdin, ChildStdout, Command},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+        mpsc::{RecvTimeoutError, Sender, channel},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use rustix::{
+    fs::{Mode, OFlags, open},
+    process::{
+        Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, ioctl_tiocsctty, kill_process, kill_process_group, setsid, waitid,
+    },
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+    termios::{LocalModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize},
+};
+
+use super::{Launch, launch::Capture, patience};
+
+/// What takes longer than this hangs. Everything here takes a few seconds at most, also on a busy machine.
+const DEADLINE: Duration = Duration::from_mins(1);
+
+/// A program and everything in its process group. What is left of it is killed when this goes.
+///
+/// The program is not reaped before that: so its id stays its own, however many processes come and go meanwhile.
+pub struct Group {
+    child: Child,
+    watchdog: Option<Watchdog>,
+}
+
+struct Watchdog {
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
+    has_bitten: Arc<AtomicBool>,
+}
+
+impl Group {
+    /// Starts a program as the leader of a new process group, with SIGINT and SIGQUIT at their defaults.
+    pub fn start(command: &mut Command) -> Self {
+        Self::of(
+            with_default_interrupts(command)
+                .process_group(0)
+                .spawn()
+                .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}")),
+        )
+    }
+
+    /// The group of a program that is its leader already.
+    pub fn of(child: Child) -> Self {
+        let mut group = Self { child, watchdog: None };
+        group.watchdog = Some(Watchdog::start(group.pid()));
+        group
+    }
+
+    /// The program's id, and that of its group.
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// The program.
+    pub fn child(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
+    /// Sends a signal to the program alone.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("it has not been reaped");
+    }
+
+    /// Whether the program has ended.
+    pub fn has_ended(&self) -> bool {
+        self.wait_with(WaitIdOptions::NOHANG).is_some()
+    }
+
+    /// Waits for the program's end: its exit status, or `None` if a signal killed it.
+    pub fn wait(&self) -> Option<i32> {
+        let ended = self.wait_with(WaitIdOptions::empty()).expect("it ends");
+        let overdue = self.watchdog.as_ref().is_some_and(|watchdog| watchdog.has_bitten.load(SeqCst));
+        assert!(!overdue, "it did not end within {:?}", patience(DEADLINE));
+        ended.exit_status()
+    }
+
+    fn wait_with(&self, options: WaitIdOptions) -> Option<WaitIdStatus> {
+        waitid(WaitId::Pid(self.pid()), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | options).expect("it is our child")
+    }
+}
+
+/// Resets SIGINT and SIGQUIT in the program that this command starts. A shell without job control ignores both in what it starts in the
+/// background, and every program inherits that: tests run from there could not interrupt anything.
+pub(super) fn with_default_interrupts(command: &mut Command) -> &mut Command {
+    let reset = || {
+        for signal in [libc::SIGINT, libc::SIGQUIT] {
+            // SAFETY: no handler is installed.
+            if unsafe { libc::signal(signal, libc::SIG_DFL) } == libc::SIG_ERR {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: the closure makes two system calls and nothing else.
+    unsafe { command.pre_exec(reset) }
+}
+
+impl Watchdog {
+    fn start(group: Pid) -> Self {
+        let (stop, stopped) = channel();
+        let has_bitten = Arc::new(AtomicBool::new(false));
+        let bites = Arc::clone(&has_bitten);
+        let thread = thread::spawn(move || {
+            if stopped.recv_timeout(patience(DEADLINE)) == Err(RecvTimeoutError::Timeout) {
+                bites.store(true, SeqCst);
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+        });
+        Self { stop, thread, has_bitten }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(Watchdog { stop, thread, .. }) = self.watchdog.take() {
+            drop(stop);
+            let _ = thread.join();
+        }
+        let _ = kill_process_group(self.pid(), Signal::KILL);
+        let _ = self.child.wait();
+    }
+}
+
+/// A running program with pipes at its stdin and stdout.
+pub struct Conversation {
+    group: Group,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    stderr: Capture,
+}
+
+impl Conversation {
+    pub(super) fn new(mut group: Group, stderr: Capture) -> Self {
+        let stdin = group.child().stdin.take();
+        let stdout = BufReader::new(group.child().stdout.take().expect("a pipe"));
+        Self { group, stdin, stdout, stderr }
+    }
+
+    /// The program's id.
+    pub fn pid(&self) -> Pid {
+        self.group.pid()
+    }
+
+    /// Waits for the next line, without its end.
+    #[track_caller]
+    pub fn hear(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("text");
+        assert!(line.ends_with('\n'), "it said no more than {line:?}");
+        line.trim_end().to_owned()
+    }
+
+    /// Waits for the next line, which must be this one.
+    #[track_caller]
+    pub fn expect(&mut self, line: &str) {
+        assert_eq!(self.hear(), line);
+    }
+
+    /// Sends a line to its stdin.
+    pub fn say(&mut self, line: &str) {
+        self.stdin.as_mut().expect("still open").write_all(format!("{line}\n").as_bytes()).expect("it reads");
+    }
+
+    /// Sends a signal to the program alone.
+    pub fn signal(&self, signal: Signal) {
+        self.group.signal(signal);
+    }
+
+    /// Whether the program has ended.
+    pub fn has_ended(&self) -> bool {
+        self.group.has_ended()
+    }
+
+    /// Waits for the program's end, without closing its stdin: its exit status, or `None` if a signal killed it.
+    pub fn wait(&self) -> Option<i32> {
+        self.group.wait()
+    }
+
+    /// What it has written to stderr so far.
+    pub fn stderr_so_far(&self) -> String {
+        self.stderr.text_so_far()
+    }
+
+    /// What it wrote to stderr.
+    pub fn into_stderr(self) -> String {
+        self.stderr.text()
+    }
+}
+
+/// A program that runs in the foreground of a terminal of its own.
+pub struct Terminal {
+    screen: File,
+    group: Group,
+    shown: String,
+}
+
+impl Terminal {
+    /// Starts a program on a new terminal that is so many columns wide.
+    pub fn start(columns: u16, launch: &Launch) -> Self {
+        let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a pseudoterminal");
+        grantpt(&screen).and_then(|()| unlockpt(&screen)).expect("it is ours");
+        tcsetwinsize(&screen, Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).expect("it is a terminal");
+        let path = ptsname(&screen, Vec::new()).expect("it is a pseudoterminal");
+        let line = File::from(open(path, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).expect("unlocked"));
+        // Else the kernel throws away what is shown just after a key that sends a signal.
+        let mut modes = tcgetattr(&line).expect("it is a terminal");
+        modes.local_modes |= LocalModes::NOFLSH;
+        tcsetattr(&line, OptionalActions::Now, &modes).expect("it is a terminal");
+        let stream = || line.try_clone().expect("one more descriptor");
+        let mut command = launch.command();
+        command.stdin(stream()).stdout(stream()).stderr(stream());
+        // SAFETY: the closure makes two system calls and nothing else, and stdin is open.
+        unsafe {
+            command.pre_exec(|| {
+                setsid()?;
+                Ok(ioctl_tiocsctty(BorrowedFd::borrow_raw(0))?)
+            });
+        }
+        let child =
+            with_default_interrupts(&mut command).spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        Self { screen: screen.into(), group: Group::of(child), shown: String::new() }
+    }
+
+    /// Waits until this text is shown.
+    #[track_caller]
+    pub fn wait_for(&mut self, text: &str) {
+        while !self.shown.contains(text) {
+            assert!(self.read_more(), "no {text:?} on the terminal: {}", self.shown);
+        }
+    }
+
+    /// Types.
+    pub fn type_in(&mut self, keys: &str) {
+        self.screen.write_all(keys.as_bytes()).expect("a terminal takes keys");
+    }
+
+    /// Waits for the program's end: its exit status, and everything that was shown.
+    pub fn finish(mut self) -> (Option<i32>, String) {
+        while self.read_more() {}
+        (self.group.wait(), self.shown)
+    }
+
+    /// Reads what is shown next; false if nobody has the terminal open any more.
+    fn read_more(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        match self.screen.read(&mut bytes) {
+            Ok(0) => false,
+            Ok(count) => {
+                self.shown.push_str(&String::from_utf8_lossy(&bytes[..count]));
+                true
+            }
+            // That is what a terminal without the other side says.
+            Err(error) if error.raw_os_error() == Some(libc::EIO) => false,
+            Err(error) => panic!("cannot read from the terminal: {error}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::harness::{program, untraced};
+
+    #[test]
+    fn a_started_program_does_not_ignore_interrupts() {
+        let status = untraced(&program("cat").arg("/proc/self/status")).finish();
+        let mask = status.successful().lines().find_map(|line| line.strip_prefix("SigIgn:\t")).expect("a mask");
+        let ignored = u64::from_str_radix(mask, 16).expect("a mask");
+        for signal in [libc::SIGINT, libc::SIGQUIT] {
+            assert_eq!(ignored & 1 << (signal - 1), 0, "signal {signal} is ignored: {mask}");
+        }
+    }
+
+    /// Runs the other test in a process that ignores both signals, as a shell starts it in the background.
+    #[test]
+    fn tests_that_run_in_the_background_start_programs_that_do_not_ignore_interrupts() {
+        let (_, module) = module_path!().split_once("::").expect("a module of the crate");
+        let test = format!("{module}::a_started_program_does_not_ignore_interrupts");
+        let this = program(std::env::current_exe().expect("known")).args(&["--exact", &test]);
+        let finished = untraced(&this.through(&["env", "--ignore-signal=INT", "--ignore-signal=QUIT"])).finish();
+        assert!(finished.successful().contains("1 passed"), "{}", finished.text());
+    }
+}

@@ -1,0 +1,252 @@
+//! Users without the privileges that eBPF needs, file capabilities, and commands that run as another user.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use tempfile::TempDir;
+use zc_tests::Figures;
+use zctrace::report::Report;
+
+use crate::harness::{Program, Run, Zctrace, binary, copy_program, program, shell, untraced, workload, zctrace};
+
+/// A zctrace run by nobody in particular, from where everybody can reach it.
+fn unprivileged() -> (Zctrace, TempDir) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let copy = dir.path().join("zctrace");
+    copy_program(&binary(), &copy);
+    for path in [dir.path(), &copy] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("ours");
+    }
+    let setpriv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"];
+    (zctrace().through(&setpriv).binary(copy), dir)
+}
+
+#[test]
+fn ebpf_without_privileges_is_refused_and_says_which_are_needed() {
+    let (zctrace, _dir) = unprivileged();
+    let refusal = zctrace.ebpf().refuses().with_status(125);
+    refusal.saying("not allowed").saying("sudo").saying("CAP_BPF").saying("CAP_PERFMON");
+}
+
+#[test]
+fn without_privileges_strace_takes_over_by_default() {
+    let (zctrace, _dir) = unprivileged();
+    let shown = zctrace.option("--format=json").show(&shell("exit 3"));
+    assert_eq!(shown.code, Some(3));
+    let report: Report = serde_json::from_str(&shown.stderr).expect("a report alone");
+    assert_eq!(report.backend, "strace");
+    assert!(report.notes.iter().any(|note| note.contains("not allowed")), "it says why: {:?}", report.notes);
+}
+
+#[test]
+fn usage_errors_are_reported_without_privileges_too() {
+    let (zctrace, dir) = unprivileged();
+    zctrace.clone().option("--syscalls=raed").refuses().with_status(125).saying("'read'");
+    zctrace.option("--output").option(dir.path().join("report.json")).refuses().with_status(125).saying("Permission denied");
+}
+
+#[test]
+fn the_command_can_run_as_another_user() {
+    let run = zctrace().option("--user=65534:65533").run(&program("id"));
+    let id = run.finished.successful();
+    assert!(id.contains("uid=65534") && id.contains("gid=65533") && !id.contains("=0("), "{id}");
+    run.assert_exact();
+}
+
+#[test]
+fn a_command_that_the_other_user_may_not_run_ends_with_126() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let secret = dir.path().join("secret");
+    copy_program("/bin/true".as_ref(), &secret);
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).expect("ours");
+    zctrace().option("--user=65534").refuses_to_run(&program(&secret)).with_status(126).saying("Permission denied");
+}
+
+/// A zctrace with the capabilities that `doctor` recommends, run by nobody in particular.
+fn with_file_capabilities() -> (Zctrace, TempDir) {
+    let (zctrace, dir) = unprivileged();
+    set_capabilities(&dir.path().join("zctrace"));
+    (zctrace, dir)
+}
+
+fn set_capabilities(copy: &Path) {
+    let set = Command::new("setcap").arg("cap_bpf,cap_perfmon=ep").arg(copy).status().expect("setcap is installed");
+    assert!(set.success(), "the filesystem of {} stores no capabilities", copy.display());
+}
+
+#[test]
+fn with_file_capabilities_every_user_can_trace_by_ebpf() {
+    let (zctrace, dir) = with_file_capabilities();
+    let report = dir.path().join("report.json");
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).expect("ours");
+    let zctrace = zctrace.ebpf().option("--format=json").option("--output").option(&report);
+    let finished = zctrace.show(&shell("head -c 5000 /dev/zero; grep -E 'Cap|NoNewPrivs' /proc/self/status >&2"));
+    assert_eq!(finished.code, Some(0), "{}", finished.stderr);
+    for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
+        assert!(finished.stderr.contains(&format!("{set}:\t0000000000000000")), "{set} reached the command: {}", finished.stderr);
+    }
+    assert!(finished.stderr.contains("NoNewPrivs:\t1"), "{}", finished.stderr);
+    let report: Report = serde_json::from_slice(&fs::read(report).expect("written")).expect("a report");
+    assert!(report.exact && report.backend == "ebpf", "{:?}", report.losses);
+    assert!(!report.notes.iter().any(|note| note.contains("no_new_privs")), "nothing was restrained: {:?}", report.notes);
+}
+
+#[test]
+fn a_setuid_program_gains_nothing_under_a_zctrace_with_file_capabilities() {
+    let (zctrace, dir) = with_file_capabilities();
+    let setuid = dir.path().join("setuid-id");
+    copy_program("/usr/bin/id".as_ref(), &setuid);
+    fs::set_permissions(&setuid, fs::Permissions::from_mode(0o6755)).expect("ours");
+    let plain = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"];
+    let untraced = untraced(&program(&setuid).through(&plain)).finish();
+    assert!(untraced.successful().contains("euid=0"), "by itself it is root: {}", untraced.text());
+    for backend in ["ebpf", "strace"] {
+        let zctrace = zctrace.clone().option(format!("--backend={backend}")).option("--format=json");
+        let traced = zctrace.show(&program(&setuid));
+        assert!(!traced.successful().contains("euid=0"), "{backend}: {}", traced.text());
+        let report: Report = serde_json::from_str(&traced.stderr).expect("a report alone");
+        let says_so = |note: &String| note.contains("setuid-id") && note.contains("no_new_privs");
+        assert!(report.notes.iter().any(says_so), "{backend}: {:?}", report.notes);
+    }
+}
+
+#[test]
+fn setuid_programs_are_not_restricted_under_root() {
+    let (_, dir) = unprivileged();
+    let copy = dir.path().join("zctrace");
+    set_capabilities(&copy);
+    let run = zctrace().binary(copy).run(&shell("grep NoNewPrivs /proc/self/status"));
+    assert_eq!(run.finished.successful().trim(), "NoNewPrivs:\t0");
+    run.assert_exact();
+}
+
+#[test]
+fn capabilities_are_dropped_before_the_command_runs() {
+    let (zctrace, _dir) = with_file_capabilities();
+    let mut zctrace = zctrace.ebpf().launch_of(&shell("echo ready; read line")).start();
+    zctrace.expect("ready");
+    let status = fs::read_to_string(format!("/proc/{}/status", zctrace.pid().as_raw_pid())).expect("it lives");
+    for set in ["CapPrm", "CapEff"] {
+        assert!(status.contains(&format!("{set}:\t0000000000000000")), "{status}");
+    }
+    zctrace.say("go on");
+    assert_eq!(zctrace.wait(), Some(0));
+}
+
+#[test]
+fn with_file_capabilities_the_variable_for_btf_is_ignored() {
+    let (zctrace, dir) = with_file_capabilities();
+    let crafted = dir.path().join("crafted");
+    fs::write(&crafted, "not BTF").expect("ours");
+    let zctrace = zctrace.env("ZCTRACE_BTF", &crafted);
+    let traced = zctrace.clone().ebpf().show(&program("true"));
+    assert_eq!(traced.code, Some(0), "{}", traced.stderr);
+    let doctor = zctrace.launch_with(&["doctor"]).finish();
+    assert!(doctor.successful().contains("is ignored"), "{}", doctor.text());
+}
+
+#[test]
+fn a_setuid_zctrace_refuses_to_run() {
+    let (zctrace, dir) = unprivileged();
+    fs::set_permissions(dir.path().join("zctrace"), fs::Permissions::from_mode(0o4755)).expect("ours");
+    zctrace.refuses().with_status(125).saying("setuid").saying("file capabilities");
+}
+
+/// Nobody in particular, with no capability, nor a way to get one.
+const NOBODY: [&str; 8] = [
+    "setpriv",
+    "--reuid=65534",
+    "--regid=65534",
+    "--clear-groups",
+    "--inh-caps=-all",
+    "--bounding-set=-all",
+    "--no-new-privs",
+    "--",
+];
+
+/// A folder that everybody can reach, with copies of zctrace and of the workloads in it.
+struct Public(TempDir);
+
+impl Public {
+    fn new() -> Self {
+        let public = Self(tempfile::tempdir().expect("a directory"));
+        for (file, name) in [(binary(), "zctrace"), (PathBuf::from(env!("CARGO_BIN_EXE_workload")), "workload")] {
+            copy_program(&file, &public.path(name));
+            fs::set_permissions(public.path(name), fs::Permissions::from_mode(0o755)).expect("ours");
+        }
+        fs::set_permissions(public.0.path(), fs::Permissions::from_mode(0o755)).expect("ours");
+        public
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// zctrace, run by nobody, with these words before it.
+    fn zctrace(&self, through: &[&str]) -> Zctrace {
+        zctrace().through(&NOBODY).through(through).binary(self.path("zctrace")).dir("/")
+    }
+
+    fn workload(&self, words: &[&str]) -> Program {
+        program(self.path("workload")).args(words)
+    }
+
+    /// Traces a workload by default; the report goes to stderr, since nobody can write elsewhere.
+    #[track_caller]
+    fn run(&self, words: &[&str]) -> Run {
+        let finished = self.zctrace(&[]).by_thread().option("--format=json").show(&self.workload(words));
+        let report: Report =
+            serde_json::from_str(&finished.stderr).unwrap_or_else(|error| panic!("{error}: {}", finished.stderr));
+        Run { report, finished }
+    }
+}
+
+/// The rows of the workload's own thread, which must be as it states.
+#[track_caller]
+fn own_rows(run: &Run) -> Figures {
+    let stated = run.stated();
+    run.assert_exact();
+    run.thread(stated.thread.as_deref().expect("it names its thread")).assert_equal(&stated.calls);
+    stated.calls
+}
+
+#[test]
+fn an_unprivileged_user_gets_the_same_counts_by_strace() {
+    let public = Public::new();
+    for words in [["known"].as_slice(), &["errnos"], &["signal-reads", "20"]] {
+        let nobody = public.run(words);
+        let root = zctrace().by_thread().option("--backend=ebpf").run(&workload(words[0]).args(&words[1..]));
+        assert_eq!((nobody.report.backend.as_str(), root.report.backend.as_str()), ("strace", "ebpf"));
+        assert_eq!(own_rows(&nobody), own_rows(&root), "{words:?}");
+    }
+}
+
+#[test]
+fn an_unprivileged_users_report_names_the_backend_and_the_reason() {
+    let public = Public::new();
+    let notes = public.run(&["write"]).report.notes;
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(notes[0].starts_with("backend strace, since eBPF cannot run here: ") && notes[0].contains("CAP_BPF"), "{notes:?}");
+    let table = public.zctrace(&[]).show(&public.workload(&["write"])).stderr;
+    assert!(table.lines().any(|line| line.contains(&notes[0])), "not in one line: {table}");
+}
+
+#[test]
+fn an_unprivileged_user_gets_the_commands_exit_status() {
+    let public = Public::new();
+    for (words, status) in [(["exit-code", "7"], 7), (["kill-self", "TERM"], 143)] {
+        assert_eq!(public.run(&words).finished.code, Some(status));
+    }
+}
+
+#[test]
+fn an_unprivileged_user_without_strace_is_told_both_reasons() {
+    let public = Public::new();
+    let zctrace = public.zctrace(&["env", "PATH=/nonexistent"]);
+    let refusal = zctrace.refuses_to_run(&public.workload(&["write"]));
+    refusal.with_status(125).saying("CAP_BPF").saying("strace is not installed").saying("package 'strace'");
+}

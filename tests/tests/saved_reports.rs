@@ -1,0 +1,164 @@
+//! `zctrace report`: saved reports and strace logs, shown again.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use tempfile::{TempDir, tempdir};
+use zc_tests::Figure;
+use zctrace::{
+    render::{self, Format},
+    report::Report,
+};
+
+use crate::harness::{Finished, Launch, Program, Rows, Zctrace, program, workload, zctrace};
+
+/// `zctrace report` of these files.
+fn report_of(files: &[impl AsRef<Path>]) -> Zctrace {
+    files.iter().fold(zctrace().option("report"), |zctrace, file| zctrace.option(file.as_ref()))
+}
+
+/// Runs it.
+fn show(zctrace: Zctrace) -> Finished {
+    zctrace.launch_with(&[""; 0]).finish()
+}
+
+/// The report as JSON.
+#[track_caller]
+fn read(files: &[impl AsRef<Path>]) -> Report {
+    serde_json::from_str(show(report_of(files).option("--format=json")).successful()).expect("a report")
+}
+
+/// A report of a workload, saved by this backend.
+fn saved(backend: &str) -> (TempDir, PathBuf) {
+    let dir = tempdir().expect("a directory");
+    let path = dir.path().join("report.json");
+    let zctrace = zctrace().by_thread().option(format!("--backend={backend}")).option("--format=json").option("-o").option(&path);
+    zctrace.show(&workload("known")).successful();
+    (dir, path)
+}
+
+#[test]
+fn a_saved_report_is_the_same_when_shown_again() {
+    for backend in ["ebpf", "strace"] {
+        let (_dir, path) = saved(backend);
+        let text = fs::read_to_string(&path).expect("it was written");
+        let again = show(report_of(&[&path]).option("--format=json"));
+        assert_eq!((again.successful(), again.stderr.as_str()), (text.as_str(), ""), "{backend}");
+    }
+}
+
+#[test]
+fn a_saved_report_has_the_same_table_as_its_run() {
+    for backend in ["ebpf", "strace"] {
+        let (_dir, path) = saved(backend);
+        let report: Report = serde_json::from_str(&fs::read_to_string(&path).expect("it was written")).expect("a report");
+        let table = render::render(&report, Format::Table, &render::Options::default());
+        assert_eq!(show(report_of(&[&path])).successful(), table, "{backend}");
+    }
+}
+
+#[test]
+fn a_saved_report_can_be_sorted_again_and_written_to_a_file() {
+    let (dir, path) = saved("ebpf");
+    let output = dir.path().join("sorted.json");
+    let finished = show(report_of(&[&path]).option("--format=json").option("--sort=bytes").option("-o").option(&output));
+    assert_eq!(finished.successful(), "");
+    let sorted: Report = serde_json::from_str(&fs::read_to_string(&output).expect("it was written")).expect("a report");
+    let bytes: Vec<_> = sorted.totals.syscalls.iter().map(|call| call.bytes).collect();
+    assert!(bytes.len() > 10 && bytes.is_sorted_by(|one, next| one >= next), "{bytes:?}");
+}
+
+/// Records a log of a program with strace itself.
+fn record(options: &[&str], log: &Path, program: &Program) {
+    let strace = Launch::default().words(&["strace"]).words(options).words(&["-o".as_ref(), log.as_os_str()]);
+    strace.words(&["--"]).words(program.words()).finish().successful();
+}
+
+#[test]
+fn an_strace_log_in_one_file_is_read() {
+    let dir = tempdir().expect("a directory");
+    for options in [["-f", "-T"].as_slice(), &["-f"], &["-f", "-ttt", "-T", "-yy"], &["-f", "-C"], &["-f", "-X", "raw", "-r"]] {
+        let log = dir.path().join("log");
+        record(options, &log, &workload("exec-thread").args(&["70", "30"]));
+        let report = read(&[log]);
+        assert!(report.exact, "{options:?}: {:?}", report.losses);
+        assert_eq!((report.backend.as_str(), report.exit.code, report.totals.processes), ("strace", Some(0), 1), "{options:?}");
+        let write = Rows::new("all", &report.totals.syscalls).row("write");
+        assert_eq!(write, Figure::of(70, 30), "{options:?}");
+    }
+}
+
+#[test]
+fn an_strace_log_in_many_files_is_read() {
+    let dir = tempdir().expect("a directory");
+    record(&["-ff", "-T"], &dir.path().join("log"), &workload("fork-storm").arg("20"));
+    let mut files: Vec<_> = fs::read_dir(dir.path()).expect("ours").map(|entry| entry.expect("a file").path()).collect();
+    files.sort();
+    assert_eq!(files.len(), 21);
+    let report = read(&files);
+    assert!(report.exact, "{:?}", report.losses);
+    assert_eq!(report.totals.processes, 21);
+    assert_eq!(Rows::new("all", &report.totals.syscalls).row("write").calls, 61);
+}
+
+#[test]
+fn an_strace_log_has_the_counts_of_an_ebpf_run() {
+    let dir = tempdir().expect("a directory");
+    let log = dir.path().join("log");
+    let quiet = program("dd").args(&["if=/dev/zero", "of=/dev/null", "bs=4k", "count=500", "status=none"]);
+    record(&["-f", "-T"], &log, &quiet);
+    let run = zctrace().option("--backend=ebpf").syscalls("all").run(&quiet);
+    let report = read(&[log]);
+    assert_eq!(Rows::new("the log", &report.totals.syscalls).figures(), run.totals().figures(), "the log (left) and eBPF");
+}
+
+#[test]
+fn only_selected_calls_of_a_log_are_shown() {
+    let dir = tempdir().expect("a directory");
+    let log = dir.path().join("log");
+    record(&["-f"], &log, &workload("write").args(&["5", "10"]));
+    let finished = show(report_of(&[log]).option("--format=json").syscalls("write"));
+    let report: Report = serde_json::from_str(finished.successful()).expect("a report");
+    let rows = Rows::new("the log", &report.totals.syscalls).figures();
+    assert_eq!(rows, [("write".to_owned(), Figure::of(5, 10))].into());
+}
+
+/// Makes sure that a file with this content is refused.
+#[track_caller]
+fn refused(content: &str, words: &str) {
+    let dir = tempdir().expect("a directory");
+    let path = dir.path().join("file");
+    fs::write(&path, content).expect("ours");
+    report_of(&[path]).refuses_words(&[]).with_status(125).saying("file'").saying(words);
+}
+
+#[test]
+fn a_file_that_is_neither_a_report_nor_a_log_is_refused() {
+    refused("", "no line of strace");
+    refused("hello\nworld\n", "no line of strace");
+    refused("{}", "no report of zctrace");
+    refused("{\"schema\": 1}", "no report of zctrace");
+    refused("{\"schema\": 1, \"tool\"", "no report of zctrace");
+}
+
+#[test]
+fn a_report_with_another_schema_is_refused() {
+    refused("{\"schema\": 2, \"more\": []}", "schema 2, this zctrace reads schema 1");
+}
+
+#[test]
+fn files_that_cannot_be_read_are_refused() {
+    let dir = tempdir().expect("a directory");
+    let missing = dir.path().join("missing");
+    report_of(&[missing]).refuses_words(&[]).with_status(125).saying("missing'").saying("No such file or directory");
+    report_of(&[dir.path()]).refuses_words(&[]).with_status(125).saying("is a directory");
+    zctrace().option("report").refuses_words(&[]).with_status(125);
+}
+
+#[test]
+fn several_reports_at_once_are_refused() {
+    let (_dir, path) = saved("ebpf");
+    report_of(&[&path, &path]).refuses_words(&[]).with_status(125).saying("one by one");
+}

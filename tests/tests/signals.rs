@@ -1,0 +1,249 @@
+//! Signals and the terminal: signals to zctrace reach the command, and zctrace still writes its report.
+
+use rustix::process::Signal;
+use zctrace::report::{Report, State};
+
+use crate::harness::{
+    Conversation, ReportFile, Terminal, Zctrace, child_of, each_backend, is_alive, program, shell, state_of, wait_until, zctrace,
+};
+
+/// A command that waits for a signal, and has said that it does.
+fn waiting() -> (Conversation, ReportFile) {
+    let (mut zctrace, report) = zctrace().start(&shell("echo ready; exec sleep 100"));
+    zctrace.expect("ready");
+    (zctrace, report)
+}
+
+#[test]
+fn a_signal_ends_the_command_and_the_report_is_written() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT] {
+        let (zctrace, report) = waiting();
+        zctrace.signal(signal);
+        assert_eq!(zctrace.wait(), Some(128 + signal.as_raw()), "{signal:?}");
+        let report = report.read(&zctrace.into_stderr());
+        assert_eq!((report.exit.code, report.exit.signal), (None, Some(signal.as_raw())));
+        assert!(report.exact, "{:?}", report.losses);
+    }
+}
+
+#[test]
+fn a_command_that_handles_a_signal_keeps_running() {
+    for zctrace in each_backend() {
+        let script = "trap '' INT; trap 'echo handled' TERM; echo ready; until read line; do :; done; echo $line; exit 5";
+        let (mut zctrace, report) = zctrace.start(&shell(script));
+        zctrace.expect("ready");
+        zctrace.signal(Signal::INT);
+        zctrace.signal(Signal::TERM);
+        zctrace.expect("handled");
+        zctrace.signal(Signal::TERM);
+        zctrace.expect("handled");
+        zctrace.say("go on");
+        zctrace.expect("go on");
+        assert_eq!(zctrace.wait(), Some(5));
+        let report = report.read(&zctrace.into_stderr());
+        assert_eq!(report.exit.code, Some(5));
+        assert!(report.exact, "{:?}", report.losses);
+    }
+}
+
+#[test]
+fn other_signals_reach_the_command_and_do_not_end_zctrace() {
+    // 34 is the first real-time signal. bash looks for signals before it reads, and not again until that returns: so it reads for a moment.
+    let script = "for signal in USR2 ALRM VTALRM PROF IO 34; do trap \"echo $signal\" $signal; done; echo ready; \
+                  until read -t 0.05 line; do :; done; exit 7";
+    for zctrace in each_backend() {
+        let (mut zctrace, report) = zctrace.start(&program("bash").arg("-c").arg(script));
+        zctrace.expect("ready");
+        for signal in ["USR2", "ALRM", "VTALRM", "PROF", "IO", "34"] {
+            let pid = zctrace.pid().as_raw_pid().to_string();
+            let sent = std::process::Command::new("kill").args([&format!("-{signal}"), &pid]).status().expect("kill is there");
+            assert!(sent.success());
+            zctrace.expect(signal);
+        }
+        zctrace.say("go on");
+        assert_eq!(zctrace.wait(), Some(7));
+        let report = report.read(&zctrace.into_stderr());
+        assert!(report.exact, "{:?}", report.losses);
+    }
+}
+
+#[test]
+fn usr1_writes_the_report_so_far_and_the_trace_continues() {
+    let script = "head -c 5000 /dev/zero >/dev/null; echo ready; read line; head -c 5000 /dev/zero >/dev/null";
+    let (mut zctrace, report) = zctrace().ebpf().start(&shell(script));
+    zctrace.expect("ready");
+    zctrace.signal(Signal::USR1);
+    wait_until("a report is there", || report.is_there());
+    let so_far = report.read("");
+    assert_eq!((so_far.exit.code, so_far.exit.signal, so_far.exact), (None, None, false));
+    assert_eq!(so_far.losses.keys().collect::<Vec<_>>(), ["read_while_running"]);
+    let states: Vec<_> = so_far.processes.iter().map(|process| process.state).collect();
+    assert_eq!(states, [State::Running, State::Exited]);
+    let written = |report: &Report| report.totals.syscalls.iter().find(|row| row.name == "write").and_then(|row| row.bytes);
+    let before = written(&so_far).expect("known");
+    assert!(before >= 5000 && so_far.wall_ns.is_some(), "{before}");
+    zctrace.say("go on");
+    assert_eq!(zctrace.wait(), Some(0));
+    let whole = report.read(&zctrace.into_stderr());
+    assert!(whole.exact, "{:?}", whole.losses);
+    assert_eq!(written(&whole), Some(before + 5000));
+}
+
+#[test]
+fn usr1_under_strace_says_that_there_is_no_report_so_far() {
+    let (mut zctrace, report) = zctrace().option("--backend=strace").start(&shell("echo ready; read line"));
+    zctrace.expect("ready");
+    zctrace.signal(Signal::USR1);
+    wait_until("it says so", || !zctrace.stderr_so_far().is_empty());
+    zctrace.say("go on");
+    assert_eq!(zctrace.wait(), Some(0));
+    let stderr = zctrace.into_stderr();
+    assert!(stderr.lines().count() == 1 && stderr.contains("--backend ebpf"), "{stderr}");
+    assert!(report.read(&stderr).exact);
+}
+
+#[test]
+fn with_wait_all_the_wall_time_covers_all_descendants() {
+    for zctrace in each_backend() {
+        let run = zctrace.option("--wait-all").run_with_any_backend(&shell("sleep 0.3 >&- 2>&- &"));
+        let wall_ns = run.report.wall_ns.expect("known");
+        assert!(wall_ns >= 300_000_000, "{wall_ns} ns");
+    }
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_all_descendants() {
+    for zctrace in each_backend() {
+        let (mut zctrace, report) = zctrace.option("--wait-all").start(&shell("sleep 100 >&- & echo $$"));
+        let shell = zctrace.hear();
+        wait_until("the shell has ended", || !std::path::Path::new("/proc").join(&shell).exists());
+        zctrace.signal(Signal::TERM);
+        assert_eq!(zctrace.wait(), Some(0), "the command's own status");
+        // What was launched is killed once nobody talks to it any more.
+        let report = report.read(&zctrace.stderr_so_far());
+        let states: Vec<_> = report.processes.iter().map(|process| process.state).collect();
+        assert_eq!(states, [State::Exited, State::Running]);
+        assert!(is_alive(report.processes[1].pid), "it goes on");
+    }
+}
+
+#[test]
+fn a_signal_at_the_moment_of_the_commands_end_does_not_end_zctrace() {
+    // As by Ctrl-C, which ends the command before zctrace has a look at it. Which of both it sees first is chance.
+    for _ in 0..12 {
+        let (zctrace, report) = waiting();
+        let command = child_of(zctrace.pid());
+        zctrace.signal(Signal::STOP);
+        wait_until("zctrace has stopped", || state_of(zctrace.pid()) == 'T');
+        zctrace.signal(Signal::TERM);
+        rustix::process::kill_process(command, Signal::INT).expect("it lives");
+        wait_until("the command has ended", || state_of(command) == 'Z');
+        zctrace.signal(Signal::CONT);
+        assert_eq!(zctrace.wait(), Some(130));
+        assert_eq!(report.read(&zctrace.into_stderr()).exit.signal, Some(2));
+    }
+}
+
+#[test]
+fn the_command_survives_a_killed_zctrace() {
+    for zctrace in each_backend() {
+        let (mut zctrace, _report) = zctrace.start(&shell("echo ready; read line; echo $line; read line; echo $line"));
+        zctrace.expect("ready");
+        zctrace.signal(Signal::KILL);
+        assert_eq!(zctrace.wait(), None, "killed");
+        zctrace.say("still");
+        zctrace.expect("still");
+        zctrace.say("there");
+        zctrace.expect("there");
+    }
+}
+
+#[test]
+fn zctrace_and_its_command_can_be_stopped_and_continued() {
+    // As by Ctrl-Z and `fg`: both stop, both go on.
+    let (mut zctrace, report) = zctrace().start(&shell("echo ready; read line; kill -STOP $$; echo $line"));
+    zctrace.expect("ready");
+    zctrace.signal(Signal::STOP);
+    zctrace.say("on");
+    let command = child_of(zctrace.pid());
+    wait_until("the command has stopped", || state_of(command) == 'T');
+    rustix::process::kill_process(command, Signal::CONT).expect("it lives");
+    zctrace.signal(Signal::CONT);
+    zctrace.expect("on");
+    assert_eq!(zctrace.wait(), Some(0));
+    assert!(report.read(&zctrace.into_stderr()).exact);
+}
+
+/// Runs it on a terminal of this width: its exit status, and what was shown.
+fn on_terminal(columns: u16, zctrace: Zctrace, script: &str) -> (Option<i32>, String) {
+    Terminal::start(columns, &zctrace.launch_of(&shell(script))).finish()
+}
+
+#[test]
+fn the_table_fits_the_terminal() {
+    for columns in [40, 60, 100] {
+        let (code, shown) = on_terminal(columns, zctrace(), "exit 7");
+        assert_eq!(code, Some(7));
+        let widest = shown.lines().map(|line| line.trim_end().chars().count()).max();
+        assert!(widest <= Some(columns.into()), "{widest:?} of {columns} columns:\n{shown}");
+        assert!(shown.contains("mmap") && shown.contains("calls"), "{shown}");
+    }
+}
+
+#[test]
+fn the_table_is_coloured_on_a_terminal_unless_disabled() {
+    let is_coloured = |zctrace: Zctrace| on_terminal(80, zctrace, "true").1.contains('\x1b');
+    let terminal = || zctrace().env("TERM", "xterm");
+    assert!(is_coloured(terminal()));
+    assert!(!is_coloured(terminal().env("NO_COLOR", "1")));
+    assert!(is_coloured(terminal().env("NO_COLOR", "")), "empty does not count");
+    assert!(!is_coloured(zctrace().env("TERM", "dumb")));
+    assert!(!is_coloured(terminal().option("--color=never")));
+    assert!(is_coloured(zctrace().env("TERM", "dumb").option("--color=always")));
+}
+
+#[test]
+fn ctrl_c_ends_the_command_and_the_report_is_shown() {
+    let mut terminal = Terminal::start(80, &zctrace().launch_of(&shell("echo ready; exec sleep 100")));
+    terminal.wait_for("ready");
+    terminal.type_in("\x03");
+    let (code, shown) = terminal.finish();
+    assert_eq!(code, Some(130));
+    assert!(shown.contains("killed by SIGINT") && shown.contains("exact"), "{shown}");
+}
+
+#[test]
+fn ctrl_c_reaches_the_command_once() {
+    let script = "trap 'echo caught' INT; echo ready; until read line; do :; done; echo $line; exit 3";
+    let mut terminal = Terminal::start(80, &zctrace().launch_of(&shell(script)));
+    terminal.wait_for("ready");
+    terminal.type_in("\x03");
+    terminal.wait_for("caught");
+    terminal.type_in("over\n");
+    let (code, shown) = terminal.finish();
+    assert_eq!(code, Some(3));
+    assert_eq!(shown.matches("caught\r\n").count(), 1, "{shown}");
+    assert!(shown.contains("exit 3"), "{shown}");
+}
+
+#[test]
+fn ctrl_backslash_ends_the_command_and_the_report_is_shown() {
+    let mut terminal = Terminal::start(80, &zctrace().launch_of(&shell("ulimit -c 0; echo ready; exec sleep 100")));
+    terminal.wait_for("ready");
+    terminal.type_in("\x1c");
+    let (code, shown) = terminal.finish();
+    assert_eq!(code, Some(131));
+    assert!(shown.contains("killed by SIGQUIT"), "{shown}");
+}
+
+#[test]
+fn the_command_has_the_terminal() {
+    let (code, shown) = on_terminal(80, zctrace(), "tty <&1 >&2; test -t 0 && test -t 1 && test -t 2 && echo all three");
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("/dev/pts/") && shown.contains("all three"), "{shown}");
+    // What is typed goes to the command.
+    let mut terminal = Terminal::start(80, &zctrace().launch_of(&program("cat")));
+    terminal.type_in("typed\n\x04");
+    let (code, shown) = terminal.finish();
+    assert_eq!((code, shown.matches("typed\r\n").count()), (Some(0), 2), "the echo, and cat's answer: {shown}");
+}

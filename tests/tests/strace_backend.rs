@@ -1,0 +1,282 @@
+//! The strace backend by itself: how it starts and ends, what a command notices of it, and what happens without strace.
+
+use std::{
+    fs,
+    io::Write as _,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::{TempDir, tempdir};
+use zctrace::report::State;
+
+use crate::harness::{Rows, Zctrace, child_of, fifo, is_alive, program, shell, wait_until, workload, zctrace};
+
+/// zctrace with this backend.
+fn strace() -> Zctrace {
+    zctrace().option("--backend=strace")
+}
+
+/// The same, with a folder of its own for temporary files.
+fn strace_with_own_tmp() -> (Zctrace, TempDir) {
+    let dir = tempdir().expect("a directory");
+    (strace().env("TMPDIR", dir.path()), dir)
+}
+
+/// Makes sure that nothing was left in a folder.
+#[track_caller]
+fn assert_empty(dir: &Path) {
+    let left: Vec<_> = fs::read_dir(dir).expect("ours").filter_map(Result::ok).map(|entry| entry.file_name()).collect();
+    assert!(left.is_empty(), "left behind: {left:?}");
+}
+
+/// An executable file with this content.
+fn executable(content: &str) -> (TempDir, PathBuf) {
+    let dir = tempdir().expect("a directory");
+    let path = dir.path().join("command");
+    fs::write(&path, content).and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o755))).expect("ours");
+    (dir, path)
+}
+
+#[test]
+fn the_exit_status_is_the_commands() {
+    for (words, status, code, signal) in [
+        (["exit-code", "0"], 0, Some(0), None),
+        (["exit-code", "7"], 7, Some(7), None),
+        (["exit-code", "255"], 255, Some(255), None),
+        (["kill-self", "TERM"], 143, None, Some(15)),
+        (["kill-self", "KILL"], 137, None, Some(9)),
+        (["kill-self", "SEGV"], 139, None, Some(11)),
+    ] {
+        let run = strace().run(&workload(words[0]).arg(words[1]));
+        assert_eq!(run.finished.code, Some(status), "{words:?}");
+        assert_eq!((run.report.exit.code, run.report.exit.signal), (code, signal), "{words:?}");
+        run.assert_exact();
+    }
+}
+
+#[test]
+fn a_missing_command_ends_with_127() {
+    let refusal = strace().refuses_to_run(&program("no-such-command"));
+    refusal.with_status(127).saying("'no-such-command'").saying("No such file or directory");
+}
+
+#[test]
+fn a_file_without_execute_permission_ends_with_126() {
+    let (_dir, path) = executable("#!/bin/sh\n");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("ours");
+    strace().refuses_to_run(&program(path)).with_status(126).saying("Permission denied");
+}
+
+#[test]
+fn a_directory_as_the_command_ends_with_126() {
+    strace().refuses_to_run(&program("/etc")).with_status(126).saying("'/etc'").saying("Is a directory");
+}
+
+#[test]
+fn a_script_with_a_missing_interpreter_leaves_no_temporary_file() {
+    let (_dir, path) = executable("#!/no/such/interpreter\n");
+    let (zctrace, tmp) = strace_with_own_tmp();
+    let finished = zctrace.show(&program(&path));
+    assert_eq!(finished.code, Some(127), "{}", finished.stderr);
+    assert!(finished.stderr.ends_with("No such file or directory\n"), "{}", finished.stderr);
+    assert!(finished.stderr.lines().any(|line| line.starts_with("zctrace: cannot run '")), "{}", finished.stderr);
+    assert_empty(tmp.path());
+}
+
+#[test]
+fn a_script_with_a_missing_interpreter_ends_with_127_and_one_line() {
+    let (_dir, path) = executable("#!/no/such/interpreter\n");
+    strace().refuses_to_run(&program(path)).with_status(127).saying("No such file or directory");
+}
+
+#[test]
+fn a_script_without_a_shebang_is_run_by_the_shell() {
+    // As `execvp` does it, so as `env` and the other backend do.
+    let (_dir, path) = executable("echo hello; exit 4\n");
+    let run = strace().show(&program(path));
+    assert_eq!((run.code, run.text()), (Some(4), "hello\n"), "{}", run.stderr);
+}
+
+#[test]
+fn stdin_and_stdout_are_the_commands_only() {
+    let bytes: Vec<u8> = (0..=255).cycle().take(300_000).collect();
+    let (zctrace, tmp) = strace_with_own_tmp();
+    let run = zctrace.input(&bytes).run(&program("cat"));
+    assert_eq!(run.finished.code, Some(0));
+    assert!(run.finished.stdout == bytes, "what cat read");
+    assert_eq!(run.finished.stderr, "");
+    assert_empty(tmp.path());
+}
+
+#[test]
+fn stderr_has_the_commands_output_and_then_the_report() {
+    let finished = strace().show(&shell("echo 'write(1, \"x\", 1) = 1' >&2"));
+    assert!(finished.stderr.starts_with("write(1, \"x\", 1) = 1\nzctrace: sh "), "{}", finished.stderr);
+    assert!(!finished.stderr.contains("strace:"), "{}", finished.stderr);
+}
+
+#[test]
+fn the_command_can_run_as_another_user() {
+    let run = strace().option("--user=65534:65533").run(&program("id"));
+    let id = run.finished.successful();
+    assert!(id.contains("uid=65534") && id.contains("gid=65533") && !id.contains("=0("), "{id}");
+    run.assert_exact();
+}
+
+/// Says what it hears, twice, and fails in a way of its own.
+const ECHO: &str = "echo ready; read line; echo $line; read line; echo $line; exit 5";
+
+#[test]
+fn the_command_survives_a_killed_strace_and_its_status_is_passed_through() {
+    let (zctrace, tmp) = strace_with_own_tmp();
+    let (mut zctrace, report) = zctrace.start(&shell(ECHO));
+    zctrace.expect("ready");
+    kill_process(child_of(zctrace.pid()), Signal::KILL).expect("it lives");
+    for word in ["still", "there"] {
+        zctrace.say(word);
+        zctrace.expect(word);
+    }
+    assert_eq!(zctrace.wait(), Some(5));
+    let group = zctrace.pid();
+    let report = report.read(&zctrace.into_stderr());
+    assert_eq!((report.exit.code, report.exit.signal), (Some(5), None));
+    assert!(!report.exact && report.losses.contains_key("tracer_ended"), "{:?}", report.losses);
+    assert_empty(tmp.path());
+    assert!(rustix::process::test_kill_process_group(group).is_err(), "nothing of it is left");
+}
+
+/// The parent of a process, field 4 of `man 5 proc_pid_stat`.
+fn parent_of(process: Pid) -> Pid {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid())).expect("it lives");
+    let parent = stat.rsplit_once(") ").and_then(|(_, fields)| fields.split(' ').nth(1)?.parse().ok());
+    parent.and_then(Pid::from_raw).expect("every process here has a parent")
+}
+
+#[test]
+fn a_signal_reaches_the_command_after_strace_was_killed() {
+    let (mut zctrace, report) = strace().start(&shell("echo ready; exec sleep 100"));
+    zctrace.expect("ready");
+    let strace = child_of(zctrace.pid());
+    let command = child_of(strace);
+    kill_process(strace, Signal::KILL).expect("it lives");
+    wait_until("the command is zctrace's", || parent_of(command) == zctrace.pid());
+    zctrace.signal(Signal::TERM);
+    assert_eq!(zctrace.wait(), Some(143));
+    let report = report.read(&zctrace.into_stderr());
+    assert_eq!((report.exit.signal, report.exact), (Some(15), false));
+}
+
+#[test]
+fn the_table_says_lower_bound_after_strace_was_killed() {
+    // The command kills its own tracer.
+    let finished = strace().show(&shell("kill -KILL $PPID; echo on; exit 6"));
+    assert_eq!((finished.code, finished.text()), (Some(6), "on\n"), "{}", finished.stderr);
+    assert!(finished.stderr.contains("lower bound") && finished.stderr.contains("tracer ended"), "{}", finished.stderr);
+}
+
+#[test]
+fn with_wait_all_the_command_survives_a_killed_strace() {
+    let finished = strace().option("--wait-all").show(&shell("kill -KILL $PPID; echo on; exit 6"));
+    assert_eq!((finished.code, finished.text()), (Some(6), "on\n"), "{}", finished.stderr);
+}
+
+#[test]
+fn strace_writes_nothing_to_the_commands_stderr_after_zctrace_was_killed() {
+    let (mut zctrace, _report) = strace().start(&shell(ECHO));
+    zctrace.expect("ready");
+    zctrace.signal(Signal::KILL);
+    assert_eq!(zctrace.wait(), None, "killed");
+    for word in ["still", "there"] {
+        zctrace.say(word);
+        zctrace.expect(word);
+    }
+    assert_eq!(zctrace.into_stderr(), "");
+}
+
+#[test]
+fn a_signal_ends_the_command_and_the_report_is_written() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT] {
+        let (zctrace, tmp) = strace_with_own_tmp();
+        let (mut zctrace, report) = zctrace.start(&shell("echo ready; exec sleep 100"));
+        zctrace.expect("ready");
+        zctrace.signal(signal);
+        assert_eq!(zctrace.wait(), Some(128 + signal.as_raw()), "{signal:?}");
+        let report = report.read(&zctrace.into_stderr());
+        assert_eq!((report.exit.code, report.exit.signal), (None, Some(signal.as_raw())));
+        assert!(report.exact, "{:?}", report.losses);
+        assert_empty(tmp.path());
+    }
+}
+
+#[test]
+fn a_descendant_that_outlives_the_command_is_running_and_goes_on() {
+    let dir = tempdir().expect("a directory");
+    let (fifo, said) = (fifo(dir.path()), dir.path().join("said"));
+    // The shell ends when the other one is inside its read.
+    let is_in_read = format!("grep -q '^{} ' /proc/$!/syscall", libc::SYS_read);
+    let script = &format!("exec 3<>$0; (read line <&3; echo $line >$1) & until {is_in_read}; do :; done");
+    let (zctrace, tmp) = strace_with_own_tmp();
+    let run = zctrace.run(&shell(script).arg(&fifo).arg(&said));
+    run.finished.successful();
+    run.assert_exact();
+    assert_empty(tmp.path());
+    let running: Vec<_> = run.descendants().iter().filter(|process| process.state == State::Running).collect();
+    assert_eq!((running.len(), run.root().state), (1, State::Exited));
+    assert_eq!(Rows::of(running[0]).row("read").unfinished, 1);
+    assert!(is_alive(running[0].pid), "it lives");
+    fs::OpenOptions::new().write(true).open(&fifo).and_then(|mut end| end.write_all(b"hello\n")).expect("it reads");
+    wait_until("its calls still work", || fs::read_to_string(&said).is_ok_and(|said| said == "hello\n"));
+}
+
+#[test]
+fn a_busy_descendant_is_not_disturbed_by_the_end_of_the_trace() {
+    // dd stops at the first call that fails.
+    let dir = tempdir().expect("a directory");
+    let (started, end) = (dir.path().join("started"), dir.path().join("end"));
+    let script = "(dd if=/dev/zero bs=1 count=300000 2>/dev/null >$0; echo $? >$1) & until test -s $0; do :; done";
+    let run = strace().run(&shell(script).arg(&started).arg(&end));
+    run.finished.successful();
+    assert_eq!(run.root().state, State::Exited);
+    assert!(run.descendants().iter().any(|process| process.state == State::Running), "dd runs");
+    wait_until("dd has ended", || fs::read_to_string(&end).is_ok_and(|end| end.ends_with('\n')));
+    assert_eq!(fs::read_to_string(&end).expect("it is there"), "0\n", "status of dd");
+    assert_eq!(fs::metadata(&started).expect("it is there").len(), 300_000);
+}
+
+#[test]
+fn a_missing_strace_is_reported_with_its_package() {
+    let refusal = strace().env("PATH", "/nonexistent").refuses_to_run(&program("/bin/true"));
+    refusal.with_status(125).saying("strace is not installed").saying("package 'strace'");
+}
+
+#[test]
+fn ebpf_works_without_strace() {
+    let run = zctrace().env("PATH", "/nonexistent").run(&program("/bin/true"));
+    run.finished.successful();
+    assert_eq!((run.report.backend.as_str(), run.report.notes.len()), ("ebpf", 0));
+}
+
+#[test]
+fn an_strace_that_fails_at_once_is_reported() {
+    let dir = tempdir().expect("a directory");
+    let fake = dir.path().join("strace");
+    fs::write(&fake, "#!/bin/sh\nexit 3\n").expect("ours");
+    fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).expect("ours");
+    strace().env("PATH", dir.path()).refuses_to_run(&program("/bin/true")).with_status(125).saying("exit status 3");
+}
+
+#[test]
+fn a_process_that_is_already_traced_cannot_be_traced_again() {
+    // A tracee cannot be traced by another: strace under strace is refused.
+    let (zctrace, tmp) = strace_with_own_tmp();
+    let dir = tempdir().expect("a directory");
+    let finished = zctrace.dir(dir.path()).through(&["strace", "-f", "-o/dev/null"]).show(&program("touch").arg("it-ran"));
+    assert_empty(dir.path());
+    assert_empty(tmp.path());
+    assert_eq!(finished.code, Some(125), "{}", finished.stderr);
+    // What strace itself says may stand above.
+    let last = finished.stderr.lines().last().expect("a line");
+    assert!(last.starts_with("zctrace: ") && last.contains("trace"), "{}", finished.stderr);
+}

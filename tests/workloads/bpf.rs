@@ -1,6 +1,5 @@
 //! What the kernel's verifier limits in our eBPF object, computed from the object itself: no kernel is needed.
 
-mod instruction;
 mod object;
 mod rows;
 mod stack;

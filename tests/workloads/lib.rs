@@ -11,23 +11,20 @@
 //! calls with which the language's runtime starts and ends; where those would blur a figure, the deliberate calls are made on a
 //! thread of their own, named in `"thread"`, whose row in a per-thread report shows nothing else.
 
-mod bare_thread;
-mod blocked;
 pub mod bpf;
-pub mod chance;
-mod errors;
-mod size;
 mod tally;
 pub mod truth;
 
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    thread,
+};
 
-pub use bare_thread::with_bare_thread;
-pub use blocked::wait_until_in_call;
-pub use errors::{errno_name, named};
-pub use size::parse_size;
-pub use tally::{Figure, Figures, Tally};
+use anyhow::Error;
+use nix::errno::Errno;
+pub use tally::{Figure, Figures, Tally, with_bare_thread};
 
 /// Where the C program `name` (`copier-c`, `int80`) was built: beside the Rust programs.
 pub fn c_program(name: &str) -> PathBuf {
@@ -60,4 +57,68 @@ pub fn print_expectation(case: &str, calls: &Figures, facts: serde_json::Value) 
         line.extend(facts);
     }
     Ok(print_line(&line.to_string())?)
+}
+
+/// An I/O error that reads `EINVAL: Invalid argument`, where it comes from the kernel.
+pub fn named(err: io::Error) -> Error {
+    match err.raw_os_error() {
+        Some(code) => Errno::from_raw(code).into(),
+        None => err.into(),
+    }
+}
+
+/// The name of an errno: `EAGAIN` for 11.
+pub fn errno_name(code: i32) -> String {
+    format!("{:?}", Errno::from_raw(code))
+}
+
+/// Waits until the task `task` (`self/task/TID`, or `PID`) is inside the system call numbered `number`.
+///
+/// Looks at `/proc/TASK/syscall`, which says `running` or the number of the call that the task waits in. It makes an unknown
+/// number of `openat`, `read` and `close` calls on the calling thread.
+pub fn wait_until_in_call(task: &str, number: libc::c_long) -> io::Result<()> {
+    let path = format!("/proc/{task}/syscall");
+    let number = number.to_string();
+    while fs::read_to_string(&path)?.split_whitespace().next() != Some(&number) {
+        thread::yield_now();
+    }
+    Ok(())
+}
+
+/// Parses `4096`, `4k`, `4K`, `4KiB`, `4KB`, `1M`, `2GiB`: every unit is a power of 1024.
+///
+/// # Errors
+///
+/// What is wrong with `text`, for the person who typed it.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        _ => return Err(format!("`{text}` is not a size; write 4096, 4KiB, 1M or 2GiB")),
+    };
+    let number: u64 = number.parse().map_err(|_| format!("`{text}` does not start with a number that fits"))?;
+    number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is more than 64 bits hold"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_size;
+
+    #[test]
+    fn units_are_powers_of_1024() {
+        for (text, bytes) in [("0", 0), ("4096", 4096), ("4k", 4096), ("4KiB", 4096), ("1M", 1 << 20), ("2GiB", 2 << 30)] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in ["", "k", "-1", "4 KiB", "4X", "99999999999999999999", "99999999999999G"] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
 }

@@ -1,15 +1,15 @@
-//! What a random program really moved, as it writes it down and as the tests read it.
+//! What a random program really moved, as it writes it down and as the tests read it; and the random numbers that it is made from.
 
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::ptr;
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+    ptr,
+};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use serde::{Deserialize, Serialize};
-
-use crate::chance::Chance;
 
 /// Lengths of the source files. `s7` has zeroes only, `s8` looks like text, `s9` is half zeroes.
 const SOURCES: [usize; 10] = [0, 1, 100, 4096, 20_000, 70_001, 200_000, 30_000, 30_000, 50_000];
@@ -188,4 +188,39 @@ pub fn source(index: usize) -> Vec<u8> {
 /// Makes all source files: `s0`, `s1` and so on.
 pub fn make_sources(directory: &Path) -> io::Result<()> {
     (0..SOURCE_FILES).try_for_each(|index| std::fs::write(directory.join(format!("s{index}")), source(index)))
+}
+
+/// A source of random numbers.
+#[derive(Debug, Clone)]
+pub struct Chance(u64);
+
+impl Chance {
+    /// The numbers of this seed.
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// Any number.
+    pub const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    /// A number below this one, which is not 0.
+    #[expect(clippy::cast_possible_truncation, reason = "it is less than a usize")]
+    pub const fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+
+    /// True in one of so many cases.
+    pub const fn one_in(&mut self, cases: usize) -> bool {
+        self.below(cases) == 0
+    }
+
+    /// One of these.
+    pub fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len())]
+    }
 }

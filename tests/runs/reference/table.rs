@@ -1,10 +1,12 @@
-//! The tables, in Markdown: what was published beside what was measured. Pure.
+//! The tables, in Markdown: what was published beside what was measured; and for each row a sentence or two, from its trace and those of the
+//! others. No I/O.
 
 use std::fmt::Write as _;
 
+use zctrace::report::{Report, Syscall, Transfer};
+
 use super::{
-    explain::{Facts, explain, order},
-    measure::{Measured, Timing},
+    Measured, Time, Timing,
     scenario::{Measure, Place, Published, PublishedCall, Scenario},
 };
 
@@ -165,6 +167,184 @@ fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
     let _ = writeln!(text, "{line}");
 }
 
+/// So many transfers are told one by one.
+const FEW: usize = 2;
+/// Counts this close to each other are called the same.
+const SAME_SHARE: f64 = 0.05;
+/// A command that is on the CPU for less than this share of its time has something to explain.
+const BUSY_PERCENT: f64 = 80.0;
+
+/// What a traced run did, as far as sentences need it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Facts<'a> {
+    /// The transfers of the launched process: all other figures are theirs, too.
+    transfers: &'a [Transfer],
+    /// The one that moved most.
+    transfer: Option<&'a Transfer>,
+    /// Their calls, with those that were tried before.
+    calls: u64,
+    /// Which of their calls took most time, with its share of the time in them; `None` if there is but one.
+    longest: Option<(&'a str, f64)>,
+    /// Bytes through user memory.
+    user_memory_bytes: u64,
+}
+
+impl<'a> Facts<'a> {
+    /// Those of a report.
+    pub fn of(report: &'a Report) -> Self {
+        // Nothing of the processes that a copier has at the other end of its pipes, or of how it starts them.
+        let (transfers, syscalls) =
+            report.processes.first().map_or((&[][..], &[][..]), |process| (&process.transfers, &process.syscalls));
+        let attempts = |transfer: &Transfer| transfer.attempts.iter().map(|attempt| attempt.calls).sum::<u64>();
+        Self {
+            transfers,
+            transfer: transfers.iter().max_by_key(|transfer| transfer.bytes),
+            calls: transfers.iter().map(|transfer| transfer.calls + attempts(transfer)).sum(),
+            longest: longest(transfers, syscalls),
+            user_memory_bytes: transfers.iter().filter_map(|transfer| transfer.user_memory_bytes).sum(),
+        }
+    }
+
+    /// Names of all interfaces of the copier, each once, the one that moved most first; `none` if no transfer was seen.
+    pub fn apis(&self) -> String {
+        let mut names: Vec<&str> = Vec::new();
+        // A report has the largest transfers first.
+        for name in self.transfers.iter().map(|transfer| transfer.api.name()) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    }
+
+    /// What was done: all of it where the command is one copy in a few steps, of many transfers the largest.
+    fn what(&self) -> String {
+        let verdicts: Vec<_> = match (self.transfers, self.transfer) {
+            (few @ [_, ..], _) if few.len() <= FEW => few.iter().map(|transfer| transfer.verdict.as_str()).collect(),
+            (_, Some(largest)) => vec![largest.verdict.as_str()],
+            _ => vec!["no transfer was seen"],
+        };
+        verdicts.join(", and ")
+    }
+
+    /// Name of the interface that moved most; `none` if no transfer was seen.
+    pub fn api(&self) -> &'static str {
+        self.transfer.map_or("none", |transfer| transfer.api.name())
+    }
+}
+
+fn longest<'a>(transfers: &[Transfer], syscalls: &'a [Syscall]) -> Option<(&'a str, f64)> {
+    let is_in_transfer = |call: &&Syscall| transfers.iter().any(|transfer| transfer.calls_by_syscall.contains_key(&call.name));
+    let calls: Vec<&Syscall> = syscalls.iter().filter(is_in_transfer).collect();
+    let total: u64 = calls.iter().filter_map(|call| call.total_ns).sum();
+    let longest = calls.iter().max_by_key(|call| call.total_ns)?;
+    (total > 0 && calls.len() > 1).then(|| (longest.name.as_str(), ratio(longest.total_ns.unwrap_or(0), total)))
+}
+
+/// Why this row takes what it takes, beside the first row.
+pub fn explain(row: &Measured, reference: &Measured) -> String {
+    let (facts, base) = (Facts::of(&row.report), Facts::of(&reference.report));
+    let is_reference = row.run.name == reference.run.name;
+    let longest = facts.longest.filter(|(_, share)| *share >= 0.5);
+    let parts = [
+        Some(facts.what()),
+        (!is_reference && facts.calls > 0 && base.calls > 0).then(|| beside(&facts, &base)),
+        longest.map(|(call, share)| format!("{:.0} % of the time in these calls is {call}", share * 100.0)),
+        row.timing.as_ref().and_then(waits),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+/// Calls and copies of a row, beside those of the reference.
+fn beside(facts: &Facts<'_>, base: &Facts<'_>) -> String {
+    let calls = match ratio(facts.calls, base.calls) {
+        _ if same(facts.calls, base.calls) => "as many calls as the first row".to_owned(),
+        share if share < 1.0 => format!("{} calls where the first row makes {}", facts.calls, base.calls),
+        share => format!("{share:.1} times the calls of the first row"),
+    };
+    let copies = match (facts.user_memory_bytes, base.user_memory_bytes) {
+        (0, 0) => "nothing through user memory either",
+        (0, _) => "nothing through user memory",
+        (own, other) if same(own, other) => "as much through user memory",
+        (own, other) if own < other => "less through user memory",
+        _ => "more through user memory",
+    };
+    format!("{calls}, {copies}")
+}
+
+/// How much of its time a command is not on the CPU: because it waits, or because somebody else has the CPU.
+fn waits(timing: &Timing) -> Option<String> {
+    let percent = timing.cpu_percent.filter(|percent| *percent < BUSY_PERCENT)?;
+    let Timing { voluntary_switches: waits, involuntary_switches: preempted, .. } = timing;
+    Some(format!(
+        "{:.0} % of the time it is not on the CPU: {waits:.0} times it waited for the other side or the disk, {preempted:.0} times it \
+         had to give way",
+        100.0 - percent
+    ))
+}
+
+/// For rows that stand in another order than they were published in: what their traces say of it.
+pub fn order(rows: &[Measured]) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for (index, slower) in rows.iter().enumerate() {
+        for faster in &rows[index + 1..] {
+            let (first, second) = if published(slower) < published(faster) { (slower, faster) } else { (faster, slower) };
+            if is_turned(first, second) {
+                sentences.push(format!(
+                    "**{}** was published as faster than **{}** and is slower here: {}.",
+                    first.run.name,
+                    second.run.name,
+                    difference(&Facts::of(&first.report), &Facts::of(&second.report)),
+                ));
+            }
+        }
+    }
+    sentences
+}
+
+fn published(row: &Measured) -> Option<f64> {
+    row.run.published.map(|published| published.wall_ms)
+}
+
+/// Whether `first`, published as the faster one, is slower here, by more than the measurement's own spread. Of a single run that is
+/// unknown.
+fn is_turned(first: &Measured, second: &Measured) -> bool {
+    let (Some(one), Some(other)) = (&first.timing, &second.timing) else { return false };
+    published(first) < published(second) && is_slower(one.time_s, other.time_s)
+}
+
+fn is_slower(one: Time, other: Time) -> bool {
+    let spread = one.stddev.zip(other.stddev).map(|(one, other)| one.hypot(other));
+    spread.is_some_and(|spread| one.mean - other.mean > spread)
+}
+
+/// What the trace of one has that the other's has not.
+fn difference(slower: &Facts<'_>, faster: &Facts<'_>) -> String {
+    if slower.api() == faster.api() && same(slower.calls, faster.calls) {
+        return format!(
+            "both make the same calls ({} and {}, by {}), so it is not the interface that differs here",
+            slower.calls,
+            faster.calls,
+            slower.api(),
+        );
+    }
+    let calls = format!("{} calls by {} beside {} by {}", slower.calls, slower.api(), faster.calls, faster.api());
+    match slower.user_memory_bytes.cmp(&faster.user_memory_bytes) {
+        std::cmp::Ordering::Greater => format!("{calls}, and more bytes through user memory"),
+        std::cmp::Ordering::Less => format!("{calls}, though fewer bytes go through user memory"),
+        std::cmp::Ordering::Equal => calls,
+    }
+}
+
+fn same(one: u64, other: u64) -> bool {
+    one == other || (ratio(one, other) - 1.0).abs() <= SAME_SHARE
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share for a sentence, shown with two digits")]
+fn ratio(one: u64, other: u64) -> f64 {
+    one as f64 / other.max(1) as f64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,5 +362,87 @@ mod tests {
             let head = head(place);
             assert!(head.contains("Here: 500 bytes, 0.5 of the published size, ") && head.contains(words), "{head}");
         }
+    }
+}
+
+#[cfg(test)]
+mod explain_tests {
+    use std::collections::BTreeMap;
+
+    use zctrace::report::{Api, Process};
+
+    use super::*;
+
+    /// The report of a run that is kept for the tests of zctrace, with nothing in it.
+    fn empty() -> Report {
+        let text = include_str!("../../../zc-user/src/render/golden/copier-json.txt");
+        let mut report: Report = serde_json::from_str(text).expect("a report");
+        report.processes.truncate(1);
+        report.processes[0].transfers.clear();
+        report.processes[0].syscalls.clear();
+        report
+    }
+
+    fn call(report: &Report, name: &str, calls: u64, total_ns: u64) -> Syscall {
+        let any = report.totals.syscalls.first().expect("it has calls").clone();
+        Syscall { name: name.to_owned(), calls, total_ns: Some(total_ns), ..any }
+    }
+
+    fn transfer(api: Api, calls: &[(&str, u64)]) -> Transfer {
+        let calls_by_syscall: BTreeMap<String, u64> = calls.iter().map(|&(name, calls)| (name.to_owned(), calls)).collect();
+        let json = serde_json::json!({
+            "from": {}, "to": {}, "api": api, "bytes": 1 << 20, "calls": calls_by_syscall.values().sum::<u64>(),
+            "calls_by_syscall": calls_by_syscall, "attempts": [], "mean_bytes": null, "crossings": 0, "user_memory_bytes": 0,
+            "short_calls": 0, "zero_calls": 0, "retries": {}, "total_ns": null, "verdict": "", "reason": null, "hint": null,
+        });
+        serde_json::from_value(json).expect("a transfer")
+    }
+
+    #[test]
+    fn what_does_not_belong_to_the_copy_is_in_no_figure() {
+        let mut report = empty();
+        let syscalls =
+            [("recvfrom", 1, 900), ("read", 12, 80), ("write", 9, 20)].map(|(name, calls, ns)| call(&report, name, calls, ns));
+        let helper = Process { pid: 2, ..report.processes[0].clone() };
+        report.processes.push(Process { syscalls: vec![call(&report, "read", 5000, 70)], ..helper });
+        report.processes[0].syscalls = syscalls.to_vec();
+        report.processes[0].transfers = vec![transfer(Api::ReadWrite, &[("read", 10), ("write", 9)])];
+        let facts = Facts::of(&report);
+        assert_eq!((facts.calls, facts.longest), (19, Some(("read", 0.8))));
+    }
+
+    #[test]
+    fn of_a_single_call_there_is_no_share() {
+        let mut report = empty();
+        report.processes[0].syscalls = vec![call(&report, "sendfile", 2, 10), call(&report, "read", 3, 20)];
+        report.processes[0].transfers = vec![transfer(Api::Sendfile, &[("sendfile", 2)])];
+        assert_eq!((Facts::of(&report).calls, Facts::of(&report).longest), (2, None));
+    }
+
+    #[test]
+    fn interfaces_stand_in_the_order_of_their_transfers() {
+        let mut report = empty();
+        let apis = [Api::ReadWrite, Api::CopyFileRange, Api::ReadWrite];
+        report.processes[0].transfers = apis.map(|api| transfer(api, &[])).to_vec();
+        assert_eq!(Facts::of(&report).apis(), "read+write, copy_file_range");
+    }
+
+    #[test]
+    fn the_same_calls_say_nothing_of_what_was_published() {
+        let mut report = empty();
+        report.processes[0].transfers = vec![transfer(Api::Sendfile, &[("sendfile", 2)])];
+        let facts = Facts::of(&report);
+        assert_eq!(
+            difference(&facts, &facts),
+            "both make the same calls (2 and 2, by sendfile), so it is not the interface that differs here"
+        );
+    }
+
+    #[test]
+    fn a_single_run_has_no_spread_to_be_slower_by() {
+        let time = |mean, stddev| Time { mean, stddev, min: mean };
+        assert!(is_slower(time(2.0, Some(0.1)), time(1.0, Some(0.1))));
+        assert!(!is_slower(time(2.0, Some(0.9)), time(1.0, Some(0.9))));
+        assert!(!is_slower(time(2.0, None), time(1.0, None)) && !is_slower(time(2.0, Some(0.1)), time(1.0, None)));
     }
 }

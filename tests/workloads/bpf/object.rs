@@ -1,4 +1,6 @@
-//! The functions of an eBPF object, and who calls whom.
+//! The functions of an eBPF object, who calls whom, and their instructions as far as this crate looks into them.
+//!
+//! Encoding: RFC 9669, section 3 ("Instruction Encoding").
 
 use std::collections::HashMap;
 
@@ -8,10 +10,7 @@ use object::{
     read::elf::ElfFile64,
 };
 
-use super::{
-    instruction::{Does, Instruction, SIZE},
-    stack,
-};
+use super::stack;
 
 /// An eBPF object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -113,7 +112,7 @@ impl Object {
 /// The instructions in this code; `None` stands for the second half of a wide one.
 fn decode(code: &[u8]) -> Vec<Option<Instruction>> {
     let mut is_second_half = false;
-    let (chunks, _) = code.as_chunks::<SIZE>();
+    let (chunks, _) = code.as_chunks::<INSTRUCTION_BYTES>();
     let decoded = chunks.iter().map(|bytes| {
         let instruction = (!is_second_half).then(|| Instruction::decode(*bytes));
         is_second_half = instruction.is_some_and(Instruction::is_wide);
@@ -129,7 +128,7 @@ fn callees<'data>(
     start: u64,
     code: &[Option<Instruction>],
 ) -> Result<Vec<Place>> {
-    let end = start + (code.len() * SIZE) as u64;
+    let end = start + (code.len() * INSTRUCTION_BYTES) as u64;
     let mut relocated = HashMap::new();
     for (offset, relocation) in section.relocations().filter(|(offset, _)| (start..end).contains(offset)) {
         let RelocationTarget::Symbol(symbol) = relocation.target() else { bail!("a relocation without a symbol") };
@@ -137,7 +136,7 @@ fn callees<'data>(
     }
     let mut places = Vec::new();
     for (index, instruction) in code.iter().enumerate() {
-        let offset = start + (index * SIZE) as u64;
+        let offset = start + (index * INSTRUCTION_BYTES) as u64;
         let symbol = relocated.get(&offset);
         // Of a symbol: the section's own stands for its beginning, and the instruction says how far from there.
         let target = |addend: i64| -> Result<Place> {
@@ -168,5 +167,124 @@ fn callees<'data>(
 
 /// What a relative call skips, in bytes: the distance counts instructions from the one after the call.
 const fn bytes_of(distance: i32) -> i64 {
-    (distance as i64 + 1) * SIZE.cast_signed() as i64
+    (distance as i64 + 1) * INSTRUCTION_BYTES.cast_signed() as i64
+}
+
+/// Bytes of an instruction.
+pub const INSTRUCTION_BYTES: usize = 8;
+
+/// `BPF_JMP | BPF_CALL`.
+const CALL: u8 = 0x85;
+/// `BPF_LD | BPF_IMM | BPF_DW`: takes the room of two instructions.
+const LOAD_64: u8 = 0x18;
+/// `BPF_ALU64 | BPF_MOV | BPF_X`.
+const MOVE: u8 = 0xbf;
+/// `BPF_ALU64 | BPF_ADD | BPF_K`.
+const ADD: u8 = 0x07;
+/// `BPF_PSEUDO_CALL` of the kernel's include/uapi/linux/bpf.h: the source register of a call of one of our own functions.
+const PSEUDO_CALL: u8 = 1;
+/// The register that points to the end of the function's stack frame.
+pub const FRAME: u8 = 10;
+
+/// One instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Instruction {
+    code: u8,
+    target: u8,
+    source: u8,
+    offset: i16,
+    immediate: i32,
+}
+
+/// What an instruction does, as far as it matters here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Does {
+    /// Calls a helper of the kernel, by its number.
+    CallsHelper(i32),
+    /// Calls another function, this many instructions after the next one, unless a relocation says otherwise.
+    CallsFunction(i32),
+    /// Loads a constant of 64 bits, or an address if a relocation says so.
+    LoadsConstant {
+        /// The register.
+        target: u8,
+        /// The lower half of the constant.
+        constant: i32,
+    },
+    /// Copies a register.
+    Copies {
+        /// Where to.
+        target: u8,
+        /// Where from.
+        source: u8,
+    },
+    /// Adds a constant to a register.
+    Adds {
+        /// The register.
+        target: u8,
+        /// The constant.
+        constant: i32,
+    },
+    /// Reads memory into a register.
+    Loads {
+        /// The register.
+        target: u8,
+        /// The register that points to the memory.
+        base: u8,
+        /// How far from there, in bytes.
+        offset: i16,
+    },
+    /// Writes memory, atomically or not.
+    Stores {
+        /// The register that points to the memory.
+        base: u8,
+        /// How far from there, in bytes.
+        offset: i16,
+    },
+    /// Writes a register in another way.
+    Sets(u8),
+    /// Jumps, ends the function.
+    Jumps,
+}
+
+impl Instruction {
+    /// Decodes an instruction of the little-endian encoding.
+    pub fn decode(bytes: [u8; INSTRUCTION_BYTES]) -> Self {
+        let [code, registers, low, high, immediate @ ..] = bytes;
+        Self {
+            code,
+            target: registers & 0xf,
+            source: registers >> 4,
+            offset: i16::from_le_bytes([low, high]),
+            immediate: i32::from_le_bytes(immediate),
+        }
+    }
+
+    /// Whether the next eight bytes belong to this one.
+    pub const fn is_wide(self) -> bool {
+        self.code == LOAD_64
+    }
+
+    /// The number of the helper that it calls, if it does.
+    pub const fn helper(self) -> Option<i32> {
+        if let Does::CallsHelper(number) = self.does() { Some(number) } else { None }
+    }
+
+    /// What it does.
+    pub const fn does(self) -> Does {
+        let Self { code, target, source, offset, immediate } = self;
+        match code {
+            CALL if source == PSEUDO_CALL => Does::CallsFunction(immediate),
+            CALL => Does::CallsHelper(immediate),
+            LOAD_64 => Does::LoadsConstant { target, constant: immediate },
+            MOVE if offset == 0 => Does::Copies { target, source },
+            ADD => Does::Adds { target, constant: immediate },
+            // The class is in the three lowest bits: BPF_LD, BPF_LDX, BPF_ST, BPF_STX, BPF_ALU, BPF_JMP, BPF_JMP32, BPF_ALU64.
+            _ => match code & 7 {
+                1 => Does::Loads { target, base: source, offset },
+                2 | 3 => Does::Stores { base: target, offset },
+                5 | 6 => Does::Jumps,
+                _ => Does::Sets(target),
+            },
+        }
+    }
 }

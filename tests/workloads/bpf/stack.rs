@@ -5,10 +5,7 @@
 //! (`round_up_stack_depth`); and newer ones may give a program a stack of its own for some of its frames (`check_max_stack_depth_subprog`).
 //! So what fits on 6.1 fits everywhere.
 
-use super::{
-    instruction::{Does, FRAME, Instruction},
-    object::Object,
-};
+use super::object::{Does, FRAME, Instruction, Object};
 
 /// Most bytes of stack that a program of ours may take: the kernel's 512, less room for the next change.
 pub const LIMIT_BYTES: u32 = 448;

@@ -1,13 +1,14 @@
 //! The command line.
 
-use std::num::{NonZeroU64, ParseIntError};
-use std::time::Duration;
+use std::{
+    num::{NonZeroU64, ParseIntError},
+    time::Duration,
+};
 
 use clap::{Args, Parser, Subcommand};
 use zc_tests::parse_size;
 
-use crate::ends::Spec;
-use crate::std_copy::Wrapper;
+use crate::{ends::Spec, library_copies::Wrapper};
 
 /// Copy from one end to another by a chosen interface
 ///

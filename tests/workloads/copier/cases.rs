@@ -1,13 +1,11 @@
 //! The ways to copy.
 
-use std::error::Error;
-use std::fmt;
+use std::{error::Error, fmt};
 
 use anyhow::Result;
 
-use crate::arguments::CopyArguments;
-use crate::job::Job;
-use crate::{async_loop, buffered, in_kernel, mapped, ring, std_copy, user_memory};
+use crate::{arguments::CopyArguments, job::Job};
+use crate::{interfaces, library_copies};
 
 /// One way to copy.
 pub(crate) struct Case {
@@ -40,78 +38,78 @@ const CASES: &[Case] = &[
         twin: Some("read-write"),
         about: "std's Read and Write over one buffer on the heap [8 KiB]",
         options: Options::Buffer,
-        run: user_memory::read_write,
+        run: interfaces::read_write,
     },
-    Case { name: "std-io-copy", twin: None, about: "std::io::copy", options: Options::Wrap, run: std_copy::io_copy },
+    Case { name: "std-io-copy", twin: None, about: "std::io::copy", options: Options::Wrap, run: library_copies::io_copy },
     Case {
         name: "std-buffered-copy",
         twin: None,
         about: "std::io::copy from a BufReader that has 5 bytes to a BufWriter that has 4, then 5 more; file to file",
         options: Options::None,
-        run: buffered::std_buffered_copy,
+        run: library_copies::std_buffered_copy,
     },
     Case {
         name: "std-fs-copy",
         twin: None,
         about: "std::fs::copy, path to path",
         options: Options::None,
-        run: std_copy::fs_copy,
+        run: library_copies::fs_copy,
     },
     Case {
         name: "libc-sendfile64",
         twin: Some("sendfile"),
         about: "libc::sendfile64 [as much as a call takes]",
         options: Options::Buffer,
-        run: in_kernel::libc_sendfile64,
+        run: interfaces::libc_sendfile64,
     },
     Case {
         name: "nix-sendfile64",
         twin: Some("sendfile"),
         about: "nix::sys::sendfile::sendfile64 [as much as a call takes]",
         options: Options::Buffer,
-        run: in_kernel::nix_sendfile64,
+        run: interfaces::nix_sendfile64,
     },
     Case {
         name: "splice-pipe",
         twin: Some("splice-pipe"),
         about: "splice into a pipe and out of it [64 KiB; more widens the pipe]",
         options: Options::Buffer,
-        run: in_kernel::splice_pipe,
+        run: interfaces::splice_pipe,
     },
     Case {
         name: "copy-file-range",
         twin: Some("copy-file-range"),
         about: "copy_file_range [as much as a call takes]",
         options: Options::Buffer,
-        run: in_kernel::copy_file_range,
+        run: interfaces::copy_file_range,
     },
     Case {
         name: "mmap-write",
         twin: Some("mmap-write"),
         about: "the source mapped whole, std's Write from the mapping [all at once]",
         options: Options::Buffer,
-        run: mapped::mmap_write,
+        run: interfaces::mmap_write,
     },
     Case {
         name: "vmsplice",
         twin: Some("vmsplice"),
         about: "the source mapped whole, vmsplice into a pipe, splice out of it [64 KiB]",
         options: Options::Buffer,
-        run: mapped::vmsplice,
+        run: interfaces::vmsplice,
     },
     Case {
         name: "tokio-io-copy",
         twin: None,
         about: "tokio::io::copy on a current-thread runtime",
         options: Options::Size,
-        run: async_loop::tokio_io_copy,
+        run: library_copies::tokio_io_copy,
     },
     Case {
         name: "io-uring",
         twin: None,
         about: "io_uring's read and write over one buffer on the heap, one at a time [64 KiB]",
         options: Options::Buffer,
-        run: ring::io_uring,
+        run: interfaces::io_uring,
     },
 ];
 

@@ -1,18 +1,34 @@
-//! The ends of a copy once they are open, in the types that a Rust program would have for them.
+//! The ends of a copy: how the command line names them, and opening them in the types that a Rust program would have for them.
+//!
+//! A pipe has a helper process at its other end: this program again, as `feed -` or `sink -`. It gets its files as stdin and stdout, so
+//! that whatever can fail early fails in the copier, with its name.
 
-mod helper;
-mod open;
-mod spec;
+use std::{
+    convert::Infallible,
+    env,
+    fmt::{self, Display},
+    fs::{self, File, OpenOptions},
+    io::{self, PipeReader, PipeWriter, Read, Seek, Write},
+    net::TcpStream,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::{net::UnixStream, process::CommandExt},
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    str::FromStr,
+};
 
-use std::fs::File;
-use std::io::{self, PipeReader, PipeWriter, Read, Write};
-use std::net::TcpStream;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
+use anyhow::{Context, Error, Result, bail};
+use rustix::{
+    fs::{FileType, MemfdFlags, fstat, memfd_create, stat},
+    io::Errno,
+    net::sockopt::set_socket_send_buffer_size,
+    process::{Signal, set_parent_process_death_signal},
+};
+use zc_tests::named;
 
-pub(crate) use helper::Helper;
-pub(crate) use open::{SinkOptions, open_sink, open_source};
-pub(crate) use spec::Spec;
+use crate::checksum::Moved;
 
 /// An end that is open for reading. Stdin is a `File`: `io::Stdin` would put a buffer in between.
 #[derive(Debug)]
@@ -83,5 +99,291 @@ impl AsFd for Source {
 impl AsFd for Sink {
     fn as_fd(&self) -> BorrowedFd<'_> {
         whichever!(self, end => end.as_fd())
+    }
+}
+
+/// One end of a copy, as the command line names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Spec {
+    /// A path: a regular file, `/dev/null`, a block device, a named pipe.
+    Path(PathBuf),
+    /// `unix:PATH`: a stream socket of the Unix family.
+    Unix(PathBuf),
+    /// `tcp:HOST:PORT`.
+    Tcp(String),
+    /// `pipe:PATH`: a pipe; a process of its own feeds it from PATH, or drains it into PATH.
+    Pipe(PathBuf),
+    /// `memfd:PATH`: a file in memory that holds what PATH holds; `memfd:` as a destination: one that holds nothing.
+    Memfd(PathBuf),
+    /// `-`: stdin or stdout, whatever it is.
+    Standard,
+}
+
+impl FromStr for Spec {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(match text.split_once(':') {
+            Some(("unix", path)) => Self::Unix(path.into()),
+            Some(("tcp", address)) => Self::Tcp(address.to_owned()),
+            Some(("pipe", path)) => Self::Pipe(path.into()),
+            Some(("memfd", path)) => Self::Memfd(path.into()),
+            _ if text == "-" => Self::Standard,
+            _ => Self::Path(text.into()),
+        })
+    }
+}
+
+impl Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) => write!(f, "{}", path.display()),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Tcp(address) => write!(f, "tcp:{address}"),
+            Self::Pipe(path) => write!(f, "pipe:{}", path.display()),
+            Self::Memfd(path) => write!(f, "memfd:{}", path.display()),
+            Self::Standard => f.write_str("-"),
+        }
+    }
+}
+
+impl Spec {
+    /// Where a source's bytes lie, if that has a name.
+    pub(crate) fn origin(&self) -> Option<&Path> {
+        match self {
+            Self::Path(path) | Self::Pipe(path) | Self::Memfd(path) => Some(path),
+            Self::Unix(_) | Self::Tcp(_) | Self::Standard => None,
+        }
+    }
+
+    /// Device and inode of the regular file where its bytes lie, or will; `standard` is what `-` stands for.
+    pub(crate) fn regular_file(&self, standard: impl AsFd) -> Option<(u64, u64)> {
+        let about = match (self, self.origin()) {
+            (_, Some(path)) => stat(path),
+            (Self::Standard, _) => fstat(standard),
+            _ => return None,
+        };
+        let about = about.ok().filter(|about| FileType::from_raw_mode(about.st_mode) == FileType::RegularFile)?;
+        Some((about.st_dev, about.st_ino))
+    }
+
+    /// Refuses what cannot be read from.
+    pub(crate) fn check_source(&self) -> Result<()> {
+        match self {
+            Self::Path(path) if path.as_os_str().is_empty() => bail!("--from is empty: name a source"),
+            Self::Pipe(path) | Self::Memfd(path) if path.as_os_str().is_empty() => {
+                bail!("{self} as a source needs a path: {self}PATH is filled from PATH")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses what cannot be written to in this way.
+    pub(crate) fn check_destination(&self, append: bool) -> Result<()> {
+        match self {
+            Self::Path(path) if path.as_os_str().is_empty() => bail!("--to is empty: name a destination"),
+            Self::Pipe(path) if path.as_os_str().is_empty() => {
+                bail!("pipe: as a destination needs a path: pipe:/dev/null drains it away")
+            }
+            Self::Memfd(path) if !path.as_os_str().is_empty() => {
+                bail!("{self}: a destination in memory has no name: write memfd:")
+            }
+            Self::Path(_) => Ok(()),
+            _ if append => bail!("{self}: --append is for a destination that is a path"),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Spec;
+
+    fn parse(text: &str) -> Spec {
+        let Ok(spec) = text.parse();
+        spec
+    }
+
+    #[test]
+    fn a_spec_is_shown_as_it_was_written() {
+        for text in ["in", "./unix:in", "/dev/null", "unix:/run/x.sock", "tcp:localhost:80", "pipe:in", "memfd:", "memfd:in", "-"]
+        {
+            assert_eq!(parse(text).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_prefix_names_a_kind() {
+        assert_eq!(parse("unix:a:b"), Spec::Unix("a:b".into()));
+        assert_eq!(parse("tcp:[::1]:80"), Spec::Tcp("[::1]:80".into()));
+        assert_eq!(parse("pipe:/dev/null"), Spec::Pipe("/dev/null".into()));
+        assert_eq!(parse("udp:x"), Spec::Path("udp:x".into()));
+    }
+
+    #[test]
+    fn a_source_is_somewhere() {
+        for text in ["", "pipe:", "memfd:"] {
+            let error = parse(text).check_source().expect_err("nowhere").to_string();
+            assert!(error.starts_with(if text.is_empty() { "--from is empty" } else { text }), "{text:?}: {error}");
+        }
+        for text in ["in", "pipe:in", "memfd:in", "unix:x", "tcp:x:1", "-"] {
+            assert!(parse(text).check_source().is_ok(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_path_is_appended_to() {
+        for (text, emptied, appended) in
+            [("out", true, true), ("memfd:", true, false), ("-", true, false), ("memfd:out", false, false), ("", false, false)]
+        {
+            assert_eq!(parse(text).check_destination(false).is_ok(), emptied, "{text:?}");
+            assert_eq!(parse(text).check_destination(true).is_ok(), appended, "{text:?}");
+        }
+    }
+}
+
+/// How a destination is to be opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SinkOptions {
+    /// Whether a file keeps what it has, and grows (`O_APPEND`).
+    pub(crate) append: bool,
+    /// `SO_SNDBUF` of a socket; without, the kernel's default.
+    pub(crate) send_buffer: Option<usize>,
+    /// Whether the process at a pipe's other end sums up what it gets.
+    pub(crate) checksum: bool,
+}
+
+/// Opens the end to read from it; a socket is connected to.
+pub(crate) fn open_source(spec: &Spec) -> Result<(Source, Option<Helper>)> {
+    let source = match spec {
+        Spec::Path(path) => Source::File(open_file(path)?),
+        Spec::Unix(path) => UnixStream::connect(path).map(Source::Unix).map_err(nobody_listens("feed", spec))?,
+        Spec::Tcp(address) => TcpStream::connect(address).map(Source::Tcp).map_err(nobody_listens("feed", spec))?,
+        Spec::Standard => Source::File(duplicate(io::stdin()).context("duplicate stdin")?),
+        Spec::Memfd(path) => Source::File(filled_memory(path).with_context(|| format!("make {spec}"))?),
+        Spec::Pipe(path) => {
+            let (reader, feeder) = Helper::feed(open_file(path)?).with_context(|| format!("make {spec}"))?;
+            return Ok((Source::Pipe(reader), Some(feeder)));
+        }
+    };
+    Ok((source, None))
+}
+
+/// Opens the end to write to it: a regular file is made, or emptied; a socket is connected to.
+pub(crate) fn open_sink(spec: &Spec, options: SinkOptions) -> Result<(Sink, Option<Helper>)> {
+    let sink = match spec {
+        Spec::Path(path) => Sink::File(create_file(path, options.append)?),
+        Spec::Unix(path) => UnixStream::connect(path).map(Sink::Unix).map_err(nobody_listens("sink", spec))?,
+        Spec::Tcp(address) => TcpStream::connect(address).map(Sink::Tcp).map_err(nobody_listens("sink", spec))?,
+        Spec::Standard => Sink::File(duplicate(io::stdout()).context("duplicate stdout")?),
+        Spec::Memfd(_) => Sink::File(memory().context("make memfd:")?),
+        Spec::Pipe(path) => {
+            let file = create_file(path, false)?;
+            let (writer, drainer) = Helper::drain(file, options.checksum).with_context(|| format!("make {spec}"))?;
+            return Ok((Sink::Pipe(writer), Some(drainer)));
+        }
+    };
+    if let (Some(size), Sink::Unix(_) | Sink::Tcp(_)) = (options.send_buffer, &sink) {
+        set_socket_send_buffer_size(&sink, size).with_context(|| format!("set the send buffer of {spec}"))?;
+    }
+    Ok((sink, None))
+}
+
+/// Opens a file for reading. What opens but cannot be read is refused here, before the destination is touched.
+fn open_file(path: &Path) -> Result<File> {
+    let open = || {
+        let file = File::open(path)?;
+        if file.metadata()?.is_dir() { Err(Errno::ISDIR.into()) } else { Ok(file) }
+    };
+    open().map_err(named).with_context(|| format!("open {} for reading", path.display()))
+}
+
+/// Opens a file for writing. What exists and is no regular file is neither made nor emptied.
+fn create_file(path: &Path, append: bool) -> Result<File> {
+    let is_special = fs::metadata(path).is_ok_and(|about| !about.is_file());
+    let mut options = OpenOptions::new();
+    options.write(true).append(append).create(!is_special).truncate(!is_special && !append);
+    options.open(path).map_err(named).with_context(|| format!("open {} for writing", path.display()))
+}
+
+/// A descriptor of our own for a standard stream.
+fn duplicate(stream: impl AsFd) -> Result<File> {
+    stream.as_fd().try_clone_to_owned().map(File::from).map_err(named)
+}
+
+/// A file in memory, empty.
+fn memory() -> Result<File> {
+    Ok(memfd_create("copier", MemfdFlags::CLOEXEC)?.into())
+}
+
+/// A file in memory that another process has filled: in this one, the copy itself is then alone.
+fn filled_memory(path: &Path) -> Result<File> {
+    let mut memory = memory()?;
+    Helper::fill(open_file(path)?, &memory)?;
+    memory.rewind().map_err(named)?;
+    Ok(memory)
+}
+
+/// The error of a failed connection, with what may be missing: the process that plays `role`.
+fn nobody_listens(role: &str, spec: &Spec) -> impl Fn(io::Error) -> Error {
+    let context = format!("connect to {spec} (does a `copier {role}` listen there?)");
+    move |err| named(err).context(context.clone())
+}
+
+/// A process that feeds or drains; it ends with the pipe, with this value, and with this process.
+pub(crate) struct Helper {
+    /// Taken when it is waited for.
+    child: Option<Child>,
+}
+
+impl Helper {
+    /// A pipe that another process feeds from the file.
+    pub(crate) fn feed(file: File) -> Result<(PipeReader, Self)> {
+        let (reader, writer) = io::pipe().map_err(named)?;
+        Ok((reader, Self::start(&["feed", "-", "--from", "-"], file.into(), writer.into())?))
+    }
+
+    /// A pipe that another process drains into the file, and sums up if asked to.
+    pub(crate) fn drain(file: File, checksum: bool) -> Result<(PipeWriter, Self)> {
+        let (reader, writer) = io::pipe().map_err(named)?;
+        let words: &[&str] = &["sink", "-", "--to", "-", "--checksum"];
+        let words = if checksum { words } else { &words[..4] };
+        Ok((writer, Self::start(words, reader.into(), file.into())?))
+    }
+
+    /// Has another process copy one file to another, and waits for it.
+    pub(crate) fn fill(from: File, to: &File) -> Result<()> {
+        let to = to.try_clone().map_err(named)?;
+        Self::start(&["feed", "-", "--from", "-"], from.into(), to.into())?.finish()?;
+        Ok(())
+    }
+
+    fn start(words: &[&str], stdin: Stdio, stdout: Stdio) -> Result<Self> {
+        let mut command = Command::new(env::current_exe().map_err(named).context("find this program")?);
+        command.args(words).stdin(stdin).stdout(stdout).stderr(Stdio::piped());
+        // SAFETY: between fork and exec only one system call is made, and nothing is allocated.
+        unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) };
+        Ok(Self { child: Some(command.spawn().map_err(named).context("start a process for the other end")?) })
+    }
+
+    /// Waits for its end, which comes once this side is closed: what it says it moved.
+    pub(crate) fn finish(mut self) -> Result<Moved> {
+        let child = self.child.take().context("it is waited for once")?;
+        let output = child.wait_with_output().map_err(named)?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() {
+            bail!("the process at the other end failed ({}): {}", output.status, said.trim_end());
+        }
+        said.trim_end().split_once(' ').and_then(|(_, moved)| moved.parse().ok()).with_context(|| format!("it says {said:?}"))
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // Both fail if it has ended, which is what is wanted.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }

@@ -1,19 +1,27 @@
-//! What is to be copied, from the opening of its ends to the line about it.
+//! A copy, from the opening of its ends to the line about it: what is still to be moved, signals that interrupt it, checksums.
 
-use std::fs::File;
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::{AsFd, AsRawFd};
+use std::{
+    fs::File,
+    io::{self, ErrorKind, Read, Write},
+    os::fd::{AsFd, AsRawFd},
+    ptr,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
 
 use anyhow::{Context, Error, Result, anyhow, bail};
-use nix::errno::Errno;
+use libc::{ITIMER_REAL, c_int, itimerval, suseconds_t, time_t, timeval};
+use nix::{
+    errno::Errno,
+    sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction},
+};
 use zc_tests::named;
 
-use crate::again::Again;
-use crate::arguments::CopyArguments;
-use crate::ends::{Helper, Sink, SinkOptions, Source, Spec, open_sink, open_source};
-use crate::interruptions;
-use crate::moved::Moved;
-use crate::remaining::Remaining;
+use crate::{
+    arguments::CopyArguments,
+    checksum::{Again, Moved},
+    ends::{Helper, Sink, SinkOptions, Source, Spec, open_sink, open_source},
+};
 
 /// One copy to do.
 pub(crate) struct Job {
@@ -74,11 +82,11 @@ impl Job {
 
     /// The last thing before the copy: from here on, signals come if they were asked for.
     pub(crate) fn begin(&self) -> Result<()> {
-        self.asked.interrupt_every.map_or(Ok(()), interruptions::start)
+        self.asked.interrupt_every.map_or(Ok(()), start_interrupting)
     }
 
     /// The bytes still to be moved, before any are.
-    pub(crate) fn remaining(&self) -> Remaining {
+    fn remaining(&self) -> Remaining {
         Remaining::new(self.size())
     }
 
@@ -132,7 +140,7 @@ impl Job {
     /// Verifies a copy of `count` bytes, and says what there is to say of it.
     pub(crate) fn finish(mut self, count: u64) -> Result<String> {
         let mut said = vec![format!("copied {count} bytes")];
-        if let Some(signals) = interruptions::stop(self.asked.interrupt_every)? {
+        if let Some(signals) = stop_interrupting(self.asked.interrupt_every)? {
             said.push(format!("{signals} signals"));
         }
         if let Some(feeder) = self.feeder.take() {
@@ -193,5 +201,56 @@ pub(crate) fn all_of(count: usize, mut write: impl FnMut(usize) -> io::Result<us
             taken => left -= taken,
         }
     }
+    Ok(())
+}
+
+/// The bytes that a copy may still move: a limit, or everything up to the end of the source.
+#[derive(Clone, Copy, Debug)]
+struct Remaining(Option<u64>);
+
+impl Remaining {
+    /// `limit` bytes, or all that the source has.
+    fn new(limit: Option<u64>) -> Self {
+        Self(limit)
+    }
+
+    /// What the next call should ask for: at most `chunk`; 0 once the limit is reached.
+    fn ask(self, chunk: usize) -> usize {
+        self.0.map_or(chunk, |left| usize::try_from(left).unwrap_or(usize::MAX).min(chunk))
+    }
+
+    /// Takes off `count` bytes that a call moved.
+    fn moved(&mut self, count: usize) {
+        self.0 = self.0.map(|left| left.saturating_sub(count as u64));
+    }
+}
+
+/// How many came.
+static SIGNALS: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn count_signal(_signal: c_int) {
+    SIGNALS.fetch_add(1, Relaxed);
+}
+
+/// Has `SIGALRM` come again and again; its handler does not restart the calls that it interrupts.
+fn start_interrupting(every: Duration) -> Result<()> {
+    let action = SigAction::new(SigHandler::Handler(count_signal), SaFlags::empty(), SigSet::empty());
+    // SAFETY: the handler does nothing but add to an atomic.
+    unsafe { sigaction(Signal::SIGALRM, &action) }.context("sigaction")?;
+    set_timer(every)
+}
+
+/// Ends it: how many signals came, if any were to come.
+fn stop_interrupting(every: Option<Duration>) -> Result<Option<u64>> {
+    every.map(|_| set_timer(Duration::ZERO).map(|()| SIGNALS.load(Relaxed))).transpose()
+}
+
+/// Sets the timer; zero stops it.
+fn set_timer(every: Duration) -> Result<()> {
+    let seconds = time_t::try_from(every.as_secs()).context("--interrupt-every")?;
+    let interval = timeval { tv_sec: seconds, tv_usec: suseconds_t::from(every.subsec_micros()) };
+    let timer = itimerval { it_interval: interval, it_value: interval };
+    // SAFETY: the kernel reads one valid structure, and nobody asks for the old one.
+    Errno::result(unsafe { libc::setitimer(ITIMER_REAL, &raw const timer, ptr::null_mut()) }).context("setitimer")?;
     Ok(())
 }

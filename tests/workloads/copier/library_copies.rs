@@ -1,15 +1,27 @@
-//! The standard library's own copies.
+//! Copies by libraries: the standard library's, and tokio's.
 //!
-//! `std::io::copy` picks its system calls by the *types* of its ends, so they are passed as the types that a program would have, and
+//! `std::io::copy` chooses its system calls by the *types* of its ends. So they are passed as the types that a program would have, and
 //! inside the wrappers that it might have around them.
 
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::{
+    io::{self, BufRead, BufReader, BufWriter, Read, Write},
+    os::fd::OwnedFd,
+    pin::Pin,
+};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
+use tokio::{
+    fs::File,
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, copy},
+    net::{TcpStream, UnixStream, unix::pipe},
+    runtime::Builder,
+};
 
-use crate::ends::{Sink, Source, Spec};
-use crate::job::Job;
+use crate::{
+    ends::{Sink, Source, Spec},
+    job::Job,
+};
 
 /// Something of std around an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -100,4 +112,79 @@ pub(crate) fn fs_copy(job: &mut Job) -> Result<u64> {
     };
     job.begin()?;
     std::fs::copy(from, to).map_err(job.failed("std::fs::copy"))
+}
+
+/// What the destination's buffer holds before the copy.
+const PENDING: usize = 4;
+/// What the source's buffer holds before the copy, and what the file is still to give after that.
+const BUFFERED: usize = 5;
+const REST: usize = 5;
+
+/// Copies the source's first 14 bytes: 4 wait in a `BufWriter` already, 5 in a `BufReader`, and 5 are left in the file for
+/// `std::io::copy` to have copied by the kernel, once it has emptied both buffers.
+pub(crate) fn std_buffered_copy(job: &mut Job) -> Result<u64> {
+    let (Source::File(mut file), Sink::File(sink)) = job.open()? else { bail!("std-buffered-copy copies from file to file") };
+    let mut pending = [0; PENDING];
+    file.read_exact(&mut pending).map_err(job.failed("read"))?;
+    let mut sink = BufWriter::with_capacity(BUFFERED, sink);
+    sink.write_all(&pending).map_err(job.failed("write"))?;
+
+    let mut source = BufReader::with_capacity(2 * PENDING, file.take(BUFFERED as u64));
+    let buffered = source.fill_buf().map_err(job.failed("read"))?.len();
+    // The inner limit is not what ends the copy.
+    source.get_mut().set_limit(REST as u64 + 1);
+    let mut source = source.take((BUFFERED + REST) as u64);
+
+    let copied = io::copy(&mut source, &mut sink).map_err(job.failed("std::io::copy"))?;
+    sink.flush().map_err(job.failed("write"))?;
+    if buffered != BUFFERED || source.limit() > 0 {
+        bail!("std-buffered-copy needs a source of at least {} bytes", PENDING + BUFFERED + REST);
+    }
+    usize::try_from(copied).context("count").map(|copied| (PENDING + copied) as u64)
+}
+
+/// `tokio::io::copy` on a current-thread runtime; files go through the runtime's blocking threads, as always in tokio.
+pub(crate) fn tokio_io_copy(job: &mut Job) -> Result<u64> {
+    let (source, sink) = job.open()?;
+    let runtime = Builder::new_current_thread().enable_io().build().map_err(job.failed("start of the runtime"))?;
+    let copying = async {
+        let (mut reader, mut writer) = (reader(source)?, writer(sink)?);
+        match job.size() {
+            None => copy(&mut reader, &mut writer).await,
+            Some(size) => copy(&mut reader.take(size), &mut writer).await,
+        }
+    };
+    runtime.block_on(copying).map_err(job.failed("tokio::io::copy"))
+}
+
+/// The source as tokio has it.
+fn reader(source: Source) -> io::Result<Pin<Box<dyn AsyncRead>>> {
+    Ok(match source {
+        Source::File(file) => Box::pin(File::from_std(file)),
+        Source::Pipe(end) => Box::pin(pipe::Receiver::from_file(OwnedFd::from(end).into())?),
+        Source::Unix(stream) => {
+            stream.set_nonblocking(true)?;
+            Box::pin(UnixStream::from_std(stream)?)
+        }
+        Source::Tcp(stream) => {
+            stream.set_nonblocking(true)?;
+            Box::pin(TcpStream::from_std(stream)?)
+        }
+    })
+}
+
+/// The destination as tokio has it.
+fn writer(sink: Sink) -> io::Result<Pin<Box<dyn AsyncWrite>>> {
+    Ok(match sink {
+        Sink::File(file) => Box::pin(File::from_std(file)),
+        Sink::Pipe(end) => Box::pin(pipe::Sender::from_file(OwnedFd::from(end).into())?),
+        Sink::Unix(stream) => {
+            stream.set_nonblocking(true)?;
+            Box::pin(UnixStream::from_std(stream)?)
+        }
+        Sink::Tcp(stream) => {
+            stream.set_nonblocking(true)?;
+            Box::pin(TcpStream::from_std(stream)?)
+        }
+    })
 }

@@ -3,23 +3,14 @@
 //! `copier CASE --from SPEC --to SPEC` ends with one line on stdout, `copied N bytes`, written by one call (on stderr, if the copy
 //! itself goes to stdout). `copier sink ADDRESS` and `copier feed ADDRESS` are the other sides for sockets.
 
-mod again;
 mod arguments;
-mod async_loop;
-mod buffered;
 mod cases;
+mod checksum;
 mod ends;
-mod in_kernel;
-mod interruptions;
+mod interfaces;
 mod job;
-mod listener;
-mod mapped;
-mod moved;
+mod library_copies;
 mod peer;
-mod remaining;
-mod ring;
-mod std_copy;
-mod user_memory;
 
 use std::process::ExitCode;
 
@@ -27,10 +18,12 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use zc_tests::{named, print_line};
 
-use crate::arguments::{Arguments, CopyArguments, Role};
-use crate::cases::Misuse;
-use crate::ends::Spec;
-use crate::job::Job;
+use crate::{
+    arguments::{Arguments, CopyArguments, Role},
+    cases::Misuse,
+    ends::Spec,
+    job::Job,
+};
 
 fn main() -> ExitCode {
     match run(Arguments::parse()) {

@@ -1,14 +1,36 @@
-//! The other side of a copy: `sink` takes what is written to it, `feed` gives what is to be read from it.
+//! The other side of a copy: `sink` takes what is written to it, `feed` gives what is read from it.
+//!
+//! Neither outlives its use. Before a peer has connected, it watches its parent and the signals that ask it to end; a Unix socket's
+//! file is removed as soon as a peer has connected. Then it ends with its peer.
 
-use std::io::{ErrorKind, Read, Write};
+use std::{
+    fs,
+    io::{ErrorKind, Read, Write},
+    net::{TcpListener, TcpStream},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::net::{UnixListener, UnixStream},
+    },
+    path::PathBuf,
+};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use nix::sys::{
+    signal::{SigSet, Signal},
+    signalfd::{SfdFlags, SignalFd},
+};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::retry_on_intr,
+    process::{PidfdFlags, getppid, pidfd_open},
+};
 use zc_tests::{named, print_line};
 
-use crate::ends::{SinkOptions, Source, Spec, open_sink, open_source};
-use crate::job::retry;
-use crate::listener::{accept_one, serve_each};
-use crate::moved::{Meter, Moved};
+use crate::{
+    checksum::{Meter, Moved},
+    ends::{Sink, SinkOptions, Source, Spec, open_sink, open_source},
+    job::retry,
+};
 
 /// What one read asks for: much for a sink, which must not be the bottleneck; for a feed, what a pipe holds.
 const SINK_BUFFER: usize = 256 * 1024;
@@ -77,4 +99,150 @@ fn report(verb: &str, moved: Moved, is_stdout_taken: bool) -> Result<()> {
         return Ok(());
     }
     print_line(&line).map_err(named)
+}
+
+/// Who is connected.
+pub(crate) enum Peer {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl From<Peer> for Source {
+    fn from(peer: Peer) -> Self {
+        match peer {
+            Peer::Unix(stream) => Self::Unix(stream),
+            Peer::Tcp(stream) => Self::Tcp(stream),
+        }
+    }
+}
+
+impl From<Peer> for Sink {
+    fn from(peer: Peer) -> Self {
+        match peer {
+            Peer::Unix(stream) => Self::Unix(stream),
+            Peer::Tcp(stream) => Self::Tcp(stream),
+        }
+    }
+}
+
+/// Listens on `address`, says so (`listening unix:PATH`, or with the real port), and returns who connects first.
+pub(crate) fn accept_one(address: &Spec) -> Result<Peer> {
+    let ending = block_ending_signals()?;
+    let listener = Listener::open(address)?;
+    let peer = match listener.next(&ending).with_context(|| format!("accept on {address}"))? {
+        Next::Peer(peer) => peer,
+        Next::Orphaned => bail!("accept on {address}: the parent ended and nobody had connected"),
+        Next::Ended => bail!("accept on {address}: ended by a signal before anybody connected"),
+    };
+    ending.thread_unblock()?;
+    Ok(peer)
+}
+
+/// Listens likewise, and serves one peer after the other until the parent ends, or a signal asks for the end between two of them.
+pub(crate) fn serve_each(address: &Spec, mut serve: impl FnMut(Peer) -> Result<()>) -> Result<()> {
+    let ending = block_ending_signals()?;
+    let listener = Listener::open(address)?;
+    while let Next::Peer(peer) = listener.next(&ending).with_context(|| format!("accept on {address}"))? {
+        serve(peer)?;
+    }
+    Ok(())
+}
+
+/// What a listener waits for.
+enum Next {
+    /// Somebody connected.
+    Peer(Peer),
+    /// The parent ended.
+    Orphaned,
+    /// A signal asked for the end.
+    Ended,
+}
+
+/// A listening socket; a Unix one owns its file.
+enum Listener {
+    Unix(UnixListener, SocketFile),
+    Tcp(TcpListener),
+}
+
+/// A socket's file, removed when dropped.
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // Somebody else may have removed it already; there is nobody to tell anyway.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+impl Listener {
+    /// Listens on the address, and says so.
+    fn open(address: &Spec) -> Result<Self> {
+        let listener = Self::bind(address).with_context(|| format!("listen on {address}"))?;
+        print_line(&format!("listening {}", listener.address()?)).map_err(named)?;
+        Ok(listener)
+    }
+
+    /// Listens on the address.
+    fn bind(address: &Spec) -> Result<Self> {
+        match address {
+            Spec::Unix(path) => {
+                let listener = UnixListener::bind(path).map_err(named)?;
+                Ok(Self::Unix(listener, SocketFile(path.clone())))
+            }
+            Spec::Tcp(address) => Ok(Self::Tcp(TcpListener::bind(address).map_err(named)?)),
+            _ => bail!("the address is unix:PATH, tcp:HOST:PORT, or -"),
+        }
+    }
+
+    /// Where it listens; for TCP with the port that the kernel chose for port 0.
+    fn address(&self) -> Result<Spec> {
+        Ok(match self {
+            Self::Unix(_, file) => Spec::Unix(file.0.clone()),
+            Self::Tcp(listener) => Spec::Tcp(listener.local_addr().map_err(named)?.to_string()),
+        })
+    }
+
+    /// Waits for a peer, as long as there is a parent and no signal asks for the end.
+    fn next(&self, ending: &SigSet) -> Result<Next> {
+        let listener = match self {
+            Self::Unix(listener, _) => listener.as_fd(),
+            Self::Tcp(listener) => listener.as_fd(),
+        };
+        if let Some(end) = wait_for_peer(listener, ending)? {
+            return Ok(end);
+        }
+        Ok(Next::Peer(match self {
+            Self::Unix(listener, _) => Peer::Unix(listener.accept().map_err(named)?.0),
+            Self::Tcp(listener) => Peer::Tcp(listener.accept().map_err(named)?.0),
+        }))
+    }
+}
+
+/// Keeps the signals that ask for the end from ending this process as long as there is a socket file to remove.
+fn block_ending_signals() -> Result<SigSet> {
+    let ending = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT]);
+    ending.thread_block()?;
+    Ok(ending)
+}
+
+/// Returns nothing when somebody connects, or which end comes first: the parent's, or by one of the signals `ending`.
+fn wait_for_peer(listener: BorrowedFd<'_>, ending: &SigSet) -> Result<Option<Next>> {
+    let signals = SignalFd::with_flags(ending, SfdFlags::SFD_CLOEXEC)?;
+    let parent = getppid().context("the parent has ended")?;
+    let parent_end = pidfd_open(parent, PidfdFlags::empty()).context("watch the parent")?;
+    if getppid() != Some(parent) {
+        return Ok(Some(Next::Orphaned));
+    }
+    let mut watched = [
+        PollFd::from_borrowed_fd(listener, PollFlags::IN),
+        PollFd::from_borrowed_fd(parent_end.as_fd(), PollFlags::IN),
+        PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN),
+    ];
+    retry_on_intr(|| poll(&mut watched, None)).context("poll")?;
+    let [connected, orphaned, asked_to_end] = watched.map(|fd| !fd.revents().is_empty());
+    Ok(match (connected, orphaned, asked_to_end) {
+        (true, ..) => None,
+        (_, true, _) => Some(Next::Orphaned),
+        (..) => Some(Next::Ended),
+    })
 }

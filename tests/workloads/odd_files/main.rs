@@ -2,40 +2,40 @@
 //!
 //! Each case writes a number of bytes to each of its files that no other file has; the tests know which.
 
-mod descriptors;
 mod evidence;
-mod kinds;
-mod many;
-mod memory;
-mod names;
+mod identity;
 mod rings;
 
-use std::process::ExitCode;
+use std::{
+    fs::{self, File},
+    io::{Read as _, Write as _},
+    process::ExitCode,
+};
 
-use anyhow::{Context, Result};
+use anyhow::{Context as _, Result};
 
 /// A case by its name.
 type Case = (&'static str, fn() -> Result<()>);
 
 /// Every case.
 const CASES: &[Case] = &[
-    ("reopened", descriptors::reopened),
-    ("replaced", descriptors::replaced),
-    ("replaced-by-thread", descriptors::replaced_by_thread),
-    ("passed", descriptors::passed),
-    ("same-inode-number", names::same_inode_number),
-    ("two-names", names::two_names),
-    ("renamed", names::renamed),
-    ("deleted", names::deleted),
-    ("not-utf8", names::not_utf8),
-    ("very-long", names::very_long),
-    ("sockets", kinds::sockets),
-    ("nameless", kinds::nameless),
-    ("thousands", many::thousands),
-    ("in-turn", memory::in_turn),
-    ("vectors", memory::vectors),
-    ("replaced-bytes", memory::replaced),
-    ("passed-on", memory::passed_on),
+    ("reopened", identity::reopened),
+    ("replaced", identity::replaced),
+    ("replaced-by-thread", identity::replaced_by_thread),
+    ("passed", identity::passed),
+    ("same-inode-number", identity::same_inode_number),
+    ("two-names", identity::two_names),
+    ("renamed", identity::renamed),
+    ("deleted", identity::deleted),
+    ("not-utf8", identity::not_utf8),
+    ("very-long", identity::very_long),
+    ("sockets", identity::sockets),
+    ("nameless", identity::nameless),
+    ("thousands", thousands),
+    ("in-turn", evidence::in_turn),
+    ("vectors", evidence::vectors),
+    ("replaced-bytes", evidence::replaced),
+    ("passed-on", evidence::passed_on),
     ("stdio-after-a-header", evidence::stdio_after_a_header),
     ("filled-by-another-thread", evidence::filled_by_another_thread),
     ("refilled-by-messages", evidence::refilled_by_messages),
@@ -76,4 +76,18 @@ fn run() -> Result<()> {
     let name = std::env::args().nth(1).context("name a case")?;
     let (_, run) = CASES.iter().find(|(case, _)| *case == name).with_context(|| format!("there is no case {name:?}"))?;
     run().context(name)
+}
+
+/// Copies `in` to as many files as the second argument says (`copies/0`, `copies/1`, ...), with one read and one write each. The first
+/// copy is of one byte, the second of two, and so on up to 1000 and again.
+fn thousands() -> Result<()> {
+    let count: usize = std::env::args().nth(2).context("how many?")?.parse()?;
+    fs::create_dir("copies")?;
+    let mut buffer = [0; 1000];
+    for number in 0..count {
+        let bytes = &mut buffer[..=number % 1000];
+        File::open("in")?.read_exact(bytes)?;
+        File::create(format!("copies/{number}"))?.write_all(bytes)?;
+    }
+    Ok(())
 }

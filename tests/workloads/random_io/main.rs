@@ -3,29 +3,30 @@
 //! `random-io batch SEED FIRST COUNT STEPS [OPTIONS]` starts programs one after the other, each as a process of its own;
 //! `random-io one SEED NUMBER STEPS [OPTIONS]` is one of them. The working directory has the source files, and gets the truth of each
 //! program ([`zc_tests::truth`]); `random-io sources` makes the source files. `--without=NAME` leaves something out, `--skip=STEP` a step; `--theme=N` chooses the kind of program, `--words` tells it.
-
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
     reason = "lengths, offsets and results of calls are small, and the kernel's interfaces have a type of their own for each"
 )]
 
-mod books;
-mod log;
 mod origin;
 mod program;
 mod setup;
 mod steps;
 mod world;
 
-use std::path::Path;
-use std::process::{Command, ExitCode};
-use std::thread;
+use std::{
+    path::Path,
+    process::{Command, ExitCode},
+    thread,
+};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use zc_tests::chance::Chance;
-use zc_tests::patience;
-use zc_tests::truth::{Truth, make_sources};
+use zc_tests::{
+    patience,
+    truth::Chance,
+    truth::{Truth, make_sources},
+};
 
 use crate::program::{Options, Program};
 

@@ -1,15 +1,21 @@
-//! A random program: what it has, who takes part, and how a call is made.
+//! A random program: what it has, who takes part, how a call is made, and the log of results that all its threads and processes share.
 
-use std::collections::BTreeMap;
-use std::os::fd::RawFd;
+use std::{
+    collections::BTreeMap,
+    io,
+    os::fd::RawFd,
+    ptr,
+    sync::atomic::{AtomicI64, AtomicU32, Ordering},
+};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use io_uring::{IoUring, squeue};
-use zc_tests::chance::Chance;
+use zc_tests::truth::Chance;
 
-use crate::log::Log;
-use crate::origin::{Lender, Process};
-use crate::world::{Kind, Piece, Region, Thingy, World, has_values};
+use crate::{
+    origin::{Lender, Process},
+    world::{Kind, Piece, Region, Thingy, World, has_values},
+};
 
 /// Where the plain memory of each process begins.
 pub(crate) const ARENA: usize = 0x1000_0000_0000;
@@ -86,7 +92,7 @@ impl Program {
             pids: vec![std::process::id()],
             reads: 0,
             origins: crate::origin::Origins::new(),
-            books: crate::books::Books::default(),
+            books: crate::origin::Books::default(),
         };
         let has_rings = options.allows("rings") && IoUring::new(2).is_ok();
         Ok(Self {
@@ -238,4 +244,76 @@ fn complete(ring: &mut IoUring, entry: &squeue::Entry) -> i64 {
     unsafe { ring.submission().push(entry) }.expect("the ring is empty");
     ring.submit_and_wait(1).expect("the ring works");
     ring.completion().next().expect("it waited for one").result().into()
+}
+
+/// Most calls of a program.
+const MOST_CALLS: usize = 16_000;
+
+#[repr(C)]
+struct Shared {
+    made: AtomicU32,
+    results: [AtomicI64; MOST_CALLS],
+}
+
+/// A thread's view of it.
+#[derive(Clone)]
+pub(crate) struct Log {
+    shared: &'static Shared,
+    /// The results that this thread has seen.
+    seen: u32,
+}
+
+impl Log {
+    /// An empty one, which children inherit.
+    pub(crate) fn new() -> Result<Self> {
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        // SAFETY: asks for new memory.
+        let memory = unsafe { libc::mmap(ptr::null_mut(), size_of::<Shared>(), protection, flags, -1, 0) };
+        ensure!(memory != libc::MAP_FAILED, "no shared memory");
+        // SAFETY: it is never unmapped, it is large enough, and zeroes are a valid log.
+        Ok(Self { shared: unsafe { &*memory.cast::<Shared>() }, seen: 0 })
+    }
+
+    /// The result of the next call: of this one if it is this thread's own, else of the thread whose call it is.
+    pub(crate) fn result(&mut self, is_own: bool, call: impl FnOnce() -> i64) -> i64 {
+        let index = self.seen;
+        self.seen += 1;
+        let place = &self.shared.results[index as usize];
+        if is_own {
+            let result = call();
+            place.store(result, Ordering::Relaxed);
+            self.shared.made.store(self.seen, Ordering::Release);
+            self.futex(libc::FUTEX_WAKE, u32::MAX >> 1);
+            return result;
+        }
+        loop {
+            let made = self.shared.made.load(Ordering::Acquire);
+            if made > index {
+                return place.load(Ordering::Relaxed);
+            }
+            self.futex(libc::FUTEX_WAIT, made);
+        }
+    }
+
+    fn futex(&self, operation: i32, value: u32) {
+        // SAFETY: the word lives as long as the process; no time limit is given.
+        unsafe {
+            libc::syscall(libc::SYS_futex, self.shared.made.as_ptr(), operation, value, ptr::null::<libc::timespec>());
+        }
+    }
+
+    /// Calls that were made so far.
+    pub(crate) fn made(&self) -> u64 {
+        self.seen.into()
+    }
+
+    /// Whether there is room for so many more.
+    pub(crate) fn has_room(&self, calls: usize) -> bool {
+        self.seen as usize + calls < MOST_CALLS
+    }
+}
+
+/// The result of a call as the kernel returns it: the number, or the errno negated.
+pub(crate) fn kernel_result(result: isize) -> i64 {
+    if result >= 0 { result as i64 } else { -i64::from(io::Error::last_os_error().raw_os_error().unwrap_or(1)) }
 }

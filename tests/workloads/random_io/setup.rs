@@ -1,18 +1,26 @@
 //! What a program begins with: its style, files, pipes and sockets, all chosen by the seed.
 
-use std::collections::VecDeque;
-use std::ffi::CString;
-use std::os::fd::{IntoRawFd as _, RawFd};
+use std::{
+    collections::VecDeque,
+    ffi::CString,
+    os::fd::{IntoRawFd as _, RawFd},
+};
 
 use anyhow::{Result, ensure};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use rustix::pipe::{PipeFlags, pipe_with};
-use zc_tests::chance::Chance;
-use zc_tests::truth::{SOURCE_FILES, source};
+use rustix::{
+    net::{AddressFamily, SocketFlags, SocketType, socketpair},
+    pipe::{PipeFlags, pipe_with},
+};
+use zc_tests::{
+    truth::Chance,
+    truth::{SOURCE_FILES, source},
+};
 
-use crate::origin::Cell;
-use crate::program::{ARENA, ARENA_BYTES, Options, Program, Style};
-use crate::world::{Kind, Thingy};
+use crate::{
+    origin::Cell,
+    program::{ARENA, ARENA_BYTES, Options, Program, Style},
+    world::{Kind, Thingy},
+};
 
 /// How much each kind of program prefers each kind of step: copies, reads, writes, calls within the kernel, `vmsplice`, stores,
 /// mappings, failures, children, positions. The last theme is that of programs which do nothing but copy.

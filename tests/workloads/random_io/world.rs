@@ -1,10 +1,8 @@
 //! The files, pipes, sockets and memory of a program, with the owner of every byte.
 
-use std::collections::VecDeque;
-use std::os::fd::RawFd;
+use std::{collections::VecDeque, os::fd::RawFd};
 
-use crate::books::Books;
-use crate::origin::{ANY_VALUE, Cell, Fate, Lender, Manner, Origin, Origins, Process, Thing};
+use crate::origin::{ANY_VALUE, Books, Cell, Fate, Lender, Manner, Origin, Origins, Process, Thing};
 
 /// What an end is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,18 +1,30 @@
-//! `write` and `exec-thread`: a plain known number of writes.
+//! Small cases: a known number of writes, known ends of a process, a bystander, and calls that tracers do not know.
 
-use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::process::CommandExt;
-use std::process::Command;
-use std::thread;
+use std::{
+    fs::File,
+    io,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::process::CommandExt,
+    },
+    process::{self, Command},
+    str::FromStr,
+    thread,
+};
 
 use anyhow::{Context, Result, ensure};
-use rustix::io::write;
+use nix::sys::signal::{SigHandler, Signal, raise, signal};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::{read, write},
+    process::{Pid, WaitOptions, set_parent_process_death_signal, waitpid},
+};
+use zc_tests::print_line;
 
-use crate::parameters::Parameters;
+use crate::Parameters;
 
 /// N writes of SIZE bytes, and no output.
-pub(crate) fn run(mut parameters: Parameters) -> Result<()> {
+pub(crate) fn write_only(mut parameters: Parameters) -> Result<()> {
     let (times, size) = (parameters.count(100)?, parameters.count(10)?);
     parameters.end()?;
     let null = File::options().write(true).open("/dev/null")?;
@@ -36,4 +48,80 @@ pub(crate) fn exec_thread(mut parameters: Parameters) -> Result<()> {
     command.arg0("workload").arg("write").arg(times.to_string()).arg(size.to_string());
     let thread = thread::Builder::new().name("zc-exec".to_owned()).spawn(move || command.exec())?;
     Err(thread.join().expect("the thread does not panic")).context("execve")
+}
+
+/// Exits with the given status.
+pub(crate) fn exit_code(mut parameters: Parameters) -> Result<()> {
+    let code: u8 = parameters.text().context("which status?")?.parse().context("a status is 0 to 255")?;
+    parameters.end()?;
+    process::exit(code.into())
+}
+
+/// Ends by a signal, with its default action.
+pub(crate) fn kill_self(mut parameters: Parameters) -> Result<()> {
+    let name = parameters.text().context("which signal?")?;
+    parameters.end()?;
+    let by_number = name.parse().ok().and_then(|number: i32| Signal::try_from(number).ok());
+    let chosen = by_number.or_else(|| Signal::from_str(&format!("SIG{}", name.trim_start_matches("SIG"))).ok());
+    let chosen = chosen.with_context(|| format!("{name:?} is not a signal; write SIGTERM, TERM or 15"))?;
+    if !matches!(chosen, Signal::SIGKILL | Signal::SIGSTOP) {
+        // SAFETY: the default action is no handler at all.
+        unsafe { signal(chosen, SigHandler::SigDfl) }?;
+    }
+    raise(chosen)?;
+    Ok(())
+}
+
+/// Calls of each kind between two looks at stdin.
+const ROUND: usize = 64;
+
+/// Says `ready`, then reads from `/dev/zero` and writes to `/dev/null` until stdin has something or closes (so stdin should be a
+/// pipe), or the parent ends.
+pub(crate) fn bystander(parameters: Parameters) -> Result<()> {
+    parameters.end()?;
+    set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    let (zero, null) = (File::open("/dev/zero")?, File::options().write(true).open("/dev/null")?);
+    let stdin = io::stdin();
+    let mut buffer = [0; 100];
+    print_line("ready")?;
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    while poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&at_once))? == 0 {
+        for _ in 0..ROUND {
+            read(&zero, &mut buffer)?;
+            write(&null, &buffer[..64])?;
+        }
+    }
+    Ok(())
+}
+
+/// A child, made with `CLONE_UNTRACED`, that writes 100 times 10 bytes to /dev/null.
+pub(crate) fn untraced_child(parameters: Parameters) -> Result<()> {
+    parameters.end()?;
+    let null = File::options().write(true).open("/dev/null")?;
+    // SAFETY: as fork: this process has one thread, and the child makes a few calls and ends.
+    match unsafe { libc::syscall(libc::SYS_clone, libc::CLONE_UNTRACED | libc::SIGCHLD, 0, 0, 0, 0) } {
+        -1 => Err(io::Error::last_os_error()).context("clone"),
+        0 => {
+            for _ in 0..100 {
+                let _ = write(&null, b"0123456789");
+            }
+            // SAFETY: ends the child at once, without the parent's exit handlers.
+            unsafe { libc::_exit(0) }
+        }
+        child => {
+            waitpid(Pid::from_raw(i32::try_from(child)?), WaitOptions::empty())?;
+            Ok(())
+        }
+    }
+}
+
+/// Calls of the numbers 700, 2000, 5000 and -1.
+pub(crate) fn unknown_numbers(parameters: Parameters) -> Result<()> {
+    parameters.end()?;
+    for number in [700, 2000, 5000, -1] {
+        // SAFETY: there is no such call, and the arguments are no pointers.
+        let result = unsafe { libc::syscall(number, 0, 0, 0, 0, 0, 0) };
+        ensure!(result == -1, "there is a call {number}");
+    }
+    Ok(())
 }

@@ -1,18 +1,22 @@
 //! `errnos`: calls that fail, each with the errno that it must fail with.
 
-use std::fs::File;
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::ptr;
+use std::{
+    fs::File,
+    io,
+    os::fd::{AsFd, AsRawFd, OwnedFd, RawFd},
+    ptr,
+};
 
 use anyhow::Result;
-use rustix::fs::{MemfdFlags, copy_file_range, memfd_create, sendfile};
-use rustix::io::{Errno, read, write};
-use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice};
+use rustix::{
+    fs::{MemfdFlags, copy_file_range, memfd_create, sendfile},
+    io::{Errno, read, write},
+    pipe::{PipeFlags, SpliceFlags, pipe_with, splice},
+};
 use serde_json::json;
 use zc_tests::{Tally, print_expectation, with_bare_thread};
 
-use crate::parameters::Parameters;
+use crate::Parameters;
 
 /// A descriptor that no process has: descriptors are below the limit, which is far lower.
 const NOT_OPEN: RawFd = RawFd::MAX - 1;

@@ -2,26 +2,18 @@
 //!
 //! What a case prints, and why some make their calls on a thread of their own, is told in the library's documentation.
 
-mod bystander;
-mod endings;
+mod basic;
+mod counters;
 mod errnos;
 mod known;
-mod odd_calls;
-mod parameters;
-mod proc_io;
-mod rusage;
 mod seccomp;
 mod signals;
 mod storms;
-mod unfinished;
-mod writes;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, vec};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use zc_tests::print_line;
-
-use crate::parameters::Parameters;
 
 /// One workload.
 struct Case {
@@ -40,16 +32,16 @@ const fn case(name: &'static str, parameters: &'static str, about: &'static str,
 const CASES: &[Case] = &[
     case("known", "[DIR]", "known numbers of every call that moves data, on thread zc-known", known::run),
     case("errnos", "", "calls that fail with known errnos, on thread zc-errnos", errnos::run),
-    case("proc-io", "[READS [WRITES [SIZE]]]", "reads and writes between two looks at /proc/self/io", proc_io::run),
+    case("proc-io", "[READS [WRITES [SIZE]]]", "reads and writes between two looks at /proc/self/io", counters::proc_io),
     case("signal-reads", "[N]", "N reads ended by a signal without SA_RESTART, on thread zc-reader", signals::reads),
     case("signal-recv", "[N]", "the same with recvfrom and a receive timeout: a real EINTR", signals::receives),
     case("signal-restart", "[N]", "one read restarted N times (SA_RESTART), then 1 byte", signals::restart),
     case("fork-storm", "[N]", "N children (2000), each 3 writes of 10 bytes, at most 32 alive", storms::forks),
     case("exec-storm", "[N [PROGRAM...]]", "N programs (500; `workload write 3 10`), at most 32 alive", storms::execs),
     case("thread-storm", "[T [N]]", "T threads (64), each N writes (1000) of 8 bytes", storms::threads),
-    case("unfinished", "", "exits while thread zc-blocked is inside a read", unfinished::at_exit),
-    case("killed", "", "kills a child that is inside a read", unfinished::killed),
-    case("killed-sending", "", "kills a child that has sent a part of what it sends", unfinished::killed_sending),
+    case("unfinished", "", "exits while thread zc-blocked is inside a read", signals::at_exit),
+    case("killed", "", "kills a child that is inside a read", signals::killed),
+    case("killed-sending", "", "kills a child that has sent a part of what it sends", signals::killed_sending),
     case("trapped", "[N]", "N sends and N writes that seccomp traps, on thread zc-trapped", seccomp::trapped),
     case(
         "trapped-in-handler",
@@ -69,14 +61,14 @@ const CASES: &[Case] = &[
         "executes a program for which seccomp answers a call, given as a number",
         seccomp::deny,
     ),
-    case("untraced-child", "", "a child that no ptrace follows writes 100 times", odd_calls::untraced_child),
-    case("unknown-numbers", "", "calls of the numbers 700, 2000, 5000 and -1", odd_calls::unknown_numbers),
-    case("rusage", "", "a child with faults, switches and CPU time, and its wait4 rusage", rusage::run),
-    case("exec-thread", "[N [SIZE]]", "a thread that is not the leader executes `workload write N SIZE`", writes::exec_thread),
-    case("write", "[N [SIZE]]", "N writes (100) of SIZE bytes (10) to /dev/null; prints nothing", writes::run),
-    case("bystander", "", "says `ready`, then reads and writes until its stdin closes", bystander::run),
-    case("exit-code", "N", "exits with status N", endings::exit_code),
-    case("kill-self", "SIGNAL", "ends by the signal, given as a name or a number", endings::kill_self),
+    case("untraced-child", "", "a child that no ptrace follows writes 100 times", basic::untraced_child),
+    case("unknown-numbers", "", "calls of the numbers 700, 2000, 5000 and -1", basic::unknown_numbers),
+    case("rusage", "", "a child with faults, switches and CPU time, and its wait4 rusage", counters::rusage),
+    case("exec-thread", "[N [SIZE]]", "a thread that is not the leader executes `workload write N SIZE`", basic::exec_thread),
+    case("write", "[N [SIZE]]", "N writes (100) of SIZE bytes (10) to /dev/null; prints nothing", basic::write_only),
+    case("bystander", "", "says `ready`, then reads and writes until its stdin closes", basic::bystander),
+    case("exit-code", "N", "exits with status N", basic::exit_code),
+    case("kill-self", "SIGNAL", "ends by the signal, given as a name or a number", basic::kill_self),
 ];
 
 fn main() -> ExitCode {
@@ -100,4 +92,39 @@ fn run() -> Result<()> {
     let case = CASES.iter().find(|case| case.name == name);
     let case = case.with_context(|| format!("there is no case {name:?}; see --list"))?;
     (case.run)(Parameters::new(arguments)).context(case.name)
+}
+
+/// The arguments after the case's name, taken one by one.
+pub(crate) struct Parameters(vec::IntoIter<String>);
+
+impl Parameters {
+    /// All arguments of a case.
+    pub(crate) fn new(arguments: impl Iterator<Item = String>) -> Self {
+        Self(arguments.collect::<Vec<_>>().into_iter())
+    }
+
+    /// The next argument as a count that is at least 1, or `default` if there is none.
+    pub(crate) fn count(&mut self, default: usize) -> Result<usize> {
+        let Some(text) = self.0.next() else { return Ok(default) };
+        let count = text.parse().ok().filter(|count| *count > 0);
+        count.with_context(|| format!("{text:?} is not a count"))
+    }
+
+    /// The next argument as it stands.
+    pub(crate) fn text(&mut self) -> Option<String> {
+        self.0.next()
+    }
+
+    /// All arguments that are left.
+    pub(crate) fn rest(self) -> Vec<String> {
+        self.0.collect()
+    }
+
+    /// Refuses an argument that nobody asked for.
+    pub(crate) fn end(mut self) -> Result<()> {
+        match self.0.next() {
+            None => Ok(()),
+            Some(extra) => bail!("unexpected argument {extra:?}"),
+        }
+    }
 }

@@ -1,21 +1,21 @@
 //! Calls that seccomp answers before the kernel makes them.
 
-use std::ffi::CStr;
-use std::io;
-use std::os::fd::AsRawFd as _;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
-use std::ptr;
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
-use std::thread;
+use std::{
+    ffi::CStr,
+    io,
+    os::{fd::AsRawFd as _, unix::process::CommandExt},
+    process::Command,
+    ptr,
+    sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst},
+    thread,
+};
 
 use anyhow::{Context, Result, bail};
-use rustix::io::Errno;
-use rustix::pipe::pipe;
+use rustix::{io::Errno, pipe::pipe};
 use serde_json::json;
 use zc_tests::{Figure, Figures, print_expectation, wait_until_in_call, with_bare_thread};
 
-use crate::parameters::Parameters;
+use crate::Parameters;
 
 /// Sends and writes that seccomp traps: each "returns" its own number on x86, and its first argument on ARM.
 pub(crate) fn trapped(mut parameters: Parameters) -> Result<()> {

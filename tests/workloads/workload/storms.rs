@@ -1,18 +1,21 @@
 //! Many short-lived processes, programs, threads.
 
-use std::fs::{self, File};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::process::{Child, Command};
-use std::thread;
+use std::{
+    fs::{self, File},
+    os::fd::{AsFd, BorrowedFd},
+    process::{Child, Command},
+    thread,
+};
 
 use anyhow::{Context, Result, ensure};
-use rustix::io::write;
-use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
+use rustix::{
+    io::write,
+    process::{Pid, WaitOptions, WaitStatus, wait},
+};
 use serde_json::json;
 use zc_tests::{Figure, Figures, print_expectation};
 
-use crate::parameters::Parameters;
-use crate::writes::write_exactly;
+use crate::{Parameters, basic::write_exactly};
 
 /// The most children that are alive at a time.
 const ALIVE: usize = 32;

@@ -1,14 +1,16 @@
-//! Calls that move bytes from one end to another without the program's memory.
+//! Calls that move bytes from one end to another without the program's memory; and `vmsplice`, by which a pipe refers to that memory, which
+//! must stay as it is until the pipe is empty.
 
 use io_uring::{opcode, types::Fd};
-use zc_tests::chance::Chance;
+use zc_tests::truth::Chance;
 
-use crate::log::kernel_result;
-use crate::origin::{Lender, Manner, Thing};
-use crate::program::Program;
-use crate::world::{
-    Kind::{self, Destination, Pipe, Source, Stream},
-    Take,
+use crate::{
+    origin::{Lender, Manner, Thing},
+    program::{Program, kernel_result},
+    world::{
+        Kind::{self, Destination, Pipe, Source, Stream},
+        Take,
+    },
 };
 
 impl Program {
@@ -168,4 +170,34 @@ fn by_offsets(at: Option<usize>, to_at: Option<usize>, call: impl FnOnce(*mut i6
     let mut offsets = [at, to_at].map(|at| at.map(|at| at as i64));
     let [at, to_at] = offsets.each_mut().map(|offset| offset.as_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut));
     kernel_result(call(at, to_at))
+}
+
+impl Program {
+    /// Lends memory to a pipe, and mostly drains that to a file.
+    pub(super) fn lend(&mut self, chance: &mut Chance, actor: usize) {
+        let (Some(pipe), Some(to)) = (self.thing(chance, &[Pipe]), self.thing(chance, &[Destination])) else { return };
+        if !self.options.allows("vmsplice") || self.world.is_lent(Lender::Thing(to)) {
+            return;
+        }
+        let length = self.length(chance);
+        let pieces = self.pieces(chance, actor, length, true);
+        self.verify(actor, &pieces);
+        let (vector, fd) = (self.vector(actor, &pieces), self.fds(pipe).1);
+        let words = format!("{} from {pieces:?}", self.name(pipe));
+        // SAFETY: the vector names memory of regions, which stays as it is while it is lent.
+        let call = || kernel_result(unsafe { libc::vmsplice(fd, vector.as_ptr(), vector.len(), libc::SPLICE_F_NONBLOCK) });
+        let lent = self.call(actor, "vmsplice", || words, call);
+        if let Ok(lent) = usize::try_from(lent) {
+            let process = self.process_of(actor);
+            let mut cells = self.world.load(process, &pieces, lent);
+            for cell in &mut cells {
+                cell.lender = Lender::Memory(process);
+            }
+            self.world.put(process, pipe, None, cells, "vmsplice");
+        }
+        let queued = self.world.things[pipe].queue.len();
+        if queued > 0 && !chance.one_in(4) {
+            self.splice(chance, actor, (pipe, None), (to, None), queued);
+        }
+    }
 }

@@ -1,16 +1,20 @@
 //! The steps of a random program. What a step does depends on the seed and its number alone, so that any of them can be left out.
 
-mod fails;
 mod kernel;
-mod lends;
 mod own;
 mod plain;
-mod processes;
 
-use anyhow::Result;
-use zc_tests::chance::Chance;
+use anyhow::{Result, ensure};
+use zc_tests::truth::Chance;
 
-use crate::program::Program;
+use crate::{
+    origin::{FROM_MEMORY, Lender},
+    program::{ARENA, ARENA_BYTES, MAPPING_DISTANCE, MAPPINGS, Program, kernel_result},
+    world::{
+        Kind::{Destination, Pipe, Source},
+        Piece, Region, Take,
+    },
+};
 
 /// Most calls of one step.
 const MOST_CALLS: usize = 200;
@@ -59,4 +63,182 @@ impl Program {
         }
         unreachable!("it is below the sum")
     }
+}
+
+/// Files that a process maps at the same time.
+const MOST_MAPPINGS: usize = 3;
+
+/// Processes of a program.
+const MOST_PROCESSES: usize = 4;
+
+impl Program {
+    /// Maps a file privately, perhaps in place of another.
+    fn map(&mut self, chance: &mut Chance, actor: usize) {
+        let process = self.process_of(actor);
+        let Some(thing) = self.thing(chance, &[Source]).filter(|&thing| !self.world.things[thing].bytes.is_empty()) else {
+            return;
+        };
+        if self.is_memory_lent(actor) || !self.options.allows("mmap") {
+            return;
+        }
+        let known = self.world.memory[process].len();
+        let region = if known <= MOST_MAPPINGS { known } else { 1 + chance.below(MOST_MAPPINGS) };
+        let start = MAPPINGS + region * MAPPING_DISTANCE;
+        let length = self.world.things[thing].bytes.len().next_multiple_of(4096);
+        let old = self.world.memory[process].get(region).map_or(0, |region| region.cells.len());
+        let fd = self.fds(thing).0;
+        let words = format!("{} as region {region}", self.name(thing));
+        let call = || {
+            let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_FIXED);
+            // SAFETY: this memory has no other use.
+            unsafe {
+                if old > 0 {
+                    libc::munmap(start as *mut _, old);
+                }
+                let at = libc::mmap(start as *mut _, length, protection, flags, fd, 0);
+                kernel_result(if at == libc::MAP_FAILED { -1 } else { 0 })
+            }
+        };
+        let result = self.call(actor, "mmap", || words, call);
+        assert_eq!(result, 0, "a file of the program can be mapped");
+        let region_now = Region { start, cells: self.world.mapped(thing, length) };
+        if region < known {
+            self.world.memory[process][region] = region_now;
+        } else {
+            self.world.memory[process].push(region_now);
+        }
+    }
+
+    /// Goes to another place of a file.
+    fn seek(&mut self, chance: &mut Chance, actor: usize) {
+        let Some(thing) = self.thing(chance, &[Source, Destination]) else { return };
+        let at = if chance.one_in(2) { 0 } else { chance.below(self.world.things[thing].bytes.len() + 1) };
+        let fd = self.fds(thing).0;
+        let words = format!("{} to {at}", self.name(thing));
+        // SAFETY: no memory is named.
+        self.call(actor, "lseek", || words, || kernel_result(unsafe { libc::lseek(fd, at as i64, libc::SEEK_SET) } as isize));
+        self.world.things[thing].position = at;
+    }
+
+    /// A child with all that its creator has. Both go on.
+    fn fork(&mut self, actor: usize) -> Result<()> {
+        let process = self.process_of(actor);
+        let has_threads = self.actors.iter().filter(|&&other| other == process).count() > 1;
+        if has_threads || self.world.pids.len() == MOST_PROCESSES {
+            return Ok(());
+        }
+        let child = self.actors.len();
+        self.actors.push(self.world.pids.len());
+        self.parents.push(process);
+        let mut pid = 0;
+        if actor == self.me {
+            // SAFETY: this process has one thread, so the child may do as it likes.
+            pid = unsafe { libc::fork() };
+            ensure!(pid >= 0, "fork");
+            if pid == 0 {
+                crate::end_in_time();
+                self.become_actor(child);
+            }
+        }
+        let pid = self.call(actor, "fork", String::new, || pid.into());
+        self.world.pids.push(u32::try_from(pid)?);
+        let memory = self.world.memory[process].clone();
+        self.world.memory.push(memory);
+        Ok(())
+    }
+
+    /// Waits for the children of this process, which must all succeed.
+    pub(crate) fn wait_for_children(&self) -> Result<()> {
+        let process = self.process_of(self.me);
+        for child in (1..self.parents.len()).filter(|&child| self.parents[child] == process) {
+            let mut status = 0;
+            // SAFETY: the status lives until the call is over.
+            let waited = unsafe { libc::waitpid(self.world.pids[child].cast_signed(), &raw mut status, 0) };
+            ensure!(waited > 0 && status == 0, "a child failed: {status:#x}");
+        }
+        Ok(())
+    }
+}
+
+/// What is left of the memory in a call that goes on where there is none.
+const LEFT: usize = 50;
+
+impl Program {
+    /// One of them.
+    fn fail(&mut self, chance: &mut Chance, actor: usize) {
+        let (Some(from), Some(to)) = (self.thing(chance, &[Source]), self.thing(chance, &[Destination])) else { return };
+        let (input, output) = (self.fds(from).0, self.fds(to).1);
+        let length = self.length(chance);
+        let piece = self.piece(chance, actor, length, false);
+        let memory = self.address(actor, piece);
+        let nowhere = ARENA + ARENA_BYTES;
+        let pipe = self.thing(chance, &[Pipe]).map_or(-1, |pipe| self.fds(pipe).0);
+        match chance.below(9) {
+            0 => self.fails(actor, "read", "no descriptor", || libc_read(-1, memory, length)),
+            1 => self.fails(actor, "write", "no descriptor", || libc_write(-1, memory, length)),
+            2 => self.fails(actor, "write", "a descriptor for reading", || libc_write(input, memory, length)),
+            3 => self.fails(actor, "write", "no memory", || libc_write(output, nowhere, length)),
+            4 => self.fails(actor, "pread64", "a pipe", || {
+                // SAFETY: the memory is there. Nothing is read.
+                kernel_result(unsafe { libc::pread64(pipe, memory as *mut _, length, 0) })
+            }),
+            5 => self.fails(actor, "splice", "two files", || {
+                // SAFETY: no memory is named.
+                kernel_result(unsafe { libc::splice(input, std::ptr::null_mut(), output, std::ptr::null_mut(), length, 0) })
+            }),
+            6 => self.write_to_the_end(actor, to, output),
+            7 => self.read_to_the_end(actor, from, input),
+            _ => self.fails(actor, "lseek", "before the beginning", || {
+                // SAFETY: no memory is named.
+                kernel_result(unsafe { libc::lseek(input, -1, libc::SEEK_SET) } as isize)
+            }),
+        }
+    }
+
+    fn fails(&mut self, actor: usize, name: &str, why: &str, call: impl FnOnce() -> i64) {
+        let result = self.call(actor, name, || why.to_owned(), call);
+        assert!(result < 0, "{name} succeeded: {why}");
+    }
+
+    /// The last bytes of memory, and more than there are.
+    fn write_to_the_end(&mut self, actor: usize, to: usize, fd: i32) {
+        if self.world.is_lent(Lender::Thing(to)) {
+            return;
+        }
+        let piece = Piece { region: 0, offset: ARENA_BYTES - LEFT, length: LEFT };
+        self.verify(actor, &[piece]);
+        let memory = self.address(actor, piece);
+        let words = format!("{} from the last {LEFT} bytes of memory and more", self.name(to));
+        let written = self.call(actor, "write", || words, || libc_write(fd, memory, 4 * LEFT));
+        if let Ok(written) = usize::try_from(written) {
+            let process = self.process_of(actor);
+            let cells = self.world.load(process, &[piece], written);
+            self.world.put(process, to, None, cells, FROM_MEMORY);
+        }
+    }
+
+    fn read_to_the_end(&mut self, actor: usize, from: usize, fd: i32) {
+        if self.is_memory_lent(actor) {
+            return;
+        }
+        let piece = Piece { region: 0, offset: ARENA_BYTES - LEFT, length: LEFT };
+        let memory = self.address(actor, piece);
+        let words = format!("{} to the last {LEFT} bytes of memory and more", self.name(from));
+        let read = self.call(actor, "read", || words, || libc_read(fd, memory, 4 * LEFT));
+        if let Ok(read) = usize::try_from(read) {
+            let process = self.process_of(actor);
+            let cells = self.world.take(process, from, None, read, Take::Remove);
+            self.world.fill(process, &[piece], &cells);
+        }
+    }
+}
+
+fn libc_read(fd: i32, memory: usize, length: usize) -> i64 {
+    // SAFETY: the kernel checks the memory, and none of Rust's lies there.
+    kernel_result(unsafe { libc::read(fd, memory as *mut _, length) })
+}
+
+fn libc_write(fd: i32, memory: usize, length: usize) -> i64 {
+    // SAFETY: as above.
+    kernel_result(unsafe { libc::write(fd, memory as *const _, length) })
 }

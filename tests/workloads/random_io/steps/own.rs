@@ -1,11 +1,12 @@
 //! What a program does in its own memory, and what the kernel puts there that comes from no file.
 
-use zc_tests::chance::Chance;
+use zc_tests::truth::Chance;
 
-use crate::log::kernel_result;
-use crate::origin::{ANY_VALUE, Cell, Fate, OWN};
-use crate::program::{ARENA_BYTES, Program};
-use crate::world::{Kind::Source, Piece};
+use crate::{
+    origin::{ANY_VALUE, Cell, Fate, OWN},
+    program::{ARENA_BYTES, Program, kernel_result},
+    world::{Kind::Source, Piece},
+};
 
 /// A page of any architecture that this is built for.
 const PAGE: usize = 4096;

@@ -3,14 +3,15 @@
 use std::ptr;
 
 use io_uring::{opcode, squeue, types::Fd};
-use zc_tests::chance::Chance;
+use zc_tests::truth::Chance;
 
-use crate::log::kernel_result;
-use crate::origin::{FROM_MEMORY, Lender, Thing};
-use crate::program::{ARENA_BYTES, Program};
-use crate::world::{
-    Kind::{Datagram, Destination, Pipe, Source, Stream},
-    Piece, Take, Thingy,
+use crate::{
+    origin::{FROM_MEMORY, Lender, Thing},
+    program::{ARENA_BYTES, Program, kernel_result},
+    world::{
+        Kind::{Datagram, Destination, Pipe, Source, Stream},
+        Piece, Take, Thingy,
+    },
 };
 
 /// What an empty pipe or socket takes at once.

@@ -1,15 +1,16 @@
-//! `cargo xtask bench`: what tracing costs, printed and never asserted.
-
-mod measure;
-mod table;
+//! `cargo xtask bench`: what tracing costs. The figures are printed and never asserted.
 
 use std::{
-    env, fs,
+    env,
+    fmt::Write as _,
+    fs,
+    mem::MaybeUninit,
     os::unix::process::CommandExt as _,
-    process::{Command, ExitCode},
+    process::{Command, ExitCode, Stdio},
+    time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::Args;
 
 use crate::{
@@ -17,8 +18,6 @@ use crate::{
     run,
     toolchain::on_path,
 };
-use measure::{Sample, Subject, interleaved, median, start};
-use table::{growth, milliseconds, worst_case};
 
 /// How many calls the worst case makes, half of them read and half write.
 const WORST_CASE_BLOCKS: u32 = 400_000;
@@ -152,4 +151,126 @@ const BPFTRACE: &str = "tracepoint:raw_syscalls:sys_enter /pid == cpid/ { @start
 /// Owned words of a command line.
 fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
+}
+
+/// A command line that is measured.
+struct Subject {
+    /// What it is called in the table.
+    name: &'static str,
+    /// How often it is run.
+    rounds: u32,
+    /// The tool and the command under it.
+    argv: Vec<String>,
+}
+
+impl Subject {
+    /// `command` under a tool that takes it after `prefix`.
+    fn new(name: &'static str, rounds: u32, prefix: Vec<String>, command: &[String]) -> Self {
+        // bpftrace takes the command as one word, all others as many.
+        let command = if prefix.last().is_some_and(|word| word == "-c") { vec![command.join(" ")] } else { command.to_vec() };
+        Self { name, rounds, argv: [prefix, command].concat() }
+    }
+}
+
+/// One run.
+#[derive(Clone, Copy)]
+struct Sample {
+    /// From before its start until after its end.
+    wall: Duration,
+    /// The largest resident set of it or of a process that it waited for, in KiB.
+    max_rss_kib: i64,
+}
+
+/// Runs every subject in every round, so that a slow moment of the machine hits all of them; samples in the subjects' order.
+fn interleaved(subjects: &[Subject]) -> Result<Vec<Vec<Sample>>> {
+    let mut samples = vec![Vec::new(); subjects.len()];
+    let rounds = subjects.iter().map(|subject| subject.rounds).max().unwrap_or(0);
+    for round in 0..rounds {
+        for (subject, samples) in subjects.iter().zip(&mut samples) {
+            if round < subject.rounds {
+                samples.push(start(&subject.argv)?);
+            }
+        }
+    }
+    Ok(samples)
+}
+
+/// Runs a command line once, in silence.
+fn start(argv: &[String]) -> Result<Sample> {
+    let mut command = Command::new(&argv[0]);
+    command.args(&argv[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let start = Instant::now();
+    let child = command.spawn().with_context(|| format!("cannot start {}", argv[0]))?;
+    let pid = libc::pid_t::try_from(child.id())?;
+    let mut status = 0;
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: both pointers are to live variables of the types that wait4 writes.
+    let waited = unsafe { libc::wait4(pid, &raw mut status, 0, usage.as_mut_ptr()) };
+    let wall = start.elapsed();
+    if waited != pid || status != 0 {
+        bail!("`{}` failed (wait status {status}): try it by hand to see why", argv.join(" "));
+    }
+    // SAFETY: all zeroes is a valid rusage, and wait4 has filled it in.
+    let usage = unsafe { usage.assume_init() };
+    Ok(Sample { wall, max_rss_kib: usage.ru_maxrss })
+}
+
+/// The median of the wall times.
+fn median(samples: &[Sample]) -> Duration {
+    let mut walls: Vec<_> = samples.iter().map(|sample| sample.wall).collect();
+    walls.sort();
+    walls.get(walls.len() / 2).copied().unwrap_or_default()
+}
+
+/// One tool in the worst case: its name, the median of its wall times, how many there were.
+type Row = (&'static str, Duration, usize);
+
+/// Added time over the first row, and its ratio to that of the second row (the floor) and of perf, if it is there.
+fn worst_case(rows: &[Row]) -> String {
+    let untraced = rows[0].1.as_secs_f64();
+    let added = |row: &Row| row.1.as_secs_f64() - untraced;
+    let floor = added(&rows[1]);
+    let perf = rows.iter().find(|row| row.0.starts_with("perf")).map(added);
+    let mut table =
+        String::from("| | rounds | median, s | added, s | added / floor's | added / perf's |\n|---|--:|--:|--:|--:|--:|\n");
+    for (index, row) in rows.iter().enumerate() {
+        let (added, to_floor, to_perf) = match index {
+            0 => (String::new(), String::new(), String::new()),
+            _ => (
+                format!("{:+.3}", added(row)),
+                format!("{:.2}", added(row) / floor),
+                perf.map(|perf| format!("1/{:.1}", perf / added(row))).unwrap_or_default(),
+            ),
+        };
+        let (name, median, rounds) = row;
+        let _ = writeln!(table, "| {name} | {rounds} | {:.3} | {added} | {to_floor} | {to_perf} |", median.as_secs_f64());
+    }
+    table
+}
+
+/// Calls against memory.
+fn growth(rows: &[(u32, Sample)]) -> String {
+    let mut table = String::from("| calls | largest resident set, KiB |\n|--:|--:|\n");
+    for (calls, sample) in rows {
+        let _ = writeln!(table, "| {calls} | {} |", sample.max_rss_kib);
+    }
+    table
+}
+
+/// A time in milliseconds.
+fn milliseconds(time: Duration) -> String {
+    format!("{:.1}", time.as_secs_f64() * 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn added_time_is_over_the_first_row_and_ratios_are_of_added_times() {
+        let rows = [("untraced", 400, 7), ("floor", 600, 7), ("zctrace", 900, 7), ("perf trace -s", 10_400, 1)];
+        let table = worst_case(&rows.map(|(name, ms, rounds)| (name, Duration::from_millis(ms), rounds)));
+        let line = table.lines().find(|line| line.contains("zctrace")).unwrap();
+        assert_eq!(line, "| zctrace | 7 | 0.900 | +0.500 | 2.50 | 1/20.0 |");
+    }
 }

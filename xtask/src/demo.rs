@@ -11,9 +11,8 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use crate::{
-    command::{exit_code, release_dir, run_to_end},
+    command::{Scratch, exit_code, release_dir, run_to_end},
     run,
-    scratch::Scratch,
 };
 
 /// How much is copied, in MiB.

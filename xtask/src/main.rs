@@ -6,10 +6,7 @@ mod command;
 mod demo;
 mod dist;
 mod run;
-mod scratch;
-mod series;
 mod setup;
-mod test;
 #[path = "../../zc-user/capture/build/toolchain.rs"]
 mod toolchain;
 mod vm;
@@ -91,14 +88,14 @@ fn main() -> ExitCode {
         Task::Run { command } if command.is_empty() => demo::run(),
         Task::Run { command } => run::run(&command),
         // Taken as they were typed: clap would drop a `--` in front, which is cargo's.
-        Task::Test { .. } => test::run(&env::args_os().skip(2).collect::<Vec<_>>()),
+        Task::Test { .. } => run::test(&env::args_os().skip(2).collect::<Vec<_>>()),
         Task::Ci => ci::run(),
         Task::Vm(options) => vm::run(&options),
         Task::Dist => dist::run(),
         Task::Bench(options) => bench::run(&options),
-        Task::Reference { args } => series::reference(&args),
-        Task::Stack { record } => series::stack(record),
-        Task::Matrix { args } => series::matrix(&args),
+        Task::Reference { args } => run::reference(&args),
+        Task::Stack { record } => run::stack(record),
+        Task::Matrix { args } => run::matrix(&args),
     };
     done.unwrap_or_else(|error| {
         eprintln!("xtask: {error:#}");

@@ -1,17 +1,17 @@
 //! `cargo xtask setup`: brings a Debian or Ubuntu machine into a state where everything builds and all tests run.
 
-mod host;
 mod steps;
 
 use std::process::Command;
 
 use anyhow::{Result, bail};
-
-use crate::command::root;
-use host::Host;
+pub(crate) use steps::DEBIAN_RUSTC;
 use steps::STEPS;
 
-pub(crate) use steps::DEBIAN_RUSTC;
+use crate::{
+    command::{is_root, root},
+    toolchain::on_path,
+};
 
 /// What a step is needed for; each includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -110,5 +110,34 @@ impl Step {
             // A route that ended well is believed only if what it was to bring is there.
             status.is_ok_and(|status| status.success()) && matches!((self.check)(host), State::Ready(_))
         })
+    }
+}
+
+/// The means that the machine offers.
+struct Host {
+    /// What comes before `apt-get`, if packages can be installed at all.
+    apt: Option<&'static str>,
+    /// Whether there is rustup.
+    pub(super) rustup: bool,
+}
+
+impl Host {
+    /// Looks for them.
+    pub(super) fn examine() -> Self {
+        let prefix = match (is_root(), on_path("sudo")) {
+            (true, _) => Some("env"),
+            (false, Some(_)) => Some("sudo env"),
+            (false, None) => None,
+        };
+        Self { apt: prefix.filter(|_| on_path("apt-get").is_some()), rustup: on_path("rustup").is_some() }
+    }
+
+    /// Routes that install packages: first with the lists that are there, then with fresh ones.
+    pub(super) fn packages(&self, names: &str) -> Vec<String> {
+        let Some(prefix) = self.apt else { return Vec::new() };
+        // Another installation that is under way is waited for, within a limit.
+        let apt = format!("{prefix} DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120");
+        let install = format!("{apt} install -y --no-install-recommends {names}");
+        vec![install.clone(), format!("{apt} update && {install}")]
     }
 }

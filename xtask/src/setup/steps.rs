@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use super::{Need, State, Step, host::Host};
+use super::{Host, Need, State, Step};
 use crate::{
     command::nightly_cargo,
     toolchain::{LLVM_MAJOR, Linker, Source, TOOLCHAIN_VAR, Toolchain, Unusable, on_path, output},

@@ -13,8 +13,8 @@ use anyhow::{Context as _, Result, bail};
 use super::{
     apt::{Apt, guest_suites},
     arch::Arch,
+    guests::Programs,
     kernels::Kernel,
-    programs::Programs,
 };
 use crate::command::check;
 

@@ -1,15 +1,13 @@
 //! `cargo xtask vm`: the tests as a whole, inside guests with the kernels that people run.
 
-mod account;
 mod apt;
 mod arch;
-mod cross;
-mod ground;
+mod guests;
 mod image;
 mod kernels;
-mod programs;
 mod qemu;
 mod selection;
+mod transcript;
 
 use std::{
     fmt,
@@ -24,10 +22,9 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use clap::Args;
-
 use arch::Arch;
-use ground::{Ground, cache};
+use clap::Args;
+use guests::{Shared, cache};
 use kernels::{Promise, SUBSET, Series, chosen};
 use selection::Selection;
 
@@ -171,11 +168,11 @@ fn list(guests: &[Guest], selection: &Selection) -> Result<ExitCode> {
 
 /// Prepares all guests, and then boots so many at a time.
 fn boot_all(guests: &[Guest], selection: &Selection, limit: Limit, jobs: NonZero<usize>) -> Vec<Closing> {
-    let mut grounds: Vec<Ground> = Vec::new();
+    let mut prepared: Vec<Shared> = Vec::new();
     for arch in [Arch::X86_64, Arch::Aarch64] {
         let series: Vec<&'static Series> = guests.iter().filter(|guest| guest.arch == arch).map(|guest| guest.series).collect();
         if !series.is_empty() {
-            grounds.push(Ground::prepare(arch, &series));
+            prepared.push(Shared::prepare(arch, &series));
         }
     }
     let (next, closings, first) = (AtomicUsize::new(0), Mutex::new(Vec::new()), Instant::now());
@@ -186,8 +183,8 @@ fn boot_all(guests: &[Guest], selection: &Selection, limit: Limit, jobs: NonZero
                 Limit::Each(limit) => limit,
                 Limit::All(limit) => limit.saturating_sub(first.elapsed()),
             };
-            let ground = grounds.iter().find(|ground| ground.arch == guest.arch).expect("each architecture was prepared");
-            let (release, verdict) = ground.run(guest, selection, limit);
+            let shared = prepared.iter().find(|shared| shared.arch == guest.arch).expect("each architecture was prepared");
+            let (release, verdict) = shared.run(guest, selection, limit);
             let closing = Closing { guest, release, verdict, took: start.elapsed() };
             println!("== {closing}");
             closings.lock().unwrap_or_else(PoisonError::into_inner).push((position, closing));

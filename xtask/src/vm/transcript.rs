@@ -1,4 +1,4 @@
-//! What a guest said of its tests, and what follows from it.
+//! What a guest printed about its tests, and the verdict that follows from it.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ impl From<String> for Shortfall {
 
 /// What a guest has said so far.
 #[derive(Debug, Default)]
-pub(super) struct Account {
+pub(super) struct Transcript {
     passed_tests: u32,
     failed_tests: Vec<String>,
     figures: Option<Figures>,
@@ -55,7 +55,7 @@ pub(super) struct Figures {
     pub(super) left_out: u32,
 }
 
-impl Account {
+impl Transcript {
     /// Takes in a line.
     pub(super) fn hear(&mut self, line: &str) {
         if let Some(said) = line.strip_prefix(OWN) {
@@ -167,11 +167,11 @@ mod tests {
     const PASSED: &str = "test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 432 filtered out; finished in 2.31s";
 
     fn judged(lines: &[&str], promise: Promise) -> Result<String, String> {
-        let mut account = Account::default();
+        let mut transcript = Transcript::default();
         for line in lines {
-            account.hear(line);
+            transcript.hear(line);
         }
-        account.judge(End::Off, promise, &Selection::all()).map_err(sentence)
+        transcript.judge(End::Off, promise, &Selection::all()).map_err(sentence)
     }
 
     fn sentence(shortfall: Shortfall) -> String {
@@ -226,11 +226,11 @@ mod tests {
     #[test]
     fn a_guest_that_is_cut_off_is_slow_if_its_tests_went_on_and_passed() {
         let cut_off = |lines: &[&str], silent| {
-            let mut account = Account::default();
+            let mut transcript = Transcript::default();
             for line in lines {
-                account.hear(line);
+                transcript.hear(line);
             }
-            account.judge(End::OutOfTime { silent }, Promise::Works, &Selection::all()).expect_err("it was cut off")
+            transcript.judge(End::OutOfTime { silent }, Promise::Works, &Selection::all()).expect_err("it was cut off")
         };
         let (passed, failed) = ("test storms::one ... ok", "test storms::two ... FAILED");
         let short = Duration::from_secs(10);
@@ -242,11 +242,11 @@ mod tests {
 
     #[test]
     fn checks_that_were_not_asked_for_are_not_missed() {
-        let mut account = Account::default();
+        let mut transcript = Transcript::default();
         for line in [PASSED, OK, "zctrace-vm: end"] {
-            account.hear(line);
+            transcript.hear(line);
         }
-        let said = account.judge(End::Off, Promise::Works, &Selection::named(&["storms::".to_owned()]));
+        let said = transcript.judge(End::Off, Promise::Works, &Selection::named(&["storms::".to_owned()]));
         assert_eq!(said, Ok("12 passed, 0 failed, 432 left out".to_owned()));
     }
 

@@ -178,7 +178,7 @@ mod thirty_two_bit {
             run.assert_exact();
             let figures = run.totals().figures();
             for name in ["send@i386", "recv@i386"] {
-                assert_eq!(figures[name], Figure { requested_bytes: by_socket, ..Figure::of(10, 10_000) }, "{name}");
+                assert_eq!(figures[name], Figure { requested_bytes: by_socket, ..Figure::of(10, 1000) }, "{name}");
             }
             assert_eq!((figures["mmap@i386"].calls, figures["mmap@i386"].requested_bytes), (1, by_mmap));
         }

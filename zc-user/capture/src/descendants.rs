@@ -31,11 +31,11 @@ pub fn own_children() -> Vec<Pid> {
 pub fn kill_with_descendants(child: Pid) {
     // Descendants first; the next round finds those that were created meanwhile.
     loop {
-        let living: Vec<Pid> = descendants_of(child).into_iter().filter(|&pid| !is_dead(pid)).collect();
-        if living.is_empty() {
+        let alive: Vec<Pid> = descendants_of(child).into_iter().filter(|&pid| !is_dead(pid)).collect();
+        if alive.is_empty() {
             break;
         }
-        for pid in living {
+        for pid in alive {
             let _ = kill(pid, Signal::SIGKILL);
         }
         std::thread::yield_now();
@@ -55,7 +55,7 @@ fn descendants_of(process: Pid) -> Vec<Pid> {
     found
 }
 
-/// Whether a process is gone, or ended and not waited for: it is no more than its exit status then.
+/// Whether a process is gone or a zombie.
 fn is_dead(pid: Pid) -> bool {
     let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
     // The name, in parentheses, may have any character.

@@ -193,7 +193,7 @@ pub enum State {
     Missing,
 }
 
-/// Which calls people who know `x86_64` look for in vain on this machine; `None` on `x86_64`.
+/// Which calls of `x86_64` this machine does not have; `None` on `x86_64`.
 fn missing_x86_calls(system: &System) -> Option<&'static str> {
     let is_arm = system.arch.known().is_some_and(|arch| arch == "aarch64");
     is_arm.then_some(

@@ -1,4 +1,7 @@
-//! Counters of tasks that live on after the trace, from `/proc`: the kernel side sees a task's counters when it ends.
+//! Reads the counters of tasks that are still running when the trace ends from `/proc`. The kernel side reports them when a task ends.
+//!
+//! Not by the crate `procfs`: this runs for every live task, every few milliseconds while tasks are ending, and that crate parses all 50
+//! lines of `status` into a map for the two that are needed.
 
 use std::fs;
 
@@ -7,13 +10,13 @@ use super::task_table::RawCounters;
 /// `PF_EXITING` of the kernel's include/linux/sched.h.
 const EXITING: u64 = 4;
 
-/// Whether `/proc` is that of this process's PID namespace. In another, an id there is somebody else's.
+/// Whether `/proc` belongs to the PID namespace of this process. If not, its ids are those of other processes.
 pub fn is_proc_ours() -> bool {
     fs::read_link("/proc/self").is_ok_and(|own| own.to_str() == Some(&std::process::id().to_string()))
 }
 
-/// The counters of a living task so far; `None` if it is gone, or about to be: somebody who has joined a thread knows that it has ended
-/// a little before the kernel has done with it.
+/// The counters of a live task so far; `None` if it is gone or about to end. A thread that was joined may still be about to end: the kernel
+/// finishes it a little later.
 pub fn counters(pid: u32, tid: u32) -> Option<RawCounters> {
     let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}")).ok();
     let stat = Stat::parse(&read("stat")?)?;
@@ -25,7 +28,7 @@ pub fn counters(pid: u32, tid: u32) -> Option<RawCounters> {
     Some(RawCounters {
         user_ns: stat.user_ns,
         system_ns: stat.system_ns,
-        // Without CONFIG_SCHED_INFO, the samples have to do.
+        // Without CONFIG_SCHED_INFO, the sampled times are all there is.
         runtime_ns: runtime_ns.unwrap_or(stat.user_ns + stat.system_ns),
         voluntary_switches: field(&status, "voluntary_ctxt_switches:")?,
         involuntary_switches: field(&status, "nonvoluntary_ctxt_switches:")?,
@@ -49,7 +52,7 @@ struct Stat {
 }
 
 impl Stat {
-    /// `man 5 proc_pid_stat`: the name, in parentheses, may itself contain any of the separators.
+    /// Parses `/proc/PID/stat` (`man 5 proc_pid_stat`). The name, in parentheses, may contain any of the separators.
     fn parse(text: &str) -> Option<Self> {
         let (_, after_name) = text.rsplit_once(')')?;
         let fields: Vec<&str> = after_name.split_ascii_whitespace().collect();
@@ -72,14 +75,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_may_look_like_fields() {
+    fn a_name_that_looks_like_fields_is_skipped() {
         let text = "12 (a) 1 (b)) R 1 2 3 4 5 6 70 8 90 10 110 120 13 14";
         let stat = Stat { flags: 6, minor_faults: 70, major_faults: 90, user_ns: 1_100_000_000, system_ns: 1_200_000_000 };
         assert_eq!(Stat::parse(text), Some(stat));
     }
 
     #[test]
-    fn this_task_has_counters() {
+    fn the_counters_of_this_task_are_read() {
         let pid = std::process::id();
         let counters = counters(pid, pid).expect("it lives");
         assert!(counters.minor_faults > 0);

@@ -1,8 +1,8 @@
 //! Makes the [`Trace`] of what was collected: tasks become processes with threads, and only files that rows use are kept.
 //!
-//! It also looks for signs that a recorded log does not have all that happened. strace leaves calls out if it is told to (`-e trace`,
+//! It also looks for signs that a recorded log is incomplete. strace leaves calls out if it is told to (`-e trace`,
 //! `-z`, `-Z`, `-P`), and the log does not say so. Two signs show it: the first line of the command is not its exec, or a process
-//! exited without `exit_group`, which strace does not take for a successful call. A filter that keeps both leaves no sign, so every
+//! exited without `exit_group`, which strace does not take for a successful call. A filter that lets both through leaves no sign, so every
 //! recorded log gets a note.
 
 use std::collections::{BTreeMap, HashMap};

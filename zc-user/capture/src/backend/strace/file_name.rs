@@ -29,8 +29,8 @@ pub struct ParsedName {
 
 /// Parses the name of a [`Descriptor`](super::args::Descriptor).
 pub fn parse(name: &[u8]) -> ParsedName {
-    if let Some(told) = parse_socket(name) {
-        return told;
+    if let Some(parsed) = parse_socket(name) {
+        return parsed;
     }
     let (name, is_marked) = name.strip_suffix(DELETED).map_or((name, false), |name| (name, true));
     if let Some((path, kind)) = split_device(name) {
@@ -122,14 +122,14 @@ fn parse_socket(name: &[u8]) -> Option<ParsedName> {
     let (protocol, rest) = name.split_at(colon);
     let about = rest.strip_prefix(b":[")?.strip_suffix(b"]")?;
     let kind = socket_kind(protocol)?;
-    let told = ParsedName { file: kernel_file(kind, "sockfs", None), ..ParsedName::default() };
+    let parsed = ParsedName { file: kernel_file(kind, "sockfs", None), ..ParsedName::default() };
     if let Some((inode, rest)) = decimal(about)
         && (rest.is_empty() || is_unix(protocol))
         && kind != FileKind::Netlink
     {
-        return Some(unix_socket(ParsedName { inode: Some(inode), ..told }, rest));
+        return Some(unix_socket(ParsedName { inode: Some(inode), ..parsed }, rest));
     }
-    Some(if kind == FileKind::Netlink { told } else { internet_socket(told, about) })
+    Some(if kind == FileKind::Netlink { parsed } else { internet_socket(parsed, about) })
 }
 
 /// The kind of socket by the kernel's name of the protocol. `UNIX` means any Unix socket but a stream, and before Linux 5.15 a stream, too.
@@ -150,19 +150,19 @@ fn is_unix(protocol: &[u8]) -> bool {
 }
 
 /// Parses what follows the inode of a Unix socket: `->12`, the inode of its peer, and `,"/run/x"`, its own address.
-fn unix_socket(told: ParsedName, text: &[u8]) -> ParsedName {
+fn unix_socket(parsed: ParsedName, text: &[u8]) -> ParsedName {
     let peer = text.strip_prefix(b"->").and_then(decimal);
     let address = peer.map_or(text, |(_, rest)| rest).strip_prefix(b",");
-    let file = File { peer_inode: peer.map(|(inode, _)| inode), path: address.and_then(sun_path), ..told.file };
-    ParsedName { file, ..told }
+    let file = File { peer_inode: peer.map(|(inode, _)| inode), path: address.and_then(sun_path), ..parsed.file };
+    ParsedName { file, ..parsed }
 }
 
 /// Parses `127.0.0.1:80`, with `->` and the peer if there is one.
-fn internet_socket(told: ParsedName, text: &[u8]) -> ParsedName {
+fn internet_socket(parsed: ParsedName, text: &[u8]) -> ParsedName {
     let text = String::from_utf8_lossy(text);
     let (local, peer) = text.split_once("->").map_or((text.as_ref(), None), |(local, peer)| (local, Some(peer)));
-    let file = File { local: address(local), peer: peer.and_then(address), ..told.file };
-    ParsedName { file, ..told }
+    let file = File { local: address(local), peer: peer.and_then(address), ..parsed.file };
+    ParsedName { file, ..parsed }
 }
 
 /// `HOST:PORT`; `None` without a port.

@@ -40,21 +40,21 @@ impl<'a> FileTable<'a> {
         if let Some(&id) = self.by_name.get(key) {
             return id;
         }
-        let told = file_name::parse(descriptor.name);
-        let id = self.same(tid, descriptor, &told).or_else(|| self.before_it_was_deleted(descriptor, &told));
-        let id = id.unwrap_or_else(|| self.add(told));
+        let parsed = file_name::parse(descriptor.name);
+        let id = self.same(tid, descriptor, &parsed).or_else(|| self.before_it_was_deleted(descriptor, &parsed));
+        let id = id.unwrap_or_else(|| self.add(parsed));
         self.by_name.insert(key.into(), id);
         id
     }
 
     /// The file by its identity instead of its name, if that can be found; adds it if it is new.
-    fn same(&mut self, tid: Option<u32>, descriptor: Descriptor<'_>, told: &ParsedName) -> Option<FileId> {
-        let (file, born) = if let Some(inode) = told.inode {
-            let device = if told.file.kind == Some(FileKind::Pipe) { self.devices.pipes } else { self.devices.sockets };
-            (File { identity: Some(FileIdentity { device, inode, generation: None }), ..told.file.clone() }, None)
+    fn same(&mut self, tid: Option<u32>, descriptor: Descriptor<'_>, parsed: &ParsedName) -> Option<FileId> {
+        let (file, born) = if let Some(inode) = parsed.inode {
+            let device = if parsed.file.kind == Some(FileKind::Pipe) { self.devices.pipes } else { self.devices.sockets };
+            (File { identity: Some(FileIdentity { device, inode, generation: None }), ..parsed.file.clone() }, None)
         } else {
-            let seen = self.inspect(tid, descriptor, told)?;
-            (seen.describe(told.file.clone()), seen.born)
+            let seen = self.inspect(tid, descriptor, parsed)?;
+            (seen.describe(parsed.file.clone()), seen.born)
         };
         let identity = file.identity?;
         let next = FileId(u32::try_from(self.all.len()).unwrap_or(u32::MAX));
@@ -67,19 +67,19 @@ impl<'a> FileTable<'a> {
         Some(id)
     }
 
-    fn inspect(&mut self, tid: Option<u32>, descriptor: Descriptor<'_>, told: &ParsedName) -> Option<Inspected> {
-        let path = told.path.as_deref()?;
-        self.inspector.as_mut()?.inspect(&Target { tid, descriptor: descriptor.number, path, is_deleted: told.is_deleted })
+    fn inspect(&mut self, tid: Option<u32>, descriptor: Descriptor<'_>, parsed: &ParsedName) -> Option<Inspected> {
+        let path = parsed.path.as_deref()?;
+        self.inspector.as_mut()?.inspect(&Target { tid, descriptor: descriptor.number, path, is_deleted: parsed.is_deleted })
     }
 
     /// The file that had this path before it was deleted.
-    fn before_it_was_deleted(&self, descriptor: Descriptor<'_>, told: &ParsedName) -> Option<FileId> {
-        let path = descriptor.name.strip_suffix(DELETED).filter(|_| told.file.kind != Some(FileKind::Memfd))?;
+    fn before_it_was_deleted(&self, descriptor: Descriptor<'_>, parsed: &ParsedName) -> Option<FileId> {
+        let path = descriptor.name.strip_suffix(DELETED).filter(|_| parsed.file.kind != Some(FileKind::Memfd))?;
         self.by_name.get(path).copied()
     }
 
-    fn add(&mut self, told: ParsedName) -> FileId {
-        self.all.push(told.file);
+    fn add(&mut self, parsed: ParsedName) -> FileId {
+        self.all.push(parsed.file);
         FileId(u32::try_from(self.all.len() - 1).unwrap_or(u32::MAX))
     }
 
@@ -194,8 +194,8 @@ impl FileTable<'_> {
 
     /// The name now stands for a new file.
     fn made(&mut self, tid: Option<u32>, descriptor: Descriptor<'_>) {
-        let told = file_name::parse(descriptor.name);
-        let id = self.same(tid, descriptor, &told).unwrap_or_else(|| self.add(told));
+        let parsed = file_name::parse(descriptor.name);
+        let id = self.same(tid, descriptor, &parsed).unwrap_or_else(|| self.add(parsed));
         self.name(descriptor, id);
     }
 

@@ -1,4 +1,4 @@
-//! Looking at files of this process.
+//! Inspects files of this process.
 
 use std::{fs::File, io::Write as _};
 
@@ -6,7 +6,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::*;
 
-/// Somebody to look who began a while after all that exists now, or before.
+/// An inspector of a run that began this long after now, so that all existing files are older; zero: they may have changed since.
 fn proc(began_after: Duration) -> ProcInspector {
     ProcInspector { began_at: SystemTime::now() + began_after, ..ProcInspector::new().expect("has /proc") }
 }
@@ -20,7 +20,7 @@ fn target(path: &Path, descriptor: i32) -> Target<'_> {
     }
 }
 
-/// No descriptor at all, so that there is the path alone.
+/// A descriptor that is not open, so that only the path can lead to the file.
 const CLOSED: i32 = i32::MAX;
 
 #[test]

@@ -96,8 +96,8 @@ impl Output {
 
     /// The width in columns of the terminal that it goes to; `None` if it goes to no terminal.
     pub fn width(&self) -> Option<usize> {
-        let fd = if matches!(self, Self::Stderr) { libc::STDERR_FILENO } else { libc::STDOUT_FILENO };
-        self.is_terminal().then(|| terminal_width(fd))
+        self.is_terminal()
+            .then(|| if matches!(self, Self::Stderr) { terminal_width(io::stderr()) } else { terminal_width(io::stdout()) })
     }
 
     /// Writes the report. A reader that has gone away is no error.
@@ -186,14 +186,12 @@ fn is_same_file(found: &fs::Metadata, stream: &impl AsFd) -> bool {
     (found.dev(), found.ino()) == (stream.st_dev, stream.st_ino)
 }
 
-/// What is assumed of a terminal that does not say how wide it is.
-const USUAL_WIDTH: usize = 80;
-
-fn terminal_width(fd: i32) -> usize {
-    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: TIOCGWINSZ fills in a winsize.
-    let told = unsafe { libc::ioctl(fd, libc::TIOCGWINSZ, &raw mut size) } == 0 && size.ws_col > 0;
-    if told { usize::from(size.ws_col) } else { USUAL_WIDTH }
+/// The width in columns; 80 if the terminal does not know it.
+fn terminal_width(terminal: impl AsFd) -> usize {
+    match rustix::termios::tcgetwinsize(terminal) {
+        Ok(size) if size.ws_col > 0 => size.ws_col.into(),
+        _ => 80,
+    }
 }
 
 /// Whether to colour what goes to a terminal or not, as people expect it: the option first, then `NO_COLOR` (no-color.org),

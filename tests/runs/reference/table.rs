@@ -375,8 +375,9 @@ mod explain_tests {
 
     /// The report of a run that is kept for the tests of zctrace, with nothing in it.
     fn empty() -> Report {
-        let text = include_str!("../../../zc-user/src/render/golden/copier-json.txt");
-        let mut report: Report = serde_json::from_str(text).expect("a report");
+        let snapshot = include_str!("../../../zc-user/src/render/snapshots/zctrace__render__tests__copier-json.snap");
+        let (_, json) = snapshot.split_once("\n---\n").expect("the snapshot's own header ends so");
+        let mut report: Report = serde_json::from_str(json).expect("a report");
         report.processes.truncate(1);
         report.processes[0].transfers.clear();
         report.processes[0].syscalls.clear();

@@ -12,8 +12,6 @@ pub mod check;
 pub mod compare;
 pub mod errno;
 pub mod expect;
-#[cfg(any(test, feature = "samples"))]
-pub mod golden;
 pub mod histogram;
 pub mod options;
 pub mod report;

@@ -2,18 +2,12 @@
 
 use std::borrow::Cow;
 
-use comfy_table::Table;
-
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 pub use zctrace_core::text::{command_line, escape};
 
-/// The columns that a text without control characters takes, as comfy-table counts them: headings and tables agree.
+/// The columns that a text without control characters takes.
 pub(super) fn width(text: &str) -> usize {
-    if text.is_ascii() {
-        return text.len();
-    }
-    let mut table = Table::new();
-    table.add_row([text]);
-    table.column_max_content_widths().first().copied().map_or(0, usize::from)
+    text.width()
 }
 
 /// The text, or as much of its beginning as fits, with `…` for the rest.
@@ -25,7 +19,7 @@ pub(super) fn shorten(text: &str, limit: usize) -> Cow<'_, str> {
     let mut short = String::new();
     let mut room = limit.saturating_sub(1);
     for c in text.chars() {
-        let wanted = width(c.encode_utf8(&mut [0; 4]));
+        let wanted = c.width().unwrap_or(0);
         if wanted > room {
             break;
         }

@@ -381,7 +381,7 @@ mod tests {
             &format!("{HEAD}expect = ['exit.code == 0']\n{HEAD}expect = ['exit.code == 0']"),
         ];
         let text: Vec<String> = mistakes.iter().map(|text| parsed(text).map(drop).expect_err(text).to_string()).collect();
-        crate::golden::compare(env!("CARGO_MANIFEST_DIR"), "check", "file-mistakes", &(text.join("\n\n") + "\n"));
+        insta::assert_snapshot!("mistakes", text.join("\n\n"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use zctrace_core::check::sample;
 use super::*;
 use crate::{
     check::{Results, SCHEMA},
-    render::tests::{assert_fits, golden},
+    render::tests::{assert_fits, assert_snapshot},
 };
 
 fn rendered(format: CheckFormat) -> String {
@@ -20,7 +20,7 @@ fn nothing() -> Results {
 fn each_format_is_as_it_was() {
     for format in CheckFormat::value_variants() {
         let name = format.to_possible_value().expect("has a name").get_name().to_owned();
-        golden(&format!("check-{name}"), &rendered(*format));
+        assert_snapshot(&format!("check-{name}"), &rendered(*format));
         assert!(
             check(&nothing(), *format, &Options::default()).is_empty()
                 == (*format == CheckFormat::Github || *format == CheckFormat::Csv)

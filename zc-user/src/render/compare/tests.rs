@@ -1,9 +1,9 @@
-//! Golden files, refreshed as those of the reports.
+//! Snapshots of comparisons.
 
 use zctrace_core::compare::sample::{by_sendfile, comparison, comparison_with_shell, timed, with_losses};
 
 use super::*;
-use crate::render::tests::{assert_fits, golden};
+use crate::render::tests::{assert_fits, assert_snapshot};
 
 /// Two commands, the second twice as fast.
 fn two() -> Comparison {
@@ -32,10 +32,10 @@ fn page(comparison: &Comparison, width: Option<usize>) -> String {
 
 #[test]
 fn the_page_at_many_widths() {
-    golden("compare-two", &page(&two(), None));
-    golden("compare-four-200", &page(&four(), Some(200)));
-    golden("compare-four-80", &page(&four(), Some(80)));
-    golden("compare-four-40", &page(&four(), Some(40)));
+    assert_snapshot("compare-two", &page(&two(), None));
+    assert_snapshot("compare-four-200", &page(&four(), Some(200)));
+    assert_snapshot("compare-four-80", &page(&four(), Some(80)));
+    assert_snapshot("compare-four-40", &page(&four(), Some(40)));
 }
 
 #[test]
@@ -106,20 +106,20 @@ fn a_chosen_reference_is_the_one_that_ran() {
 #[test]
 fn colour_marks_what_the_words_say() {
     let options = Options { width: Some(80), colour: true, ..Options::default() };
-    golden("compare-colour", &compare(&four(), CompareFormat::Table, &options).replace('\x1b', "^["));
+    assert_snapshot("compare-colour", &compare(&four(), CompareFormat::Table, &options).replace('\x1b', "^["));
 }
 
 #[test]
 fn markdown_is_a_line_for_each_command() {
-    golden("compare-markdown", &compare(&four(), CompareFormat::Markdown, &Options::default()));
+    assert_snapshot("compare-markdown", &compare(&four(), CompareFormat::Markdown, &Options::default()));
 }
 
 #[test]
 fn csv_is_a_line_for_each_command() {
-    golden("compare-csv", &compare(&four(), CompareFormat::Csv, &Options::default()));
+    assert_snapshot("compare-csv", &compare(&four(), CompareFormat::Csv, &Options::default()));
 }
 
 #[test]
 fn json_has_everything() {
-    golden("compare-json", &compare(&two(), CompareFormat::Json, &Options::default()));
+    assert_snapshot("compare-json", &compare(&two(), CompareFormat::Json, &Options::default()));
 }

@@ -70,7 +70,7 @@ fn the_verdict_stands_before_the_tables() {
     for width in [100, 40] {
         let text = table(&std_io_copy(), Some(width));
         assert_fits(&text, width);
-        golden(&format!("transfer-{width}"), &text);
+        assert_snapshot(&format!("transfer-{width}"), &text);
     }
 }
 
@@ -78,7 +78,7 @@ fn the_verdict_stands_before_the_tables() {
 fn transfers_of_several_processes_name_them() {
     let text = table(&several(), Some(100));
     assert_fits(&text, 100);
-    golden("transfers", &text);
+    assert_snapshot("transfers", &text);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn of_very_many_transfers_the_largest_are_shown() {
     let text = table(&trace, Some(100));
     assert!(text.lines().count() < 60, "{} lines", text.lines().count());
     assert!(text.contains("\n  and 9990 more with "), "{text}");
-    golden("transfers-many", &text);
+    assert_snapshot("transfers-many", &text);
     let options = Options { all_transfers: true, ..Options::default() };
     assert!(render(&report(&trace), Format::Table, &options).lines().count() > 30_000);
 }
@@ -97,7 +97,7 @@ fn files_are_listed_on_request() {
     for (name, width) in [("files", 100), ("files-40", 40)] {
         let text = render(&with_files(&several()), Format::Table, &Options { width: Some(width), ..Options::default() });
         assert_fits(&text, width);
-        golden(name, text.split_once("\nFILES").expect("lists files").1);
+        assert_snapshot(name, text.split_once("\nFILES").expect("lists files").1);
     }
     let text = render(&with_files(&many(3000)), Format::Table, &Options { width: Some(100), ..Options::default() });
     assert!(text.contains("\n  and 5980 more files with "), "{text}");
@@ -178,5 +178,5 @@ fn transfers_survive_json() {
     let json = render(&report, Format::Json, &Options::default());
     assert_eq!(serde_json::from_str::<Report>(&json).expect("parses"), report);
     let one = &report.processes[2].transfers[0];
-    golden("transfer-json", &serde_json::to_string_pretty(one).expect("serialises"));
+    assert_snapshot("transfer-json", &json(one));
 }

@@ -79,7 +79,7 @@ fn every_form_holds_and_fails() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-    crate::golden::compare(env!("CARGO_MANIFEST_DIR"), "expect", "failing", &text);
+    insta::assert_snapshot!("failing", text);
 }
 
 #[test]

@@ -3,7 +3,10 @@
 use std::fmt::Write as _;
 
 use super::{report_of, scene};
-use crate::expect::{ExpectError, Expectation};
+use crate::{
+    expect::{ExpectError, Expectation},
+    syscall::Abi,
+};
 
 const MISTAKES: &[&str] = &[
     "",
@@ -97,7 +100,8 @@ fn every_mistake_says_what_and_where() {
         assert_eq!(error.message().lines().count(), 1, "{error}");
         writeln!(text, "{error}\n").expect("memory takes it");
     }
-    crate::golden::compare(env!("CARGO_MANIFEST_DIR"), "expect", "mistakes", &text);
+    // The snapshot was made on x86_64; messages name the machine's own table of calls.
+    insta::assert_snapshot!("mistakes", text.replace(Abi::NATIVE.name(), Abi::X86_64.name()));
 }
 
 #[test]

@@ -1,27 +1,22 @@
-//! Compares what is read from real logs with golden files, and with the tables of `strace -C`. `ZC_UPDATE_GOLDEN=1` updates the files.
+//! Compares what is read from real logs with snapshots, and with the tables of `strace -C`.
+//! `INSTA_UPDATE=always cargo test -p zctrace-capture --lib` updates the snapshots.
 
-use std::{collections::BTreeMap, env, fmt::Write, fs};
+use std::{collections::BTreeMap, fmt::Write, fs};
 
-use super::{logs, read, rows};
+use super::{corpus, logs, read, rows};
 use crate::syscall::Abi;
 use crate::trace::{Ends, File, FileId, FileKind, Input, Process, Row, Trace};
 
 #[test]
-fn real_logs_are_read_as_the_golden_files_say() {
-    let is_update = env::var_os("ZC_UPDATE_GOLDEN").is_some();
-    let mut different = Vec::new();
+fn real_logs_are_read_as_the_snapshots_say() {
     for log in logs() {
         let (trace, unparsed) = read(&log);
-        let found = summary(&trace, &unparsed);
-        let expected = log.with_extension("expected");
-        if is_update {
-            fs::write(&expected, &found).expect("can be written");
-        }
-        if fs::read_to_string(&expected).unwrap_or_default() != found {
-            different.push(format!("{}\n{found}", log.display()));
-        }
+        let name = log.file_stem().expect("has a name").to_string_lossy();
+        // Beside the log.
+        insta::with_settings!({ snapshot_path => corpus(), prepend_module_to_snapshot => false, omit_expression => true }, {
+            insta::assert_snapshot!(name.as_ref(), summary(&trace, &unparsed));
+        });
     }
-    assert!(different.is_empty(), "set ZC_UPDATE_GOLDEN=1 to accept the new results:\n{}", different.join("\n"));
 }
 
 fn summary(trace: &Trace, unparsed: &[String]) -> String {

@@ -178,5 +178,5 @@ fn transfers_survive_json() {
     let json = render(&report, Format::Json, &Options::default());
     assert_eq!(serde_json::from_str::<Report>(&json).expect("parses"), report);
     let one = &report.processes[2].transfers[0];
-    assert_snapshot("transfer-json", &json(one));
+    assert_snapshot("transfer-json", &super::json(one));
 }

@@ -1,0 +1,309 @@
+//! One run of a check: a `zctrace run` process with a temporary folder for its files and its report.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    io::{self, PipeReader, PipeWriter, Read as _},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::process::CommandExt as _,
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use nix::{
+    sys::{
+        prctl,
+        signal::{SigSet, SigmaskHow, Signal, pthread_sigmask},
+    },
+    unistd::Pid,
+};
+use rustix::{
+    fs::{OFlags, fcntl_getfl, fcntl_setfl},
+    process::{PidfdFlags, pidfd_open, setsid},
+};
+use tempfile::TempDir;
+
+use super::{Attempt, Check, Settings, prepare};
+use crate::{descendants, report::Report, words::Word as _};
+
+/// The variable that tells a command which folder its file of checks is in.
+const FOLDER_VARIABLE: &str = "ZCTRACE_CHECK_DIR";
+/// The name of the report in the folder.
+const REPORT: &str = "report.json";
+
+/// A run in progress. Dropping it kills the process with all its descendants and removes the folder.
+pub(super) struct RunProcess {
+    child: Child,
+    pidfd: OwnedFd,
+    stderr: Stderr,
+    folder: TempDir,
+    started: Instant,
+    timeout: Duration,
+    has_ended: bool,
+}
+
+impl RunProcess {
+    /// Starts it. The error says why that failed.
+    pub(super) fn start(check: &Check, settings: &Settings, mask: SigSet) -> Result<Self, String> {
+        let cannot = |what: &str, error: io::Error| format!("cannot {what}: {error}");
+        let folder = tempfile::Builder::new().prefix("zctrace-check-").tempdir();
+        let folder = folder.map_err(|error| cannot("create a temporary folder", error))?;
+        let files = folder.path().join("files");
+        fs::create_dir(&files).map_err(|error| cannot("create a temporary folder", error))?;
+        prepare::create(&check.files, &files)?;
+        let directory = check.directory.as_ref().unwrap_or(&files);
+        if !directory.is_dir() {
+            return Err(format!("its working directory '{}' is not there", directory.display()));
+        }
+        let mut command = command(check, settings, folder.path(), directory, mask);
+        let stderr = redirect(&mut command, settings).map_err(|error| cannot("run zctrace", error))?;
+        let started = Instant::now();
+        let child = command.spawn().map_err(|error| cannot("run zctrace", error))?;
+        let pidfd = pidfd_open(rustix::process::Pid::from_child(&child), PidfdFlags::empty());
+        let pidfd = pidfd.map_err(|error| cannot("wait for zctrace", error.into()))?;
+        Ok(Self { child, pidfd, stderr, folder, started, timeout: check.timeout, has_ended: false })
+    }
+
+    /// When it will have run for too long; `None` for never.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.started.checked_add(self.timeout)
+    }
+
+    /// The process ID of zctrace.
+    pub(super) fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id().cast_signed())
+    }
+
+    /// The outcome of a run that has ended.
+    pub(super) fn finish(mut self) -> Attempt {
+        let duration = self.started.elapsed();
+        let ended = self.child.wait();
+        self.has_ended = true;
+        self.stderr.read();
+        let mut lines = self.stderr.lines();
+        let outcome = fs::read_to_string(self.folder.path().join(REPORT))
+            .ok()
+            .and_then(|text| serde_json::from_str::<Report>(&text).ok())
+            .map(Box::new)
+            .ok_or_else(|| why_no_report(&mut lines, ended.ok().and_then(|status| status.code())));
+        Attempt { outcome, duration, stderr: shown_lines(lines) }
+    }
+
+    /// Kills it with all its descendants. `why` becomes the reason that there is no result.
+    pub(super) fn kill_for(mut self, why: String) -> Attempt {
+        let duration = self.started.elapsed();
+        self.kill();
+        self.stderr.read();
+        Attempt { outcome: Err(why), duration, stderr: shown_lines(self.stderr.lines()) }
+    }
+
+    /// Becomes readable when something is written to stderr.
+    pub(super) fn stderr_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.stderr.fd()
+    }
+
+    /// Reads what was written to stderr, so that the pipe does not fill up and block the command.
+    pub(super) fn read_stderr(&mut self) {
+        self.stderr.read();
+    }
+
+    fn kill(&mut self) {
+        if !self.has_ended {
+            descendants::kill_with_descendants(self.pid());
+            self.has_ended = true;
+        }
+    }
+}
+
+impl Drop for RunProcess {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl AsFd for RunProcess {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+}
+
+/// Discards stdout and keeps the end of stderr, unless the settings show both.
+fn redirect(command: &mut Command, settings: &Settings) -> io::Result<Stderr> {
+    if settings.shows_output {
+        return Ok(Stderr::closed());
+    }
+    let (stderr, writer) = Stderr::pipe()?;
+    command.stdout(Stdio::null()).stderr(writer);
+    Ok(stderr)
+}
+
+fn command(check: &Check, settings: &Settings, folder: &Path, directory: &Path, mask: SigSet) -> Command {
+    let mut command = Command::new(&settings.zctrace);
+    command.args(["run", "--bound", "--file-calls", "--format=json"]).arg("--output").arg(folder.join(REPORT));
+    command.arg(format!("--syscalls={}", check.syscalls()));
+    command.arg(format!("--backend={}", check.backend.word()));
+    // Set for the command alone: a variable such as LD_PRELOAD must not change zctrace.
+    command.arg(variable(FOLDER_VARIABLE, &check.base)).args(check.env.iter().map(|(name, value)| variable(name, value)));
+    command.args(&settings.options).arg("--").arg(program(check)).args(&check.command[1..]);
+    command.current_dir(directory).stdin(Stdio::null());
+    // SAFETY: the closure runs between fork and exec, and only makes plain system calls.
+    unsafe {
+        command.pre_exec(move || {
+            // Keeps what it does to its process group and terminal away from this process and from other checks.
+            setsid()?;
+            // Keeps all its descendants below it, where they can be found.
+            prctl::set_child_subreaper(true)?;
+            prctl::set_pdeathsig(Signal::SIGKILL)?;
+            pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&mask), None).map_err(io::Error::from)
+        });
+    }
+    command
+}
+
+fn variable(name: &str, value: impl AsRef<OsStr>) -> OsString {
+    let mut option = OsString::from(format!("--env={name}="));
+    option.push(value);
+    option
+}
+
+/// The program to run. A path is relative to the folder of the file of checks: the working directory may be a temporary folder.
+fn program(check: &Check) -> PathBuf {
+    let name = Path::new(&check.command[0]);
+    if check.command[0].contains('/') { check.base.join(name) } else { name.to_owned() }
+}
+
+/// Why there is no report: the last message of zctrace itself, which is taken out of the lines.
+fn why_no_report(stderr: &mut Vec<String>, code: Option<i32>) -> String {
+    const OWN: &str = "zctrace: ";
+    if let Some(last) = stderr.iter().rposition(|line| line.starts_with(OWN)) {
+        return stderr.remove(last).split_off(OWN.len());
+    }
+    code.map_or_else(|| "zctrace was killed".to_owned(), |code| format!("zctrace ended with status {code} and without a report"))
+}
+
+/// How many bytes of stderr are kept at most.
+const MOST_BYTES: usize = 64 << 10;
+/// How many lines are shown.
+const MOST_LINES: usize = 20;
+/// How many characters of a line are shown.
+const MOST_CHARS: usize = 300;
+/// How many bytes are read at a time. A pipe holds as many by default, so one read gets everything that was written before the process
+/// ended; and it stops there if another process goes on writing.
+const PIPE_BYTES: usize = 64 << 10;
+
+/// The end of what a command writes to stderr.
+struct Stderr {
+    /// `None` once every writer has closed it.
+    pipe: Option<PipeReader>,
+    kept: Vec<u8>,
+    /// Whether earlier bytes were dropped.
+    is_cut: bool,
+}
+
+impl Stderr {
+    /// A pipe, with the end that the command writes to.
+    fn pipe() -> io::Result<(Self, PipeWriter)> {
+        let (reader, writer) = io::pipe()?;
+        fcntl_setfl(&reader, fcntl_getfl(&reader)? | OFlags::NONBLOCK)?;
+        Ok((Self { pipe: Some(reader), ..Self::closed() }, writer))
+    }
+
+    /// For a command that writes elsewhere.
+    fn closed() -> Self {
+        Self { pipe: None, kept: Vec::new(), is_cut: false }
+    }
+
+    /// Becomes readable when there is something to read.
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.pipe.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Reads what was written, without blocking.
+    fn read(&mut self) {
+        let mut buffer = vec![0; PIPE_BYTES];
+        let Some(pipe) = &mut self.pipe else { return };
+        let mut bytes_read = 0;
+        while bytes_read < PIPE_BYTES {
+            match pipe.read(&mut buffer) {
+                Ok(0) => {
+                    self.pipe = None;
+                    break;
+                }
+                Ok(count) => {
+                    bytes_read += count;
+                    self.kept.extend_from_slice(&buffer[..count]);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        let too_many = self.kept.len().saturating_sub(MOST_BYTES);
+        self.is_cut |= too_many > 0;
+        self.kept.drain(..too_many);
+    }
+
+    /// The lines that were kept.
+    fn lines(&self) -> Vec<String> {
+        let text = String::from_utf8_lossy(&self.kept);
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        if let Some(first) = lines.first_mut().filter(|_| self.is_cut) {
+            first.insert(0, '…');
+        }
+        lines
+    }
+}
+
+/// The last lines, cut to the length that is shown.
+fn shown_lines(mut lines: Vec<String>) -> Vec<String> {
+    lines.drain(..lines.len().saturating_sub(MOST_LINES));
+    for line in &mut lines {
+        if let Some((end, _)) = line.char_indices().nth(MOST_CHARS) {
+            line.truncate(end);
+            line.push('…');
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn the_end_of_stderr_is_kept_and_the_writer_is_not_blocked() {
+        let (mut stderr, mut writer) = Stderr::pipe().expect("a pipe");
+        for number in 0..30_000 {
+            // The pipe holds more than 1000 lines, so no write blocks.
+            writeln!(writer, "line {number}").expect("is read");
+            if number % 1000 == 0 {
+                stderr.read();
+            }
+        }
+        stderr.read();
+        drop(writer);
+        // A process that another test forks has a copy of the writing end until its exec.
+        while stderr.fd().is_some() {
+            stderr.read();
+            std::thread::yield_now();
+        }
+        let lines = stderr.lines();
+        assert!(stderr.kept.len() <= MOST_BYTES);
+        assert!(lines[0].starts_with('…'), "{}", lines[0]);
+        let last = shown_lines(lines);
+        assert_eq!((last.len(), last[MOST_LINES - 1].as_str()), (MOST_LINES, "line 29999"));
+    }
+
+    #[test]
+    fn long_lines_are_cut() {
+        let (mut stderr, mut writer) = Stderr::pipe().expect("a pipe");
+        writer.write_all("é".repeat(1000).as_bytes()).expect("is read");
+        stderr.read();
+        assert!(stderr.fd().is_some(), "the writer is still open");
+        assert_eq!(shown_lines(stderr.lines()), ["é".repeat(MOST_CHARS) + "…"]);
+    }
+}

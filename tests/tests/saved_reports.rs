@@ -138,14 +138,14 @@ fn refused(content: &str, words: &str) {
 fn a_file_that_is_neither_a_report_nor_a_log_is_refused() {
     refused("", "no line of strace");
     refused("hello\nworld\n", "no line of strace");
-    refused("{}", "no report of zctrace");
-    refused("{\"schema\": 1}", "no report of zctrace");
-    refused("{\"schema\": 1, \"tool\"", "no report of zctrace");
+    refused("{}", "is not a report of zctrace");
+    refused("{\"schema\": 1}", "is not a report of zctrace");
+    refused("{\"schema\": 1, \"tool\"", "is not a report of zctrace");
 }
 
 #[test]
 fn a_report_with_another_schema_is_refused() {
-    refused("{\"schema\": 2, \"more\": []}", "schema 2, this zctrace reads schema 1");
+    refused("{\"schema\": 2, \"more\": []}", "schema 2; this zctrace reads schema 1");
 }
 
 #[test]

@@ -56,6 +56,17 @@ fn a_subcommand_after_options_is_refused() {
 }
 
 #[test]
+fn a_missing_command_with_nearly_the_name_of_a_subcommand_gets_a_suggestion() {
+    let refused = |words: &[&str]| zctrace().refuses_words(words).with_status(127).saying("No such file or directory");
+    refused(&["chek", "x.toml"]).saying("'chek'").saying("did you mean the subcommand 'check'?");
+    refused(&["--by=total", "dcotor"]).saying("did you mean the subcommand 'doctor'?");
+    for words in [["--", "chek"], ["run", "chek"], ["--by=total", "no-such-command"]] {
+        let finished = zctrace().launch_with(&words).finish();
+        assert!(finished.code == Some(127) && !finished.stderr.contains("did you mean"), "{words:?}: {}", finished.stderr);
+    }
+}
+
+#[test]
 fn an_unknown_user_is_refused() {
     zctrace().option("--user=nobody-of-this-name").refuses().with_status(125).saying("'nobody-of-this-name'");
     zctrace().option("--user=12x").refuses().with_status(125).saying("'12x'");

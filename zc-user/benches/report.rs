@@ -1,6 +1,6 @@
-//! How long the report takes where there is much to report. `cargo bench -p zctrace --bench report`
+//! Time to make large reports. `cargo bench -p zctrace --bench report`
 //!
-//! From a hundred files to ten thousand the time must grow as the files do, not as their square.
+//! From a hundred files to ten thousand, the time must grow linearly, not quadratically.
 
 use divan::Bencher;
 use zctrace::{
@@ -67,7 +67,7 @@ fn row(name: &'static str, input: Option<Input>, output: Option<u32>, order: u32
     Row { calls: 1, order: Some(order.into()), ..row }
 }
 
-/// What `cp` does with one file; `index` is the first of two.
+/// The calls of `cp` for one file. `index` is its source, the next file its destination.
 fn cp(index: u32) -> Vec<Row> {
     let from = Some(Input::Named(FileId(index)));
     let failed = |row: Row, errno: i32| Row { errors: 1, errnos: [(errno.unsigned_abs(), 1)].into(), ..row };

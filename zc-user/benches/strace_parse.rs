@@ -1,4 +1,4 @@
-//! Speed of the parser of strace logs, and that its memory does not depend on the length of a log.
+//! Speed and memory of the parser of strace logs. Its memory must not depend on the length of a log.
 //!
 //! The goal is 1.5 million lines per second on one core, for typical lines of `strace -f -T -yy`.
 
@@ -20,7 +20,7 @@ fn main() {
     divan::main();
 }
 
-/// Typical lines of a server that copies: half of them of two threads that interrupt each other.
+/// Typical lines of a server that copies with two threads; half of the calls are interrupted by the other thread.
 const LINES: &str = r#"4711  read(7</srv/data/file-0001.bin>, "\211PNG\r\n\32\n\0\0\0\rIHDR\0\0\2\0\0\0\2\0\10\6\0\0\0\364x"..., 131072) = 131072 <0.000031>
 4711  sendto(9<TCP:[127.0.0.1:8080->127.0.0.1:41234]>, "\211PNG\r\n\32\n\0\0\0\rIHDR\0\0\2\0\0\0\2\0\10\6\0\0\0\364x"..., 131072, MSG_NOSIGNAL, NULL, 0) = 131072 <0.000054>
 4712  recvfrom(11<UNIX-STREAM:[664600->664601]>,  <unfinished ...>
@@ -33,7 +33,7 @@ const LINES: &str = r#"4711  read(7</srv/data/file-0001.bin>, "\211PNG\r\n\32\n\
 4712  futex(0x7f4257492000, FUTEX_WAIT_PRIVATE, 2, NULL) = 0 <0.001020>
 "#;
 
-/// A log of so many lines that is never in memory as a whole.
+/// A log of any length that is never in memory as a whole.
 struct Endless {
     position: usize,
     lines_left: usize,
@@ -62,11 +62,11 @@ impl BufRead for Endless {
     }
 }
 
-/// From bytes to a trace. The column of the largest allocation is the same for each length: memory does not grow with lines.
+/// From bytes to a trace. The column of the largest allocation must be the same for every length.
 #[divan::bench(args = [10_000, 100_000, 1_000_000], sample_count = 10)]
 fn log_to_trace(bencher: Bencher<'_, '_>, lines: usize) {
     bencher.counter(ItemsCount::new(lines)).bench(|| {
-        let mut unparsed = |line: &str| panic!("not understood: {line}");
+        let mut unparsed = |line: &str| panic!("cannot parse: {line}");
         let mut collector = Collector::new(&Selection::default(), Until::AllEnd, &mut unparsed);
         read_log(Log { reader: Endless { position: 0, lines_left: lines }, tid: None }, &mut collector)
             .expect("memory can be read");
@@ -74,7 +74,7 @@ fn log_to_trace(bencher: Bencher<'_, '_>, lines: usize) {
     });
 }
 
-/// Layer 1 alone.
+/// The first layer alone: from a line to its parts.
 #[divan::bench(sample_count = 100)]
 fn line(bencher: Bencher<'_, '_>) {
     bencher.counter(ItemsCount::new(LINES.lines().count())).bench(|| {

@@ -1,37 +1,37 @@
-//! The command line: what a person writes, as plain options.
+//! The command line: subcommands and their options.
 
-mod about;
 mod check;
-mod choose;
 mod compare;
-mod limits;
-mod mistake;
+mod completions_and_man;
+mod usage_error;
 
 use std::{ffi::OsString, path::PathBuf};
 
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{
+    Args, CommandFactory as _, Parser, Subcommand, ValueEnum, ValueHint,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
+    error::ErrorKind,
+};
 use clap_complete::Shell;
 use zctrace::{
-    backend::Choice,
+    backend::{Choice, Limits},
     render::{Format, PlainFormat},
     report::{Detail, SortKey},
     syscall::Selection,
 };
+use zctrace_core::{suggest::nearest, words::Word};
 
-pub use about::{completions, manual};
 pub use check::CheckArgs;
 pub use compare::CompareArgs;
-pub use limits::LimitArgs;
-pub use mistake::one_line;
-
-use choose::{one_of, usual};
+pub use completions_and_man::{completions, manual};
+pub use usage_error::one_line;
 
 /// Show which system calls a command makes, how many bytes they move, and what they cost.
 #[derive(Debug, Parser)]
 #[command(name = "zctrace", version, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(override_usage = "zctrace [run] [OPTIONS] [--] CMD...", after_help = EXAMPLES)]
 pub struct Cli {
-    /// What to do; `run` if left out.
+    /// What to do; without it, `run`.
     #[command(subcommand)]
     pub action: Option<Action>,
     /// Options of `run`.
@@ -41,39 +41,39 @@ pub struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  zctrace cp big.iso /mnt/               which calls copied it, and how fast were they?
+  zctrace cp big.iso /mnt/               which calls copied it, and how fast?
   zctrace --by thread ./server           the calls of each thread
   zctrace --syscalls read,%network CMD
   zctrace --format json -o report.json make -j8
   zctrace --format markdown -o \"$GITHUB_STEP_SUMMARY\" ./run-tests
 
-Options come before the command: what follows its name is the command's own.
+Options come before the command: everything after its name belongs to the command.
 
-The report goes to stderr, so that the command's stdout stays its own; -o sends it elsewhere.
-The exit status is the command's own; 125 if zctrace itself failed.";
+The report goes to stderr, so that stdout has the command's output alone; -o writes it elsewhere.
+The exit status is that of the command; 125 if zctrace itself failed.";
 
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// Run a command, and report what it did (the default).
+    /// Run a command and report what it did (the default).
     #[command(override_usage = "zctrace run [OPTIONS] [--] CMD...", after_help = EXAMPLES)]
     Run(RunArgs),
-    /// Time commands untraced, count what each of them does in one traced run, and show both side by side.
+    /// Compare commands: time each untraced, and count what it does in one traced run.
     #[command(override_usage = "zctrace compare [OPTIONS] CMD...", after_help = compare::EXAMPLES)]
     Compare(Box<CompareArgs>),
-    /// Run commands, and check that they call the kernel as they should; for CI.
+    /// Run commands and check that they call the kernel as expected; for CI.
     #[command(override_usage = "zctrace check [OPTIONS] [FILE] [NAME]...\n       zctrace check [OPTIONS] --expect E -- CMD...", after_help = check::EXAMPLES)]
     Check(Box<CheckArgs>),
-    /// Show a saved JSON report, or strace logs, again.
+    /// Show a saved JSON report, or make a report from strace logs.
     #[command(after_help = REPORT_EXAMPLES)]
     Report(ReportArgs),
-    /// Show what this machine lets zctrace do, and the command that enables the rest.
+    /// Show what zctrace can do on this machine, and the commands that enable the rest.
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
     /// Print the JSON Schema of reports.
     #[command(after_help = SCHEMA_EXAMPLES)]
     Schema,
-    /// Print what makes a shell complete zctrace's options.
+    /// Print the script that makes a shell complete zctrace's options.
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
         /// The shell.
@@ -110,18 +110,18 @@ Examples:
 const REPORT_EXAMPLES: &str = "\
 Examples:
   zctrace report --sort bytes r.json     saved with --format json -o r.json
-  zctrace report --format csv r.json     the same for a spreadsheet
+  zctrace report --format csv r.json     the same report for a spreadsheet
   zctrace report trace.log               a log of `strace -f -T -o trace.log`
   zctrace report trace.log.*             the files of `strace -ff -T -o trace.log`";
 
 /// Options of `report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// A JSON report, or one log of strace, or all files of one `strace -ff`.
+    /// A JSON report, one strace log, or all files of one `strace -ff`.
     #[arg(required = true, value_name = "FILE")]
     pub inputs: Vec<PathBuf>,
 
-    /// Calls to count, if the files are logs.
+    /// Calls to count, if the files are strace logs.
     #[arg(short = 'e', long, value_name = "SET", default_value = "all")]
     pub syscalls: Selection,
 
@@ -129,7 +129,7 @@ pub struct ReportArgs {
     #[command(flatten)]
     pub look: LookArgs,
 
-    /// Show the lines of a log that are not understood.
+    /// Show the lines of a log that cannot be parsed.
     #[arg(short, long)]
     pub verbose: bool,
 }
@@ -137,7 +137,7 @@ pub struct ReportArgs {
 /// Options of `doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// Form of the answer.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub format: PlainFormat,
 
@@ -150,35 +150,35 @@ pub struct DoctorArgs {
 #[derive(Debug, Clone, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
 pub struct LookArgs {
-    /// Form of the report.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 
-    /// Write the report to this file (`-`: stdout).
+    /// Write the report to this file (`-` for stdout).
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Order of the rows.
-    #[arg(long, value_parser = one_of::<SortKey>(), default_value = usual::<SortKey>())]
+    /// How rows are ordered.
+    #[arg(long, value_parser = one_of::<SortKey>(), default_value = default_word::<SortKey>())]
     pub sort: SortKey,
 
-    /// Whom to show the calls of.
-    #[arg(long, value_parser = one_of::<Detail>(), default_value = usual::<Detail>())]
+    /// How calls are grouped.
+    #[arg(long, value_parser = one_of::<Detail>(), default_value = default_word::<Detail>())]
     pub by: Detail,
 
-    /// Show every process, also where there are many.
+    /// Show all processes, however many there are.
     #[arg(long)]
     pub all_processes: bool,
 
-    /// List what was done with each file.
+    /// List the calls and bytes of each file.
     #[arg(long)]
     pub files: bool,
 
-    /// List what each call of each process did to each file, in JSON.
+    /// Add to JSON what each call of each process did to each file.
     #[arg(long)]
     pub file_calls: bool,
 
-    /// Show every transfer (and with --files every file), also where there are many.
+    /// Show all transfers (and with --files all files), however many there are.
     #[arg(long)]
     pub all_transfers: bool,
 
@@ -191,7 +191,7 @@ pub struct LookArgs {
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
 pub struct RunArgs {
-    /// The command and its arguments; after `--` if it is called like a subcommand of zctrace, or begins with a dash.
+    /// The command and its arguments; put `--` before it if it has the name of a subcommand or begins with a dash.
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 
@@ -199,7 +199,7 @@ pub struct RunArgs {
     #[arg(short = 'e', long, value_name = "SET", default_value = "%data", hide_default_value = false)]
     pub syscalls: Selection,
 
-    /// Wait for every descendant, not only for the command itself.
+    /// Wait for all descendants of the command, not only for the command itself.
     #[arg(long)]
     pub wait_all: bool,
 
@@ -207,19 +207,19 @@ pub struct RunArgs {
     #[arg(long, value_name = "USER", value_hint = ValueHint::Username)]
     pub user: Option<String>,
 
-    /// What traces the command.
-    #[arg(long, value_parser = one_of::<Choice>(), default_value = usual::<Choice>())]
+    /// The backend that traces the command.
+    #[arg(long, value_parser = one_of::<Choice>(), default_value = default_word::<Choice>())]
     pub backend: Choice,
 
-    /// Run the command under both backends, one after the other, and compare what they count; exit status 1 if they differ.
+    /// Run the command under both backends in turn and compare their counts; the exit status is 1 if they differ.
     #[arg(long, conflicts_with = "backend")]
     pub verify: bool,
 
-    /// Set a variable in the command's environment, and not in zctrace's own. Can be given several times.
+    /// Set an environment variable for the command alone, not for zctrace. Can be given several times.
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub env: Vec<(String, String)>,
 
-    /// Die with zctrace, as it does for `check`.
+    /// Kill the command if zctrace dies, as `check` needs it.
     #[arg(long, hide = true)]
     pub bound: bool,
 
@@ -231,7 +231,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub limits: LimitArgs,
 
-    /// Show what the backend does: tasks followed, maps full; lines not understood.
+    /// Log what the backend does: followed tasks, full maps, lines that cannot be parsed.
     #[arg(short, long)]
     pub verbose: bool,
 }
@@ -239,7 +239,7 @@ pub struct RunArgs {
 /// When to use colour.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum ColorWhen {
-    /// On a terminal, unless `NO_COLOR` or `TERM=dumb` say otherwise.
+    /// On a terminal, unless `NO_COLOR` or `TERM=dumb` is set.
     #[default]
     Auto,
     /// Always.
@@ -252,25 +252,110 @@ pub enum ColorWhen {
 fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err(format!("'{text}' is no variable with its value: write it as in --env NAME=VALUE")),
+        _ => Err(format!("'{text}' is not a variable with a value; write it as in --env NAME=VALUE")),
     }
 }
 
+/// How much a traced run may keep; what does not fit is counted, and the report says so.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_field_names, reason = "the names are those of the options")]
+pub struct LimitArgs {
+    /// Most rows (threads times calls) to keep; as many again by file.
+    #[arg(long, value_name = "N", default_value_t = Limits::default().max_rows, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    max_rows: u32,
+
+    /// Most files to tell apart.
+    #[arg(long, value_name = "N", default_value_t = Limits::default().max_files, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    max_files: u32,
+
+    /// Most tasks to follow at the same time.
+    #[arg(long, value_name = "N", default_value_t = Limits::default().max_tasks, value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
+    max_tasks: u32,
+}
+
+impl LimitArgs {
+    /// The limits as backends take them.
+    pub fn limits(&self) -> Limits {
+        Limits { max_rows: self.max_rows, max_files: self.max_files, max_tasks: self.max_tasks }
+    }
+}
+
+/// A parser for the words of this type. Help and completions list them with their meaning.
+fn one_of<T: Word + Send + Sync>() -> impl TypedValueParser<Value = T> {
+    let words = T::ALL.iter().map(|value| PossibleValue::new(value.word()).help(value.help()));
+    PossibleValuesParser::new(words).map(|word| T::from_word(&word).expect("clap rejects other words"))
+}
+
+/// The word for the default value.
+fn default_word<T: Word + Default>() -> &'static str {
+    T::default().word()
+}
+
 impl Cli {
-    /// What was asked for, with `run` as the default.
+    /// Parses the command line. Help and version are errors, too: those that clap prints to stdout.
+    pub fn read() -> Result<Self, clap::Error> {
+        let with_backends = |error: clap::Error| {
+            // Running strace to get its version takes time, so only --version does it.
+            if error.kind() == ErrorKind::DisplayVersion {
+                Self::command().long_version(completions_and_man::long_version()).try_get_matches()?;
+            }
+            Err(error)
+        };
+        let cli = Self::try_parse().or_else(with_backends)?;
+        match cli.misplaced_subcommand(&std::env::args_os().collect::<Vec<_>>()) {
+            Some(name) => Err(Self::command().error(ErrorKind::InvalidSubcommand, usage_error::misplaced(&name))),
+            None => Ok(cli),
+        }
+    }
+
+    /// The action to take; `run` if there is no subcommand.
     pub fn into_action(self) -> Action {
         self.action.unwrap_or(Action::Run(self.run))
+    }
+
+    /// The subcommand that comes after options instead of before them, and is therefore taken for the command to trace.
+    fn misplaced_subcommand(&self, words: &[OsString]) -> Option<String> {
+        let name = self.possible_subcommand(words)?;
+        Self::command().find_subcommand(name).is_some().then(|| name.to_owned())
+    }
+
+    /// The subcommand whose name is close to that of the command to trace: if there is no such command, it may be a typing error.
+    pub fn similar_subcommand(&self, words: &[OsString]) -> Option<String> {
+        let name = self.possible_subcommand(words)?;
+        let command = Self::command();
+        nearest(name, command.get_subcommands().map(clap::Command::get_name)).map(str::to_owned)
+    }
+
+    /// The name of the command to trace, unless a subcommand or `--` comes before it.
+    fn possible_subcommand(&self, words: &[OsString]) -> Option<&str> {
+        let command = &self.run.command;
+        let name = command.first().filter(|_| self.action.is_none())?.to_str()?;
+        let before = words.len().checked_sub(command.len() + 1).and_then(|place| words.get(place))?;
+        (before != "--").then_some(name)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
-    use super::Cli;
+    use super::*;
 
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_word_that_is_nearly_a_subcommand_suggests_it() {
+        let suggested = |words: &[&str]| {
+            let words = [&["zctrace"], words].concat();
+            let cli = Cli::try_parse_from(&words).expect("a command to trace");
+            cli.similar_subcommand(&words.iter().map(OsString::from).collect::<Vec<_>>())
+        };
+        assert_eq!(suggested(&["chek", "x.toml"]).as_deref(), Some("check"));
+        assert_eq!(suggested(&["--by", "thread", "dcotor"]).as_deref(), Some("doctor"));
+        assert_eq!(suggested(&["--", "chek", "x.toml"]), None);
+        assert_eq!(suggested(&["run", "chek"]), None);
+        assert_eq!(suggested(&["./chek"]), None);
+        assert_eq!(suggested(&["cp", "a", "b"]), None);
     }
 }

@@ -1,8 +1,8 @@
-//! [`trace()`]: what a piece of this very program does.
+//! [`trace()`]: reports what a part of this process does.
 
 use crate::{
     backend::{Choice, Limits, RunError, RunOptions, Until, ebpf},
-    command::for_tests,
+    command::all_details,
     launch::LaunchOptions,
     privileges::AfterAttach,
     report::Report,
@@ -10,8 +10,8 @@ use crate::{
     toolchain,
 };
 
-/// Runs a closure in this thread, and reports on what this thread and whatever it creates meanwhile do: threads and child processes,
-/// however deep. Gives back what the closure returned, too.
+/// Runs a closure in this thread and reports what it did. Counted are this thread and all threads and child processes that it creates
+/// meanwhile, and those that they create. Returns the result of the closure as well.
 ///
 /// ```no_run
 /// use std::{fs::File, io};
@@ -23,16 +23,16 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Counting begins with the closure and ends with it. Threads of this process that were there before are not counted, whatever they do: a
-/// thread pool (tokio's, rayon's) among them. If they make calls of the selection meanwhile, that may be work of the closure: the report
-/// is not [exact](Report::exact) then, and says how many calls it were. So start a pool within the closure, and run such a test in a
-/// process of its own, as nextest does; other tests of the same process are other threads, too. What the closure leaves running is counted up to its end. zctrace's own calls are in no figure, unless
-/// the closure itself traces something: then they are its calls.
+/// Counting starts and ends with the closure. Threads that this process already has are not counted, such as a thread pool of tokio or
+/// rayon. If they make selected calls meanwhile, these may be work of the closure: then the report is not [exact](Report::exact) and says
+/// how many such calls there were. So start a pool within the closure, and run such a test in a process of its own, as nextest does:
+/// other tests of the same process run in other threads. What the closure leaves running is counted until the closure ends. Calls of
+/// zctrace itself are not counted, unless the closure itself traces something.
 ///
-/// Traces in several threads stand side by side, as in a test runner; each takes a fraction of a second to begin. If the closure panics,
-/// the trace ends and the panic goes on.
+/// Several threads may trace at the same time, as in a test runner. Each trace takes a fraction of a second to start. If the closure
+/// panics, the trace ends and the panic continues.
 ///
-/// It needs the eBPF backend, since a thread cannot be its own ptrace(2) tracer. Where that cannot run,
+/// Only the eBPF backend can do this, because a thread cannot ptrace(2) itself. Where eBPF cannot run,
 /// [`RunError::is_unavailable`] tells a test that it may be skipped: see [the crate's documentation](crate#where-nothing-can-be-traced).
 pub fn trace<R>(closure: impl FnOnce() -> R) -> Result<(R, Report), RunError> {
     Tracer::new().trace(closure)
@@ -52,26 +52,26 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Counts everything that moves data.
+    /// Counts all calls that move data.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Which calls are counted.
+    /// Selects the calls to count.
     #[must_use]
     pub fn syscalls(mut self, selection: Selection) -> Self {
         self.selection = selection;
         self
     }
 
-    /// How much is kept at once.
+    /// Sets how much is kept at the same time.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// What traces it. Of all backends eBPF alone can; strace is refused ([`RunError::ClosureUnderStrace`]).
+    /// Sets the backend. Only eBPF can trace a closure; strace is an error ([`RunError::ClosureUnderStrace`]).
     #[must_use]
     pub fn backend(mut self, backend: Choice) -> Self {
         self.backend = backend;
@@ -96,6 +96,6 @@ impl Tracer {
         };
         let (value, mut trace) = ebpf::closure::run(&options, closure)?;
         toolchain::recognise(&mut trace);
-        Ok((value, Report::from_trace(&trace, &for_tests())))
+        Ok((value, Report::from_trace(&trace, &all_details())))
     }
 }

@@ -1,4 +1,4 @@
-//! [`Command`]: run a program to its end, and look at what it did.
+//! [`Command`]: runs a program to its end and reports what it did.
 
 use std::{
     ffi::OsStr,
@@ -17,7 +17,7 @@ use crate::{
     syscall::Selection,
 };
 
-/// A program to run and to trace, in the shape of [`std::process::Command`].
+/// A program to run and trace, with the interface of [`std::process::Command`].
 ///
 /// ```no_run
 /// use zctrace::{Command, Sysno};
@@ -28,26 +28,27 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// The command is traced as `zctrace -- CMD` traces it, and is killed if this process is. Several may run at once, in threads of their own.
+/// The command is traced as `zctrace -- CMD` traces it. If this process is killed, the command is killed too. Several commands may run at
+/// the same time in different threads.
 #[derive(Debug, Clone)]
 pub struct Command {
     options: RunOptions,
     backend: Choice,
 }
 
-/// What a command did and wrote: see [`Command::output`].
+/// The report and the output of a command: see [`Command::output`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Output {
-    /// What it did, and how it ended.
+    /// What the command did and how it ended.
     pub report: Report,
-    /// What was written to its standard output.
+    /// What it wrote to standard output.
     pub stdout: Vec<u8>,
-    /// What was written to its standard error.
+    /// What it wrote to standard error.
     pub stderr: Vec<u8>,
 }
 
 impl Command {
-    /// A command without arguments. A program without a slash is looked for in the command's `PATH`.
+    /// A command without arguments. A name without a slash is searched in the `PATH` of the command.
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         let options = RunOptions {
             command: vec![program.as_ref().to_owned()],
@@ -81,43 +82,43 @@ impl Command {
         self
     }
 
-    /// Takes an environment variable away.
+    /// Removes an environment variable.
     pub fn env_remove(&mut self, name: impl AsRef<OsStr>) -> &mut Self {
         self.options.launch.environment.remove(name.as_ref());
         self
     }
 
-    /// Takes all environment variables away.
+    /// Removes all environment variables.
     pub fn env_clear(&mut self) -> &mut Self {
         self.options.launch.environment.clear();
         self
     }
 
-    /// Sets the working directory. A program whose path is not absolute is looked for from there.
+    /// Sets the working directory. A relative path of the program starts there.
     pub fn current_dir(&mut self, directory: impl Into<PathBuf>) -> &mut Self {
         self.options.launch.directory = Some(directory.into());
         self
     }
 
-    /// What it reads from; without, this process's own standard input, or nothing at all for [`output`](Self::output).
+    /// Sets its standard input. The default is that of this process, or empty for [`output`](Self::output).
     pub fn stdin(&mut self, stdin: impl Into<Stream>) -> &mut Self {
         self.options.launch.streams.stdin = stdin.into();
         self
     }
 
-    /// What it writes to; without, this process's own standard output, which a test runner does not catch.
+    /// Sets its standard output. The default is that of this process, which a test runner does not capture.
     pub fn stdout(&mut self, stdout: impl Into<Stream>) -> &mut Self {
         self.options.launch.streams.stdout = stdout.into();
         self
     }
 
-    /// Where it writes its errors; without, this process's own standard error.
+    /// Sets its standard error. The default is that of this process.
     pub fn stderr(&mut self, stderr: impl Into<Stream>) -> &mut Self {
         self.options.launch.streams.stderr = stderr.into();
         self
     }
 
-    /// Which calls are counted; without, everything that moves data.
+    /// Selects the calls to count. The default is all calls that move data.
     ///
     /// ```no_run
     /// # use zctrace::Command;
@@ -129,30 +130,30 @@ impl Command {
         self
     }
 
-    /// What traces it; without, eBPF where it can run, else strace.
+    /// Sets the backend. The default is eBPF where it can run, else strace.
     pub fn backend(&mut self, backend: Choice) -> &mut Self {
         self.backend = backend;
         self
     }
 
-    /// Waits for every descendant, not only for the command itself.
+    /// Waits for all descendants of the command, not only for the command itself.
     pub fn wait_all(&mut self) -> &mut Self {
         self.options.until = Until::AllEnd;
         self
     }
 
-    /// Has it killed after this time, with all that it has started: an error then ([`RunError::TimedOut`]).
+    /// Kills it with all its descendants after this time. That is an error ([`RunError::TimedOut`]).
     pub fn timeout(&mut self, limit: Duration) -> &mut Self {
         self.options.timeout = Some(limit);
         self
     }
 
-    /// Runs it to its end, and reports on it. That it failed is no error: see [`Report::exit`].
+    /// Runs it to its end and reports what it did. A failed command is not an error: see [`Report::exit`].
     pub fn report(&self) -> Result<Report, RunError> {
         run(self.backend, &self.options)
     }
 
-    /// Runs it to its end, with what it writes caught in pipes, and an empty standard input unless another was given.
+    /// Runs it to its end and captures its output. Its standard input is empty unless one was set.
     pub fn output(&self) -> Result<Output, RunError> {
         let mut options = self.options.clone();
         let streams = &mut options.launch.streams;
@@ -166,7 +167,7 @@ impl Command {
         thread::scope(|scope| {
             let [stdout, stderr] = [stdout, stderr].map(|pipe| scope.spawn(|| read_all(pipe)));
             let report = run(self.backend, &options);
-            // The last writers on this side: now the readers can come to an end.
+            // Closes the last writing ends in this process, so that the readers reach the end.
             drop(options);
             let [stdout, stderr] = [stdout, stderr].map(|reader| reader.join().unwrap_or_else(|panic| resume_unwind(panic)));
             Ok(Output { report: report?, stdout: stdout?, stderr: stderr? })
@@ -174,17 +175,17 @@ impl Command {
     }
 }
 
-/// In a thread of its own: signals are held back there and not here, and this one may belong to an async runtime.
+/// Runs in a thread of its own: it blocks signals there, and the calling thread may belong to an async runtime.
 fn run(choice: Choice, options: &RunOptions) -> Result<Report, RunError> {
     let trace = thread::scope(|scope| {
         let runner = thread::Builder::new().name("zctrace".into()).spawn_scoped(scope, || backend::run(choice, options))?;
         runner.join().unwrap_or_else(|panic| resume_unwind(panic))
     })?;
-    Ok(Report::from_trace(&trace, &for_tests()))
+    Ok(Report::from_trace(&trace, &all_details()))
 }
 
-/// What a report has that a test looks at: all that is known.
-pub(crate) fn for_tests() -> report::Options {
+/// Reports for tests have every detail.
+pub(crate) fn all_details() -> report::Options {
     report::Options { files: Files::Listed, file_calls: Files::Listed, ..report::Options::default() }
 }
 

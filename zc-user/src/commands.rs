@@ -1,58 +1,70 @@
-//! The subcommands, a file for each, and what several of them need.
+//! The subcommands: a file for each but the shortest, and what several of them need.
 
 pub mod check;
 pub mod compare;
-pub mod doctor;
-mod identity;
-mod progress;
 pub mod report;
 pub mod run;
-mod saved;
 
 use std::process::ExitCode;
 
+use anyhow::{Context as _, bail};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use nix::unistd::User;
 use zctrace::{
+    compare::Progress,
+    doctor,
+    launch::Identity,
     render,
     report::{Files, Report},
     trace::Trace,
 };
 
 use crate::{
-    cli::LookArgs,
+    cli::{ColorWhen, DoctorArgs, LookArgs},
     output::{self, Output},
     say,
 };
 
-/// What is said on stdout, and nothing more.
+/// `zctrace doctor`: shows what this machine can do. The exit status is 1 if no backend can run.
+pub fn doctor(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+    let output = Output::Stdout;
+    let diagnosis = doctor::diagnose(&doctor::probe());
+    output.write(&render::diagnosis(&diagnosis, args.format, &render_options(args.color, &output)))?;
+    Ok(ExitCode::from(diagnosis.exit_status()))
+}
+
+/// `zctrace schema` and its like: prints a text to stdout.
 pub fn print(text: &str) -> anyhow::Result<ExitCode> {
     Output::Stdout.write(text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The report on a trace, with what the command line asks for.
+/// The report on a trace, with the details that the command line asks for.
 fn report_of(trace: &Trace, look: &LookArgs) -> Report {
     let listed = |is_wanted| if is_wanted { Files::Listed } else { Files::Omitted };
     let (files, file_calls) = (listed(look.files), listed(look.file_calls));
     Report::from_trace(trace, &zctrace::report::Options { detail: look.by, sort: look.sort, files, file_calls })
 }
 
-/// Shows a report where and how the command line says.
+/// Writes a report where the command line says, in the format that it asks for.
 fn show(report: &Report, look: &LookArgs, output: &Output) -> anyhow::Result<()> {
-    let text = render::render(report, look.format, &options_of(look, output));
+    let text = render::render(report, look.format, &report_options(look, output));
     output.write(&text)
 }
 
-/// How the command line wants it to look.
-fn options_of(look: &LookArgs, output: &Output) -> render::Options {
-    render::Options {
-        width: output.width(),
-        colour: output::wants_colour(look.color, output.is_terminal()),
-        all_processes: look.all_processes,
-        all_transfers: look.all_transfers,
-    }
+/// How a report is rendered.
+fn report_options(look: &LookArgs, output: &Output) -> render::Options {
+    let (all_processes, all_transfers) = (look.all_processes, look.all_transfers);
+    render::Options { all_processes, all_transfers, ..render_options(look.color, output) }
 }
 
-/// With `-v`, has the backends say what they do.
+/// How anything is rendered: the width and the colours of the output.
+fn render_options(color: ColorWhen, output: &Output) -> render::Options {
+    let colour = output::wants_colour(color, output.is_terminal());
+    render::Options { width: output.width(), colour, ..render::Options::default() }
+}
+
+/// With `-v`, logs what the backends do.
 fn log_if(verbose: bool) -> anyhow::Result<()> {
     if verbose {
         log::set_logger(&Log).map_err(|error| anyhow::anyhow!("cannot log: {error}"))?;
@@ -61,12 +73,12 @@ fn log_if(verbose: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the backends say of themselves, with `-v`.
+/// Writes log messages to stderr.
 struct Log;
 
 impl log::Log for Log {
     fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
-        // The libraries' own messages are not for the user.
+        // Messages of dependencies are not for the user.
         metadata.target().starts_with("zctrace")
     }
 
@@ -78,4 +90,63 @@ impl log::Log for Log {
     }
 
     fn flush(&self) {}
+}
+
+/// A progress bar on stderr. It is drawn between runs, never while one is timed.
+struct Bar {
+    is_shown: bool,
+    bar: Option<ProgressBar>,
+}
+
+impl Bar {
+    /// A bar that is shown if it is wanted and stderr is a terminal that can erase it again.
+    fn new(is_wanted: bool) -> Self {
+        let can_erase = std::env::var_os("TERM").is_some_and(|term| term != "dumb");
+        Self { is_shown: is_wanted && can_erase, bar: None }
+    }
+}
+
+/// The bar takes the room that the other parts leave.
+const TEMPLATE: &str = "{msg:16} {wide_bar} {pos}/{len} ETA {eta}";
+
+impl Progress for Bar {
+    fn begin(&mut self, what: &str, steps: u64) {
+        self.end();
+        let target = if self.is_shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(steps), target).with_message(what.to_owned());
+        if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
+            bar.set_style(style);
+        }
+        bar.tick();
+        self.bar = Some(bar);
+    }
+
+    fn step(&mut self, steps: u64) {
+        if let Some(bar) = &self.bar {
+            bar.set_length(steps);
+            bar.inc(1);
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Finds the user that `--user` means: a name, or `UID[:GID]`. Without a GID the group is that of the user, or the one with the same number.
+fn find_identity(text: &str) -> anyhow::Result<Identity> {
+    if text.starts_with(|first: char| first.is_ascii_digit()) {
+        let (uid, gid) = text.split_once(':').map_or((text, None), |(uid, gid)| (uid, Some(gid)));
+        let number =
+            |part: &str| part.parse::<u32>().with_context(|| format!("'{text}' is not a user; write a name or UID[:GID]"));
+        let uid = number(uid)?;
+        let own_group = || User::from_uid(uid.into()).ok().flatten().map_or(uid, |user| user.gid.as_raw());
+        return Ok(Identity { uid, gid: gid.map(number).transpose()?.unwrap_or_else(own_group) });
+    }
+    match User::from_name(text)? {
+        Some(user) => Ok(Identity { uid: user.uid.as_raw(), gid: user.gid.as_raw() }),
+        None => bail!("there is no user '{text}'"),
+    }
 }

@@ -1,15 +1,11 @@
-//! Commands side by side: their times, measured untraced, and what they did, counted in one traced run of each.
+//! `zctrace compare`: times several commands untraced, then counts what each does in one traced run.
 //!
 //! ```text
 //! Plan ──measure──▶ Timings, Traces ──derive──▶ Comparison ──render──▶ person, file
 //! ```
 
-mod footprint;
-mod hooks;
 mod measure;
-mod schedule;
-mod streams;
-mod timed;
+mod timed_run;
 
 use std::io;
 
@@ -29,31 +25,31 @@ use crate::{
     launch::{LaunchError, SignalError},
 };
 
-/// Why there is nothing to compare.
+/// Why a comparison could not be made.
 #[derive(Debug, Error)]
 pub enum CompareError {
     /// A command failed.
-    #[error("'{name}' {how} in {run}; --ignore-failure (-i) goes on all the same, --output inherit shows what it says")]
+    #[error("'{name}' {how} in {run}; to go on regardless, add --ignore-failure (-i); to see its output, add --output inherit")]
     Failed {
-        /// Its name.
+        /// The name of the command.
         name: String,
         /// How it ended.
         how: String,
-        /// Which run it was.
+        /// In which run.
         run: String,
     },
-    /// A command that prepares or cleans up failed.
+    /// A command of --setup, --prepare, --conclude or --cleanup failed.
     #[error("the {option} command '{command}' {how}; append `|| true` to it if that does not matter")]
     HookFailed {
-        /// The option that names it.
+        /// The option that the command was given with.
         option: &'static str,
         /// The command.
         command: String,
         /// How it ended.
         how: String,
     },
-    /// The shell failed with nothing to do.
-    #[error("the shell {how}, with no command to run; choose another one with --shell, or none with -N")]
+    /// The shell failed to run an empty command.
+    #[error("the shell {how} when it was given an empty command; choose another one with --shell, or none with -N")]
     ShellFailed {
         /// How it ended.
         how: String,
@@ -72,17 +68,16 @@ pub enum CompareError {
         /// Why not.
         cause: io::Error,
     },
-    /// Somebody wants it to end.
+    /// A signal asked zctrace to end.
     #[error(transparent)]
     Signal(#[from] SignalError),
-    /// The operating system refused something else.
+    /// Another call of the operating system failed.
     #[error("cannot measure")]
     Io(#[from] io::Error),
 }
 
 impl CompareError {
-    /// The exit status for it, if it is not that of any failure: that of a command that could not be started, or of a program
-    /// that a signal ended.
+    /// The exit status, if this error has one of its own: a command could not be started, or a signal ended zctrace.
     pub fn exit_status(&self) -> Option<u8> {
         match self {
             Self::Launch(error) => Some(error.exit_status()),

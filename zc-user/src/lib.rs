@@ -1,9 +1,9 @@
-//! zctrace launches a program, lets the kernel sum up what its system calls move, and reports it.
+//! zctrace runs a program, lets the kernel count what its system calls move, and reports it.
 //!
 //! # In Rust tests
 //!
-//! That a server sends its files with `sendfile`, that a copy is a reflink, that a cache is read once: such promises are easily broken
-//! without anybody seeing it. A test holds them. What a program does, [`Command`] tells, in the shape of [`std::process::Command`]:
+//! A server sends its files with `sendfile`, a copy is a reflink, a cache is read once: such properties break easily without being
+//! noticed. A test can assert them. [`Command`] reports what a program does; its interface is that of [`std::process::Command`]:
 //!
 //! ```no_run
 //! use zctrace::{Command, Sysno};
@@ -18,7 +18,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What a piece of the test itself does, [`trace()`] tells: of this thread and what it creates, not of the test runner's other threads.
+//! [`trace()`] reports what a part of the test itself does: this thread and what it creates, not the other threads of the test runner.
 //!
 //! ```no_run
 //! use std::{fs::File, io};
@@ -32,14 +32,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A call that was counted and did not happen has zeroes; to ask for one that was not counted is an error. Figures that are lower bounds,
-//! because something was lost, are marked so in [`Report::exact`].
+//! A selected call that did not happen has zeroes; asking for a call that was not selected is an error. If something was lost, figures are
+//! lower bounds, and [`Report::exact`] is false.
 //!
 //! ## Where nothing can be traced
 //!
-//! eBPF takes root, or the capabilities `CAP_BPF` and `CAP_PERFMON`; for a [`Command`] strace stands in where it can. An error that only says
-//! that this machine or this user cannot trace is marked by [`RunError::is_unavailable`]. A test may be skipped then, for all to see
-//! (libtest catches what `println!` and its kin write, but not this), and must not be where tracing is to work:
+//! eBPF needs root, or the capabilities `CAP_BPF` and `CAP_PERFMON`; for a [`Command`], strace is the fallback. If an error only means that
+//! this machine or this user cannot trace, [`RunError::is_unavailable`] is true. A test may then be skipped, but visibly (libtest captures
+//! `println!`, but not this), and never where tracing must work:
 //!
 //! ```no_run
 //! use std::io::{Write as _, stderr};
@@ -63,14 +63,14 @@
 //! command ──launch──▶ kernel ──probes──▶ maps/rows ──drain──▶ Trace ──analyse──▶ Report ──render──▶ person, file, exit code
 //! ```
 //!
-//! Data flows one way, left to right: [`backend`] makes a [`trace::Trace`], [`report`] derives a [`report::Report`] from it
-//! without any I/O (a private module `transfer` finds where bytes went and why), `render` shows that. [`syscall`] is the one table of
-//! calls that all of them read. [`compare`] does this for several commands, and times them untraced. [`expect`] says whether a report is
-//! as it should be, [`check`] whether commands are.
+//! Data flows one way, from left to right: [`backend`] records a [`trace::Trace`], [`report`] derives a [`report::Report`] from it without
+//! any I/O (the private module `transfer` finds where bytes went and why), and `render` shows it. [`syscall`] is the one table of calls for
+//! all of them. [`compare`] does this for several commands, and times them untraced. [`expect`] judges a report, [`check`] runs commands
+//! and judges theirs.
 //!
-//! This crate is a facade of two others: `zctrace-core` has what needs no I/O, `zctrace-capture` runs commands and records them. The
-//! module `render` and the program are behind the feature `cli`, which is on by default. A crate that only tests with zctrace needs
-//! neither, and is built faster without:
+//! This crate is a facade of two others: `zctrace-core` is the part without I/O, `zctrace-capture` runs commands and records them. The
+//! module `render` and the program are behind the feature `cli`, which is on by default. A crate that only uses zctrace in tests builds
+//! faster without it:
 //!
 //! ```toml
 //! [dev-dependencies]

@@ -1,4 +1,4 @@
-//! The command line program: parse, run, exit code.
+//! The program `zctrace`: parses the command line, runs a subcommand, prints errors, sets the exit status.
 
 mod allocator;
 mod cli;
@@ -14,32 +14,42 @@ use anyhow::bail;
 use cli::{Action, Cli};
 use zctrace::{backend::RunError, compare::CompareError, privileges, render, report};
 
-/// Exit status for a failure of zctrace itself, as of `env` and `timeout`.
+/// Exit status for a failure of zctrace itself, the same as that of `env` and `timeout`.
 const FAILED: u8 = 125;
+/// Exit status if there is no such command, the same as that of a shell.
+const NOT_FOUND: u8 = 127;
 
 fn main() -> ExitCode {
-    allocator::exit_with(failed());
+    allocator::set_exit_status(failure_status());
+    let mut similar = None;
     let outcome = match Cli::read() {
-        Ok(cli) => act(cli.into_action()),
+        Ok(cli) => {
+            similar = cli.similar_subcommand(&std::env::args_os().collect::<Vec<_>>());
+            run(cli.into_action())
+        }
         Err(error) if !error.use_stderr() => {
-            // Help or version; that nobody reads it to its end is no error.
+            // Help or version. A reader that stops early is not an error.
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
         Err(error) => Err(anyhow::anyhow!(cli::one_line(&error))),
     };
     outcome.unwrap_or_else(|error| {
-        say(format_args!("{error:#}"));
         let of_run = error.downcast_ref::<RunError>().and_then(RunError::exit_status);
         let of_compare = || error.downcast_ref::<CompareError>().and_then(CompareError::exit_status);
-        ExitCode::from(of_run.or_else(of_compare).unwrap_or_else(failed))
+        let status = of_run.or_else(of_compare).unwrap_or_else(failure_status);
+        match similar.filter(|_| status == NOT_FOUND) {
+            Some(name) => say(format_args!("{error:#}; did you mean the subcommand '{name}'?")),
+            None => say(format_args!("{error:#}")),
+        }
+        ExitCode::from(status)
     })
 }
 
-/// What the command line asks for.
-fn act(action: Action) -> anyhow::Result<ExitCode> {
+/// Carries out what the command line asks for.
+fn run(action: Action) -> anyhow::Result<ExitCode> {
     if privileges::is_set_id() {
-        bail!("zctrace must not be setuid or setgid: use file capabilities, see `zctrace doctor`");
+        bail!("zctrace must not be setuid or setgid; give it file capabilities instead, see `zctrace doctor`");
     }
     if !matches!(action, Action::Run(_) | Action::Compare(_) | Action::Doctor(_)) {
         privileges::give_up()?;
@@ -49,21 +59,21 @@ fn act(action: Action) -> anyhow::Result<ExitCode> {
         Action::Compare(args) => commands::compare::compare(&args),
         Action::Check(args) => Ok(commands::check::check(&args)),
         Action::Report(args) => commands::report::report(&args),
-        Action::Doctor(args) => commands::doctor::doctor(&args),
+        Action::Doctor(args) => commands::doctor(&args),
         Action::Schema => commands::print(&render::json(&report::schema())),
         Action::Completions { shell } => commands::print(&cli::completions(shell)),
         Action::Man => cli::manual().map_err(Into::into).and_then(|page| commands::print(&page)),
     }
 }
 
-/// Exit status for a command line that cannot be understood, and for all that has no status of its own. That of `check` says that
-/// nothing was checked.
-fn failed() -> u8 {
+/// Exit status for errors that have none of their own, such as a mistake in the command line. For `check` it says that nothing was
+/// checked.
+fn failure_status() -> u8 {
     let is_check = std::env::args_os().nth(1).is_some_and(|word| word == "check");
     if is_check { commands::check::COULD_NOT_RUN } else { FAILED }
 }
 
-/// A line on stderr. That nobody reads it any more changes nothing.
+/// Writes a line to stderr. A failure is ignored: there is nowhere to report it.
 fn say(line: std::fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "zctrace: {line}");
 }

@@ -1,4 +1,4 @@
-//! Where a report goes: stderr, stdout, or a file that is there whole or not at all.
+//! Where a report goes: stderr, stdout, or a file, which is replaced as a whole or not at all.
 
 use std::{
     fs,
@@ -17,8 +17,8 @@ use tempfile::NamedTempFile;
 
 use crate::cli::ColorWhen;
 
-/// Whether stdout and stderr were closed when this process began. Rust's runtime opens `/dev/null` in their place before `main`, and
-/// std's own writers take a closed stream for one that is not read.
+/// Whether stdout and stderr were closed when this process started. Rust's runtime opens `/dev/null` in their place before `main`, and
+/// the writers of std report no error for a closed stream.
 static CLOSED: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false)];
 
 extern "C" fn note_closed() {
@@ -28,35 +28,35 @@ extern "C" fn note_closed() {
     }
 }
 
-/// The loader calls it before Rust's runtime begins.
-// SAFETY: the section holds pointers to functions that take no arguments they need; this one does nothing but system calls.
+/// The loader calls it before Rust's runtime starts.
+// SAFETY: the loader calls the functions in this section; they may ignore its arguments, and this one only makes system calls.
 #[unsafe(link_section = ".init_array")]
 #[used]
 static NOTE_CLOSED: extern "C" fn() = note_closed;
 
 /// Where a report goes.
 pub enum Output {
-    /// To stderr: the command's stdout stays its own.
+    /// To stderr, so that stdout has the command's output alone.
     Stderr,
     /// To stdout.
     Stdout,
-    /// To a file, written beside it first and renamed then.
+    /// To a file: written to a temporary file beside it, which is then renamed.
     File(PathBuf),
-    /// To something that is no regular file, like `/dev/null` or a FIFO; open already.
+    /// To something other than a regular file, such as `/dev/null` or a FIFO. It is already open.
     Special(PathBuf, fs::File),
 }
 
 impl Output {
-    /// Opens what `-o` names, before the command runs: a report must not be lost for a wrong path.
-    pub fn open(path: Option<&Path>, otherwise: Self) -> anyhow::Result<Self> {
+    /// Opens what `-o` names. This is done before the command runs, so that a wrong path does not lose its report.
+    pub fn open(path: Option<&Path>, default: Self) -> anyhow::Result<Self> {
         match path {
-            None => otherwise.checked(),
+            None => default.checked(),
             Some(path) if path == Path::new("-") => Self::Stdout.checked(),
             Some(path) => Self::open_file(path).with_context(|| cannot_write(path)),
         }
     }
 
-    /// Itself, unless it is a stream that cannot be written to.
+    /// Returns itself, unless it is a stream that cannot be written.
     fn checked(self) -> anyhow::Result<Self> {
         let (name, checked) = match &self {
             Self::Stdout => ("stdout", check_stream(&CLOSED[0], &io::stdout())),
@@ -69,7 +69,7 @@ impl Output {
 
     fn open_file(path: &Path) -> io::Result<Self> {
         match fs::metadata(path) {
-            // `/dev/stdout` and its like: to replace the file behind them would take away what the command wrote there.
+            // `/dev/stdout` and its like: replacing the file behind them would delete what the command wrote there.
             Ok(found) if is_same_file(&found, &io::stdout()) => return Ok(Self::Stdout),
             Ok(found) if is_same_file(&found, &io::stderr()) => return Ok(Self::Stderr),
             Ok(found) if found.is_dir() => return Err(io::Error::from_raw_os_error(libc::EISDIR)),
@@ -78,9 +78,9 @@ impl Output {
             }
             _ => {}
         }
-        // A link stays a link: what it leads to is replaced.
+        // Replaces the target of a symbolic link, not the link.
         let path = follow_links(path);
-        // Only to see that it can be done: should zctrace be killed meanwhile, nothing stays behind.
+        // Only tests that it works. The file is removed at once, so that nothing is left if zctrace is killed.
         file_beside(&path)?;
         Ok(Self::File(path))
     }
@@ -94,15 +94,15 @@ impl Output {
         }
     }
 
-    /// The width in columns of the terminal that it goes to; `None` if it goes to no terminal.
+    /// The width of its terminal in columns; `None` if it does not go to a terminal.
     pub fn width(&self) -> Option<usize> {
         self.is_terminal()
             .then(|| if matches!(self, Self::Stderr) { terminal_width(io::stderr()) } else { terminal_width(io::stdout()) })
     }
 
-    /// Writes the report. A reader that has gone away is no error.
+    /// Writes the report. A reader that has closed its end is not an error.
     pub fn write(&self, report: &str) -> anyhow::Result<()> {
-        // Where files may not grow any more (`ulimit -f`), the signal would end zctrace, and its temporary file would stay.
+        // At the limit of `ulimit -f` this signal would kill zctrace and leave its temporary file behind.
         SigSet::from(Signal::SIGXFSZ).thread_block()?;
         let bytes = report.as_bytes();
         let (written, path) = match self {
@@ -120,7 +120,7 @@ impl Output {
     }
 }
 
-/// Whether somebody opened this stream for writing.
+/// Fails unless this stream is open for writing.
 fn check_stream(was_closed: &AtomicBool, stream: &impl AsFd) -> io::Result<()> {
     if was_closed.load(Ordering::Relaxed) {
         return Err(io::Error::other("it is closed"));
@@ -132,7 +132,7 @@ fn check_stream(was_closed: &AtomicBool, stream: &impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes all of it, past what std buffers and forgives.
+/// Writes all bytes without the buffer of std, which ignores errors of closed streams.
 fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match rustix::io::write(fd, bytes) {
@@ -149,29 +149,29 @@ fn cannot_write(path: &Path) -> String {
     format!("cannot write the report to '{}'", path.display())
 }
 
-/// Puts a file in the place of what is there: whole, or not at all.
+/// Replaces a file as a whole or not at all.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut file = file_beside(path)?;
-    // Its own writer would name a file that the user knows nothing of.
+    // An error of NamedTempFile's own writer would name the temporary file, which means nothing to the user.
     file.as_file_mut().write_all(text.as_bytes())?;
     file.persist(path)?;
     Ok(())
 }
 
-/// A new file in the folder of another, with the permissions that that has or would have. It vanishes unless it is renamed.
+/// A temporary file in the same folder as another, with the permissions that this one has or would have. It is deleted unless renamed.
 fn file_beside(path: &Path) -> io::Result<NamedTempFile> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::metadata(folder)?;
-    // The umask decides about the rest, as for any new file.
+    // The umask applies, as for any new file.
     let permissions = fs::metadata(path).map_or_else(|_| fs::Permissions::from_mode(0o666), |found| found.permissions());
     let file = tempfile::Builder::new().prefix(".zctrace-").permissions(permissions).tempfile_in(folder);
-    // tempfile's own message names a file that the user knows nothing of.
+    // tempfile's own message names the temporary file, which means nothing to the user.
     file.map_err(|error| io::Error::from(error.kind()))
 }
 
-/// The file that a path leads to, whether it is there or not.
+/// Follows symbolic links, also to a file that does not exist.
 fn follow_links(path: &Path) -> PathBuf {
-    /// As many as the kernel follows: `MAXSYMLINKS` of its include/linux/namei.h.
+    /// The kernel's own limit: `MAXSYMLINKS` in include/linux/namei.h.
     const MAX_LINKS: usize = 40;
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {
@@ -194,8 +194,7 @@ fn terminal_width(terminal: impl AsFd) -> usize {
     }
 }
 
-/// Whether to colour what goes to a terminal or not, as people expect it: the option first, then `NO_COLOR` (no-color.org),
-/// `CLICOLOR_FORCE` and `TERM=dumb`.
+/// Whether to use colour. The option comes first, then `NO_COLOR` (no-color.org), `CLICOLOR_FORCE` and `TERM=dumb`.
 pub fn wants_colour(when: ColorWhen, is_terminal: bool) -> bool {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     match when {

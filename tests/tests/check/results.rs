@@ -269,7 +269,7 @@ fn a_lower_bound_does_not_become_a_baseline() {
     let finished = compared(dir.path(), &["--update", "--max-rows=1"], &DD);
     assert_eq!(finished.code, Some(3), "{}", finished.text());
     assert!(
-        finished.stderr.contains("the baseline 'b.json' stays as it is: its figures would be lower bounds"),
+        finished.stderr.contains("the baseline 'b.json' is not updated: its figures would be lower bounds"),
         "{}",
         finished.stderr
     );
@@ -318,10 +318,10 @@ fn a_missing_or_invalid_baseline_is_refused() {
         assert!(finished.stderr.contains(words) && finished.stderr.lines().count() == 1, "no {words:?} in {}", finished.stderr);
         assert!(!dir.path().join("it-ran").exists());
     };
-    refused(None, "there is no baseline 'b.json' yet: --update writes it");
-    refused(Some("{\"schema\": 99}"), "'b.json' has schema 99, this zctrace reads schema 1");
-    refused(Some("[1, 2]"), "'b.json' is no report of zctrace");
-    refused(Some("not json"), "'b.json' is no report of zctrace");
+    refused(None, "there is no baseline 'b.json' yet; --update writes it");
+    refused(Some("{\"schema\": 99}"), "'b.json' has schema 99; this zctrace reads schema 1");
+    refused(Some("[1, 2]"), "'b.json' is not a report of zctrace");
+    refused(Some("not json"), "'b.json' is not a report of zctrace");
 }
 
 #[test]
@@ -329,7 +329,7 @@ fn a_failed_check_does_not_become_a_baseline() {
     let dir = tempfile::tempdir().expect("a directory");
     let finished = compared(dir.path(), &["--update", "--expect=exit.code == 0"], &["false"]);
     assert_eq!(finished.code, Some(1));
-    assert_eq!(finished.stderr, "zctrace: the baseline 'b.json' stays as it is: its check failed\n");
+    assert_eq!(finished.stderr, "zctrace: the baseline 'b.json' is not updated: its check failed\n");
     assert!(!dir.path().join("b.json").exists());
 }
 

@@ -1,11 +1,11 @@
-//! `zctrace check`.
+//! Options of `zctrace check`.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use zctrace::{backend::Choice, expect::Inferred, render::CheckFormat, syscall::Selection};
 
-use super::{ColorWhen, LimitArgs, choose::one_of};
+use super::{ColorWhen, LimitArgs, one_of};
 
 /// Examples, shown after the options.
 pub const EXAMPLES: &str = "\
@@ -23,32 +23,33 @@ Expectations:
   time.wall < 2s        exit.code in 0..=1          exit.signal == none              processes.count == 1
   read[process=\"cp\", file=\"in.dat\"].calls == 1      write[kind=pipe].bytes == 1MiB
   transfer(\"*.dat\" -> unix).api == sendfile         transfer(* -> *).attempts.EXDEV == 0
-  joined by and, or, not and parentheses; a pattern without / is for names, one with / for paths as the report shows them,
-  relative to the working directory, or from the root; ** matches / too
+  Join them with and, or, not and parentheses. A pattern without / matches names; one with / matches paths as the report
+  shows them: relative to the working directory, or from the root. ** matches / too.
 
 A file:
   [[check]]
   name = \"a copy stays in the kernel\"
   command = [\"cp\", \"in\", \"out\"]                         # or a line for sh: \"cat in | wc -c\"
-  files = [{ path = \"in\", size = \"1MiB\" }]            # made in a new folder, where the command runs
+  files = [{ path = \"in\", size = \"1MiB\" }]            # created in a new folder, where the command runs
   expect = [\"exit.code == 0\", \"write.calls == 0\"]
   # also: env, cwd, repeat, backend, timeout, syscalls, baseline, tolerance, inferred = \"accept\"
 
-Exit status: 0 all hold, 1 one failed, 2 one could not be run, 3 one is inconclusive; of several the first of 1, 2, 3.";
+Exit status: 0 if all checks hold, 1 if one failed, 2 if one could not be run, 3 if one is inconclusive. \
+If several apply, 1 wins over 2, and 2 over 3.";
 
 /// Options of `check`.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
 pub struct CheckArgs {
-    /// A file of checks (`*.toml`; without it zctrace.toml), and patterns of names of those to run.
+    /// A file of checks (`*.toml`; without it, zctrace.toml), and patterns for the names of the checks to run.
     #[arg(value_name = "FILE|NAME", value_hint = ValueHint::FilePath)]
     pub words: Vec<String>,
 
-    /// A command to check, after `--`, instead of a file.
+    /// A command to check instead of a file, after `--`.
     #[arg(last = true, value_name = "CMD", conflicts_with_all = ["words", "list"], value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<String>,
 
-    /// What the command's report must say; can be given several times.
+    /// An expectation that the command's report must meet. Can be given several times.
     #[arg(long, value_name = "E", requires = "command")]
     pub expect: Vec<String>,
 
@@ -56,57 +57,57 @@ pub struct CheckArgs {
     #[arg(long, value_name = "FILE", requires = "command")]
     pub baseline: Option<PathBuf>,
 
-    /// How far a figure may be off its baseline: METRIC=10%, METRIC=5, METRIC=ignore; METRIC may have `*`.
-    /// Counts are exact, times, switches and faults are ignored, unless said otherwise.
+    /// How far a figure may differ from its baseline: METRIC=10%, METRIC=5, METRIC=ignore; METRIC may contain `*`.
+    /// By default counts must be equal, and times, switches and faults are ignored.
     #[arg(long, value_name = "METRIC=T")]
     pub tolerance: Vec<String>,
 
-    /// Write baselines anew instead of comparing.
+    /// Write the baselines instead of comparing with them.
     #[arg(long)]
     pub update: bool,
 
-    /// Run each check so often; what is expected must hold every time.
+    /// Run each check this many times; every run must meet the expectations.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub repeat: Option<u32>,
 
-    /// Run so many at the same time. Counts do not suffer from it; checks that expect times or context switches run alone, and runs
-    /// in one working directory (a command's, or `cwd`) take turns.
+    /// Run this many at the same time. This does not change counts. Checks that expect times or context switches run alone, and runs
+    /// in the same working directory (that of a command, or `cwd`) take turns.
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: u16,
 
-    /// How long a run may take, its tracing included, like 10s [default: 1min].
+    /// How long a run may take, including its tracing, as in 10s [default: 1min].
     #[arg(long, value_name = "TIME")]
     pub timeout: Option<String>,
 
-    /// Calls to count [default: those that move data, and those that expectations name].
+    /// Calls to count [default: those that move data and those that expectations name].
     #[arg(short = 'e', long, value_name = "SET")]
     pub syscalls: Option<Selection>,
 
-    /// What traces the commands.
+    /// The backend that traces the commands.
     #[arg(long, value_parser = one_of::<Choice>())]
     pub backend: Option<Choice>,
 
-    /// What becomes of expectations that depend on inferred transfers [default: inconclusive].
+    /// How to treat expectations that depend on inferred transfers [default: inconclusive].
     #[arg(long, value_parser = one_of::<Inferred>(), value_name = "WHAT")]
     pub inferred: Option<Inferred>,
 
-    /// Show the checks, and run none.
+    /// List the checks without running them.
     #[arg(long)]
     pub list: bool,
 
-    /// Show the whole report of each check, too.
+    /// Show the whole report of each check as well.
     #[arg(long)]
     pub report: bool,
 
-    /// Let commands write to stdout and stderr; without it stdout is /dev/null, and stderr is shown if something is wrong.
+    /// Show what commands write. Without it, stdout goes to /dev/null, and the end of stderr is shown if a check does not pass.
     #[arg(long)]
     pub show_output: bool,
 
-    /// Form of the results.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub format: CheckFormat,
 
-    /// Write the results to this file (`-`: stdout).
+    /// Write the results to this file (`-` for stdout).
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 

@@ -1,4 +1,4 @@
-//! `zctrace compare`: hyperfine's options where they mean the same.
+//! Options of `zctrace compare`. Where hyperfine has the same option, it has the same name.
 
 use std::path::PathBuf;
 
@@ -10,10 +10,7 @@ use zctrace::{
     syscall::Selection,
 };
 
-use super::{
-    ColorWhen, LimitArgs,
-    choose::{one_of, usual},
-};
+use super::{ColorWhen, LimitArgs, default_word, one_of};
 
 /// Examples, shown after the options.
 pub const EXAMPLES: &str = "\
@@ -22,12 +19,12 @@ Examples:
   zctrace compare -N --warmup 3 -n 4k -n 64k 'dd bs=4k if=in of=out' 'dd bs=64k if=in of=out'
   zctrace compare --prepare 'echo 3 > /proc/sys/vm/drop_caches' --export csv t.csv 'cp in out'
 
-The commands run in turn (a, b, a, b, ...), so that what slows the machine for a while slows all of them; \
-hyperfine runs one after the other, as --sequential does. Times, switches, faults and memory are those of untraced runs; \
+The commands take turns (a, b, a, b, ...), so that a slow phase of the machine slows all of them; \
+hyperfine runs them one after the other, as --sequential does. Times, switches, faults and memory are those of untraced runs; \
 ± is the standard deviation of the runs. Then each command is traced once, and that run counts its system calls: \
-those of all its processes, the shell included.
+those of all its processes, including the shell.
 
-Of hyperfine's options there is no --parameter-scan (-P), --parameter-list (-L), --time-unit (-u), --style, \
+These options of hyperfine are missing: --parameter-scan (-P), --parameter-list (-L), --time-unit (-u), --style, \
 --export-asciidoc and --export-orgmode.";
 
 /// Options of `compare`.
@@ -38,19 +35,19 @@ pub struct CompareArgs {
     #[arg(required = true, value_name = "CMD")]
     pub commands: Vec<String>,
 
-    /// Run each command so many times; without it, at least 10 times, and until 3 seconds are measured.
+    /// Run each command this many times; without it, at least 10 times, and until 3 seconds are measured.
     #[arg(short, long, value_name = "N", conflicts_with_all = ["min_runs", "max_runs"], value_parser = clap::value_parser!(u64).range(1..))]
     pub runs: Option<u64>,
 
-    /// Run each command at least so many times [default: 10].
+    /// Run each command at least this many times [default: 10].
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub min_runs: Option<u64>,
 
-    /// Run each command at most so many times.
+    /// Run each command at most this many times.
     #[arg(short = 'M', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_runs: Option<u64>,
 
-    /// Run each command so many times before it is timed, to fill caches.
+    /// Run each command this many times before it is timed, to fill caches.
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     pub warmup: u64,
 
@@ -70,15 +67,15 @@ pub struct CompareArgs {
     #[arg(short, long, value_name = "CMD")]
     pub cleanup: Option<String>,
 
-    /// What a command is called; the first name is that of the first command.
+    /// The name of a command; the first name is for the first command.
     #[arg(short, long = "name", visible_alias = "command-name", value_name = "NAME")]
     pub name: Vec<String>,
 
-    /// The command that is 100 %, by its name or as it is written; without it, the first one.
+    /// The command that the others are compared with, by its name or as it is written; without it, the first one.
     #[arg(long, value_name = "NAME")]
     pub reference: Option<String>,
 
-    /// Go on if a command fails.
+    /// Continue if a command fails.
     #[arg(short, long)]
     pub ignore_failure: bool,
 
@@ -86,19 +83,19 @@ pub struct CompareArgs {
     #[arg(short = 'S', long, value_name = "SHELL", default_value = "default")]
     pub shell: Shell,
 
-    /// The same as --shell=none: no shell, and no time of a shell to subtract. --prepare and its like still have one.
+    /// The same as --shell=none: no shell, and no time of a shell to subtract. --prepare and its like still use one.
     #[arg(short = 'N', conflicts_with = "shell")]
     pub no_shell: bool,
 
-    /// All runs of one command before those of the next, as hyperfine has it.
+    /// Run one command to the end of its runs before the next one, as hyperfine does.
     #[arg(long)]
     pub sequential: bool,
 
-    /// What the commands read: `null`, or a file.
+    /// What the commands read: `null` or a file.
     #[arg(long, value_name = "WHERE", default_value = "null")]
     pub input: String,
 
-    /// Where the commands write to: `null`, `pipe`, `inherit` (shows also what they say on stderr), or a file with a `/` in its name.
+    /// Where the commands write: `null`, `pipe`, `inherit` (shows stderr, too), or a file with a `/` in its name.
     #[arg(long, value_name = "WHERE", default_value = "null", conflicts_with = "show_output")]
     pub output: String,
 
@@ -110,19 +107,19 @@ pub struct CompareArgs {
     #[arg(long, num_args = 2, value_names = ["FORMAT", "FILE"])]
     pub export: Vec<String>,
 
-    /// `--export json FILE`, as hyperfine has it.
+    /// `--export json FILE`, as hyperfine spells it.
     #[arg(long, hide = true, value_name = "FILE")]
     pub export_json: Option<PathBuf>,
 
-    /// `--export csv FILE`, as hyperfine has it.
+    /// `--export csv FILE`, as hyperfine spells it.
     #[arg(long, hide = true, value_name = "FILE")]
     pub export_csv: Option<PathBuf>,
 
-    /// `--export markdown FILE`, as hyperfine has it.
+    /// `--export markdown FILE`, as hyperfine spells it.
     #[arg(long, hide = true, value_name = "FILE")]
     pub export_markdown: Option<PathBuf>,
 
-    /// Form of what is shown on stdout.
+    /// Output format of what is shown on stdout.
     #[arg(long, value_enum, default_value_t)]
     pub format: CompareFormat,
 
@@ -134,11 +131,11 @@ pub struct CompareArgs {
     #[arg(long, value_name = "USER")]
     pub user: Option<String>,
 
-    /// What traces the commands.
-    #[arg(long, value_parser = one_of::<Choice>(), default_value = usual::<Choice>())]
+    /// The backend that traces the commands.
+    #[arg(long, value_parser = one_of::<Choice>(), default_value = default_word::<Choice>())]
     pub backend: Choice,
 
-    /// How much is kept of a traced run.
+    /// How much a traced run may keep.
     #[command(flatten)]
     pub limits: LimitArgs,
 
@@ -146,7 +143,7 @@ pub struct CompareArgs {
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     pub color: ColorWhen,
 
-    /// Show what the backend does.
+    /// Log what the backend does.
     #[arg(short, long)]
     pub verbose: bool,
 }
@@ -164,7 +161,7 @@ impl CompareArgs {
         }
     }
 
-    /// What runs around them.
+    /// The commands that run before and after them.
     pub fn hooks(&self) -> HookLines {
         HookLines {
             setup: self.setup.clone(),
@@ -179,7 +176,7 @@ impl CompareArgs {
         if self.no_shell { &Shell::None } else { &self.shell }
     }
 
-    /// In which order they run.
+    /// The order in which they run.
     pub fn order(&self) -> Order {
         if self.sequential { Order::Sequential } else { Order::Interleaved }
     }
@@ -194,16 +191,16 @@ impl CompareArgs {
         if self.input == "null" { Input::Null } else { Input::File(self.input.clone().into()) }
     }
 
-    /// Where they write to.
+    /// Where they write.
     pub fn output(&self) -> anyhow::Result<Output> {
         match self.output.as_str() {
             _ if self.show_output => Ok(Output::Inherit),
             "null" => Ok(Output::Null),
             "pipe" => Ok(Output::Pipe),
             "inherit" => Ok(Output::Inherit),
-            // A word that is none of these may be a typing error.
+            // Any other word may be a typing error.
             path if path.contains('/') => Ok(Output::File(path.into())),
-            word => anyhow::bail!("--output: '{word}' is none of null, pipe and inherit; a file is written as ./{word}"),
+            word => anyhow::bail!("--output: '{word}' is not null, pipe or inherit; for a file of that name write ./{word}"),
         }
     }
 
@@ -225,6 +222,6 @@ fn export_format(word: &str) -> anyhow::Result<CompareFormat> {
         "json" => Ok(CompareFormat::Json),
         "csv" => Ok(CompareFormat::Csv),
         "markdown" => Ok(CompareFormat::Markdown),
-        other => anyhow::bail!("--export: '{other}' is none of json, csv and markdown; write it as in: --export json FILE"),
+        other => anyhow::bail!("--export: '{other}' is not json, csv or markdown; write it as in: --export json FILE"),
     }
 }

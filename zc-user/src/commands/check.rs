@@ -1,31 +1,31 @@
-//! `zctrace check`: read what is expected, run, judge, show, write baselines.
-
-mod plan;
+//! `zctrace check`: collects the checks, runs and judges them, shows the results, writes baselines.
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Duration,
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::ValueEnum as _;
 use zctrace::{
-    check::{self, Attempt, Check, Results, SCHEMA, Settings, Status},
+    check::{self, Attempt, Baseline, Check, Results, SCHEMA, Settings, Shown, Status, Tolerance, Tolerances},
+    compare::Progress as _,
+    expect::Expectation,
     render::{self, CheckFormat},
 };
 
-use super::progress::Bar;
-use crate::{
-    cli::CheckArgs,
-    output::{self, Output},
-    say,
-};
+use super::{Bar, render_options, report::open_report};
+use crate::{cli::CheckArgs, output::Output, say};
 
 /// Exit status if checks could not be run at all.
 pub const COULD_NOT_RUN: u8 = 2;
+/// The file of checks if none is named.
+const DEFAULT_FILE: &str = "zctrace.toml";
 
-/// Runs checks, and shows what came of them. Whatever can be wrong with them is found before one runs.
+/// Runs checks and shows their results. Errors in their definitions are found before any of them runs.
 pub fn check(args: &CheckArgs) -> ExitCode {
     try_check(args).unwrap_or_else(|error| {
         say(format_args!("{error:#}"));
@@ -34,7 +34,7 @@ pub fn check(args: &CheckArgs) -> ExitCode {
 }
 
 fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
-    let checks = plan::checks(args)?;
+    let checks = checks(args)?;
     let output = Output::open(args.output.as_deref(), Output::Stdout)?;
     if args.list {
         let line = |check: &Check| format!("{}: {}\n", render::escape(&check.name), render::command_line(&check.command));
@@ -42,19 +42,19 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let exports = exports(args)?;
-    let ran = check::run(&checks, &settings(args)?, &mut progress(args))?;
-    let tried = || checks.iter().zip(&ran.attempts).filter(|(_, attempts)| !attempts.is_empty());
+    let run = check::run(&checks, &settings(args)?, &mut progress(args))?;
+    let started = || checks.iter().zip(&run.attempts).filter(|(_, attempts)| !attempts.is_empty());
     let results = Results {
         schema: SCHEMA,
-        checks: tried().map(|(check, attempts)| check::judge(check, attempts)).collect(),
-        interrupted: ran.interrupted.map(|signal| signal.to_string()),
+        checks: started().map(|(check, attempts)| check::judge(check, attempts)).collect(),
+        interrupted: run.interrupted.map(|signal| signal.to_string()),
     };
     if args.update {
-        for ((check, attempts), result) in tried().zip(&results.checks) {
+        for ((check, attempts), result) in started().zip(&results.checks) {
             update_baseline(check, attempts, result.status)?;
         }
     }
-    // Whatever cannot be written, the others are.
+    // If one place cannot be written, the others still are.
     let mut written = vec![show(args, &results, &output)];
     written.extend(exports.into_iter().map(|export| export.write(&results)));
     let mut all_written = true;
@@ -62,20 +62,16 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         say(format_args!("{error:#}"));
         all_written = false;
     }
-    Ok(match ran.interrupted {
+    Ok(match run.interrupted {
         Some(signal) => ExitCode::from(u8::try_from(128 + signal as i32).unwrap_or(COULD_NOT_RUN)),
-        // What failed, failed.
+        // A failed check is more important than a file that could not be written.
         None if results.exit_status() == 1 || all_written => ExitCode::from(results.exit_status()),
         None => ExitCode::from(COULD_NOT_RUN),
     })
 }
 
 fn show(args: &CheckArgs, results: &Results, output: &Output) -> anyhow::Result<()> {
-    let look = render::Options {
-        width: output.width(),
-        colour: output::wants_colour(args.color, output.is_terminal()),
-        ..render::Options::default()
-    };
+    let look = render_options(args.color, output);
     let mut text = render::check(results, args.format, &look);
     if args.format == CheckFormat::Text && args.report {
         let reports = results.checks.iter().filter_map(|check| check.report.as_ref());
@@ -84,17 +80,17 @@ fn show(args: &CheckArgs, results: &Results, output: &Output) -> anyhow::Result<
     let is_in_actions = std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true");
     let has_lines = matches!(args.format, CheckFormat::Text | CheckFormat::Tap | CheckFormat::Junit | CheckFormat::Markdown);
     if is_in_actions && has_lines && matches!(output, Output::Stdout) {
-        text = render::defused(&text);
+        text = render::escape_workflow_commands(&text);
     }
     output.write(&text)?;
-    // The log is where its runner looks for them; it takes them out.
+    // GitHub's runner looks for annotations in the log, and removes them from it.
     if is_in_actions && args.format == CheckFormat::Text {
         Output::Stdout.write(&render::annotations(results))?;
     }
     Ok(())
 }
 
-/// Results that are to be written to a file, too.
+/// A file that results are written to as well.
 struct Export {
     format: CheckFormat,
     output: Output,
@@ -102,7 +98,7 @@ struct Export {
 
 impl Export {
     fn open(format: CheckFormat, path: PathBuf) -> anyhow::Result<Self> {
-        // What steps of a job before this one wrote there is to stay.
+        // Earlier steps of the job have written to the summary: append.
         let is_summary = std::env::var_os("GITHUB_STEP_SUMMARY").is_some_and(|summary| path == Path::new(&summary));
         let output = if is_summary {
             let file = fs::OpenOptions::new().append(true).create(true).open(&path);
@@ -125,8 +121,8 @@ fn exports(args: &CheckArgs) -> anyhow::Result<Vec<Export>> {
         let format = CheckFormat::from_str(&pair[0], false).map_err(|_| {
             let names =
                 CheckFormat::value_variants().iter().filter_map(|format| Some(format.to_possible_value()?.get_name().to_owned()));
-            anyhow::anyhow!(
-                "--export: '{}' is none of {}; write it as in: --export junit FILE",
+            anyhow!(
+                "--export: '{}' is not one of {}; write it as in: --export junit FILE",
                 pair[0],
                 names.collect::<Vec<_>>().join(", ")
             )
@@ -139,7 +135,7 @@ fn exports(args: &CheckArgs) -> anyhow::Result<Vec<Export>> {
 fn settings(args: &CheckArgs) -> anyhow::Result<Settings> {
     let limits = args.limits.limits();
     Ok(Settings {
-        zctrace: std::env::current_exe().context("zctrace does not know where it is")?,
+        zctrace: std::env::current_exe().context("cannot find the program file of zctrace itself")?,
         options: vec![
             format!("--max-rows={}", limits.max_rows),
             format!("--max-files={}", limits.max_files),
@@ -150,9 +146,8 @@ fn settings(args: &CheckArgs) -> anyhow::Result<Settings> {
     })
 }
 
-/// A bar on a terminal, unless commands write there, too.
+/// A progress bar on a terminal, unless commands write there.
 fn progress(args: &CheckArgs) -> impl FnMut(u64, u64) + use<> {
-    use zctrace::compare::Progress as _;
     let mut bar = Bar::new(!args.show_output);
     let mut shown = None;
     move |done, all| {
@@ -168,17 +163,17 @@ fn progress(args: &CheckArgs) -> impl FnMut(u64, u64) + use<> {
     }
 }
 
-/// Writes the report of the last run as a baseline, unless something is wrong with the check.
+/// Writes the report of the last run as the baseline if the check passed.
 fn update_baseline(check: &Check, attempts: &[Attempt], status: Status) -> anyhow::Result<()> {
     let Some(baseline) = &check.baseline else { return Ok(()) };
     let report = attempts.last().and_then(|attempt| attempt.outcome.as_ref().ok());
     let Some(report) = report.filter(|_| status == Status::Passed) else {
         let why = if status == Status::Inconclusive {
-            "its figures would be lower bounds; what helps, says the whole report".to_owned()
+            "its figures would be lower bounds (the whole report says what helps)".to_owned()
         } else {
             format!("its check {}", status.name())
         };
-        say(format_args!("the baseline '{}' stays as it is: {why}", baseline.path.display()));
+        say(format_args!("the baseline '{}' is not updated: {why}", baseline.path.display()));
         return Ok(());
     };
     let mut report = (**report).clone();
@@ -189,4 +184,105 @@ fn update_baseline(check: &Check, attempts: &[Attempt], status: Status) -> anyho
     Output::open(Some(&baseline.path), Output::Stdout)?.write(&text)?;
     say(format_args!("wrote the baseline '{}'", baseline.path.display()));
     Ok(())
+}
+
+/// The checks to run, with all that the command line says about them.
+fn checks(args: &CheckArgs) -> anyhow::Result<Vec<Check>> {
+    let mut checks = if args.command.is_empty() { checks_of_file(args)? } else { vec![check_of_command(args)?] };
+    let timeout =
+        args.timeout.as_deref().map(|text| check::timeout(text).map_err(|why| anyhow!("--timeout: {why}"))).transpose()?;
+    let tolerances = tolerances(args)?;
+    ensure!(
+        tolerances.is_empty() || checks.iter().any(|check| check.baseline.is_some()),
+        "--tolerance needs a baseline; name it with --baseline FILE"
+    );
+    for check in &mut checks {
+        apply_options(check, args, timeout);
+        if let Some(baseline) = &mut check.baseline {
+            for tolerance in &tolerances {
+                baseline.tolerances.add(tolerance.clone());
+            }
+            read_baseline(baseline, args.update)?;
+        }
+        if let Some((expectation, calls)) = check.uncounted() {
+            bail!("the expectation '{}' cannot be judged: --syscalls does not count {}", expectation.text(), calls.join(", "));
+        }
+    }
+    ensure!(
+        !args.update || checks.iter().any(|check| check.baseline.is_some()),
+        "--update writes a baseline; name it with --baseline FILE"
+    );
+    Ok(checks)
+}
+
+/// The checks in a file whose names match.
+fn checks_of_file(args: &CheckArgs) -> anyhow::Result<Vec<Check>> {
+    let is_file = |word: &&String| Path::new(word).extension().is_some_and(|extension| extension == "toml");
+    let files: Vec<&String> = args.words.iter().filter(is_file).collect();
+    let path = match files.as_slice() {
+        [] => Path::new(DEFAULT_FILE),
+        [file] => Path::new(file),
+        [_, second, ..] => bail!("give one file of checks at a time; '{second}' is the second"),
+    };
+    let remedy =
+        if files.is_empty() { "; name another file, or a command: zctrace check --expect 'write.calls == 0' -- CMD" } else { "" };
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read '{}'{remedy}", path.display()))?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let checks = check::parse(&text, path, &absolute(folder)?)?;
+    let patterns: Vec<String> = args.words.iter().filter(|word| !is_file(word)).cloned().collect();
+    check::choose(checks, &patterns).map_err(|why| anyhow!(why))
+}
+
+/// The check of a command given on the command line.
+fn check_of_command(args: &CheckArgs) -> anyhow::Result<Check> {
+    ensure!(
+        !args.expect.is_empty() || args.baseline.is_some(),
+        "nothing is expected of the command; add --expect 'write.calls == 0' or the like, or --baseline FILE"
+    );
+    let parse = |text: &String| text.parse::<Expectation>().map_err(|error| anyhow!("--expect: {error}"));
+    let here = absolute(Path::new("."))?;
+    let baseline = args.baseline.clone().map(|path| Baseline { path, report: None, tolerances: Tolerances::default() });
+    Ok(Check {
+        name: render::command_line(&args.command),
+        command: args.command.clone(),
+        env: BTreeMap::new(),
+        directory: Some(here.clone()),
+        files: Vec::new(),
+        expectations: args.expect.iter().map(parse).collect::<Result<_, _>>()?,
+        repeat: 1,
+        inferred: args.inferred.unwrap_or_default(),
+        backend: args.backend.unwrap_or_default(),
+        timeout: Check::TIMEOUT,
+        selection: None,
+        baseline,
+        base: here,
+        shown_by: Shown::ByRun,
+    })
+}
+
+/// Options on the command line override those of every check.
+fn apply_options(check: &mut Check, args: &CheckArgs, timeout: Option<Duration>) {
+    check.repeat = args.repeat.unwrap_or(check.repeat);
+    check.timeout = timeout.unwrap_or(check.timeout);
+    check.backend = args.backend.unwrap_or(check.backend);
+    check.inferred = args.inferred.unwrap_or(check.inferred);
+    check.selection = args.syscalls.clone().or(check.selection.take());
+}
+
+fn tolerances(args: &CheckArgs) -> anyhow::Result<Vec<Tolerance>> {
+    args.tolerance.iter().map(|text| text.parse().map_err(|error| anyhow!("--tolerance: {error}"))).collect()
+}
+
+/// Reads a baseline, unless it will be written.
+fn read_baseline(baseline: &mut Baseline, will_be_written: bool) -> anyhow::Result<()> {
+    if will_be_written {
+        return Ok(());
+    }
+    ensure!(baseline.path.exists(), "there is no baseline '{}' yet; --update writes it", baseline.path.display());
+    baseline.report = Some(open_report(&baseline.path).context("cannot compare with the baseline")?);
+    Ok(())
+}
+
+fn absolute(folder: &Path) -> anyhow::Result<PathBuf> {
+    fs::canonicalize(folder).with_context(|| format!("cannot find '{}'", folder.display()))
 }

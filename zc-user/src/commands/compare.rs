@@ -1,4 +1,4 @@
-//! `zctrace compare`: plan, measure, show, export.
+//! `zctrace compare`: plans, measures, shows and exports a comparison.
 
 use std::process::ExitCode;
 
@@ -7,34 +7,26 @@ use zctrace::{
     render::{self, CompareFormat},
 };
 
-use super::{identity, log_if, progress::Bar};
-use crate::{
-    cli::CompareArgs,
-    output::{self, Output},
-};
+use super::{Bar, find_identity, log_if, render_options};
+use crate::{cli::CompareArgs, output::Output};
 
-/// Measures the commands, and shows them side by side. Whatever can be wrong is found before they run.
+/// Measures the commands and shows them side by side. Errors in the options are found before any command runs.
 pub fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let plan = plan(args)?;
     let exports = open_exports(args)?;
     log_if(args.verbose)?;
-    // What the commands show themselves must not mix with a bar.
+    // A bar would mix with the output of the commands.
     let mut bar = Bar::new(plan.output != compare::Output::Inherit);
     let measured = compare::measure(&plan, &mut bar)?;
     let comparison = Comparison::new(&plan, &measured);
     let stdout = Output::Stdout;
-    let look = render::Options {
-        width: stdout.width(),
-        colour: output::wants_colour(args.color, stdout.is_terminal()),
-        ..render::Options::default()
-    };
-    // The files first: a reader of stdout that has gone away is no reason to lose them.
+    // The files come first: they must not be lost if stdout cannot be written.
     let export = |(format, output): (CompareFormat, Output)| {
         output.write(&render::compare(&comparison, format, &render::Options::default()))
     };
-    // What was measured for minutes is shown in all the other places, too, before one that failed is an error.
+    // The measurement took minutes: it is shown in all other places before a failed one becomes an error.
     let exported: Vec<anyhow::Result<()>> = exports.into_iter().map(export).collect();
-    stdout.write(&render::compare(&comparison, args.format, &look))?;
+    stdout.write(&render::compare(&comparison, args.format, &render_options(args.color, &stdout)))?;
     exported.into_iter().collect::<anyhow::Result<()>>()?;
     Ok(ExitCode::SUCCESS)
 }
@@ -52,7 +44,7 @@ fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
         on_failure: args.on_failure(),
         input: args.input(),
         output: args.output()?,
-        identity: args.user.as_deref().map(identity::find).transpose()?,
+        identity: args.user.as_deref().map(find_identity).transpose()?,
         tracing: Tracing {
             backend: args.backend,
             selection: args.syscalls.clone(),

@@ -1,25 +1,98 @@
-//! `zctrace report`: what was saved, shown again.
+//! `zctrace report`: shows a saved JSON report, or makes a report from strace logs.
 
-use std::process::ExitCode;
-
-use super::{
-    log_if, report_of,
-    saved::{self, Saved},
-    show,
+use std::{
+    fs::File,
+    io::{BufRead as _, BufReader, Read as _},
+    path::{Path, PathBuf},
+    process::ExitCode,
 };
+
+use anyhow::{Context as _, bail, ensure};
+use zctrace::{
+    backend::strace::{Log, read_logs, tid_of_file},
+    report::{Report, SCHEMA},
+    syscall::Selection,
+    trace::Trace,
+};
+
+use super::{log_if, report_of, show};
 use crate::{cli::ReportArgs, output::Output};
 
-/// Shows saved reports or logs.
+/// Shows a saved report or strace logs.
 pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let output = Output::open(args.look.output.as_deref(), Output::Stdout)?;
     log_if(args.verbose)?;
-    let report = match saved::open(&args.inputs, &args.syscalls)? {
-        Saved::Report(mut report) => {
+    let report = match read_input(&args.inputs, &args.syscalls)? {
+        Input::Report(mut report) => {
             report.sort(args.look.sort);
             *report
         }
-        Saved::Trace(trace) => report_of(&trace, &args.look),
+        Input::Trace(trace) => report_of(&trace, &args.look),
     };
     show(&report, &args.look, &output)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The input of the subcommand.
+enum Input {
+    /// A JSON report.
+    Report(Box<Report>),
+    /// What strace logs contain.
+    Trace(Box<Trace>),
+}
+
+/// Reads a report or strace logs. The first character tells which of them it is.
+fn read_input(paths: &[PathBuf], selection: &Selection) -> anyhow::Result<Input> {
+    let mut readers = paths.iter().map(|path| reader(path)).collect::<anyhow::Result<Vec<_>>>()?;
+    let json = readers.iter_mut().map(is_json).collect::<Result<Vec<_>, _>>()?;
+    match (json.as_slice(), readers.as_mut_slice()) {
+        ([true], [reader]) => read_report(reader, &paths[0]).map(|report| Input::Report(Box::new(report))),
+        _ if json.contains(&true) => {
+            bail!("several files must be the logs of one `strace -ff`; give JSON reports one at a time")
+        }
+        _ => read_trace(readers, paths, selection).map(|trace| Input::Trace(Box::new(trace))),
+    }
+}
+
+/// Reads a JSON report.
+pub fn open_report(path: &Path) -> anyhow::Result<Box<Report>> {
+    read_report(&mut reader(path)?, path).map(Box::new)
+}
+
+fn reader(path: &Path) -> anyhow::Result<BufReader<File>> {
+    let file = File::open(path).with_context(|| format!("cannot open '{}'", path.display()))?;
+    ensure!(!file.metadata()?.is_dir(), "cannot read '{}': it is a directory", path.display());
+    Ok(BufReader::with_capacity(1 << 16, file))
+}
+
+fn is_json(reader: &mut BufReader<File>) -> std::io::Result<bool> {
+    Ok(reader.fill_buf()?.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{'))
+}
+
+fn read_report(reader: &mut BufReader<File>, path: &Path) -> anyhow::Result<Report> {
+    /// Read first: it tells whether the other fields can be read.
+    #[derive(serde::Deserialize)]
+    struct Head {
+        schema: u32,
+    }
+    let mut text = String::new();
+    reader.read_to_string(&mut text).with_context(|| format!("cannot read '{}'", path.display()))?;
+    let not_a_report = || format!("'{}' is not a report of zctrace", path.display());
+    let Head { schema } = serde_json::from_str(&text).with_context(not_a_report)?;
+    ensure!(schema == SCHEMA, "'{}' has schema {schema}; this zctrace reads schema {SCHEMA}", path.display());
+    let report: Report = serde_json::from_str(&text).with_context(not_a_report)?;
+    Ok(report.brought_up_to_date())
+}
+
+fn read_trace(readers: Vec<BufReader<File>>, paths: &[PathBuf], selection: &Selection) -> anyhow::Result<Trace> {
+    let is_one_of_many = paths.len() > 1;
+    let logs = readers
+        .into_iter()
+        .zip(paths)
+        .map(|(reader, path)| Log { reader, tid: is_one_of_many.then(|| tid_of_file(&path.to_string_lossy())).flatten() })
+        .collect();
+    let mut show = |line: &str| log::warn!(target: "zctrace::strace", "cannot parse: {line}");
+    let trace = read_logs(logs, selection, &mut show).context("cannot read the log")?;
+    ensure!(!trace.processes.is_empty(), "'{}' has no line of strace", paths[0].display());
+    Ok(trace)
 }

@@ -1,4 +1,4 @@
-//! `zctrace [run]`: launch, trace, report.
+//! `zctrace [run]`: runs a command under a backend and shows the report.
 
 use std::{io, os::fd::AsFd, process::ExitCode, sync::Arc};
 
@@ -13,7 +13,7 @@ use zctrace::{
     verify::Comparison,
 };
 
-use super::{identity, log_if, options_of, report_of, show};
+use super::{find_identity, log_if, report_of, report_options, show};
 use crate::{
     FAILED,
     cli::{LookArgs, RunArgs},
@@ -35,29 +35,31 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     Ok(exit_code(&trace))
 }
 
-/// `zctrace run --verify`: both backends side by side; 1 if they differ.
+/// `zctrace run --verify`: compares both backends. The exit status is 1 if they differ.
 fn verify(options: &RunOptions, look: &LookArgs, output: &Output) -> anyhow::Result<ExitCode> {
     let Some(format) = look.format.plain() else {
-        bail!("--verify shows a table or json, no other format: use --format json, or leave it out")
+        bail!("--verify shows a table or json; use --format json, or leave --format out")
     };
     let [ebpf, strace] =
         [Choice::Ebpf, Choice::Strace].map(|choice| backend::run(choice, options).map(|trace| report_of(&trace, look)));
     let comparison = Comparison::new(&ebpf?, &strace?);
-    let text = render::comparison(&comparison, format, &options_of(look, output));
+    let text = render::verify(&comparison, format, &report_options(look, output));
     output.write(&text)?;
     if !comparison.equal && is_used_up(&io::stdin()) {
-        say(format_args!("the first run may have taken what the second would have read from stdin: give them a file by name"));
+        say(format_args!(
+            "the first run may have read what the second needed from stdin; let the command open a file by name instead"
+        ));
     }
     Ok(if comparison.equal { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Whether what somebody reads from there is gone for the next one: a pipe, a socket, a file of which both share the position.
+/// Whether bytes that one run reads from it are gone for the next run: a pipe, a socket, or a file whose position both share.
 fn is_used_up(input: &impl AsFd) -> bool {
     let kind = rustix::fs::fstat(input).map(|stat| FileType::from_raw_mode(stat.st_mode));
     matches!(kind, Ok(FileType::Fifo | FileType::Socket | FileType::RegularFile))
 }
 
-/// Shows the report so far where the last one will be. A file is replaced by the next report.
+/// Shows the report so far in the place where the final report goes. The next report replaces it in a file.
 fn so_far(look: &LookArgs, output: &Arc<Output>) -> SoFar {
     let (look, output) = (look.clone(), Arc::clone(output));
     SoFar::new(move |trace| {
@@ -78,7 +80,7 @@ fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
         selection: args.syscalls.clone(),
         until: if args.wait_all { Until::AllEnd } else { Until::RootEnds },
         launch: LaunchOptions {
-            identity: args.user.as_deref().map(identity::find).transpose()?,
+            identity: args.user.as_deref().map(find_identity).transpose()?,
             on_tracer_exit: if args.bound { OnTracerExit::Kill } else { OnTracerExit::KeepRunning },
             environment,
             ..LaunchOptions::default()
@@ -91,7 +93,7 @@ fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
     })
 }
 
-/// The command's own status; 128 plus the signal that killed it, as a shell says it.
+/// The exit status of the command; if a signal killed it, 128 plus its number, as in a shell.
 fn exit_code(trace: &Trace) -> ExitCode {
     let status = match trace.exit {
         Some(Exit::Code(code)) => code,

@@ -1,14 +1,11 @@
-//! Measuring: every command is timed untraced as often as planned, then run once more under a backend.
+//! Measures the commands: times each of them untraced as often as planned, then runs it once under a backend.
 
 use std::{ffi::OsString, io, time::Duration};
 
 use nix::sys::prctl;
 use tokio::runtime::Runtime;
 
-use super::{
-    CompareError, Measured, OnFailure, Order, Plan, Series, Shell, Subject, Timing, footprint, hooks, how_it_failed,
-    schedule::Schedule, streams, timed,
-};
+use super::{CompareError, Measured, OnFailure, Order, Plan, Series, Shell, Subject, Timing, how_it_failed, timed_run};
 use crate::{
     backend::{self, RunOptions, Until},
     descendants,
@@ -17,24 +14,24 @@ use crate::{
     trace::{Exit, Trace},
 };
 
-/// Whoever wants to know how far the measuring is.
+/// Receives how far the measurement is.
 pub trait Progress {
-    /// Something of so many steps begins.
+    /// A phase of `steps` steps begins.
     fn begin(&mut self, what: &str, steps: u64);
-    /// A step was done; there are so many in all now.
+    /// A step is done; the phase now has `steps` steps in all.
     fn step(&mut self, steps: u64);
-    /// It is over.
+    /// The measurement is over.
     fn end(&mut self);
 }
 
-/// How often the shell is started to learn what that takes.
+/// How often the shell is timed with an empty command.
 const SHELL_RUNS: u64 = 50;
 
-/// Measures as planned. If that fails, nothing is left running.
+/// Carries out the plan. If that fails, nothing is left running.
 pub fn measure(plan: &Plan, progress: &mut dyn Progress) -> Result<Measured, CompareError> {
-    // Whatever a command leaves behind can be found then.
+    // Processes that a command leaves behind become children of this one, where they can be found.
     prctl::set_child_subreaper(true).map_err(io::Error::from)?;
-    footprint::keep_small();
+    use_one_heap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let signals = runtime.block_on(async { Signals::hold(OnTracerExit::Kill) })?;
     let mut session = Session { plan, progress, runtime, signals };
@@ -53,7 +50,7 @@ struct Session<'a> {
     signals: Signals,
 }
 
-/// What was measured of one command so far.
+/// The measurements of one command so far.
 #[derive(Default)]
 struct Partial {
     timings: Vec<Timing>,
@@ -77,9 +74,9 @@ impl Session<'_> {
         Ok(Measured { shell, series: series.collect() })
     }
 
-    /// That nothing can be traced here is better known before the commands are timed for minutes.
+    /// Finds out whether anything can be traced here, before minutes go into timing.
     fn try_backend(&self) -> Result<(), CompareError> {
-        let launch = self.launch_options(streams::of_hooks(self.plan)?);
+        let launch = self.launch_options(timed_run::hook_streams(self.plan)?);
         self.trace(self.plan.shell.script(":"), launch).map(drop)
     }
 
@@ -98,7 +95,7 @@ impl Session<'_> {
         Ok(timings)
     }
 
-    /// Everything that belongs to the commands of a group, which run in turn.
+    /// Measures the commands of a group, which take turns.
     fn measure_group(&mut self, group: &[usize], partial: &mut [Partial]) -> Result<(), CompareError> {
         let plan = self.plan;
         for &index in group {
@@ -138,9 +135,9 @@ impl Session<'_> {
         while let Some(turn) = schedule.next() {
             let index = group[turn];
             let timings = &mut partial[index].timings;
-            let (timing, around) = self.time_subject(&plan.subjects[index], || format!("run {}", timings.len() + 1))?;
+            let (timing, hooks) = self.time_subject(&plan.subjects[index], || format!("run {}", timings.len() + 1))?;
             if timings.is_empty() {
-                schedule.want(turn, plan.runs.wanted(timing.wall + around));
+                schedule.want(turn, plan.runs.wanted(timing.wall + hooks));
             }
             timings.push(timing);
             self.progress.step(schedule.total());
@@ -148,23 +145,23 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// One run with what belongs to it, and how long the latter took.
+    /// Times one run with its --prepare and --conclude commands. Returns also how long these two took.
     fn time_subject(&mut self, subject: &Subject, run: impl Fn() -> String) -> Result<(Timing, Duration), CompareError> {
-        let mut around = self.hook("--prepare", subject.hooks.prepare.as_ref())?;
+        let mut hooks = self.hook("--prepare", subject.hooks.prepare.as_ref())?;
         let timing = self.time(&subject.words)?;
         self.check(timing.exit, &subject.name, run)?;
-        around += self.hook("--conclude", subject.hooks.conclude.as_ref())?;
-        Ok((timing, around))
+        hooks += self.hook("--conclude", subject.hooks.conclude.as_ref())?;
+        Ok((timing, hooks))
     }
 
     fn time(&self, words: &[OsString]) -> Result<Timing, CompareError> {
-        let launch = self.launch_options(streams::open(self.plan)?);
-        self.runtime.block_on(timed::time(words, &launch, &self.signals))
+        let launch = self.launch_options(timed_run::streams(self.plan)?);
+        self.runtime.block_on(timed_run::time(words, &launch, &self.signals))
     }
 
     fn trace_subject(&mut self, subject: &Subject) -> Result<Trace, CompareError> {
         self.hook("--prepare", subject.hooks.prepare.as_ref())?;
-        let trace = self.trace(subject.words.clone(), self.launch_options(streams::open(self.plan)?))?;
+        let trace = self.trace(subject.words.clone(), self.launch_options(timed_run::streams(self.plan)?))?;
         self.check(trace.exit.unwrap_or(Exit::Code(0)), &subject.name, || "the traced run".to_owned())?;
         self.hook("--conclude", subject.hooks.conclude.as_ref())?;
         Ok(trace)
@@ -184,15 +181,21 @@ impl Session<'_> {
             verbose: tracing.verbose,
         };
         let trace = backend::run(tracing.backend, &options)?;
-        footprint::give_back();
+        give_free_memory_back();
         self.signals.pending()?;
         Ok(trace)
     }
 
-    /// How long it took, if there was anything to run.
+    /// Runs the command of this option in a shell, if there is one. Returns how long it took.
     fn hook(&self, option: &'static str, line: Option<&String>) -> Result<Duration, CompareError> {
-        let timing = self.runtime.block_on(hooks::run(option, line, self.plan, &self.signals))?;
-        Ok(timing.map_or(Duration::ZERO, |timing| timing.wall))
+        let Some(line) = line else { return Ok(Duration::ZERO) };
+        let launch = self.launch_options(timed_run::hook_streams(self.plan)?);
+        let words = self.plan.shell.script(line);
+        let timing = self.runtime.block_on(timed_run::time(&words, &launch, &self.signals))?;
+        match how_it_failed(timing.exit) {
+            None => Ok(timing.wall),
+            Some(how) => Err(CompareError::HookFailed { option, command: line.clone(), how }),
+        }
     }
 
     fn launch_options(&self, streams: Streams) -> LaunchOptions {
@@ -204,5 +207,87 @@ impl Session<'_> {
             None => Ok(()),
             Some(how) => Err(CompareError::Failed { name: name.to_owned(), how, run: run() }),
         }
+    }
+}
+
+/// Whose turn it is. Commands take turns; one that needs more runs gets its turns spread evenly among those of the others.
+#[derive(Debug)]
+struct Schedule {
+    turns: Vec<Turns>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Turns {
+    done: u64,
+    wanted: u64,
+}
+
+impl Schedule {
+    /// How often a command runs is known after its first run; until then it counts as one run.
+    fn new(commands: usize) -> Self {
+        Self { turns: vec![Turns { done: 0, wanted: 1 }; commands] }
+    }
+
+    /// Sets how often a command runs in all.
+    fn want(&mut self, command: usize, runs: u64) {
+        self.turns[command].wanted = runs;
+    }
+
+    /// The command whose turn it is: of the unfinished ones, the first with the smallest share of its runs done. `None` at the end.
+    fn next(&mut self) -> Option<usize> {
+        let unfinished = self.turns.iter().enumerate().filter(|(_, turns)| turns.done < turns.wanted);
+        // Compares the fractions done/wanted without a division.
+        let share =
+            |a: &Turns, b: &Turns| (u128::from(a.done) * u128::from(b.wanted)).cmp(&(u128::from(b.done) * u128::from(a.wanted)));
+        let (command, _) = unfinished.min_by(|(_, a), (_, b)| share(a, b))?;
+        self.turns[command].done += 1;
+        Some(command)
+    }
+
+    /// The number of all runs.
+    fn total(&self) -> u64 {
+        self.turns.iter().map(|turns| turns.wanted).sum()
+    }
+}
+
+/// Makes all threads allocate from one heap, so that its free memory can be given back. Call it before there are threads.
+///
+/// zctrace's own memory limits what can be measured: every command starts as a fork of this process, and the kernel's peak counts that
+/// fork. A command with a smaller peak has an unknown one.
+fn use_one_heap() {
+    // SAFETY: sets a number within malloc.
+    unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
+}
+
+/// Gives free memory back to the kernel: a backend needs much of it for a short time.
+fn give_free_memory_back() {
+    // SAFETY: frees only memory that is not in use.
+    unsafe { libc::malloc_trim(0) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(wanted: &[u64]) -> Vec<usize> {
+        let mut schedule = Schedule::new(wanted.len());
+        let mut order = Vec::new();
+        while let Some(command) = schedule.next() {
+            schedule.want(command, wanted[command]);
+            order.push(command);
+        }
+        assert_eq!(schedule.total(), order.len() as u64);
+        order
+    }
+
+    #[test]
+    fn commands_with_equally_many_runs_alternate() {
+        assert_eq!(order(&[3, 3]), [0, 1, 0, 1, 0, 1]);
+        assert_eq!(order(&[1, 1, 1]), [0, 1, 2]);
+    }
+
+    #[test]
+    fn fewer_runs_are_spread_evenly_among_more() {
+        assert_eq!(order(&[2, 6]), [0, 1, 1, 1, 0, 1, 1, 1]);
     }
 }

@@ -1,9 +1,10 @@
-//! The columns of the tables: what is in them, which of them a width has room for.
+//! The columns of the tables: their cells, and which of them fit a width.
 
 use comfy_table::{ColumnConstraint, Width};
 
 use super::{
-    ruled, text,
+    page::{align_columns, column_padding, ruled_table, table_lines},
+    text,
     units::{self, Decimals, UNKNOWN},
 };
 use crate::{report::Syscall, syscall::Abi};
@@ -29,7 +30,7 @@ const ALL: [Column; 10] = {
     [Syscall, Calls, Errors, Bytes, AvgSize, TotalMs, MinMs, AvgMs, MaxMs, P99Ms]
 };
 
-/// What goes first where room is short. Errors have a line of their own below the table; call and count always stay.
+/// The order in which columns are dropped to save room. Errors have a line below the table; the name and the count always stay.
 const DROPPED_FIRST: [Column; 8] = {
     use Column::{AvgMs, AvgSize, Bytes, Errors, MaxMs, MinMs, P99Ms, TotalMs};
     [P99Ms, MinMs, AvgSize, AvgMs, Errors, MaxMs, Bytes, TotalMs]
@@ -54,7 +55,7 @@ impl Column {
         }
     }
 
-    /// The time of a column that shows one.
+    /// The time that the column shows, if it shows one.
     const fn time(self, line: &Syscall) -> Option<u64> {
         match self {
             Self::TotalMs => line.total_ns,
@@ -81,19 +82,19 @@ impl Column {
     }
 }
 
-/// The name of the call; with the table of numbers that it came through, if that is not the 64-bit one.
+/// The name of the call; if it is not one of the 64-bit table of calls, with its table.
 pub(super) fn name(line: &Syscall) -> String {
     let is_64_bit = [Abi::X86_64, Abi::Aarch64].iter().any(|abi| abi.name() == line.abi);
     let name = text::escape(&line.name);
     if is_64_bit { name } else { format!("{name} ({})", text::escape(&line.abi)) }
 }
 
-/// Bytes of a call that succeeded.
+/// Bytes per successful call.
 fn average_size(line: &Syscall) -> Option<u64> {
     Some(line.bytes?.checked_div(line.calls.saturating_sub(line.errors)).unwrap_or(0))
 }
 
-/// A column as it is shown in every table of a report.
+/// A column with its width and precision.
 #[derive(Debug, Clone, Copy)]
 struct Shown {
     column: Column,
@@ -101,7 +102,7 @@ struct Shown {
     width: usize,
 }
 
-/// The columns of all tables of a report: the same in each, so that the eye can go down a column over several tables.
+/// The columns of a report. All of its tables have the same ones, so that they line up.
 #[derive(Debug)]
 pub(super) struct Layout {
     shown: Vec<Shown>,
@@ -109,7 +110,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// The columns that have room in `width` for these lines.
+    /// The columns for these lines that fit the width.
     pub(super) fn fit(lines: &[&Syscall], width: Option<usize>) -> Self {
         let mut shown: Vec<Shown> = ALL.map(|column| measure(column, lines)).into();
         let mut drop = DROPPED_FIRST.iter();
@@ -118,14 +119,14 @@ impl Layout {
         {
             shown.retain(|shown| shown.column != *next);
         }
-        // Even call and count may have too little room: then the names are shortened.
+        // If even the name and the count are too wide, the names are shortened.
         let excess = width.map_or(0, |width| total_width(&shown).saturating_sub(width));
         shown[0].width = shown[0].width.saturating_sub(excess).max(Column::Syscall.title().len());
         let left_out = ALL.into_iter().filter(|column| shown.iter().all(|shown| shown.column != *column)).collect();
         Self { shown, left_out }
     }
 
-    /// Columns without room.
+    /// The columns that had no room.
     pub(super) fn left_out(&self) -> &[Column] {
         &self.left_out
     }
@@ -145,21 +146,21 @@ impl Layout {
         self.shown.iter().map(|shown| shown.cell(line))
     }
 
-    /// The table: titles, a rule, the lines. Without lines nothing.
+    /// The lines of the table: titles, a rule, rows. Empty without rows.
     pub(super) fn table(&self, lines: &[&Syscall]) -> Vec<String> {
         if lines.is_empty() {
             return Vec::new();
         }
-        let mut table = ruled::table();
+        let mut table = ruled_table();
         table.set_header(self.titles());
         for line in lines {
             table.add_row(self.cells(line));
         }
-        ruled::align(&mut table);
+        align_columns(&mut table);
         for (index, (column, shown)) in table.column_iter_mut().zip(&self.shown).enumerate() {
-            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(saturate(shown.width) + ruled::padding(index))));
+            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(saturate(shown.width) + column_padding(index))));
         }
-        ruled::lines(&table)
+        table_lines(&table)
     }
 }
 
@@ -171,7 +172,7 @@ impl Shown {
 }
 
 fn measure(column: Column, lines: &[&Syscall]) -> Shown {
-    // A total to the nanosecond would be noise beside those of seconds.
+    // Totals may be seconds: nanoseconds would be noise.
     let decimals = match column {
         Column::TotalMs => Decimals::Micro,
         _ => Decimals::for_times(lines.iter().filter_map(|line| column.time(line))),

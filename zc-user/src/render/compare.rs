@@ -1,17 +1,23 @@
-//! Commands side by side: as a page for a person, as JSON, as CSV, as a Markdown table.
+//! `zctrace compare`: commands side by side, as a page for a person, as JSON, as CSV, as a Markdown table.
 
-mod csv;
 mod figures;
-mod markdown;
-mod page;
 #[cfg(test)]
 mod tests;
-mod wrap;
 
 use clap::ValueEnum;
+use comfy_table::{ColumnConstraint, Width};
+use serde::Serialize;
+use textwrap::WordSplitter;
 
-use super::{Options, json};
-use crate::compare::Comparison;
+use self::figures::{FIGURES, Look, doubts, remarks};
+use super::{
+    Options, json,
+    markdown::{cell, code, escape_markdown, list_item, table_row},
+    page::{Page, Style, align_columns, column_padding, ruled_table, table_lines, words},
+    text,
+    units::UNKNOWN,
+};
+use crate::compare::{Compared, Comparison, Speed, Summary};
 
 /// A format of comparisons.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -19,7 +25,7 @@ pub enum CompareFormat {
     /// A table for a person.
     #[default]
     Table,
-    /// Everything, every run included; times in seconds.
+    /// All figures of all runs; times in seconds.
     Json,
     /// A line for each command; times in seconds, sizes in bytes.
     Csv,
@@ -27,12 +33,221 @@ pub enum CompareFormat {
     Markdown,
 }
 
-/// The comparison in this format, with a newline at its end.
+/// The comparison in this format. It ends in a newline.
 pub fn compare(comparison: &Comparison, format: CompareFormat, options: &Options) -> String {
     match format {
-        CompareFormat::Table => page::render(comparison, options),
-        CompareFormat::Json => json::render(comparison),
-        CompareFormat::Csv => csv::render(comparison),
-        CompareFormat::Markdown => markdown::render(comparison),
+        CompareFormat::Table => page(comparison, options),
+        CompareFormat::Json => json(comparison),
+        CompareFormat::Csv => csv(comparison),
+        CompareFormat::Markdown => markdown(comparison),
+    }
+}
+
+/// Spaces between two columns.
+const GAP: usize = 2;
+/// A name wider than this is shown on several lines.
+const NAME_WIDTH: usize = 20;
+/// A name that needs more lines than this is cut.
+const MOST_NAME_LINES: usize = 5;
+
+/// The page for a person: which command is how much faster, then a column for each command.
+fn page(comparison: &Comparison, options: &Options) -> String {
+    let mut page = Page::new(options);
+    let look = Look::of(comparison);
+    write_summary(&mut page, comparison, &look);
+    let titles = FIGURES.iter().map(|figure| text::width(figure.title)).max().unwrap_or(0);
+    let room = options.width.map(|width| width.saturating_sub(titles));
+    let name_width = room.map_or(NAME_WIDTH, |room| NAME_WIDTH.min(room.saturating_sub(GAP)));
+    let columns: Vec<Column> = comparison.commands.iter().map(|command| Column::of(command, &look, name_width)).collect();
+    for block in blocks(&columns, room) {
+        page.gap();
+        write_block(&mut page, block);
+    }
+    page.gap();
+    if columns.iter().any(|column| column.cells.iter().any(|cell| cell == UNKNOWN)) {
+        page.flow(0, &words("\"-\": unknown, not 0", Style::Faint));
+    }
+    for remark in remarks(comparison) {
+        page.flow(0, &words(&remark, Style::Faint));
+    }
+    for doubt in doubts(comparison) {
+        page.flow(0, &words(&format!("warning: {doubt}"), Style::Warning));
+    }
+    page.finish()
+}
+
+/// Which command is how much faster or slower than the others.
+fn write_summary(page: &mut Page, comparison: &Comparison, look: &Look) {
+    let name = |index: usize| comparison.commands.get(index).map(figures::name).unwrap_or_default();
+    let Some(summary) = Summary::of(comparison) else {
+        let line = match comparison.commands.as_slice() {
+            [only] => words(&format!("{}: {}", figures::name(only), look.time_with_deviation(only)), Style::Heading),
+            _ => words("no speeds to compare: a command took no measurable time", Style::Warning),
+        };
+        page.flow(0, &line);
+        return;
+    };
+    page.flow(0, &words(&format!("{} ran", name(summary.subject)), Style::Heading));
+    for speed in &summary.others {
+        let Speed { is_faster, times, stddev, .. } = *speed;
+        let deviation = stddev.map(|stddev| format!(" ± {stddev:.2}")).unwrap_or_default();
+        let (style, direction) = if is_faster { (Style::Good, "faster") } else { (Style::Bad, "slower") };
+        let mut pieces = words(&format!("{times:.2}{deviation} times {direction}"), style);
+        pieces.extend(words(&format!("than {}", name(speed.other)), Style::Plain));
+        page.flow(2, &pieces);
+    }
+}
+
+/// The figures of one command.
+struct Column {
+    title: Vec<String>,
+    cells: Vec<String>,
+    width: usize,
+}
+
+impl Column {
+    fn of(command: &Compared, look: &Look, name_width: usize) -> Self {
+        let cells: Vec<String> = FIGURES.iter().map(|figure| figure.of(command, look)).collect();
+        let widest = cells.iter().map(|cell| text::width(cell)).max().unwrap_or(0);
+        let title = wrap(&figures::name(command), widest.max(name_width));
+        let width = title.iter().map(|line| text::width(line)).max().unwrap_or(0).max(widest);
+        Self { title, cells, width }
+    }
+}
+
+/// The columns in as few blocks as the room allows. A narrow page leaves nothing out; it becomes longer.
+fn blocks(columns: &[Column], room: Option<usize>) -> Vec<&[Column]> {
+    let mut blocks = Vec::new();
+    let mut rest = columns;
+    while !rest.is_empty() {
+        let mut used = 0;
+        let fitting = rest.iter().take_while(|column| {
+            used += GAP + column.width;
+            room.is_none_or(|room| used <= room)
+        });
+        let (block, after) = rest.split_at(fitting.count().max(1));
+        blocks.push(block);
+        rest = after;
+    }
+    blocks
+}
+
+fn write_block(page: &mut Page, block: &[Column]) {
+    let title_lines = block.iter().map(|column| column.title.len()).max().unwrap_or(0);
+    let mut table = ruled_table();
+    // Short names are at the bottom, next to the rule.
+    let title = |column: &Column| "\n".repeat(title_lines - column.title.len()) + &column.title.join("\n");
+    table.set_header(std::iter::once(String::new()).chain(block.iter().map(title)));
+    for (row, figure) in FIGURES.iter().enumerate() {
+        table.add_row(std::iter::once(figure.title.to_owned()).chain(block.iter().map(|column| column.cells[row].clone())));
+    }
+    align_columns(&mut table);
+    for ((index, column), shown) in table.column_iter_mut().enumerate().skip(1).zip(block) {
+        let width = u16::try_from(shown.width).unwrap_or(u16::MAX);
+        column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width.saturating_add(column_padding(index)))));
+    }
+    for (index, line) in table_lines(&table).iter().enumerate() {
+        let style = match index {
+            index if index < title_lines => Style::Heading,
+            index if index == title_lines => Style::Faint,
+            _ => Style::Plain,
+        };
+        page.line(0, style, line);
+    }
+}
+
+/// A name on lines of this width. A word that is longer than a line is broken.
+fn wrap(name: &str, width: usize) -> Vec<String> {
+    let options = textwrap::Options::new(width).word_splitter(WordSplitter::NoHyphenation);
+    let mut lines: Vec<String> = textwrap::wrap(name, options).into_iter().map(Into::into).collect();
+    if lines.len() > MOST_NAME_LINES {
+        lines.truncate(MOST_NAME_LINES);
+        if let Some(last) = lines.last_mut() {
+            *last = text::shorten(&format!("{last} …"), width).into_owned();
+        }
+    }
+    lines
+}
+
+/// A table in GitHub's Markdown with a line for each command, and remarks below it.
+fn markdown(comparison: &Comparison) -> String {
+    let look = Look::of(comparison);
+    let row = |command: &Compared| {
+        table_row(&cell(&code(&command.name)), FIGURES.iter().map(|figure| cell(&figure.of(command, &look))))
+    };
+    let mut lines = vec![
+        table_row("command", FIGURES.iter().map(|figure| cell(figure.title))),
+        table_row(":---", FIGURES.iter().map(|_| "---:".to_owned())),
+    ];
+    lines.extend(comparison.commands.iter().map(row));
+    lines.push(String::new());
+    lines.extend(remarks(comparison).iter().map(|remark| list_item(&escape_markdown(remark))));
+    lines.extend(doubts(comparison).iter().map(|doubt| format!("- warning: {}", escape_markdown(doubt))));
+    lines.join("\n") + "\n"
+}
+
+/// A line of CSV. The fields are the columns.
+#[derive(Debug, Serialize)]
+struct CsvLine<'a> {
+    name: &'a str,
+    command: &'a str,
+    runs: usize,
+    time_mean_s: f64,
+    time_stddev_s: Option<f64>,
+    time_median_s: f64,
+    time_min_s: f64,
+    time_max_s: f64,
+    relative_percent: Option<f64>,
+    relative_error_percent: Option<f64>,
+    user_s: f64,
+    system_s: f64,
+    cpu_percent: Option<f64>,
+    syscalls: u64,
+    bytes_per_call: Option<f64>,
+    voluntary_switches: f64,
+    involuntary_switches: f64,
+    minor_faults: f64,
+    major_faults: f64,
+    peak_memory_bytes: Option<u64>,
+    api: Option<String>,
+    exact: bool,
+}
+
+/// CSV: a line for each command, times in seconds, sizes in bytes. Unknown figures are empty.
+fn csv(comparison: &Comparison) -> String {
+    let mut writer = ::csv::Writer::from_writer(Vec::new());
+    for command in &comparison.commands {
+        writer.serialize(CsvLine::of(command)).expect("a line is flat, and memory takes it");
+    }
+    let bytes = writer.into_inner().expect("memory takes it");
+    String::from_utf8(bytes).expect("made of text")
+}
+
+impl<'a> CsvLine<'a> {
+    fn of(command: &'a Compared) -> Self {
+        Self {
+            name: &command.name,
+            command: &command.command,
+            runs: command.runs.len(),
+            time_mean_s: command.time_s.mean,
+            time_stddev_s: command.time_s.stddev,
+            time_median_s: command.time_s.median,
+            time_min_s: command.time_s.min,
+            time_max_s: command.time_s.max,
+            relative_percent: command.relative.map(|relative| relative.percent),
+            relative_error_percent: command.relative.and_then(|relative| relative.relative_error_percent),
+            user_s: command.user_s,
+            system_s: command.system_s,
+            cpu_percent: command.cpu_percent,
+            syscalls: command.traced.syscalls,
+            bytes_per_call: command.traced.bytes_per_call,
+            voluntary_switches: command.voluntary_switches,
+            involuntary_switches: command.involuntary_switches,
+            minor_faults: command.minor_faults,
+            major_faults: command.major_faults,
+            peak_memory_bytes: command.peak_memory_bytes,
+            api: command.traced.apis.as_ref().map(|apis| apis.join(", ")),
+            exact: command.traced.exact,
+        }
     }
 }

@@ -1,11 +1,12 @@
-//! The report as CSV (RFC 4180): a line for each call of each process, times in nanoseconds, sizes in bytes. What is unknown is empty.
-//! What io_uring did is named `io_uring:read`; such are no calls. With calls by thread, a line for each call of each thread; without processes, of all together.
+//! The report as CSV (RFC 4180): a line for each call of each process, times in nanoseconds, sizes in bytes. Unknown figures are empty.
+//! Operations of io_uring, which are not system calls, are named `io_uring:read`. With `--by thread` there is a line for each call of
+//! each thread; with `--by total`, for each call of all processes together.
 
 use serde::Serialize;
 
 use crate::report::{Process, Report, Syscall, Thread};
 
-/// A line, with the names of the columns.
+/// A line. The fields are the columns.
 #[derive(Debug, Default, Serialize)]
 struct Line<'a> {
     pid: Option<u32>,
@@ -29,9 +30,9 @@ struct Line<'a> {
     exact: bool,
 }
 
-/// Whose calls they are.
+/// The process or thread that made the calls.
 #[derive(Debug, Clone, Copy, Default)]
-struct Whose<'a> {
+struct Caller<'a> {
     pid: Option<u32>,
     tid: Option<u32>,
     comm: Option<&'a str>,
@@ -40,10 +41,11 @@ struct Whose<'a> {
 /// The whole file.
 pub(super) fn render(report: &Report) -> String {
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
-    let mut lines: Vec<Line> = rows(report).into_iter().map(|(whose, syscall)| Line::of(whose, syscall, report.exact)).collect();
+    let mut lines: Vec<Line> =
+        rows(report).into_iter().map(|(caller, syscall)| Line::of(caller, syscall, report.exact)).collect();
     let is_empty = lines.is_empty();
     if is_empty {
-        // The names of the columns come with the first line.
+        // The writer writes the header with the first line, so there must be one.
         lines.push(Line::default());
     }
     for line in lines {
@@ -54,30 +56,31 @@ pub(super) fn render(report: &Report) -> String {
     if is_empty { text.split_inclusive('\n').take(1).collect() } else { text }
 }
 
-fn rows(report: &Report) -> Vec<(Whose<'_>, &Syscall)> {
+fn rows(report: &Report) -> Vec<(Caller<'_>, &Syscall)> {
     if report.processes.is_empty() {
-        return report.totals.syscalls.iter().map(|syscall| (Whose::default(), syscall)).collect();
+        return report.totals.syscalls.iter().map(|syscall| (Caller::default(), syscall)).collect();
     }
     report.processes.iter().flat_map(of_process).collect()
 }
 
-/// Its calls, or those of its threads: never both, so that a column adds up. And what io_uring did for it, whichever thread asked.
-fn of_process(process: &Process) -> Vec<(Whose<'_>, &Syscall)> {
-    let whose = Whose { pid: Some(process.pid), tid: None, comm: process.comm.as_deref() };
-    let of_thread = |thread: &Thread| Whose { tid: Some(thread.tid), ..whose };
+/// The calls of a process, or those of its threads: never both, so that a column can be summed. Operations of io_uring are not known by
+/// thread.
+fn of_process(process: &Process) -> Vec<(Caller<'_>, &Syscall)> {
+    let caller = Caller { pid: Some(process.pid), tid: None, comm: process.comm.as_deref() };
+    let of_thread = |thread: &Thread| Caller { tid: Some(thread.tid), ..caller };
     let of_threads =
         process.by_thread.iter().flat_map(|thread| thread.syscalls.iter().map(move |syscall| (of_thread(thread), syscall)));
     let own = if process.by_thread.is_empty() { process.syscalls.as_slice() } else { &[] };
-    of_threads.chain(own.iter().chain(&process.io_uring).map(|syscall| (whose, syscall))).collect()
+    of_threads.chain(own.iter().chain(&process.io_uring).map(|syscall| (caller, syscall))).collect()
 }
 
 impl<'a> Line<'a> {
-    fn of(whose: Whose<'a>, syscall: &'a Syscall, exact: bool) -> Self {
+    fn of(caller: Caller<'a>, syscall: &'a Syscall, exact: bool) -> Self {
         let errnos: Vec<String> = syscall.errnos.iter().map(|(name, count)| format!("{name}={count}")).collect();
         Self {
-            pid: whose.pid,
-            tid: whose.tid,
-            comm: whose.comm,
+            pid: caller.pid,
+            tid: caller.tid,
+            comm: caller.comm,
             syscall: &syscall.name,
             abi: &syscall.abi,
             calls: syscall.calls,

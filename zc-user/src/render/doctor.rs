@@ -1,4 +1,4 @@
-//! What the doctor found, for a person: first what `auto` takes, then each backend with what is in its way.
+//! `zctrace doctor` for a person: first the backend that `auto` takes, then each backend with what it lacks.
 
 use super::{
     Options,
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::doctor::{BackendDiagnosis, Diagnosis, Finding, State, System};
 
-/// The whole answer.
+/// The page.
 pub(super) fn render(diagnosis: &Diagnosis, options: &Options) -> String {
     let mut page = Page::new(options);
     page.flow(0, &first_line(diagnosis));
@@ -21,7 +21,7 @@ pub(super) fn render(diagnosis: &Diagnosis, options: &Options) -> String {
     all
 }
 
-/// What the person came for.
+/// The backend that `auto` takes.
 fn first_line(diagnosis: &Diagnosis) -> Vec<Piece> {
     let (said, style) = match diagnosis.auto.backend {
         Some(backend) => (format!("auto takes {backend}, since "), Style::Heading),
@@ -30,22 +30,22 @@ fn first_line(diagnosis: &Diagnosis) -> Vec<Piece> {
     words(&text::escape(&(said + &diagnosis.auto.why)), style)
 }
 
-/// Which machine, and as whom.
+/// The machine and the user.
 fn machine(system: &System) -> String {
     let known = |text: Option<&String>, otherwise: &str| text.cloned().unwrap_or_else(|| otherwise.to_owned());
     let kernel = known(system.kernel.known(), "(release unknown)");
     let arch = known(system.arch.known(), "");
     let distribution = system.distribution.known().map(|distribution| &distribution.name).filter(|name| !name.is_empty());
     let user = if system.euid == 0 { "root".to_owned() } else { format!("uid {}", system.euid) };
-    let container = if system.container.is_likely() { ", in a container it seems" } else { "" };
+    let container = if system.container.is_likely() { ", probably in a container" } else { "" };
     let whole = format!("Linux {kernel} {arch}, {}, {user}{container}", known(distribution, "unknown distribution"));
     text::escape(&whole)
 }
 
-/// A backend: whether it can run, what was found, what it can do.
+/// A backend: whether it can run, the findings, what it can do.
 fn write_backend(all: &mut String, backend: &BackendDiagnosis, options: &Options) {
     let (verdict, style, label) =
-        if backend.usable { ("can run", Style::Good, "tells:") } else { ("cannot run", Style::Bad, "would tell:") };
+        if backend.usable { ("can run", Style::Good, "reports:") } else { ("cannot run", Style::Bad, "would report:") };
     let mut page = Page::new(options);
     let mut heading = words(&format!("{}:", backend.name), Style::Heading);
     heading.extend(words(verdict, style));
@@ -62,7 +62,7 @@ fn write_backend(all: &mut String, backend: &BackendDiagnosis, options: &Options
     all.push_str(&page.finish());
 }
 
-/// What was found, and under it the remedy.
+/// A finding, and its remedy below it.
 fn write_finding(all: &mut String, finding: &Finding, options: &Options) {
     let (state, style) = match finding.state {
         State::Ok => ("ok     ", Style::Good),
@@ -75,14 +75,14 @@ fn write_finding(all: &mut String, finding: &Finding, options: &Options) {
     page.flow(2, &pieces);
     all.push_str(&page.finish());
     if let Some(remedy) = &finding.remedy {
-        // It is there to be copied, so it is not broken, however narrow the terminal.
+        // The user copies it, so it is not broken even on a narrow terminal.
         let mut page = Page::new(&Options { width: None, ..*options });
         page.line(REMEDY_INDENT, Style::Heading, &text::escape(remedy));
         all.push_str(&page.finish());
     }
 }
 
-/// Deeper than any text above it.
+/// Deeper than the text above it.
 const REMEDY_INDENT: usize = 6;
 
 #[cfg(test)]
@@ -112,12 +112,12 @@ ebpf: can run
   ok      privileges: enough to load eBPF programs
   ok      settings: kernel.unprivileged_bpf_disabled = 2, kernel.perf_event_paranoid = 3: neither affects zctrace
   ok      trial: the programs load and attach
-  tells: calls, errors, bytes moved and requested; times; context switches, page faults and CPU time of each process
+  reports: calls, errors, bytes moved and requested; times; context switches, page faults and CPU time of each process
 
 strace: can run
   ok      program: /usr/bin/strace, version 6.13
   ok      ptrace: a trial succeeded
-  tells: calls, errors, bytes moved and requested; times, including strace's own overhead
+  reports: calls, errors, bytes moved and requested; times, including strace's own overhead
   but: no context switches, page faults or CPU time; slows the command down: it stops at every traced call; \
 a process can have only one tracer: commands that use ptrace themselves, such as debuggers, do not work
 ";
@@ -131,8 +131,8 @@ no backend can run. ebpf: needs CAP_BPF and CAP_PERFMON;
   start the container with them. strace: strace is not
   installed; install the package 'strace'
 
-Linux 6.12.1-amd64 x86_64, Alpine Linux v3.22, root, in a
-  container it seems
+Linux 6.12.1-amd64 x86_64, Alpine Linux v3.22, root,
+  probably in a container
 
 ebpf: cannot run
   ok      programs: built in
@@ -150,7 +150,7 @@ ebpf: cannot run
     }
 
     #[test]
-    fn nothing_but_the_remedy_is_wider_than_the_terminal() {
+    fn only_remedies_may_be_wider_than_the_terminal() {
         for (facts, width) in [sample::root(), sample::user(), sample::container()]
             .into_iter()
             .flat_map(|facts| (40..120).map(move |width| (facts.clone(), width)))
@@ -162,7 +162,7 @@ ebpf: cannot run
     }
 
     #[test]
-    fn colour_only_repeats_what_is_said() {
+    fn colour_adds_no_information() {
         let options = Options { colour: true, ..Options::default() };
         let coloured = diagnosis(&diagnose(&sample::user()), PlainFormat::Table, &options);
         assert!(coloured.starts_with("\x1b[1mauto takes strace, since ebpf cannot run: "), "{coloured}");

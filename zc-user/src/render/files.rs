@@ -1,23 +1,23 @@
-//! The table of `--files`: what was done with each file.
+//! The table of `--files`: the calls and bytes of each file.
 
 use super::{
-    Options, end,
-    page::{Page, Style, words},
-    ruled,
+    Options,
+    page::{Page, Style, align_columns, ruled_table, table_lines, words},
     section::{INDENT, plural},
     text,
+    transfers::{end_kind, end_label},
     units::{self, Decimals, UNKNOWN},
 };
 use crate::report::{FileTotals, Report};
 
 /// How many files are shown without `--all-transfers`.
 const MOST_FILES: usize = 20;
-/// The room for paths on a page without a limit, or with much room.
+/// The widest column of paths.
 const LONGEST_PATH: usize = 60;
 /// The narrowest column of paths.
 const SHORTEST_PATH: usize = 12;
 
-/// Writes the table, if files were asked for.
+/// Writes the table, if the report has files.
 pub(super) fn write(page: &mut Page, report: &Report, options: &Options) {
     if report.files.is_empty() {
         return;
@@ -30,11 +30,11 @@ pub(super) fn write(page: &mut Page, report: &Report, options: &Options) {
         page.line(INDENT, if index < 2 { Style::Faint } else { Style::Plain }, line);
     }
     if !hidden.is_empty() {
-        page.flow(INDENT, &words(&rest(hidden), Style::Plain));
+        page.flow(INDENT, &words(&hidden_files(hidden), Style::Plain));
     }
 }
 
-/// The columns that a narrow page has no room for go first from the right; bytes and counts stay.
+/// The table. A narrow page drops columns from the right; the bytes always stay.
 fn table(files: &[FileTotals], width: Option<usize>) -> Vec<String> {
     let titles = ["read", "written", "reads", "writes", "total ms", "kind"];
     let rows: Vec<[String; 6]> = files.iter().map(cells).collect();
@@ -47,21 +47,21 @@ fn table(files: &[FileTotals], width: Option<usize>) -> Vec<String> {
         columns -= 1;
     }
     let path_room = room.saturating_sub(widths[..columns].iter().sum()).clamp(1, LONGEST_PATH);
-    let mut table = ruled::table();
+    let mut table = ruled_table();
     table.set_header(std::iter::once("file").chain(titles[..columns].iter().copied()));
     for (file, row) in files.iter().zip(&rows) {
-        let path = end_of(&end::label(&file.file), path_room);
+        let path = shorten_start(&end_label(&file.file), path_room);
         table.add_row(std::iter::once(path).chain(row[..columns].iter().cloned()));
     }
-    ruled::align(&mut table);
-    ruled::lines(&table)
+    align_columns(&mut table);
+    table_lines(&table)
 }
 
 /// Spaces between two columns.
 const GAP: usize = 2;
 
-/// A path, or as much of its end as fits: the end tells one file from another.
-fn end_of(path: &str, room: usize) -> String {
+/// A path; if it is too long, as much of its end as fits, because the end tells files apart.
+fn shorten_start(path: &str, room: usize) -> String {
     if text::width(path) <= room {
         return path.to_owned();
     }
@@ -78,12 +78,12 @@ fn cells(file: &FileTotals) -> [String; 6] {
         file.reads.to_string(),
         file.writes.to_string(),
         known(file.total_ns, |ns| units::milliseconds(ns, Decimals::Micro)),
-        text::escape(end::kind(&file.file)),
+        text::escape(end_kind(&file.file)),
     ]
 }
 
 /// `and 9980 more files with 39.0 MiB read, 0 B written: --all-transfers shows them`.
-fn rest(hidden: &[FileTotals]) -> String {
+fn hidden_files(hidden: &[FileTotals]) -> String {
     let sum = |bytes: fn(&FileTotals) -> Option<u64>| {
         hidden
             .iter()

@@ -1,28 +1,27 @@
-//! The report as GitHub's Markdown, for a comment on a pull request or the summary of a job.
+//! GitHub's Markdown: how text is written in it, and the report for a comment on a pull request or the summary of a job.
 
 use super::{
     Options,
     columns::Layout,
-    gfm::{cell, code, item, line, plain},
-    header,
     page::{Piece, sentence},
     section::Section,
-    table, transfers, units,
+    table, text, transfers, units,
 };
 use crate::report::{Report, Syscall};
 
-/// What the table shows, in other words.
+/// The report. It has the same parts as the text for a terminal.
 pub(super) fn render(report: &Report, options: &Options) -> String {
     let (shown, hidden) = table::select(&report.processes, options);
     let sections = table::sections(report, &shown);
     let lines: Vec<&Syscall> = sections.iter().flat_map(Section::returned).collect();
     let layout = Layout::fit(&lines, None);
-    let mut blocks = vec![format!("### zctrace: {}", code(&header::command(report))), plain(&sentence(&header::summary(report)))];
-    blocks.extend(bullets(header::remarks(report).map(|(text, _)| plain(&text))));
-    blocks.extend(moved(report, options));
+    let mut blocks =
+        vec![format!("### zctrace: {}", code(&table::command(report))), escape_markdown(&sentence(&table::summary(report)))];
+    blocks.extend(bullets(table::remarks(report).map(|(text, _)| escape_markdown(&text))));
+    blocks.extend(transfer_blocks(report, options));
     blocks.extend(sections.iter().flat_map(|section| section_blocks(section, &layout)));
     if !hidden.is_empty() {
-        blocks.push(plain(&table::rest(&hidden, report)));
+        blocks.push(escape_markdown(&table::hidden_processes(&hidden, report)));
     }
     if blocks.iter().any(|block| block.split('|').any(|cell| cell.trim() == units::UNKNOWN)) {
         blocks.push(format!("\"{}\": unknown, not 0", units::UNKNOWN));
@@ -31,42 +30,95 @@ pub(super) fn render(report: &Report, options: &Options) -> String {
 }
 
 /// The transfers.
-fn moved(report: &Report, options: &Options) -> Vec<String> {
+fn transfer_blocks(report: &Report, options: &Options) -> Vec<String> {
     let items = transfers::items(report, options);
     if items.is_empty() {
         return Vec::new();
     }
-    let title = format!("**{}**", plain(&sentence(&transfers::heading(report))));
-    // A backslash ends a line for good.
-    let text = |lines: &Vec<Vec<Piece>>| lines.iter().map(|line| plain(&sentence(line))).collect::<Vec<_>>().join("\\\n  ");
+    let title = format!("**{}**", escape_markdown(&sentence(&transfers::heading(report))));
+    // A backslash forces a line break.
+    let text =
+        |lines: &Vec<Vec<Piece>>| lines.iter().map(|line| escape_markdown(&sentence(line))).collect::<Vec<_>>().join("\\\n  ");
     std::iter::once(title).chain(bullets(items.iter().map(text))).collect()
 }
 
-/// The title of a section, its table, and what stands below it.
+/// The title of a section, its table, and the lines below it.
 fn section_blocks(section: &Section<'_>, layout: &Layout) -> Vec<String> {
     let command = section.command().map(|command| format!(": {}", code(command))).unwrap_or_default();
-    let mut blocks = vec![format!("**{}**{command}", plain(&section.title()))];
+    let mut blocks = vec![format!("**{}**{command}", escape_markdown(&section.title()))];
     if section.is_one_line() {
         return blocks;
     }
     let returned = section.returned();
     if !returned.is_empty() {
         let titles: Vec<&str> = layout.titles().collect();
-        let rule = line(":---", titles.iter().skip(1).map(|_| "---:".to_owned()));
-        let head = line(titles[0], titles.iter().skip(1).map(ToString::to_string));
+        let rule = table_row(":---", titles.iter().skip(1).map(|_| "---:".to_owned()));
+        let head = table_row(titles[0], titles.iter().skip(1).map(ToString::to_string));
         let rows = returned.iter().map(|syscall| {
-            let mut cells = layout.cells(syscall).map(|text| cell(&plain(&text)));
+            let mut cells = layout.cells(syscall).map(|text| cell(&escape_markdown(&text)));
             let name = cells.next().unwrap_or_default();
-            line(&name, cells)
+            table_row(&name, cells)
         });
         blocks.push([head, rule].into_iter().chain(rows).collect::<Vec<_>>().join("\n"));
     }
-    blocks.extend(bullets(section.remarks().iter().map(|remark| plain(&sentence(remark)))));
+    blocks.extend(bullets(section.remarks().iter().map(|remark| escape_markdown(&sentence(remark)))));
     blocks
 }
 
-/// A list, if there is something in it.
+/// A list, unless it is empty.
 fn bullets(texts: impl Iterator<Item = String>) -> Option<String> {
-    let items: Vec<String> = texts.map(|text| item(&text)).collect();
+    let items: Vec<String> = texts.map(|text| list_item(&text)).collect();
     (!items.is_empty()).then(|| items.join("\n"))
+}
+
+/// A row of a table.
+pub(super) fn table_row(first: &str, rest: impl Iterator<Item = String>) -> String {
+    format!("| {} |", std::iter::once(first.to_owned()).chain(rest).collect::<Vec<_>>().join(" | "))
+}
+
+/// Text as code. The fence has more backticks than any run of them in the text.
+pub(super) fn code(name: &str) -> String {
+    let name = text::escape(name);
+    let longest = name.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest + 1);
+    // A backtick at either end would become part of the fence.
+    let space = if name.starts_with('`') || name.ends_with('`') { " " } else { "" };
+    format!("{fence}{space}{name}{space}{fence}")
+}
+
+/// The text of a cell. A bar ends a cell even within code.
+pub(super) fn cell(text: &str) -> String {
+    text.replace('|', r"\|")
+}
+
+/// Escapes Markdown.
+pub(super) fn escape_markdown(text: &str) -> String {
+    let special = |c: char| matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '&' | '~' | '$');
+    text.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c])).collect()
+}
+
+/// An item of a list.
+pub(super) fn list_item(text: &str) -> String {
+    // At its beginning these would start another list.
+    let guard = if text.starts_with(['-', '+']) { r"\" } else { "" };
+    format!("- {guard}{text}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_shown_as_it_is_whatever_it_contains() {
+        assert_eq!(cell(&code("cat a | tac")), r"`cat a \| tac`");
+        assert_eq!(code("echo `date`"), "`` echo `date` ``");
+        assert_eq!(code("a``b"), "```a``b```");
+        assert_eq!(code("a\nb"), r"`a\nb`");
+    }
+
+    #[test]
+    fn text_is_not_taken_for_markup() {
+        assert_eq!(escape_markdown("a*b: <c> --x_y"), r"a\*b: \<c\> --x\_y");
+        assert_eq!(list_item(&escape_markdown("- $x &lt;")), r"- \- \$x \&lt;");
+    }
 }

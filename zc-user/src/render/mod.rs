@@ -1,29 +1,29 @@
-//! Renderers: a [`Report`] as text, one file for each format. Pure: width and colour are options, nothing is printed here.
+//! Renderers: a [`Report`] and the results of the other subcommands as text. They are pure: width and colour are options, and nothing is
+//! printed here.
+//!
+//! - Reports: `table.rs` with `transfers.rs`, `section.rs` and `files.rs`; `markdown.rs`; `csv.rs`; `openmetrics.rs`. JSON is the model.
+//! - `check.rs`, `compare.rs`, `doctor.rs`, `verify.rs`: what these subcommands and `--verify` show.
+//! - `page.rs`, `columns.rs`, `text.rs`: what pages and tables are made of.
 
 mod check;
 mod columns;
 mod compare;
-mod comparison;
 mod csv;
 mod doctor;
-mod end;
 mod files;
-mod gfm;
-mod header;
-mod json;
 mod markdown;
 mod openmetrics;
 mod page;
-mod ruled;
 mod section;
 mod table;
 mod text;
 mod transfers;
+mod verify;
 
 use clap::ValueEnum;
 use serde::Serialize;
 
-pub use check::{CheckFormat, annotations, check, defused};
+pub use check::{CheckFormat, annotations, check, escape_workflow_commands};
 pub use compare::{CompareFormat, compare};
 pub use text::{command_line, escape};
 
@@ -39,13 +39,13 @@ pub enum Format {
     Json,
     /// A line for each call of each process (with --by thread, of each thread); times in ns, sizes in bytes.
     Csv,
-    /// GitHub's Markdown, for a comment or the summary of a job.
+    /// GitHub's Markdown, for a comment or a job summary.
     Markdown,
-    /// Sums over all processes, for Prometheus and its textfile collector.
+    /// Sums over all processes, for Prometheus or its textfile collector.
     Openmetrics,
 }
 
-/// A format of what is no table of figures: what two backends agree on, what a machine can do.
+/// A format of what is not a report: the result of `--verify`, the diagnosis of the doctor.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum PlainFormat {
     /// Text for a person.
@@ -56,7 +56,7 @@ pub enum PlainFormat {
 }
 
 impl Format {
-    /// The same for what is no report; `None` if there is no such thing.
+    /// The same format for what is not a report, if there is one.
     pub const fn plain(self) -> Option<PlainFormat> {
         match self {
             Self::Table => Some(PlainFormat::Table),
@@ -66,48 +66,50 @@ impl Format {
     }
 }
 
-/// How a report is shown. A format ignores what does not concern it.
+/// How a report is shown. Formats ignore the options that do not concern them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Columns of the terminal; `None` without a limit.
+    /// The width of the terminal in columns; `None` for no limit.
     pub width: Option<usize>,
-    /// Whether to colour, with ANSI escapes.
+    /// Whether to use colour (ANSI escape sequences).
     pub colour: bool,
-    /// Show every process, not only those with the most calls.
+    /// Show all processes, not only those with the most calls.
     pub all_processes: bool,
-    /// Show every transfer and every file, not only those with the most bytes.
+    /// Show all transfers and all files, not only those with the most bytes.
     pub all_transfers: bool,
 }
 
-/// The report in this format, with a newline at its end.
+/// The report in this format. It ends in a newline.
 pub fn render(report: &Report, format: Format, options: &Options) -> String {
     match format {
         Format::Table => table::render(report, options),
-        Format::Json => json::render(report),
+        Format::Json => json(report),
         Format::Csv => csv::render(report),
         Format::Markdown => markdown::render(report, options),
         Format::Openmetrics => openmetrics::render(report),
     }
 }
 
-/// The comparison of two backends in this format, with a newline at its end.
-pub fn comparison(comparison: &Comparison, format: PlainFormat, options: &Options) -> String {
+/// The comparison of two backends in this format. It ends in a newline.
+pub fn verify(comparison: &Comparison, format: PlainFormat, options: &Options) -> String {
     match format {
-        PlainFormat::Table => comparison::render(comparison, options),
-        PlainFormat::Json => json::render(comparison),
+        PlainFormat::Table => verify::render(comparison, options),
+        PlainFormat::Json => json(comparison),
     }
 }
 
-/// Any model as JSON, with a newline at its end.
+/// A model as indented JSON. It ends in a newline.
 pub fn json(model: &impl Serialize) -> String {
-    json::render(model)
+    let mut json = serde_json::to_string_pretty(model).expect("every key of a model is a string");
+    json.push('\n');
+    json
 }
 
-/// What this machine can do in this format, with a newline at its end.
+/// The diagnosis of this machine in this format. It ends in a newline.
 pub fn diagnosis(diagnosis: &Diagnosis, format: PlainFormat, options: &Options) -> String {
     match format {
         PlainFormat::Table => doctor::render(diagnosis, options),
-        PlainFormat::Json => json::render(diagnosis),
+        PlainFormat::Json => json(diagnosis),
     }
 }
 

@@ -1,14 +1,14 @@
-//! The report as OpenMetrics text, for Prometheus: also for the textfile collector of its node exporter, which reads the older format.
+//! The report as OpenMetrics text, for Prometheus and for the textfile collector of its node exporter, which reads the older format.
 //!
-//! Every metric is a gauge, since each run tells its own figures anew, and both formats write gauges alike. All of them name the command,
-//! so that the files of several runs can stand side by side. Figures are those of all processes together; what is unknown is left out.
+//! Every metric is a gauge: each run has new figures, and both formats write gauges in the same way. Every sample names the command, so
+//! that a collector can read the files of several runs. Figures are sums over all processes; unknown ones are left out.
 
 use std::{
     collections::BTreeMap,
     fmt::{Display, Write as _},
 };
 
-use super::end;
+use super::transfers::end_kind;
 use crate::report::{Report, Syscall, Transfer};
 
 /// The whole text.
@@ -85,11 +85,11 @@ fn write_syscalls(text: &mut Text, report: &Report) {
     });
 }
 
-/// Transfers by their interface, the kinds of their ends, and how sure they are: paths would make a series of each file.
+/// Transfers by interface, kinds of ends and certainty. Paths are no labels, because each file would become a series.
 fn write_transfers(text: &mut Text, report: &Report) {
     let mut groups: BTreeMap<[&str; 4], Vec<&Transfer>> = BTreeMap::new();
     for transfer in report.transfers() {
-        let group = [transfer.api.name(), end::kind(&transfer.from), end::kind(&transfer.to), transfer.certainty.name()];
+        let group = [transfer.api.name(), end_kind(&transfer.from), end_kind(&transfer.to), transfer.certainty.name()];
         groups.entry(group).or_default().push(transfer);
     }
     let mut metric = |name, help, value: fn(&[&Transfer]) -> Option<u64>| {
@@ -110,7 +110,7 @@ fn write_transfers(text: &mut Text, report: &Report) {
     });
 }
 
-/// Nanoseconds, shown in seconds: exact.
+/// Nanoseconds, written exactly as seconds.
 #[derive(Debug, Clone, Copy)]
 struct Seconds(u64);
 
@@ -120,9 +120,9 @@ impl Display for Seconds {
     }
 }
 
-/// What all names begin with.
+/// The prefix of all names.
 const PREFIX: &str = "zctrace";
-/// The units that a name may end in.
+/// The units that names may end in.
 const UNITS: [&str; 2] = ["seconds", "bytes"];
 
 /// The text so far.
@@ -132,12 +132,12 @@ struct Text {
 }
 
 impl Text {
-    /// A metric of a single sample.
+    /// A metric with a single sample.
     fn one(&mut self, name: &str, help: &str, labels: &[(&str, &str)], value: Option<impl Display>) {
         self.family(name, help, |family| family.sample(labels, value));
     }
 
-    /// A metric with its samples; nothing, if it has none.
+    /// A metric with its samples. It is left out if it has none.
     fn family(&mut self, name: &str, help: &str, write: impl FnOnce(&mut Family<'_>)) {
         let name = format!("{PREFIX}_{name}");
         let mut family = Family { name: &name, command: &self.command, samples: String::new() };
@@ -160,7 +160,7 @@ struct Family<'a> {
 }
 
 impl Family<'_> {
-    /// A sample; nothing, if its value is unknown.
+    /// A sample. It is left out if its value is unknown.
     fn sample(&mut self, labels: &[(&str, &str)], value: Option<impl Display>) {
         let Some(value) = value else { return };
         let labels = [("command", self.command)].into_iter().chain(labels.iter().copied());
@@ -169,7 +169,7 @@ impl Family<'_> {
     }
 }
 
-/// The value of a label between its quotes.
+/// Escapes the value of a label.
 fn escape(value: &str) -> String {
     value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_cannot_end_its_quotes() {
+    fn a_label_cannot_close_its_quotes() {
         assert_eq!(escape("a\"} 1\n\\"), r#"a\"} 1\n\\"#);
     }
 }

@@ -1,8 +1,10 @@
-//! The page that a report is written on: lines within a width, coloured or not.
+//! The page that text reports are written on: styled lines of limited width, and ruled tables.
+
+use comfy_table::{CellAlignment, ContentLineStyle, LineStyle, Table, TableStyle};
 
 use super::{Options, text};
 
-/// The role of a text. Colour only repeats what the words say.
+/// The role of a text. Colour never says more than the words do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
     Plain,
@@ -14,7 +16,7 @@ pub(super) enum Style {
 }
 
 impl Style {
-    /// Its ANSI parameters.
+    /// The parameters of its ANSI escape sequence.
     const fn sgr(self) -> Option<&'static str> {
         match self {
             Self::Plain => None,
@@ -27,7 +29,7 @@ impl Style {
     }
 }
 
-/// A text, at most a few words, that stands on one line if a line has room for it.
+/// A text of a few words that is not broken if it fits on a line.
 #[derive(Debug, Clone)]
 pub(super) struct Piece {
     text: String,
@@ -39,7 +41,7 @@ impl Piece {
         Self { text: text.into(), style }
     }
 
-    /// Itself if it fits, else what is between its commas, each as much of it as fits.
+    /// The piece itself if it fits; else it is split after its commas, and parts that are still too long are shortened.
     fn split(&self, room: usize) -> Vec<Self> {
         if text::width(&self.text) <= room {
             return vec![self.clone()];
@@ -49,24 +51,24 @@ impl Piece {
     }
 }
 
-/// The words of a sentence as pieces.
+/// Splits a sentence into its words.
 pub(super) fn words(sentence: &str, style: Style) -> Vec<Piece> {
     sentence.split_whitespace().map(|word| Piece::new(word, style)).collect()
 }
 
-/// These texts as pieces of a list: with a comma after each but the last.
+/// Joins texts to a list: with a comma after each but the last.
 pub(super) fn list(texts: &[String], style: Style) -> Vec<Piece> {
     let last = texts.len().saturating_sub(1);
     let comma = |index| if index < last { "," } else { "" };
     texts.iter().enumerate().map(|(index, text)| Piece::new(format!("{text}{}", comma(index)), style)).collect()
 }
 
-/// The same as one text.
+/// The pieces as one text.
 pub(super) fn sentence(pieces: &[Piece]) -> String {
     pieces.iter().map(|piece| piece.text.as_str()).collect::<Vec<_>>().join(" ")
 }
 
-/// Lines as they will be printed.
+/// The lines so far.
 #[derive(Debug)]
 pub(super) struct Page {
     width: Option<usize>,
@@ -84,7 +86,7 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// One line; what is too long for it is left out.
+    /// One line, shortened to the width.
     pub(super) fn line(&mut self, indent: usize, style: Style, line: &str) {
         let room = self.width.map_or(usize::MAX, |width| width.saturating_sub(indent));
         self.text.push_str(&" ".repeat(indent));
@@ -92,12 +94,12 @@ impl Page {
         self.gap();
     }
 
-    /// Pieces with a space between them, on as many lines as they need; those after the first are indented deeper.
+    /// Pieces separated by spaces, on as many lines as they need. Lines after the first are indented deeper.
     pub(super) fn flow(&mut self, indent: usize, pieces: &[Piece]) {
         let room = self.width.map_or(usize::MAX, |width| width.saturating_sub(indent + DEEPER));
         for (index, line) in break_lines(pieces, room).iter().enumerate() {
             self.text.push_str(&" ".repeat(if index == 0 { indent } else { indent + DEEPER }));
-            // One escape for all neighbours of a style.
+            // Neighbours of the same style share an escape sequence.
             for run in line.chunk_by(|a, b| a.style == b.style) {
                 let texts: Vec<&str> = run.iter().map(|piece| piece.text.as_str()).collect();
                 self.paint(run[0].style, &texts.join(" "));
@@ -108,7 +110,7 @@ impl Page {
         }
     }
 
-    /// A text on as many lines as it needs, broken between words; as it is if it fits on one.
+    /// A text broken between words into as many lines as it needs. If it fits on one line, its spaces stay as they are.
     pub(super) fn wrap(&mut self, indent: usize, style: Style, text: &str) {
         if self.width.is_none_or(|width| indent + text::width(text) <= width) {
             self.line(indent, style, text);
@@ -117,8 +119,8 @@ impl Page {
         }
     }
 
-    /// A text that is to be copied, so that it stays whole however narrow the page is: behind its title, or below it.
-    pub(super) fn whole(&mut self, indent: usize, style: Style, title: &str, text: &str) {
+    /// A text for copying, which is never broken: beside its title, or below it if there is too little room.
+    pub(super) fn unbroken(&mut self, indent: usize, style: Style, title: &str, text: &str) {
         let fits = self.width.is_none_or(|width| indent + text::width(title) + 1 + text::width(text) <= width);
         let between = if fits { " ".to_owned() } else { format!("\n{}", " ".repeat(indent + DEEPER)) };
         self.text.push_str(&" ".repeat(indent));
@@ -138,10 +140,10 @@ impl Page {
     }
 }
 
-/// By how much the second line of a flow is indented more than the first.
+/// How much deeper the other lines of a flow are indented than its first.
 const DEEPER: usize = 2;
 
-/// Pieces line by line. Every line has the same room, the first leaves unused what the others are indented by.
+/// Distributes pieces over lines. All lines have the same room: the first does not use the indent of the others.
 fn break_lines(pieces: &[Piece], room: usize) -> Vec<Vec<Piece>> {
     let mut lines = vec![Vec::new()];
     let mut used = 0;
@@ -159,6 +161,39 @@ fn break_lines(pieces: &[Piece], room: usize) -> Vec<Vec<Piece>> {
     lines
 }
 
+/// The look of all tables: titles, a rule below them, two spaces between columns.
+const RULED: TableStyle = TableStyle::new()
+    .header_lines(ContentLineStyle::none().junction(' '))
+    .header_separator(LineStyle::none().fill('-').junction(' '))
+    .content_lines(ContentLineStyle::none().junction(' '));
+
+/// An empty table with titles, a rule and rows.
+pub(super) fn ruled_table() -> Table {
+    let mut table = Table::new();
+    table.load_style(RULED).force_no_tty();
+    table
+}
+
+/// Sets the spaces between columns, and aligns all columns but the first to the right, because they hold numbers.
+pub(super) fn align_columns(table: &mut Table) {
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((column_padding(index), 0));
+        if index > 0 {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+}
+
+/// Of the two spaces between columns the style draws one, and the padding of the second column is the other.
+pub(super) fn column_padding(column: usize) -> u16 {
+    u16::from(column > 0)
+}
+
+/// The lines of a table.
+pub(super) fn table_lines(table: &Table) -> Vec<String> {
+    table.lines().map(|line| line.trim_end().to_owned()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,31 +203,31 @@ mod tests {
     }
 
     #[test]
-    fn pieces_flow_over_lines_but_are_not_broken() {
+    fn pieces_flow_over_lines_without_being_broken() {
         let mut page = page(20, false);
         page.flow(2, &list(&["exit 0", "wall 1.234 s", "user 0.1 s"].map(str::to_owned), Style::Plain));
         assert_eq!(page.finish(), "  exit 0,\n    wall 1.234 s,\n    user 0.1 s\n");
     }
 
     #[test]
-    fn a_piece_longer_than_a_line_breaks_at_its_commas() {
+    fn a_piece_longer_than_a_line_is_split_at_its_commas() {
         let mut page = page(18, false);
         page.flow(0, &[Piece::new("switches: 12 voluntary, 3 involuntary;", Style::Plain), Piece::new("cpu", Style::Plain)]);
         assert_eq!(page.finish(), "switches: 12 vo…\n  3 involuntary;\n  cpu\n");
     }
 
     #[test]
-    fn sentences_wrap_and_commands_stay_whole() {
+    fn sentences_wrap_and_commands_are_not_broken() {
         let mut page = page(16, false);
         page.wrap(2, Style::Plain, "a  b");
         page.wrap(0, Style::Plain, "fails: write.calls == 0");
-        page.whole(2, Style::Plain, "see:", "ls -l");
-        page.whole(2, Style::Plain, "see:", "cp 'a file' there");
+        page.unbroken(2, Style::Plain, "see:", "ls -l");
+        page.unbroken(2, Style::Plain, "see:", "cp 'a file' there");
         assert_eq!(page.finish(), "  a  b\nfails:\n  write.calls ==\n  0\n  see: ls -l\n  see:\n    cp 'a file' there\n");
     }
 
     #[test]
-    fn neighbours_of_one_style_share_an_escape() {
+    fn neighbours_of_the_same_style_share_an_escape_sequence() {
         let mut page = page(80, true);
         let mut pieces = words("read errors:", Style::Warning);
         pieces.push(Piece::new("3", Style::Plain));
@@ -208,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn without_colour_there_is_no_escape() {
+    fn without_colour_there_are_no_escape_sequences() {
         let mut page = page(80, false);
         page.line(0, Style::Bad, "exit 1");
         assert_eq!(page.finish(), "exit 1\n");

@@ -1,4 +1,4 @@
-//! A section of the report: the calls of one process, of one thread, or of all together.
+//! A section of the report: the calls of one process, of one thread, or of all processes.
 
 use super::{
     columns::{self, Layout},
@@ -8,16 +8,16 @@ use super::{
 };
 use crate::report::{Process, State, Syscall, Thread, Totals, Usage};
 
-/// What one section shows.
+/// A section.
 #[derive(Debug)]
 pub(super) struct Section<'a> {
-    /// Read as a list.
+    /// Parts that are joined by commas.
     heading: Vec<String>,
-    /// The command line, where the heading alone does not tell one process from another.
+    /// The command line, if there are several processes to tell apart.
     command: Option<String>,
     usage: &'a Usage,
     syscalls: &'a [Syscall],
-    /// What io_uring did.
+    /// Operations of io_uring.
     operations: &'a [Syscall],
 }
 
@@ -32,7 +32,7 @@ impl<'a> Section<'a> {
         Self { heading, command: None, usage: &totals.usage, syscalls: &totals.syscalls, operations: &[] }
     }
 
-    /// The section of the only process: its command is in the report's head.
+    /// The section of the only process. Its command line is in the head of the report.
     pub(super) fn only_process(process: &'a Process) -> Self {
         let mut heading = vec![process_name(process), plural(process.threads, "thread", "threads"), calls(&process.syscalls)];
         if process.state == State::Running {
@@ -52,17 +52,17 @@ impl<'a> Section<'a> {
         Self { heading, command: None, usage: &thread.usage, syscalls: &thread.syscalls, operations: &[] }
     }
 
-    /// The lines of its table. A call that never returned has no figures but that, which has a line below the table.
+    /// The rows of its table. Calls that never returned have no figures; a line below the table names them.
     pub(super) fn returned(&self) -> Vec<&'a Syscall> {
         self.syscalls.iter().filter(|line| line.calls > 0).collect()
     }
 
-    /// Whether it is a single line: without calls there is nothing to show.
+    /// Whether it has only its heading, because there were no calls.
     pub(super) const fn is_one_line(&self) -> bool {
         self.syscalls.is_empty()
     }
 
-    /// Whether its body shows something as [`UNKNOWN`].
+    /// Whether its body has an [`UNKNOWN`] figure.
     pub(super) fn has_unknown(&self, layout: &Layout) -> bool {
         !self.is_one_line()
             && (figures(self.usage).contains(&None) || self.returned().into_iter().any(|line| layout.has_unknown(line)))
@@ -85,17 +85,17 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Whose calls these are.
+    /// The heading as one text.
     pub(super) fn title(&self) -> String {
         self.heading.join(", ")
     }
 
-    /// The command line, where the title alone does not tell one process from another.
+    /// The command line, if there are several processes to tell apart.
     pub(super) fn command(&self) -> Option<&str> {
         self.command.as_deref()
     }
 
-    /// What stands below the table: the process's own counters, what io_uring did, errors by errno, calls that never returned.
+    /// The lines below the table: the counters of the process, io_uring's operations, errors by errno, calls that never returned.
     pub(super) fn remarks(&self) -> Vec<Vec<Piece>> {
         let operations = Some(operations(self.operations)).filter(|operations| !operations.is_empty());
         let errors = self.syscalls.iter().chain(self.operations).filter(|line| line.errors > 0).map(errors);
@@ -104,10 +104,10 @@ impl<'a> Section<'a> {
     }
 }
 
-/// By how much a section's body is indented.
+/// How deep the body of a section is indented.
 pub(super) const INDENT: usize = 2;
 
-/// `no calls`, `1 call`, `12 calls`; those that never returned are no calls, but worth a section.
+/// `no calls`, `1 call`, `12 calls`. Calls that never returned are not counted, but a section shows them.
 fn calls(syscalls: &[Syscall]) -> String {
     match syscalls.iter().map(|line| line.calls).sum() {
         0 => "no calls".to_owned(),
@@ -120,7 +120,7 @@ pub(super) fn plural(count: u64, one: &str, more: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { more })
 }
 
-/// The name of a process; if that is unknown, that of its program.
+/// The name of a process; if it is unknown, the file name of its program.
 fn name_of(process: &Process) -> Option<&str> {
     let program = || process.exe.as_deref().or(process.command.as_ref()?.first().map(String::as_str));
     process.comm.as_deref().or_else(|| program()?.rsplit('/').next())
@@ -140,7 +140,7 @@ fn figures(usage: &Usage) -> [Option<u64>; 6] {
     [switches.voluntary, switches.involuntary, faults.minor, faults.major, usage.user_ns, usage.system_ns]
 }
 
-/// Switches, faults and CPU time. What is unknown altogether is not listed figure by figure.
+/// Context switches, page faults and CPU time. If both figures of a group are unknown, they share one `-`.
 fn usage(usage: &Usage) -> Vec<Piece> {
     let [voluntary, involuntary, minor, major, user, system] = figures(usage);
     let known = |figure: Option<u64>, show: fn(u64) -> String| figure.map_or_else(|| UNKNOWN.to_owned(), show);
@@ -158,7 +158,7 @@ fn usage(usage: &Usage) -> Vec<Piece> {
     ]
 }
 
-/// `io_uring: 25 read of 1.0 MiB in all, 1 fsync`: these are no system calls, and nobody knows their times.
+/// `io_uring: 25 read of 1.0 MiB in all, 1 fsync`. Operations are not system calls, and their times are unknown.
 fn operations(operations: &[Syscall]) -> Vec<Piece> {
     let text = |line: &Syscall| {
         let name = line.name.strip_prefix("io_uring:").unwrap_or(&line.name);
@@ -174,7 +174,7 @@ fn operations(operations: &[Syscall]) -> Vec<Piece> {
     pieces
 }
 
-/// `read errors: EAGAIN 5, EBADF 3`, the most frequent first.
+/// `read errors: EAGAIN 5, EBADF 3`, most frequent first.
 fn errors(line: &Syscall) -> Vec<Piece> {
     let mut errnos: Vec<(&str, u64)> = line.errnos.iter().map(|(name, &count)| (name.as_str(), count)).collect();
     errnos.sort_by_key(|&(name, count)| (std::cmp::Reverse(count), name));
@@ -188,7 +188,7 @@ fn errors(line: &Syscall) -> Vec<Piece> {
     pieces
 }
 
-/// `never returned: read 1, exit_group 1`; nothing if all did.
+/// `never returned: read 1, exit_group 1`; empty if all calls returned.
 fn unfinished(syscalls: &[Syscall]) -> Vec<Piece> {
     let unfinished = syscalls.iter().filter(|line| line.unfinished > 0);
     let texts: Vec<String> = unfinished.map(|line| format!("{} {}", columns::name(line), line.unfinished)).collect();

@@ -1,21 +1,25 @@
-//! The report for a person: a head, then a table for each process in the style of `perf trace -s`.
+//! The report as text: a head, the transfers, then a table for each process in the style of `perf trace -s`.
 
 use std::cmp::Reverse;
 
 use super::{
     Options,
     columns::{Column, Layout},
-    files, header,
-    page::{Page, Style, words},
+    files,
+    page::{Page, Piece, Style, words},
     section::{INDENT, Section, plural},
-    transfers, units,
+    text, transfers,
+    units::{self, UNKNOWN},
 };
-use crate::report::{Process, Report, Syscall};
+use crate::{
+    report::{Exit, Process, Report, Syscall},
+    signal,
+    trace::Loss,
+};
 
 /// How many processes are shown without `--all-processes`.
 const MOST_PROCESSES: usize = 10;
 
-/// The report as tables.
 pub(super) fn render(report: &Report, options: &Options) -> String {
     let (shown, hidden) = select(&report.processes, options);
     let sections = sections(report, &shown);
@@ -23,11 +27,11 @@ pub(super) fn render(report: &Report, options: &Options) -> String {
     let layout = Layout::fit(&lines, options.width.map(|width| width.saturating_sub(INDENT)));
 
     let mut page = Page::new(options);
-    header::write(&mut page, report);
+    write_head(&mut page, report);
     transfers::write(&mut page, report, options);
     let mut after_one_line = false;
     for section in &sections {
-        // Processes without calls are a plain list.
+        // There are no gaps between processes without calls: they are a list.
         if !(after_one_line && section.is_one_line()) {
             page.gap();
         }
@@ -36,15 +40,81 @@ pub(super) fn render(report: &Report, options: &Options) -> String {
     }
     if !hidden.is_empty() {
         page.gap();
-        page.flow(0, &words(&rest(&hidden, report), Style::Plain));
+        page.flow(0, &words(&hidden_processes(&hidden, report), Style::Plain));
     }
     files::write(&mut page, report, options);
     write_legend(&mut page, report, &sections, &layout);
     page.finish()
 }
 
-/// The processes to show, and those that are only summed. Where all have room they keep their order,
-/// else the ones with the most calls come first.
+/// What ran, how it ended, what it cost, and whether the figures are exact.
+fn write_head(page: &mut Page, report: &Report) {
+    page.line(0, Style::Heading, &format!("zctrace: {}", command(report)));
+    page.flow(0, &summary(report));
+    for (text, style) in remarks(report) {
+        page.flow(0, &words(&text, style));
+    }
+}
+
+/// The command line that was traced.
+pub(super) fn command(report: &Report) -> String {
+    match report.command.as_slice() {
+        [] => "(command unknown)".to_owned(),
+        words => text::command_line(words),
+    }
+}
+
+/// The losses and notes, each with its style.
+pub(super) fn remarks(report: &Report) -> impl Iterator<Item = (String, Style)> {
+    // Losses that do not lower counts have a note of their own.
+    let lowers_counts = |name: &&String| !Loss::ALL.iter().any(|loss| loss.name() == *name && !loss.touches_counts());
+    let losses = report.losses.iter().filter(move |(name, _)| lowers_counts(name));
+    let losses = losses.map(|(name, &count)| (loss(name, count), Style::Warning));
+    losses.chain(report.notes.iter().map(|note| (format!("note: {}", text::escape(note)), Style::Plain)))
+}
+
+/// One line: how the command ended, what it cost, whether the figures are exact.
+pub(super) fn summary(report: &Report) -> Vec<Piece> {
+    let seconds = |ns: Option<u64>| ns.map_or_else(|| UNKNOWN.to_owned(), units::seconds);
+    let usage = &report.totals.usage;
+    let (exit, style) = exit(report.exit);
+    let plain = |text: String| Piece::new(text, Style::Plain);
+    vec![
+        Piece::new(format!("{exit},"), style),
+        plain(format!("wall {},", seconds(report.wall_ns))),
+        plain(format!("user {},", seconds(usage.user_ns))),
+        plain(format!("system {},", seconds(usage.system_ns))),
+        plain(format!("backend {},", text::escape(&report.backend))),
+        if report.exact { Piece::new("exact", Style::Good) } else { Piece::new("lower bound", Style::Warning) },
+    ]
+}
+
+/// Whether the summary has an [`UNKNOWN`] figure.
+fn head_has_unknown(report: &Report) -> bool {
+    let usage = &report.totals.usage;
+    report.exit == Exit::default() || [report.wall_ns, usage.user_ns, usage.system_ns].contains(&None)
+}
+
+/// How the command ended.
+fn exit(exit: Exit) -> (String, Style) {
+    match exit {
+        Exit { signal: Some(number), .. } => (format!("killed by {}", signal::name(number)), Style::Bad),
+        Exit { code: Some(0), .. } => ("exit 0".to_owned(), Style::Plain),
+        Exit { code: Some(code), .. } => (format!("exit {code}"), Style::Bad),
+        Exit { code: None, signal: None } => (format!("exit {UNKNOWN}"), Style::Plain),
+    }
+}
+
+/// What was lost and what helps. A report of a newer zctrace may name losses that this one does not know.
+pub(super) fn loss(name: &str, count: u64) -> String {
+    match Loss::ALL.iter().find(|loss| loss.name() == name) {
+        Some(loss) => format!("lower bound: {}", loss.explain(count)),
+        None => format!("lower bound: {} {count}", text::escape(name)),
+    }
+}
+
+/// Splits the processes into those to show and those that are only summed. A few processes keep their order; of many, those with the
+/// most calls come first.
 pub(super) fn select<'a>(processes: &'a [Process], options: &Options) -> (Vec<&'a Process>, Vec<&'a Process>) {
     let mut shown: Vec<&Process> = processes.iter().collect();
     if options.all_processes || shown.len() <= MOST_PROCESSES {
@@ -55,7 +125,8 @@ pub(super) fn select<'a>(processes: &'a [Process], options: &Options) -> (Vec<&'
     (shown, hidden)
 }
 
-/// The total comes first: with many processes it is what one looks for. A single process is its own total.
+/// The sections of these processes. The total comes first, because with many processes it is the most interesting. A single process
+/// needs no total.
 pub(super) fn sections<'a>(report: &'a Report, shown: &[&'a Process]) -> Vec<Section<'a>> {
     let mut sections = Vec::new();
     if report.processes.len() != 1 {
@@ -63,7 +134,7 @@ pub(super) fn sections<'a>(report: &'a Report, shown: &[&'a Process]) -> Vec<Sec
     }
     for &process in shown {
         sections.push(if report.processes.len() == 1 { Section::only_process(process) } else { Section::process(process) });
-        // A single thread is its process.
+        // A single thread would repeat its process.
         if process.by_thread.len() > 1 {
             sections.extend(process.by_thread.iter().map(|thread| Section::thread(process, thread)));
         }
@@ -72,7 +143,7 @@ pub(super) fn sections<'a>(report: &'a Report, shown: &[&'a Process]) -> Vec<Sec
 }
 
 /// `and 1990 more processes with 7960 calls (66.6 % of all): --all-processes shows them`.
-pub(super) fn rest(hidden: &[&Process], report: &Report) -> String {
+pub(super) fn hidden_processes(hidden: &[&Process], report: &Report) -> String {
     let hidden_calls = hidden.iter().map(|process| calls(&process.syscalls)).sum();
     format!(
         "and {} with {} ({} of all): --all-processes shows them",
@@ -82,9 +153,9 @@ pub(super) fn rest(hidden: &[&Process], report: &Report) -> String {
     )
 }
 
-/// What the tables do not say themselves: what `-` stands for, and which columns had no room.
+/// Explains `-`, and names the columns that had no room.
 fn write_legend(page: &mut Page, report: &Report, sections: &[Section<'_>], layout: &Layout) {
-    let has_unknown = header::has_unknown(report) || sections.iter().any(|section| section.has_unknown(layout));
+    let has_unknown = head_has_unknown(report) || sections.iter().any(|section| section.has_unknown(layout));
     let has_table = sections.iter().any(|section| !section.returned().is_empty());
     let left_out: Vec<&str> = layout.left_out().iter().map(|&column| Column::title(column)).collect();
     if has_unknown {

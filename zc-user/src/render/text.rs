@@ -1,18 +1,18 @@
-//! Text from outside, short enough for one line of a terminal; [`zctrace_core::text`] makes it safe.
+//! Measures and shortens text for a terminal. [`zctrace_core::text`] makes it safe to print.
 
 use std::borrow::Cow;
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 pub use zctrace_core::text::{command_line, escape};
 
-/// The columns that a text without control characters takes.
+/// The width in columns of a text without control characters.
 pub(super) fn width(text: &str) -> usize {
     text.width()
 }
 
-/// The text, or as much of its beginning as fits, with `…` for the rest.
+/// The text; if it is too long, as much of its beginning as fits, with `…` for the rest.
 pub(super) fn shorten(text: &str, limit: usize) -> Cow<'_, str> {
-    // A text never takes more columns than bytes: the first comparison is the quick one.
+    // Text never takes more columns than bytes, so the quick comparison comes first.
     if text.len() <= limit || width(text) <= limit {
         return text.into();
     }
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_ends_in_an_ellipsis() {
+    fn shortened_text_ends_in_an_ellipsis() {
         assert_eq!(shorten("copier in out", 13), "copier in out");
         assert_eq!(shorten("copier in out", 12), "copier in o…");
         assert_eq!(shorten("漢字漢字", 6), "漢字…");

@@ -1,4 +1,5 @@
-//! The section of transfers: what went from where to where, and the verdict. It stands first: it is what a person came for.
+//! The section of transfers: what went from where to where, and the verdict. It comes before the tables because it answers most
+//! questions.
 
 use std::{
     cmp::Reverse,
@@ -6,7 +7,7 @@ use std::{
 };
 
 use super::{
-    Options, end,
+    Options,
     page::{Page, Piece, Style, list, words},
     section::{INDENT, plural, process_name},
     text, units,
@@ -15,21 +16,22 @@ use crate::report::{Api, Certainty, End, Process, Report, Transfer};
 
 /// How many transfers are shown without `--all-transfers`.
 const MOST_TRANSFERS: usize = 10;
-/// One with fewer bytes than these, and than this part of the bytes of the largest, is not shown for itself: a message beside a copy.
+/// A transfer is only summed if it has fewer bytes than this, and less than this fraction of the largest: a message beside a copy.
 const LEAST_BYTES: u64 = 4096;
-const LEAST_PART: u64 = 1000;
-/// How many groups sum up the others.
+const LEAST_FRACTION: u64 = 1000;
+/// How many groups are named in the sum of the others.
 const MOST_GROUPS: usize = 4;
-/// How many stops on the way are named.
+/// How many of the files and pipes on the way are named.
 const MOST_HOPS: usize = 8;
-/// Fewer bytes that were read and stand in no transfer are not worth a line, nor are those less than half as many as were explained: a
-/// program reads its libraries.
+/// Bytes that were read and are in no transfer are mentioned if there are at least this many, and at least half as many as transfers
+/// explain: every program reads its libraries.
 const LEAST_UNATTRIBUTED_BYTES: u64 = 64 << 10;
-/// What was written is told if less than this is attributed of it. Of a file that no transfer leads to, if it is not just a message.
+/// Bytes that were written are mentioned if less than this share of them is attributed. For a file without any transfer they must be
+/// more than a short message.
 const LEAST_ATTRIBUTED_PERCENT: u64 = 99;
 const LEAST_WRITTEN_BYTES: u64 = 4096;
 
-/// A transfer, and the process that it is within.
+/// A transfer, and its process if it is within one.
 #[derive(Debug, Clone, Copy)]
 struct Line<'a> {
     process: Option<&'a Process>,
@@ -38,7 +40,7 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// The transfers within processes that are hops of this one.
+    /// The transfers within processes that are parts of this one.
     fn hops(&self) -> impl Iterator<Item = (&'a Process, &'a Transfer)> + use<'a> {
         let way = self.transfer;
         let processes = self.report.processes.iter().filter(move |process| way.pids.contains(&process.pid));
@@ -47,7 +49,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Writes the section; nothing, if there is nothing to say.
+/// Writes the section, if there is anything to show.
 pub(super) fn write(page: &mut Page, report: &Report, options: &Options) {
     let items = items(report, options);
     if items.is_empty() {
@@ -62,20 +64,19 @@ pub(super) fn write(page: &mut Page, report: &Report, options: &Options) {
     }
 }
 
-/// The transfers that are worth to be shown, what there is beside them, and what was moved without a transfer: each some lines of which
-/// the first says what it is.
+/// The largest transfers, the sum of the others, and the bytes that are in no transfer: several lines each, the first is its title.
 pub(super) fn items(report: &Report, options: &Options) -> Vec<Vec<Vec<Piece>>> {
     let (shown, others) = select(lines(report), options);
-    let mut told = Told::default();
-    let mut items: Vec<_> = shown.iter().map(|line| item(line, report.processes.len() > 1, &mut told)).collect();
+    let mut shown_texts = ShownTexts::default();
+    let mut items: Vec<_> = shown.iter().map(|line| item(line, report.processes.len() > 1, &mut shown_texts)).collect();
     if !others.is_empty() {
-        items.push(vec![rest(&others)]);
+        items.push(vec![other_transfers(&others)]);
     }
     items.extend(Some(unattributed(report)).filter(|sides| !sides.is_empty()).map(|sides| vec![sides]));
     items
 }
 
-/// All transfers, those with the most bytes first; of as many, those over several processes. What is a hop of another stands under it.
+/// All transfers, largest first; at equal size, those across processes first. A hop of another transfer is shown with that one.
 fn lines(report: &Report) -> Vec<Line<'_>> {
     let across = report.transfers.iter().map(|transfer| Line { process: None, transfer, report });
     let mut of_pid: BTreeMap<u32, Vec<&Transfer>> = BTreeMap::new();
@@ -93,16 +94,17 @@ fn lines(report: &Report) -> Vec<Line<'_>> {
     lines
 }
 
-/// The bytes by which transfers are compared; those of a reflink are its source's length.
+/// The bytes by which transfers are ordered; for a reflink, the length of its source.
 fn weight(line: &Line<'_>) -> u64 {
     line.transfer.bytes.or(line.transfer.from.size).unwrap_or(0)
 }
 
+/// Splits the lines into those to show and those that are only summed.
 fn select<'a>(mut lines: Vec<Line<'a>>, options: &Options) -> (Vec<Line<'a>>, Vec<Line<'a>>) {
     if options.all_transfers {
         return (lines, Vec::new());
     }
-    let least = (lines.first().map_or(0, weight) / LEAST_PART).min(LEAST_BYTES);
+    let least = (lines.first().map_or(0, weight) / LEAST_FRACTION).min(LEAST_BYTES);
     let worth = lines.iter().take(MOST_TRANSFERS).take_while(|line| weight(line) >= least).count();
     let others = lines.split_off(worth);
     (lines, others)
@@ -125,19 +127,19 @@ fn sum_bytes(lines: &[Line<'_>]) -> u64 {
     lines.iter().fold(0, |sum, line| sum.saturating_add(line.transfer.bytes.unwrap_or(0)))
 }
 
-/// Reasons and hints that are on the page already: of a thousand files copied alike, one tells it for all.
+/// Reasons and hints that were already shown. Each is shown once: a thousand files copied in the same way share one.
 #[derive(Debug, Default)]
-struct Told<'a> {
+struct ShownTexts<'a> {
     reasons: BTreeSet<&'a str>,
     hints: BTreeSet<&'a str>,
 }
 
-impl<'a> Told<'a> {
-    /// The verdict; without its reason, if that was told before.
+impl<'a> ShownTexts<'a> {
+    /// The verdict, without its reason if that was shown before.
     fn verdict(&mut self, transfer: &'a Transfer) -> &'a str {
         let reason = transfer.reason.as_ref().map(|reason| reason.text.as_str());
-        let told = reason.filter(|reason| !self.reasons.insert(reason));
-        let facts = told.and_then(|reason| transfer.verdict.strip_suffix(reason)?.strip_suffix(": "));
+        let repeated = reason.filter(|reason| !self.reasons.insert(reason));
+        let facts = repeated.and_then(|reason| transfer.verdict.strip_suffix(reason)?.strip_suffix(": "));
         facts.unwrap_or(&transfer.verdict)
     }
 
@@ -146,7 +148,8 @@ impl<'a> Told<'a> {
     }
 }
 
-fn item<'a>(line: &Line<'a>, of_many: bool, told: &mut Told<'a>) -> Vec<Vec<Piece>> {
+/// The lines of one transfer.
+fn item<'a>(line: &Line<'a>, of_many: bool, shown_texts: &mut ShownTexts<'a>) -> Vec<Vec<Piece>> {
     let transfer = line.transfer;
     let mut amount = transfer.amount().unwrap_or_else(|| units::UNKNOWN.to_owned());
     if let Some(process) = line.process.filter(|_| of_many) {
@@ -155,18 +158,18 @@ fn item<'a>(line: &Line<'a>, of_many: bool, told: &mut Told<'a>) -> Vec<Vec<Piec
     if let Some(doubt) = transfer.doubt() {
         amount = format!("{amount}, {doubt}");
     }
-    let mut pieces = end_of(&transfer.from, "");
+    let mut pieces = end_pieces(&transfer.from, "");
     pieces.push(Piece::new("->", Style::Plain));
-    pieces.extend(end_of(&transfer.to, ":"));
+    pieces.extend(end_pieces(&transfer.to, ":"));
     pieces.extend(words(&amount, Style::Plain));
-    let verdict = words(&text::escape(told.verdict(transfer)), Style::Plain);
+    let verdict = words(&text::escape(shown_texts.verdict(transfer)), Style::Plain);
     let way = way(transfer);
     let hint = |whose: &str, hint: &str| words(&format!("hint{whose}: {}", text::escape(hint)), Style::Good);
-    let own_hint = told.hint(transfer).map(|text| hint("", text));
+    let own_hint = shown_texts.hint(transfer).map(|text| hint("", text));
     let mut hints: Vec<_> = own_hint.into_iter().collect();
     for (process, hop) in line.hops() {
         let whose = format!(" for {}", process_name(process));
-        hints.extend(told.hint(hop).map(|text| hint(&whose, text)));
+        hints.extend(shown_texts.hint(hop).map(|text| hint(&whose, text)));
     }
     [pieces, verdict].into_iter().chain(way).chain([list(&cost(transfer), Style::Faint)]).chain(hints).collect()
 }
@@ -174,14 +177,14 @@ fn item<'a>(line: &Line<'a>, of_many: bool, told: &mut Told<'a>) -> Vec<Vec<Piec
 /// `by way of a pipe, a pipe and 98 more`.
 fn way(transfer: &Transfer) -> Option<Vec<Piece>> {
     let between = transfer.hops.split_last()?.1;
-    let mut stops: Vec<String> = between.iter().take(MOST_HOPS).map(|hop| end::label(&hop.to)).collect();
+    let mut stops: Vec<String> = between.iter().take(MOST_HOPS).map(|hop| end_label(&hop.to)).collect();
     if let Some(more @ 1..) = between.len().checked_sub(MOST_HOPS) {
         stops.push(format!("{more} more"));
     }
     Some(words(&format!("by way of {}", stops.join(", ")), Style::Plain))
 }
 
-/// A sum of bytes: `4.7 MiB`; if some of it is inferred, `at least 4.7 MiB`.
+/// A sum of bytes: `4.7 MiB`, or `at least 4.7 MiB` if a part of it is inferred.
 fn amount(bytes: u64, certainty: Certainty) -> String {
     match certainty {
         Certainty::Exact => units::bytes(bytes),
@@ -190,15 +193,36 @@ fn amount(bytes: u64, certainty: Certainty) -> String {
 }
 
 /// `in (regular, ext4)`.
-fn end_of(end: &End, suffix: &str) -> Vec<Piece> {
-    let (label, nature) = (end::label(end), end::nature(end));
+fn end_pieces(end: &End, suffix: &str) -> Vec<Piece> {
+    let (label, nature) = (end_label(end), end_nature(end));
     if nature.is_empty() {
         return vec![Piece::new(format!("{label}{suffix}"), Style::Heading)];
     }
     vec![Piece::new(label, Style::Heading), Piece::new(format!("{nature}{suffix}"), Style::Plain)]
 }
 
-/// What it cost besides its time.
+/// The path or address of an end; if it has none, its kind.
+pub(super) fn end_label(end: &End) -> String {
+    let name = end.path.as_deref().filter(|path| !path.is_empty()).or(end.peer.as_deref()).or(end.local.as_deref());
+    text::escape(name.unwrap_or_else(|| end_kind(end)))
+}
+
+/// The kind and filesystem of an end, unless the label says them: `(regular, ext4)`.
+fn end_nature(end: &End) -> String {
+    let kind = end.kind.as_deref().filter(|kind| end_label(end) != *kind);
+    // The pseudo filesystem of a pipe or a socket adds nothing.
+    let has_files = matches!(end.kind.as_deref(), Some("regular" | "directory" | "block"));
+    let filesystem = end.fs.as_deref().filter(|_| has_files);
+    let parts: Vec<String> = kind.into_iter().chain(filesystem).map(text::escape).collect();
+    if parts.is_empty() { String::new() } else { format!("({})", parts.join(", ")) }
+}
+
+/// The kind of an end.
+pub(super) fn end_kind(end: &End) -> &str {
+    end.kind.as_deref().unwrap_or("unknown file")
+}
+
+/// What the transfer cost.
 fn cost(transfer: &Transfer) -> Vec<String> {
     let memory = match transfer.user_memory_bytes {
         Some(0) => "nothing through user memory".to_owned(),
@@ -211,7 +235,7 @@ fn cost(transfer: &Transfer) -> Vec<String> {
     if let Some(ns) = transfer.total_ns {
         cost.push(format!("{} in these calls", units::seconds(ns)));
     }
-    // One is the end of the source, nearly always.
+    // A single short call is nearly always the end of the source.
     if transfer.short_calls > 1 {
         cost.push(plural(transfer.short_calls, "short call", "short calls"));
     }
@@ -219,10 +243,10 @@ fn cost(transfer: &Transfer) -> Vec<String> {
 }
 
 /// `and 9990 more with 39.0 MiB: 9990 by copy_file_range (regular -> regular); --all-transfers shows them`.
-fn rest(others: &[Line<'_>]) -> Vec<Piece> {
+fn other_transfers(others: &[Line<'_>]) -> Vec<Piece> {
     let mut groups: BTreeMap<(Api, &str, &str), u64> = BTreeMap::new();
     for Line { transfer, .. } in others {
-        *groups.entry((transfer.api, end::kind(&transfer.from), end::kind(&transfer.to))).or_default() += 1;
+        *groups.entry((transfer.api, end_kind(&transfer.from), end_kind(&transfer.to))).or_default() += 1;
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|&(_, count)| Reverse(count));
@@ -235,32 +259,32 @@ fn rest(others: &[Line<'_>]) -> Vec<Piece> {
     if more {
         shown.push("others".to_owned());
     }
-    // Sums with an inferred part are inferred.
+    // A sum with an inferred part is inferred.
     let certainty = others.iter().map(|line| line.transfer.certainty).max().unwrap_or_default();
     let what = format!("and {} more with {}: ", others.len(), amount(sum_bytes(others), certainty));
     words(&format!("{what}{}; --all-transfers shows them", shown.join(", ")), Style::Plain)
 }
 
-/// `unattributed: 1.0 MiB read, most of it from in (regular, ext4); 10.0 MiB written, 1.0 MiB of it to out (regular, ext4), no more to
-/// any of 9 others`.
+/// `unattributed: 1.0 MiB read, most of it from in (regular, ext4); 10.0 MiB written, 1.0 MiB of it to out (regular, ext4), at most as
+/// much to each of 9 others`.
 fn unattributed(report: &Report) -> Vec<Piece> {
     let within = report.processes.iter().flat_map(|process| &process.transfers);
     let explained = within.fold(0_u64, |sum, transfer| sum.saturating_add(transfer.bytes.unwrap_or(0)));
     let read = report.processes.iter().flat_map(|process| &process.unattributed.read);
     let read: Files = read.filter_map(|share| Some((share.file.as_ref()?, share.bytes?))).collect();
     let read_bytes = read.bytes();
-    let is_read_told = read_bytes >= LEAST_UNATTRIBUTED_BYTES && read_bytes >= explained / 2;
+    let is_read_mentioned = read_bytes >= LEAST_UNATTRIBUTED_BYTES && read_bytes >= explained / 2;
     let written: Files = poorly_attributed(report).into_iter().collect();
     let side = |files: &Files<'_>, verb: &str, way: &str| {
         let of = files.largest(way)?;
         Some(format!("{} {verb}, {of}", units::bytes(files.bytes())))
     };
-    let read = side(&read, "read", "from").filter(|_| is_read_told);
+    let read = side(&read, "read", "from").filter(|_| is_read_mentioned);
     let sides: Vec<String> = read.into_iter().chain(side(&written, "written", "to")).collect();
     if sides.is_empty() { Vec::new() } else { words(&format!("unattributed: {}", sides.join("; ")), Style::Plain) }
 }
 
-/// The files of which too little is attributed to say nothing of the rest, and that rest.
+/// The files whose written bytes are not attributed well enough, with the bytes that are not.
 fn poorly_attributed(report: &Report) -> BTreeMap<&End, u64> {
     let mut files: BTreeMap<&End, [u64; 3]> = BTreeMap::new();
     for one in report.processes.iter().flat_map(|process| &process.destinations) {
@@ -268,14 +292,14 @@ fn poorly_attributed(report: &Report) -> BTreeMap<&End, u64> {
         let figures = [written, one.attributed_bytes, rest.saturating_sub(one.memory_bytes)];
         files.entry(file).or_default().iter_mut().zip(figures).for_each(|(sum, bytes)| *sum = sum.saturating_add(bytes));
     }
-    let is_told = |[written, attributed, rest]: [u64; 3]| {
+    let is_mentioned = |[written, attributed, rest]: [u64; 3]| {
         let is_much = rest > written / 100 * (100 - LEAST_ATTRIBUTED_PERCENT);
         rest > 0 && is_much && (attributed > 0 || rest >= LEAST_WRITTEN_BYTES)
     };
-    files.into_iter().filter(|(_, figures)| is_told(*figures)).map(|(file, [_, _, rest])| (file, rest)).collect()
+    files.into_iter().filter(|(_, figures)| is_mentioned(*figures)).map(|(file, [_, _, rest])| (file, rest)).collect()
 }
 
-/// Bytes by file, whichever processes moved them.
+/// Bytes by file, over all processes.
 struct Files<'a>(BTreeMap<&'a End, u64>);
 
 impl<'a> FromIterator<(&'a End, u64)> for Files<'a> {
@@ -294,20 +318,20 @@ impl Files<'_> {
         self.0.values().copied().fold(0, u64::saturating_add)
     }
 
-    /// The file with the most of these bytes. Where no file is known at all, as of a log without descriptors' paths, there is nothing to
-    /// say that the tables do not.
+    /// Names the file with the most bytes. `None` if no file is known, as in a log without the paths of descriptors: then there is
+    /// nothing to add to the tables.
     fn largest(&self, way: &str) -> Option<String> {
         let sum = self.bytes();
         let (file, bytes) = self.0.iter().max_by_key(|&(file, bytes)| (bytes, Reverse(file)))?;
-        let name = format!("{} {}", end::label(file), end::nature(file));
+        let name = format!("{} {}", end_label(file), end_nature(file));
         let name = name.trim_end();
         let others = u64::try_from(self.0.len() - 1).unwrap_or(u64::MAX);
         Some(match others {
             _ if *bytes > sum / 2 => format!("most of it {way} {name}"),
             0 => format!("{} of it {way} {name}", units::bytes(*bytes)),
             _ => {
-                let others = plural(others, "other", "others");
-                format!("{} of it {way} {name}, no more {way} any of {others}", units::bytes(*bytes))
+                let others = if others == 1 { "the other".to_owned() } else { format!("each of {others} others") };
+                format!("{} of it {way} {name}, at most as much {way} {others}", units::bytes(*bytes))
             }
         })
     }

@@ -1,4 +1,4 @@
-//! Every format, and a reader of it that is not ours where there is one. The others are read in tests/tests/check.
+//! Snapshots of every format. An independent parser reads those that have one here; tests/tests/check reads the others.
 
 use zctrace_core::check::sample;
 
@@ -17,7 +17,7 @@ fn nothing() -> Results {
 }
 
 #[test]
-fn each_format_is_as_it_was() {
+fn every_format_has_a_snapshot() {
     for format in CheckFormat::value_variants() {
         let name = format.to_possible_value().expect("has a name").get_name().to_owned();
         assert_snapshot(&format!("check-{name}"), &rendered(*format));
@@ -29,7 +29,7 @@ fn each_format_is_as_it_was() {
 }
 
 #[test]
-fn no_width_is_too_narrow() {
+fn the_page_fits_narrow_terminals() {
     for width in [40, 60, 80] {
         let options = Options { width: Some(width), ..Options::default() };
         assert_fits(&check(&sample::results(), CheckFormat::Text, &options), width);
@@ -80,17 +80,17 @@ fn a_reader_of_csv_finds_every_expectation() {
 }
 
 #[test]
-fn what_a_command_says_is_no_order_to_the_runner() {
+fn output_of_a_command_is_not_a_workflow_command() {
     let mut results = sample::results();
     results.checks[1].stderr = vec!["::stop-commands::tok".to_owned(), "a ##[group]x :: y".to_owned()];
-    let text = defused(&check(&results, CheckFormat::Text, &Options::default()));
+    let text = escape_workflow_commands(&check(&results, CheckFormat::Text, &Options::default()));
     assert!(text.contains("\n    : :stop-commands::tok\n    a ## [group]x :: y\n"), "{text}");
     let harmless = check(&sample::results(), CheckFormat::Text, &Options::default());
-    assert_eq!(defused(&harmless), harmless);
+    assert_eq!(escape_workflow_commands(&harmless), harmless);
 }
 
 #[test]
-fn names_can_be_anything() {
+fn names_with_control_characters_are_safe_in_every_format() {
     let mut results = sample::results();
     results.checks[1].name = "a\nb\u{1b}\u{ffff}".to_owned();
     results.checks[1].stderr = vec!["\u{fffe}".to_owned()];
@@ -108,7 +108,7 @@ fn names_can_be_anything() {
 }
 
 #[test]
-fn an_annotation_is_one_line_whatever_is_in_it() {
+fn an_annotation_is_one_line_whatever_it_contains() {
     let text = rendered(CheckFormat::Github);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 4);

@@ -1,28 +1,28 @@
-//! The figures of a command as a person reads them: the rows of the page, the columns of the Markdown table.
+//! The figures of a command as text: the rows of the page, and the columns of the Markdown table.
 
 use std::collections::BTreeSet;
 
 use crate::{
     compare::{Compared, Comparison},
     render::{
-        header, text,
+        table, text,
         units::{self, UNKNOWN},
     },
     report::Counted,
     syscall::{Selection, TABLE},
 };
 
-/// So many calls are named one by one.
+/// Up to this many counted calls are named.
 const FEW_NAMES: usize = 6;
 
-/// One figure of each command.
+/// A figure that every command has.
 pub(super) struct Figure {
-    /// What it is.
+    /// Its name.
     pub(super) title: &'static str,
     cell: fn(&Compared, &Look) -> String,
 }
 
-/// The figures in their order.
+/// The figures in the order in which they are shown.
 pub(super) const FIGURES: [Figure; 16] = [
     Figure { title: "time (mean ± σ)", cell: |command, look| look.time_with_deviation(command) },
     Figure { title: "time (min)", cell: |command, look| look.unit.show(command.time_s.min) },
@@ -48,12 +48,12 @@ impl Figure {
     }
 }
 
-/// What a command is called; one that is empty, and has no name, must not look like a mistake of the page's.
+/// The name of a command. An empty one is quoted, so that it can be seen.
 pub(super) fn name(command: &Compared) -> String {
     if command.name.is_empty() { "''".to_owned() } else { text::escape(&command.name) }
 }
 
-/// What the figures of all commands have in common.
+/// How figures are shown: the same for all commands.
 pub(super) struct Look {
     unit: Unit,
 }
@@ -81,7 +81,7 @@ fn relative_error(command: &Compared) -> String {
     }
 }
 
-/// A unit of time, the same for all commands, and its decimals.
+/// A unit of time with a number of decimals.
 #[derive(Debug, Clone, Copy)]
 struct Unit {
     name: &'static str,
@@ -90,7 +90,7 @@ struct Unit {
 }
 
 impl Unit {
-    /// The one that leaves the shortest of all times three digits.
+    /// The unit in which the shortest of all times has three digits.
     fn for_time(seconds: f64) -> Self {
         let milliseconds = |decimals| Self { name: "ms", per_second: 1e3, decimals };
         match seconds {
@@ -114,12 +114,12 @@ fn known<T>(figure: Option<T>, show: impl Fn(T) -> String) -> String {
     figure.map_or_else(|| UNKNOWN.to_owned(), show)
 }
 
-/// A mean of counts; where it is large, its decimals say nothing.
+/// A mean of counts. Large ones need no decimals.
 fn mean(mean: f64) -> String {
     if mean < 100.0 { format!("{mean:.1}") } else { format!("{mean:.0}") }
 }
 
-/// Stands before a count that is only a lower bound.
+/// The prefix of a count that is a lower bound.
 fn at_least(command: &Compared) -> &'static str {
     if command.traced.exact { "" } else { "≥ " }
 }
@@ -138,7 +138,7 @@ fn api(command: &Compared) -> String {
     known(command.traced.apis.as_ref(), |apis| if apis.is_empty() { "none".to_owned() } else { apis.join(", ") })
 }
 
-/// What the figures do not say themselves: where they come from, and how far they can be trusted. A sentence each.
+/// Where the figures come from and how far to trust them: a sentence each.
 pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
     let order = if comparison.interleaved { "in turn" } else { "one command after the other" };
     let mut backends: Vec<&str> = comparison.commands.iter().map(|command| command.traced.backend.as_str()).collect();
@@ -165,7 +165,7 @@ pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
     remarks
 }
 
-/// Which calls were counted, in words.
+/// Which calls were counted.
 fn counted(comparison: &Comparison) -> String {
     let counted = comparison.commands.first().and_then(|command| command.traced.counted.as_ref());
     match counted {
@@ -183,10 +183,10 @@ fn is_default(names: &BTreeSet<String>) -> bool {
     names.iter().all(|name| default.contains(name)) && TABLE.iter().all(|spec| names.contains(spec.name))
 }
 
-/// What makes figures doubtful, each with the command that it is about.
+/// Losses and warnings, each with the name of its command.
 pub(super) fn doubts(comparison: &Comparison) -> Vec<String> {
     let of_command = |command: &Compared| {
-        let losses = command.traced.losses.iter().map(|(name, &count)| header::loss(name, count));
+        let losses = command.traced.losses.iter().map(|(name, &count)| table::loss(name, count));
         let warnings = command.warnings.iter().map(ToString::to_string);
         let name = name(command);
         losses.chain(warnings).map(|doubt| format!("{name}: {doubt}")).collect::<Vec<_>>()

@@ -26,34 +26,34 @@ fn named(mut comparison: Comparison, names: &[&str]) -> Comparison {
     comparison
 }
 
-fn page(comparison: &Comparison, width: Option<usize>) -> String {
+fn table_page(comparison: &Comparison, width: Option<usize>) -> String {
     compare(comparison, CompareFormat::Table, &Options { width, ..Options::default() })
 }
 
 #[test]
-fn the_page_at_many_widths() {
-    assert_snapshot("compare-two", &page(&two(), None));
-    assert_snapshot("compare-four-200", &page(&four(), Some(200)));
-    assert_snapshot("compare-four-80", &page(&four(), Some(80)));
-    assert_snapshot("compare-four-40", &page(&four(), Some(40)));
+fn the_page_at_several_widths() {
+    assert_snapshot("compare-two", &table_page(&two(), None));
+    assert_snapshot("compare-four-200", &table_page(&four(), Some(200)));
+    assert_snapshot("compare-four-80", &table_page(&four(), Some(80)));
+    assert_snapshot("compare-four-40", &table_page(&four(), Some(40)));
 }
 
 #[test]
-fn no_width_breaks_the_page() {
+fn the_page_fits_every_width() {
     for comparison in [two(), four()] {
         for width in 40..200 {
-            assert_fits(&page(&comparison, Some(width)), width);
+            assert_fits(&table_page(&comparison, Some(width)), width);
         }
-        // Whatever else happens in a few columns, it does not panic.
+        // Fewer columns are too few for the page, but it must not panic.
         for width in 0..40 {
-            page(&comparison, Some(width));
+            table_page(&comparison, Some(width));
         }
     }
 }
 
 #[test]
 fn every_figure_of_every_command_is_on_a_narrow_page() {
-    let (wide, narrow) = (page(&four(), None), page(&four(), Some(40)));
+    let (wide, narrow) = (table_page(&four(), None), table_page(&four(), Some(40)));
     for row in ["\nAPI  ", "\npeak memory  ", "\ncounted calls  "] {
         assert_eq!(wide.matches(row).count(), 1, "{row}: {wide}");
         assert_eq!(narrow.matches(row).count(), 4, "{row}, one block for each command: {narrow}");
@@ -62,19 +62,19 @@ fn every_figure_of_every_command_is_on_a_narrow_page() {
 
 #[test]
 fn one_command_is_compared_with_nothing() {
-    let text = page(&named(comparison(&[timed(&[40, 42])], None), &["alone"]), None);
+    let text = table_page(&named(comparison(&[timed(&[40, 42])], None), &["alone"]), None);
     assert!(text.starts_with("alone: 41.0 ± 1.4 ms\n\n") && !text.contains(" times "), "{text}");
 }
 
 #[test]
-fn no_time_gives_no_speeds() {
-    let text = page(&comparison(&[timed(&[0, 0]), timed(&[5, 5])], None), None);
+fn without_measurable_times_there_are_no_speeds() {
+    let text = table_page(&comparison(&[timed(&[0, 0]), timed(&[5, 5])], None), None);
     assert!(text.starts_with("no speeds to compare"), "{text}");
 }
 
 #[test]
-fn a_command_without_a_word_is_named_all_the_same() {
-    let text = page(&named(comparison_with_shell(&[timed(&[1])], &[2]), &[""]), None);
+fn an_empty_command_has_a_visible_name() {
+    let text = table_page(&named(comparison_with_shell(&[timed(&[1])], &[2]), &[""]), None);
     assert!(text.starts_with("'': ") && text.contains("warning: '': 1 of 1 runs"), "{text}");
 }
 
@@ -83,7 +83,7 @@ fn the_page_says_which_calls_are_counted_and_what_is_unknown() {
     let of_selection = |selection: &str| {
         let mut series = timed(&[40]);
         series.trace.counted = Some(selection.parse().expect("a selection"));
-        page(&named(comparison(&[series], None), &["alone"]), None)
+        table_page(&named(comparison(&[series], None), &["alone"]), None)
     };
     for (selection, words) in [
         ("all", "exact) of all calls\n"),
@@ -98,13 +98,13 @@ fn the_page_says_which_calls_are_counted_and_what_is_unknown() {
 }
 
 #[test]
-fn a_chosen_reference_is_the_one_that_ran() {
-    let text = page(&comparison(&[timed(&[40]), timed(&[20]), timed(&[80])], Some(0)), None);
+fn speeds_are_relative_to_the_chosen_reference() {
+    let text = table_page(&comparison(&[timed(&[40]), timed(&[20]), timed(&[80])], Some(0)), None);
     assert!(text.starts_with("a ran\n  2.00 times slower than b\n  2.00 times faster than c\n"), "{text}");
 }
 
 #[test]
-fn colour_marks_what_the_words_say() {
+fn the_page_in_colour() {
     let options = Options { width: Some(80), colour: true, ..Options::default() };
     assert_snapshot("compare-colour", &compare(&four(), CompareFormat::Table, &options).replace('\x1b', "^["));
 }
@@ -120,6 +120,24 @@ fn csv_is_a_line_for_each_command() {
 }
 
 #[test]
-fn json_has_everything() {
+fn json_has_every_figure_of_every_run() {
     assert_snapshot("compare-json", &compare(&two(), CompareFormat::Json, &Options::default()));
+}
+
+#[test]
+fn names_wrap_between_words() {
+    assert_eq!(wrap("dd if=/dev/zero of=/dev/null bs=4k", 16), ["dd if=/dev/zero", "of=/dev/null", "bs=4k"]);
+    assert_eq!(wrap("sendfile", 16), ["sendfile"]);
+    assert_eq!(wrap("", 16), [""]);
+}
+
+#[test]
+fn long_words_are_broken() {
+    assert_eq!(wrap("cp /a/very/long/path b", 8), ["cp", "/a/very/", "long/pat", "h b"]);
+    assert_eq!(wrap("漢字漢", 4), ["漢字", "漢"]);
+}
+
+#[test]
+fn long_names_are_cut() {
+    assert_eq!(wrap("a b c d e f g", 1), ["a", "b", "c", "d", "…"]);
 }

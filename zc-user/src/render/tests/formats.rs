@@ -15,7 +15,7 @@ fn in_format(report: &Report, format: Format) -> String {
 }
 
 #[test]
-fn each_format_is_as_it_was() {
+fn every_format_has_a_snapshot() {
     for (name, report) in samples() {
         assert_snapshot(&format!("{name}-markdown"), &in_format(&report, Format::Markdown));
         assert_snapshot(&format!("{name}-openmetrics"), &in_format(&report, Format::Openmetrics));
@@ -24,7 +24,7 @@ fn each_format_is_as_it_was() {
     }
 }
 
-/// A report whose names are full of what the formats are made of.
+/// A report whose names contain the special characters of the formats.
 fn hostile() -> Report {
     let mut report = report(&sample::copier());
     let name = "a,\"b\"|*c*\r\n`d`\\ <br> | x";
@@ -74,7 +74,7 @@ fn csv_counts_a_call_once() {
 }
 
 #[test]
-fn csv_without_calls_has_its_columns() {
+fn csv_without_calls_has_a_header() {
     let text = in_format(&report(&sample::nothing()), Format::Csv);
     assert!(text.starts_with("pid,tid,comm,syscall,") && text.lines().count() == 1, "{text}");
 }
@@ -103,7 +103,7 @@ fn read_markdown(text: &str) -> (Vec<Vec<Vec<String>>>, String) {
             Event::SoftBreak | Event::HardBreak | Event::End(_) => rest.push('\n'),
             Event::Html(_) | Event::InlineHtml(_) => panic!("no HTML: {event:?}"),
             Event::Start(Tag::Emphasis | Tag::Link { .. } | Tag::Image { .. } | Tag::CodeBlock(_) | Tag::Strikethrough) => {
-                panic!("not ours: {event:?} in {text}")
+                panic!("unexpected markup: {event:?} in {text}")
             }
             _ => {}
         }
@@ -112,7 +112,7 @@ fn read_markdown(text: &str) -> (Vec<Vec<Vec<String>>>, String) {
 }
 
 #[test]
-fn markdown_has_the_tables() {
+fn markdown_has_every_table() {
     for report in samples().map(|(_, report)| report).into_iter().chain([hostile()]) {
         let text = in_format(&report, Format::Markdown);
         let (tables, rest) = read_markdown(&text);
@@ -128,7 +128,7 @@ fn markdown_has_the_tables() {
             assert_eq!(found, expected.iter().map(|(name, calls)| (name.as_str(), calls.as_str())).collect::<Vec<_>>());
             assert!(table.iter().all(|row| row.len() == table[0].len()));
         }
-        assert!(rest.contains(&header::command(&report)) && rest.contains(&format!("backend {}", report.backend)), "{rest}");
+        assert!(rest.contains(&table::command(&report)) && rest.contains(&format!("backend {}", report.backend)), "{rest}");
         for transfer in report.transfers() {
             assert!(rest.contains(&escape(transfer.from.path.as_deref().unwrap_or_default())), "{rest}");
         }
@@ -136,7 +136,7 @@ fn markdown_has_the_tables() {
 }
 
 #[test]
-fn metrics_of_hostile_names_are_a_line_each() {
+fn samples_with_hostile_names_are_one_line_each() {
     let text = in_format(&hostile(), Format::Openmetrics);
     let is_sample = |line: &&str| {
         line.starts_with("zctrace_")

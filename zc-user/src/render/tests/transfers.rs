@@ -11,7 +11,7 @@ use crate::{
 
 const GIB: u64 = 1 << 30;
 
-/// `std::io::copy` to a socket, with the noise that every program makes.
+/// `std::io::copy` to a socket, beside the reads and writes that every program does.
 fn std_io_copy() -> Trace {
     let mut scene = Scene::new();
     let [libc, from, stdout] = ["libc.so.6", "in", "log"].map(|name| scene.regular(name));
@@ -27,7 +27,7 @@ fn std_io_copy() -> Trace {
     scene.trace
 }
 
-/// A pipeline, and beside it a copy by each interface that tells something else.
+/// A pipeline, a reflink with its fallback, and a server.
 pub(super) fn several() -> Trace {
     let mut scene = Scene::new();
     let [from, to, copied, mapped] =
@@ -45,7 +45,7 @@ pub(super) fn several() -> Trace {
     scene.trace
 }
 
-/// A copy of very many files.
+/// A copy of many files.
 fn many(files: u64) -> Trace {
     let mut scene = Scene::new();
     let rows = (0..files).flat_map(|index| {
@@ -66,7 +66,7 @@ pub(super) fn with_files(trace: &Trace) -> Report {
 }
 
 #[test]
-fn the_verdict_stands_before_the_tables() {
+fn the_verdict_comes_before_the_tables() {
     for width in [100, 40] {
         let text = table(&std_io_copy(), Some(width));
         assert_fits(&text, width);
@@ -82,7 +82,7 @@ fn transfers_of_several_processes_name_them() {
 }
 
 #[test]
-fn of_very_many_transfers_the_largest_are_shown() {
+fn of_many_transfers_the_largest_are_shown() {
     let trace = many(10_000);
     let text = table(&trace, Some(100));
     assert!(text.lines().count() < 60, "{} lines", text.lines().count());
@@ -104,7 +104,7 @@ fn files_are_listed_on_request() {
     assert!(text.lines().count() < 100, "{} lines", text.lines().count());
 }
 
-/// What is said of bytes that these processes, each with its writes of so many KiB to these files, wrote.
+/// The line about unattributed bytes if these processes write these numbers of KiB to these files.
 fn unattributed(processes: &[&[(&str, u64)]]) -> String {
     let mut scene = Scene::new();
     let mut files = BTreeMap::new();
@@ -115,7 +115,7 @@ fn unattributed(processes: &[&[(&str, u64)]]) -> String {
             write("write", to, 1, kib << 10)
         });
         let mut rows: Vec<_> = rows.collect();
-        // Who has read nothing writes its own.
+        // Without a read, the process would have written its own bytes.
         rows.push(read("read", other, 1, 5));
         scene.process("tar", rows);
     }
@@ -125,23 +125,23 @@ fn unattributed(processes: &[&[(&str, u64)]]) -> String {
 }
 
 #[test]
-fn most_of_what_nothing_explains_is_more_than_half() {
+fn most_of_the_unattributed_bytes_means_more_than_half() {
     let most = "unattributed: 300.0 KiB written, most of it to a (regular, ext4)";
     assert_eq!(unattributed(&[&[("a", 200), ("b", 100)]]), most);
     assert_eq!(unattributed(&[&[("a", 300)]]), most);
     // By several processes, none of which wrote most of it.
     assert_eq!(unattributed(&[&[("a", 90), ("b", 100)], &[("a", 110)]]), most);
     let of_ten: Vec<(&str, u64)> = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"].map(|name| (name, 1024)).to_vec();
-    let part = "unattributed: 10.0 MiB written, 1.0 MiB of it to a (regular, ext4), no more to any of 9 others";
+    let part = "unattributed: 10.0 MiB written, 1.0 MiB of it to a (regular, ext4), at most as much to each of 9 others";
     assert_eq!(unattributed(&[&of_ten]), part);
     assert_eq!(
         unattributed(&[&[("a", 100), ("b", 100)]]),
-        "unattributed: 200.0 KiB written, 100.0 KiB of it to a (regular, ext4), no more to any of 1 other"
+        "unattributed: 200.0 KiB written, 100.0 KiB of it to a (regular, ext4), at most as much to the other"
     );
 }
 
 #[test]
-fn without_room_for_files_it_says_so() {
+fn a_note_says_that_the_files_of_some_calls_were_not_kept() {
     let mut trace = std_io_copy();
     trace.calls_without_files = 77;
     let text = table(&trace, None);
@@ -150,7 +150,7 @@ fn without_room_for_files_it_says_so() {
 }
 
 #[test]
-fn no_width_breaks_transfers_and_files() {
+fn transfers_and_files_fit_every_width() {
     for trace in [std_io_copy(), several(), many(30)] {
         let report = with_files(&trace);
         for width in 40..160 {

@@ -1,72 +1,78 @@
-//! One timed run, untraced.
+//! One timed run without tracing: its standard streams, its time and the resources it used.
 
 use std::{
     ffi::OsString,
+    fs::{self, File},
     io::{self, PipeReader, PipeWriter, Read as _, Write as _},
-    os::unix::process::CommandExt as _,
+    os::{
+        fd::OwnedFd,
+        unix::{fs::FileTypeExt as _, process::CommandExt as _},
+    },
+    path::Path,
     process::Command,
+    thread,
     time::Duration,
 };
 
 use nix::time::{ClockId, clock_gettime};
 
-use super::{CompareError, Timing};
+use super::{CompareError, Input, Output, Plan, Timing};
 use crate::{
-    launch::{Child, LaunchError, LaunchOptions, Received, Signals, find_program, prepare},
+    launch::{Child, LaunchError, LaunchOptions, Received, Signals, Stream, Streams, find_program, prepare},
     trace::Exit,
 };
 
-/// Runs this command to its end. A signal to zctrace is an error; the command is then left to the caller.
+/// Runs this command to its end. A signal to zctrace is an error; the caller then has to end the command.
 pub(super) async fn time(words: &[OsString], launch: &LaunchOptions, signals: &Signals) -> Result<Timing, CompareError> {
     let program = find_program(words, launch)?;
     let (mut reader, writer) = io::pipe()?;
     let failed = |cause| LaunchError::new(words.first().cloned().unwrap_or_default(), cause);
     let mut command = prepare(&program, words, launch, signals).map_err(failed)?;
-    tell_use_before_exec(&mut command, writer);
+    report_usage_before_exec(&mut command, writer);
     let child = Child::spawn(&mut command).map_err(failed)?;
-    Used::hear(&mut reader)?;
-    let before = Used::hear(&mut reader)?;
+    Usage::read_from(&mut reader)?;
+    let before = Usage::read_from(&mut reader)?;
     let (exit, usage) = loop {
         tokio::select! {
-            // What the terminal sends, it sends to the command too: the signal comes first.
+            // The terminal signals the command too, so both may be ready at once: look at the signal first.
             biased;
             signal = signals.next() => if let Received::ToForward(signal) = signal? { child.forward(signal) },
             ended = child.wait_with_usage() => break ended?,
         }
     };
-    let after = Used::by_now(&usage)?;
+    let after = Usage::now(&usage)?;
     signals.pending()?;
     Ok(after.since(&before, exit))
 }
 
-/// Has the child tell what it has used so far, just before it becomes the command: that was zctrace, not the command.
-/// It tells it twice: the first time brings the code for it into memory, so that little happens between the second and exec.
-fn tell_use_before_exec(command: &mut Command, mut writer: PipeWriter) {
+/// Makes the child report what it has used before its exec: that belongs to zctrace, not to the command.
+/// The child reports twice. The first time faults the code in, so that little happens between the second report and exec.
+fn report_usage_before_exec(command: &mut Command, mut writer: PipeWriter) {
     // SAFETY: the closure runs between fork and exec, and only makes plain system calls.
     unsafe {
         command.pre_exec(move || {
-            writer.write_all(&own_use()?.to_bytes())?;
-            // There is no program without a name; this is for the code, too.
+            writer.write_all(&own_usage()?.to_bytes())?;
+            // Fails, because there is no program without a name. This faults the code of execvp in.
             libc::execvp(c"".as_ptr(), [std::ptr::null()].as_ptr());
-            writer.write_all(&own_use()?.to_bytes())
+            writer.write_all(&own_usage()?.to_bytes())
         });
     }
 }
 
-fn own_use() -> io::Result<Used> {
+fn own_usage() -> io::Result<Usage> {
     // SAFETY: plain numbers, for which zero is valid.
     let mut usage = unsafe { std::mem::zeroed() };
     // SAFETY: `usage` is ours.
     if unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    Used::by_now(&usage)
+    Usage::now(&usage)
 }
 
-/// What a process has used up to a moment.
+/// The resources that a process has used up to a point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Used {
-    /// The moment, on the monotonic clock.
+struct Usage {
+    /// That point, on the monotonic clock.
     at: Duration,
     user: Duration,
     system: Duration,
@@ -74,18 +80,17 @@ struct Used {
     involuntary_switches: u64,
     minor_faults: u64,
     major_faults: u64,
-    /// In KiB, as the kernel counts it.
     peak_memory_kib: u64,
 }
 
-impl Used {
-    /// How much peak memory may differ by nothing but exec itself: it writes the arguments into the new program's memory.
+impl Usage {
+    /// By how much exec alone can raise the peak: it writes the arguments into the new program's memory.
     const EXEC_KIB: u64 = 256;
     const NUMBERS: usize = 8;
 
-    fn by_now(usage: &libc::rusage) -> io::Result<Self> {
+    fn now(usage: &libc::rusage) -> io::Result<Self> {
         let at = clock_gettime(ClockId::CLOCK_MONOTONIC)?.into();
-        // The kernel counts up from 0.
+        // The kernel's counters are never negative.
         let count = |number: libc::c_long| u64::try_from(number).unwrap_or_default();
         let time = |time: libc::timeval| Duration::from_secs(count(time.tv_sec)) + Duration::from_micros(count(time.tv_usec));
         Ok(Self {
@@ -109,7 +114,7 @@ impl Used {
             involuntary_switches: self.involuntary_switches.saturating_sub(before.involuntary_switches),
             minor_faults: self.minor_faults.saturating_sub(before.minor_faults),
             major_faults: self.major_faults.saturating_sub(before.major_faults),
-            // The kernel's peak is that over all programs of a process, zctrace's own part of it included.
+            // The kernel's peak is for all programs that a process has executed, so it includes zctrace before its exec.
             peak_memory_bytes: (self.peak_memory_kib > before.peak_memory_kib + Self::EXEC_KIB)
                 .then_some(self.peak_memory_kib * 1024),
             exit,
@@ -135,8 +140,8 @@ impl Used {
         bytes
     }
 
-    /// What the child told.
-    fn hear(reader: &mut PipeReader) -> io::Result<Self> {
+    /// Reads what the child reported.
+    fn read_from(reader: &mut PipeReader) -> io::Result<Self> {
         let mut numbers = [0; Self::NUMBERS];
         for number in &mut numbers {
             let mut bytes = [0; 8];
@@ -149,12 +154,59 @@ impl Used {
     }
 }
 
+/// The standard streams of one run.
+pub(super) fn streams(plan: &Plan) -> Result<Streams, CompareError> {
+    let stdin = match &plan.input {
+        Input::Null => Stream::null()?,
+        Input::File(path) => open_file(path, || File::open(path))?,
+    };
+    let (stdout, stderr) = match &plan.output {
+        Output::Null => (Stream::null()?, Stream::null()?),
+        Output::Pipe => (drained_pipe()?.into(), Stream::null()?),
+        Output::Inherit => (Stream::Inherited, Stream::Inherited),
+        Output::File(path) => (open_file(path, || File::create(path))?, Stream::null()?),
+    };
+    Ok(Streams { stdin, stdout, stderr })
+}
+
+/// The standard streams of --setup, --prepare and their like: only `--output inherit` shows their output.
+pub(super) fn hook_streams(plan: &Plan) -> io::Result<Streams> {
+    let output = || if plan.output == Output::Inherit { Ok(Stream::Inherited) } else { Stream::null() };
+    Ok(Streams { stdin: Stream::null()?, stdout: output()?, stderr: output()? })
+}
+
+fn open_file(path: &Path, open: impl Fn() -> io::Result<File>) -> Result<Stream, CompareError> {
+    let file = refuse_fifo(path).and_then(|()| open());
+    file.map(Stream::from).map_err(|cause| CompareError::Stream { path: path.display().to_string(), cause })
+}
+
+/// Refuses a FIFO. Opening it would wait for its other end, and ignore signals meanwhile; and its bytes are there for one run only.
+fn refuse_fifo(path: &Path) -> io::Result<()> {
+    match fs::metadata(path) {
+        Ok(found) if found.file_type().is_fifo() => {
+            Err(io::Error::other("it is a FIFO, whose bytes are there for one run only; name a regular file"))
+        }
+        // Opening it reports anything else that is wrong.
+        _ => Ok(()),
+    }
+}
+
+/// The writing end of a pipe that a thread reads and discards until every writer has closed it.
+fn drained_pipe() -> io::Result<OwnedFd> {
+    let (mut reader, writer) = io::pipe()?;
+    thread::Builder::new().name("drain".to_owned()).spawn(move || io::copy(&mut reader, &mut io::sink()))?;
+    Ok(writer.into())
+}
+
 #[cfg(test)]
 mod tests {
+    use nix::{sys::stat::Mode, unistd::mkfifo};
+    use zctrace_core::compare::sample;
+
     use super::*;
 
-    fn used(factor: u64) -> Used {
-        Used {
+    fn used(factor: u64) -> Usage {
+        Usage {
             at: Duration::from_nanos(1_000_000_007 * factor),
             user: Duration::from_micros(factor),
             system: Duration::from_micros(2 * factor),
@@ -167,26 +219,39 @@ mod tests {
     }
 
     #[test]
-    fn what_the_child_tells_is_heard() {
+    fn usage_survives_the_pipe() {
         let (mut reader, mut writer) = io::pipe().expect("a pipe");
-        writer.write_all(&used(3).to_bytes()).expect("room");
-        assert_eq!(Used::hear(&mut reader).expect("it was told"), used(3));
+        writer.write_all(&used(3).to_bytes()).expect("the pipe has room");
+        assert_eq!(Usage::read_from(&mut reader).expect("it was written"), used(3));
     }
 
     #[test]
-    fn what_was_used_before_is_not_the_commands() {
+    fn usage_before_the_exec_is_not_counted() {
         let timing = used(3).since(&used(1), Exit::Code(0));
         assert_eq!(timing.wall, Duration::from_nanos(2_000_000_014));
         assert_eq!((timing.user, timing.system), (Duration::from_micros(2), Duration::from_micros(4)));
         assert_eq!((timing.voluntary_switches, timing.involuntary_switches), (6, 8));
         assert_eq!((timing.minor_faults, timing.major_faults), (10, 12));
-        assert_eq!(timing.peak_memory_bytes, Some(3000 * 1024), "a peak is no difference");
+        assert_eq!(timing.peak_memory_bytes, Some(3000 * 1024), "a peak is not a difference");
     }
 
     #[test]
-    fn memory_that_may_be_zctraces_own_is_unknown() {
-        let after = |kib| Used { peak_memory_kib: 1000 + kib, ..used(3) }.since(&used(1), Exit::Code(0)).peak_memory_bytes;
-        assert_eq!(after(Used::EXEC_KIB), None);
-        assert_eq!(after(Used::EXEC_KIB + 1), Some((1001 + Used::EXEC_KIB) * 1024));
+    fn a_peak_that_may_be_that_of_zctrace_is_unknown() {
+        let after = |kib| Usage { peak_memory_kib: 1000 + kib, ..used(3) }.since(&used(1), Exit::Code(0)).peak_memory_bytes;
+        assert_eq!(after(Usage::EXEC_KIB), None);
+        assert_eq!(after(Usage::EXEC_KIB + 1), Some((1001 + Usage::EXEC_KIB) * 1024));
+    }
+
+    #[test]
+    fn a_fifo_is_refused_without_waiting() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let fifo = dir.path().join("fifo");
+        mkfifo(&fifo, Mode::S_IRWXU).expect("the directory is ours");
+        let (input, output) = (Input::File(fifo.clone()), Output::File(fifo.clone()));
+        for plan in [Plan { input, ..sample::plan(1) }, Plan { output, ..sample::plan(1) }] {
+            let Err(error) = streams(&plan) else { panic!("it was opened") };
+            let error = error.to_string();
+            assert!(error.contains(&fifo.display().to_string()) && error.contains("a FIFO"), "{error}");
+        }
     }
 }

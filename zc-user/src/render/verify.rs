@@ -1,9 +1,8 @@
-//! Two backends side by side: one figure where they agree, both where they differ.
+//! `--verify` for a person: one figure where the backends agree, both where they differ.
 
 use super::{
     Options,
-    page::{Page, Style, words},
-    ruled,
+    page::{Page, Style, align_columns, ruled_table, table_lines, words},
     section::plural,
     text,
     units::UNKNOWN,
@@ -13,7 +12,7 @@ use crate::{
     verify::{CallFigures, CallRow, Comparison, TransferFigures, TransferRow},
 };
 
-/// The comparison for a person. The first line says whether they agree.
+/// The page. Its first line says whether the backends agree.
 pub(super) fn render(comparison: &Comparison, options: &Options) -> String {
     let mut page = Page::new(options);
     let [first, second] = &comparison.backends;
@@ -33,14 +32,14 @@ pub(super) fn render(comparison: &Comparison, options: &Options) -> String {
         page.line(0, Style::Warning, &format!("{backend}: a lower bound, see its own report (--backend {backend})"));
     }
     page.gap();
-    let mut table = ruled::table();
+    let mut table = ruled_table();
     table.set_header(["syscall", "calls", "errors", "bytes", "requested"]);
     for row in &comparison.rows {
         table.add_row(cells(row));
     }
-    ruled::align(&mut table);
-    for (index, line) in ruled::lines(&table).iter().enumerate() {
-        // Two lines of titles, then a line for each row.
+    align_columns(&mut table);
+    for (index, line) in table_lines(&table).iter().enumerate() {
+        // The first two lines are the titles and the rule.
         let is_different = index.checked_sub(2).and_then(|row| comparison.rows.get(row)).is_some_and(|row| !row.equal);
         page.line(2, if is_different { Style::Bad } else { Style::Plain }, line);
     }
@@ -50,7 +49,7 @@ pub(super) fn render(comparison: &Comparison, options: &Options) -> String {
     page.finish()
 }
 
-/// `in -> out: sendfile, 1024 bytes in 2 calls`; of what differs what each of them saw, with ` ≠ ` between if it cannot both be true.
+/// `in -> out: sendfile, 1024 bytes in 2 calls`. If the backends differ, what each of them saw: with ` ≠ ` if only one can be right.
 fn transfer(moved: &TransferRow) -> String {
     let show = |figures: &Option<TransferFigures>| {
         let Some(figures) = figures else { return "nothing".to_owned() };
@@ -78,7 +77,7 @@ fn cells(row: &CallRow) -> [String; 5] {
     [name, both(|f| f.calls.to_string()), both(errors), both(|f| known(f.bytes)), both(|f| known(f.requested_bytes))]
 }
 
-/// By errno, since that is what must agree.
+/// Errors by errno, because the backends must agree on each errno.
 fn errors(figures: &CallFigures) -> String {
     let errnos: Vec<String> = figures.errnos.iter().map(|(name, count)| format!("{name} {count}")).collect();
     if errnos.is_empty() { "0".to_owned() } else { errnos.join(", ") }
@@ -118,21 +117,21 @@ mod tests {
     }
 
     #[test]
-    fn what_agrees_is_shown_once() {
+    fn equal_figures_are_shown_once() {
         let text = comparison(vec![row("read", 3, 3)]);
         assert!(text.starts_with("equal: ebpf and strace count the same for all: 1 call, 0 transfers\n"), "{text}");
         assert!(text.contains("  read         3       0     30          -\n"), "{text}");
     }
 
     #[test]
-    fn what_differs_is_shown_twice() {
+    fn different_figures_are_both_shown() {
         let text = comparison(vec![row("read", 3, 3), row("write", 4, 5)]);
         assert!(text.starts_with("DIFFERENT: 1 of 2 calls, 0 of 0 transfers (ebpf ≠ strace)\n"), "{text}");
         assert!(text.contains("4 ≠ 5") && text.contains("40 ≠ 50"), "{text}");
     }
 
     #[test]
-    fn a_transfer_that_one_backend_alone_saw_is_a_difference() {
+    fn a_transfer_that_only_one_backend_saw_is_a_difference() {
         let certainty = Certainty::Exact;
         let figures = TransferFigures { certainty, bytes: Some(1024), calls: 2, ..TransferFigures::default() };
         let moved = |second: Option<TransferFigures>| TransferRow {

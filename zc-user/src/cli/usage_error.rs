@@ -1,4 +1,4 @@
-//! What is wrong with a command line.
+//! Errors of the command line as one line each.
 
 use std::error::Error as _;
 
@@ -9,14 +9,14 @@ use clap::{
 
 use super::Cli;
 
-/// What is wrong with the command line and what to do about it, in one line.
+/// What is wrong with the command line and how to write it, in one line.
 pub fn one_line(error: &clap::Error) -> String {
     let word = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
     let rendered = error.render().to_string();
     let said = rendered.lines().next().unwrap_or_default().trim_start_matches("error: ");
     match error.kind() {
         ErrorKind::MissingRequiredArgument if word(ContextKind::Usage).contains("zctrace compare") => {
-            "no command to compare; write each of them as one word, as in: zctrace compare 'cp a b' 'cat a > b'".into()
+            "no command to compare; quote each as one word, as in: zctrace compare 'cp a b' 'cat a > b'".into()
         }
         ErrorKind::MissingRequiredArgument if word(ContextKind::Usage).contains("zctrace check") => {
             "no command to check; write it after `--`, as in: zctrace check --expect 'write.calls == 0' -- cp a b".into()
@@ -24,7 +24,7 @@ pub fn one_line(error: &clap::Error) -> String {
         ErrorKind::MissingRequiredArgument => "no command to trace; write it last, as in: zctrace cp a b".into(),
         ErrorKind::InvalidSubcommand => said.to_owned(),
         ErrorKind::UnknownArgument if word(ContextKind::InvalidArg).starts_with('-') => {
-            // What is hidden is for nobody.
+            // Never suggests hidden options.
             let is_shown = |near: &String| {
                 !Cli::command().get_arguments().any(|arg| arg.is_hide_set() && arg.get_long() == near.strip_prefix("--"))
             };
@@ -45,14 +45,15 @@ pub fn one_line(error: &clap::Error) -> String {
     }
 }
 
-/// What is wrong with a subcommand behind options.
+/// The message for a subcommand after options.
 pub fn misplaced(name: &str) -> String {
     format!(
-        "'{name}' comes first, its options behind it: zctrace {name} ...; to trace a command of that name: zctrace -- {name} ..."
+        "the subcommand '{name}' comes first, its options after it: zctrace {name} ...; \
+         to trace a command of that name: zctrace -- {name} ..."
     )
 }
 
-/// The command that shows the options of what is used so: those of a subcommand are in its own help.
+/// The command that shows the help for this usage line, which may be that of a subcommand.
 fn help_with(usage: &str) -> String {
     let subcommand = usage.split_whitespace().skip_while(|word| *word != "zctrace").nth(1);
     match subcommand.filter(|word| word.bytes().all(|byte| byte.is_ascii_lowercase())) {
@@ -68,9 +69,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mistakes_are_told_in_one_line() {
+    fn an_error_is_one_line_and_says_what_to_do() {
         let said = |words: &[&str]| {
-            let error = Cli::try_parse_from([&["zctrace"], words].concat()).expect_err("a mistake");
+            let error = Cli::try_parse_from([&["zctrace"], words].concat()).expect_err("an error");
             one_line(&error)
         };
         assert_eq!(one_line(&Cli::command().error(ErrorKind::InvalidSubcommand, misplaced("check"))), misplaced("check"));

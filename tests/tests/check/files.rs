@@ -185,7 +185,7 @@ fn a_command_line_that_checks_nothing_is_refused() {
     assert_refused(&run_in(folder.path(), &["--bogus"]), &["--bogus"]);
     assert_refused(&run_in(folder.path(), &["--timeout=soon"]), &["--timeout: 'soon' is not a time"]);
     assert_refused(&run_in(folder.path(), &["--timeout=0s"]), &["--timeout: a timeout of '0s' is too short"]);
-    assert_refused(&run_in(folder.path(), &["--tolerance=read.calls=5"]), &["--tolerance is for a comparison"]);
+    assert_refused(&run_in(folder.path(), &["--tolerance=read.calls=5"]), &["--tolerance needs a baseline"]);
     assert_refused(&run_in(folder.path(), &["--export", "yaml", "x"]), &["'yaml' is not one of", "junit"]);
     assert_refused(
         &of_script(&["--expect=fsync.calls == 0", "--syscalls=read"], "true").finish(),

@@ -145,7 +145,7 @@ fn a_note_says_that_the_files_of_some_calls_were_not_kept() {
     let mut trace = std_io_copy();
     trace.calls_without_files = 77;
     let text = table(&trace, None);
-    assert!(text.contains("note: The files of 77 calls were not kept"), "{text}");
+    assert!(text.contains("note: There was no room for the files of 77 calls"), "{text}");
     assert!(text.contains("TRANSFERS, 1, a lower bound\n"), "{text}");
 }
 

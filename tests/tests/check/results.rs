@@ -69,7 +69,7 @@ fn calls_that_take_a_path_cannot_be_selected_by_file() {
     for by_path in ["openat", "unlinkat", "%file"] {
         let refused = run(&format!("{by_path}[file=\"in\"].calls == 0"));
         assert_eq!(refused.code, Some(2), "{}", refused.stderr);
-        assert!(refused.stderr.contains("cannot be chosen by file"), "{}", refused.stderr);
+        assert!(refused.stderr.contains("cannot be selected by file"), "{}", refused.stderr);
     }
     // Those of other files are among them.
     let open = run("%desc[file=\"in\"].calls == 0 or openat.calls == 0");

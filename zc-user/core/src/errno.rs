@@ -1,10 +1,10 @@
-//! Names of errnos, the kernel-internal ones included.
+//! Names of errnos, including the kernel-internal ones.
 
 use syscalls::Errno;
 
 /// Errnos that only tracers see: the kernel turns them into others, or restarts the call, before the program runs on.
 ///
-/// Source: `include/linux/errno.h` (v6.12). 520, 532 and on are not in use.
+/// Source: `include/linux/errno.h` (v6.12). 520, 532 and on are unused.
 const INTERNAL: [(u32, &str); 19] = [
     (512, "ERESTARTSYS"),
     (513, "ERESTARTNOINTR"),
@@ -27,8 +27,8 @@ const INTERNAL: [(u32, &str); 19] = [
     (531, "ENOGRACE"),
 ];
 
-/// The name of a positive errno. Of two names for one number it is the kernel's first: `EAGAIN`, not `EWOULDBLOCK`.
-/// One without a name becomes `errno_N`.
+/// The name of a positive errno. If it has two names, it is the kernel's first: `EAGAIN`, not `EWOULDBLOCK`. An errno without a name
+/// becomes `errno_N`.
 pub fn name(errno: u32) -> String {
     let internal = INTERNAL.iter().find(|(number, _)| *number == errno).map(|(_, name)| (*name).to_owned());
     let public = || {
@@ -38,17 +38,17 @@ pub fn name(errno: u32) -> String {
     internal.or_else(public).unwrap_or_else(|| format!("errno_{errno}"))
 }
 
-/// Names for one number besides the kernel's first.
+/// Second names, each with the kernel's first.
 const ALIASES: [(&str, &str); 3] = [("EWOULDBLOCK", "EAGAIN"), ("ENOTSUP", "EOPNOTSUPP"), ("EDEADLOCK", "EDEADLK")];
 /// The highest number that programs may see.
 const HIGHEST: u32 = 133;
 
-/// The names that reports have.
+/// All names in reports.
 pub fn names() -> impl Iterator<Item = String> {
     (1..=HIGHEST).map(name).filter(|name| name.starts_with('E')).chain(INTERNAL.iter().map(|(_, name)| (*name).to_owned()))
 }
 
-/// The name that reports have for an errno, by any of its names.
+/// The name in reports of an errno, by any of its names.
 pub fn canonical(word: &str) -> Option<String> {
     let word = ALIASES.iter().find(|(alias, _)| *alias == word).map_or(word, |(_, name)| name);
     names().find(|name| name == word)

@@ -1,83 +1,78 @@
-//! Expectations: what a [`Report`] must say, as text that is checked. Pure.
+//! Expectations: text that says what must hold of a [`Report`].
 //!
 //! ```text
-//! write.calls == 0                            a system call that was counted and not called is 0
-//! read.avg_size >= 64KiB                      bytes by call that succeeded
+//! write.calls == 0                            0 for a call that was counted but never made
+//! read.avg_size >= 64KiB                      bytes for each successful call
 //! sendfile.errors.EAGAIN == 0
-//! %network.calls == 0                         the sum over a class of calls; of all that were counted: syscalls.calls
+//! %network.calls == 0                         the sum over a class of calls; syscalls.calls: over all counted ones
 //! read.p99 < 10us                             also total, min, avg, max, p50, p90
 //! read[process="cp", file="in.dat"].calls in 1..=10
 //! faults.major == 0                           switches.involuntary, time.wall, time.user, time.system, processes.count
-//! exit.code == 0                              exit.signal == SIGKILL, or none
+//! exit.code == 0                              also exit.signal == SIGKILL, exit.signal == none
 //! transfer("*.dat" -> unix).api == sendfile   an end is *, a "path", a kind, or kind:"path"
 //! transfer(* -> *).attempts.EXDEV == 0        also bytes, calls, count, avg_size, crossings, user_memory, total
 //! not write.calls > 0 and (exit.code == 0 or exit.code == 3)
 //! ```
 //!
-//! A file that is renamed during the run keeps the name that it was first seen with: of `mv tmp out; cat out`, `read[file="tmp"]` has the
+//! A file that is renamed during the run keeps the name that it was first seen with: in `mv tmp out; cat out`, `read[file="tmp"]` has the
 //! calls, and `read[file="out"].calls == 0` holds. `rename.calls == 0 and renameat.calls == 0 and renameat2.calls == 0` rules that out.
 //!
-//! An expectation [holds, fails, or is inconclusive](Verdict). It is inconclusive where the report does not know: figures that are
-//! `null`, and all that is not exact. What is not exact is a lower bound, and that can be enough: `read.calls >= 10` holds of at least
-//! 12 calls, `read.calls == 0` fails. A figure that does not exist (the average size of no call, the API of no transfer) fails whatever
-//! it is compared with, also behind `not`. What cannot be meant is an error: unknown names, a size compared with a time, a call that
-//! was not counted.
+//! An expectation [holds, fails, or is inconclusive](Verdict). It is inconclusive if the report does not know the figure (`null`), or
+//! knows only a lower bound that does not decide: given at least 12 calls, `read.calls >= 10` holds, `read.calls == 0` fails, and
+//! `read.calls == 12` is inconclusive. A figure that does not exist (the average size of no call, the API of no transfer) fails any
+//! comparison, also behind `not`. A mistake is an error: an unknown name, a size compared with a time, a call that was not counted.
 //!
-//! Transfers that are inferred prove nothing: what depends on them is inconclusive, unless [`Inferred::Accept`] says otherwise. So is
-//! `transfer(a -> b).count == 0` where bytes were written to `b` that no exact transfer explains.
+//! Inferred transfers prove nothing. An expectation that depends on them is inconclusive, unless [`Inferred::Accept`] says otherwise. So is
+//! `transfer(a -> b).count == 0` if bytes were written to `b` that no exact transfer explains.
 //!
-//! By file are chosen calls that name it by a descriptor, like `read`, `fstat`, `mmap`. Of a call that takes a path (`openat`, `unlink`)
-//! the file is not known: to choose it by file is an error, and it makes `syscalls[file="x"].calls == 0` inconclusive.
+//! `[file=...]` chooses calls that name their file by a descriptor, like `read`, `fstat`, `mmap`. The file of a call that takes a path
+//! (`openat`, `unlink`) is not known: choosing it by file is an error, and it makes `syscalls[file="x"].calls == 0` inconclusive.
 //!
-//! Paths are as the report shows them: relative to the command's working directory where they lie below it. A pattern without `/` is
-//! for the last part of a path, or for the name of a process; `*` does not match `/`, `**` does. An absolute pattern, or one with `..`,
-//! may be for such a file, too: it is inconclusive where the working directory is not known ([`Report::directory`]).
+//! Paths are as the report shows them: relative to the command's working directory if they lie below it. A pattern without `/` matches
+//! the last part of a path, or the name of a process; `*` does not match `/`, `**` does. An absolute pattern, or one with `..`, can match
+//! such a file, too, but is inconclusive if the working directory is unknown ([`Report::directory`]).
 
 mod ast;
-mod by_file;
-mod error;
 mod evaluate;
 mod facts;
 mod field;
 mod figures;
 mod known;
 mod lexer;
-mod native;
-mod outcome;
 mod parser;
 mod pattern;
-mod show;
 mod value;
 
 use std::{collections::BTreeSet, fmt, str::FromStr, time::Duration};
 
-pub use error::SyntaxError;
-pub(crate) use error::pointer;
-pub use outcome::{ExpectError, Finding, NotCounted, Outcome, Verdict};
+pub use evaluate::{ExpectError, Finding, NotCounted, Outcome, Verdict};
+pub(crate) use field::{Field, Variation, call_figure, call_figures, errno_figure, run_figures, variation_of};
+pub(crate) use figures::of_run;
+pub use lexer::SyntaxError;
+pub(crate) use lexer::pointer;
 pub(crate) use value::size_bytes;
 
 use crate::{report::Report, syscall, words::words};
 use ast::{Expr, Figure, Subject};
-use field::Dimension;
 use value::duration_ns;
 
-/// A time as it stands in an expectation, like `10s`. The error says what is wrong with it.
+/// Reads a time as expectations have it, like `10s`. The error says what is wrong with it.
 pub fn duration(text: &str) -> Result<Duration, String> {
     duration_ns(text).map(Duration::from_nanos)
 }
 
 words! {
-    /// What becomes of an expectation that depends on inferred transfers.
+    /// How expectations treat inferred transfers.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Inferred {
-        /// It is inconclusive, unless what is proven is enough.
+        /// An expectation that depends on them is inconclusive, unless what is proven is enough.
         Inconclusive = "inconclusive",
-        /// Inferred transfers are taken for what the report says of them.
+        /// They count as facts.
         Accept = "accept",
     }
 }
 
-/// What a report must say.
+/// What must hold of a report.
 ///
 /// ```
 /// # use zctrace_core as zctrace;
@@ -117,7 +112,7 @@ impl Expectation {
         &self.text
     }
 
-    /// The calls that it names: a run must count them.
+    /// The calls that it names. A run must count them.
     pub fn calls(&self) -> BTreeSet<&'static str> {
         let mut calls = BTreeSet::new();
         self.expr.for_each_figure(&mut |figure| match &figure.subject {
@@ -128,23 +123,23 @@ impl Expectation {
         calls
     }
 
-    /// Whether the report needs [`Process::file_calls`](crate::report::Process::file_calls) for it.
+    /// Whether it needs [`Process::file_calls`](crate::report::Process::file_calls) in the report.
     pub fn needs_file_calls(&self) -> bool {
         let mut needs = false;
         self.expr.for_each_figure(&mut |figure| needs |= figure.selectors.are_by_file());
         needs
     }
 
-    /// Whether it is about times or context switches, which depend on what else the machine does.
+    /// Whether it compares figures that depend on the load of the machine.
     pub fn depends_on_load(&self) -> bool {
         let mut depends = false;
         self.expr.for_each_figure(&mut |figure| {
-            depends |= figure.dimension() == Dimension::Time || figure.subject == Subject::Switches;
+            depends |= figure.subject.variation(figure.dimension()) == Variation::WithLoad;
         });
         depends
     }
 
-    /// Whether it holds of this report; what is inferred proves nothing.
+    /// Whether it holds of this report. Inferred transfers prove nothing.
     pub fn evaluate(&self, report: &Report) -> Result<Outcome, NotCounted> {
         self.evaluate_with(report, Inferred::default())
     }

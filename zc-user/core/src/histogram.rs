@@ -1,9 +1,9 @@
-//! The distribution of durations: the kernel side's buckets, and the percentiles read from them.
+//! Histograms of durations, with the buckets of the kernel side, and their percentiles.
 
 pub use zc_ebpf::histogram::bucket_range;
 use zc_ebpf::{BUCKETS, bucket_of};
 
-/// Durations in the buckets of [`zc_ebpf::histogram`]: a percentile is at most 6.25 % off, and unknown from 4.6 h on.
+/// Durations in the buckets of [`zc_ebpf::histogram`]. A percentile is at most 6.25 % off, and unknown above 4.6 h.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
     counts: Box<[u64; BUCKETS]>,
@@ -40,8 +40,8 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
-    /// The duration in ns that `percent` of all are not longer than (nearest rank), as the middle of its bucket.
-    /// `None` without any duration, and if it may be longer than all that has a bucket of its own.
+    /// The duration in ns that `percent` of all do not exceed (nearest rank), as the middle of its bucket. `None` without durations, and
+    /// for the last bucket, which has no upper end.
     pub fn percentile(&self, percent: u8) -> Option<u64> {
         let count = self.count();
         if count == 0 {
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn percentiles_are_within_the_documented_error() {
         let mut histogram = Histogram::default();
-        // Durations over six orders of magnitude, all different: the exact percentile is known.
+        // All durations differ, over six orders of magnitude, so that the exact percentile is known.
         let durations: Vec<u64> = (1..=10_000_u64).map(|i| i * i * 7 + 3).collect();
         for &ns in &durations {
             histogram.record(ns);
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_minutes_or_hours_is_as_near_and_what_takes_longer_is_unknown() {
+    fn the_error_is_the_same_for_hours_and_longer_times_are_unknown() {
         let of = |seconds: u64| {
             let mut histogram = Histogram::default();
             histogram.record(seconds * 1_000_000_000);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn one_duration_is_every_percentile() {
+    fn a_single_duration_is_every_percentile() {
         let mut histogram = Histogram::default();
         histogram.record(5);
         assert_eq!((histogram.percentile(1), histogram.percentile(99)), (Some(5), Some(5)));

@@ -1,12 +1,12 @@
-//! The pure part of zctrace: what the record of a run says. It does no I/O, launches nothing and prints nothing.
+//! The pure part of zctrace, which analyses the record of a run. It does no I/O, launches nothing and prints nothing.
 //!
 //! ```text
 //! Trace ──transfer──▶ Report ──expect, check──▶ verdicts
 //!                        └─────compare, verify──▶ comparisons
 //! ```
 //!
-//! Use the crate `zctrace`: it has all of this that is meant for others, under the same names. What is public here besides
-//! ([`errno`], [`options`], [`signal`], [`suggest`], [`text`], [`units`], [`words`]) is public for zctrace's own crates only.
+//! Depend on the crate `zctrace` instead: it re-exports everything that is meant for others under the same names. The modules [`errno`],
+//! [`options`], [`signal`], [`suggest`], [`text`], [`units`] and [`words`] are public for zctrace's own crates only.
 
 pub mod check;
 pub mod compare;

@@ -1,9 +1,9 @@
-//! What is decided about a run before it begins: by which backend, how far, as whom, within which limits.
+//! Options of a run: backend, end, identity, limits.
 
 use crate::words::words;
 
 words! {
-    /// What the user says of the backend.
+    /// Which backend the user asks for.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Choice {
         /// eBPF where it can run, else strace.
@@ -24,14 +24,14 @@ pub enum Until {
     AllEnd,
 }
 
-/// How much a backend keeps at once.
+/// How much a backend keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Most rows: threads times calls, of the whole trace. As many again where calls are told apart by their files.
+    /// Limit for the rows of the trace: threads times calls. The same limit applies again to rows that are told apart by files.
     pub max_rows: u32,
-    /// Most files that are told apart.
+    /// Limit for the files that are told apart.
     pub max_files: u32,
-    /// Most tasks that live at the same time.
+    /// Limit for the tasks that exist at the same time.
     pub max_tasks: u32,
 }
 
@@ -41,7 +41,7 @@ impl Default for Limits {
     }
 }
 
-/// Whose identity a command is to have.
+/// The identity that a command runs with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     /// User id.

@@ -19,7 +19,7 @@ pub use fold::{Detail, Files, Options};
 pub use query::{Calls, Processes, QueryError, SyscallName};
 pub use sort::SortKey;
 
-use crate::syscall::Selection;
+use crate::syscall::{Selection, covers};
 
 pub use crate::transfer::{
     Api, Attempt, Certainty, DestinationTotals, End, Evidence, Hop, Inode, Reason, Share, SourceTotals, Transfer, Unattributed,
@@ -37,7 +37,7 @@ pub struct Report {
     pub tool: Tool,
     /// The command as it was launched.
     pub command: Vec<String>,
-    /// Where it was launched: relative paths in the report begin there. `None`: the record does not tell.
+    /// Where it was launched: relative paths in the report start there. `None`: unknown.
     #[serde(default)]
     pub directory: Option<String>,
     /// Name of the backend.
@@ -52,13 +52,13 @@ pub struct Report {
     pub wall_ns: Option<u64>,
     /// How the command ended.
     pub exit: Exit,
-    /// Whether every count is exact; if not they are lower bounds, and `losses` says why. Of transfers `transfers_exact` speaks.
+    /// Whether every count is exact. If not, counts are lower bounds, and `losses` says why. For transfers see `transfers_exact`.
     pub exact: bool,
-    /// Whether every byte that counted calls wrote is in an exact transfer, or known to come from the program's own memory, and no loss
-    /// touches transfers. A report of an older version did not know.
+    /// Whether every byte that counted calls wrote is in an exact transfer, or is known to come from the program's own memory, and no loss
+    /// touches transfers. Always false in reports of older versions.
     #[serde(default)]
     pub transfers_exact: bool,
-    /// Ways in which numbers were lost, with how often; those that did not happen are left out.
+    /// How numbers were lost, and how often. Losses that did not happen are left out.
     pub losses: BTreeMap<String, u64>,
     /// What the report lacks without being wrong, each a sentence.
     pub notes: Vec<String>,
@@ -67,10 +67,10 @@ pub struct Report {
     /// Transfers that cross processes.
     #[serde(default)]
     pub transfers: Vec<Transfer>,
-    /// Counted calls on files whose files were not kept for want of room: transfers and files are lower bounds if there are any.
+    /// Counted calls on files for whose files there was no room. If there are any, transfers and files are lower bounds.
     #[serde(default)]
     pub calls_without_files: u64,
-    /// Which calls were counted: one of them that has no row was not called. `None`: the record does not tell.
+    /// Which calls were counted. A counted call without a row was not made. `None`: unknown.
     #[serde(default)]
     pub counted: Option<Counted>,
     /// Every file, those with the most bytes first, if that was asked for.
@@ -128,25 +128,25 @@ pub struct Process {
     pub usage: Usage,
     /// Its calls.
     pub syscalls: Vec<Syscall>,
-    /// What io_uring did for it, operation by operation; no system calls, and without times.
+    /// What io_uring did for it, by operation. These are not system calls, and have no times.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub io_uring: Vec<Syscall>,
     /// Bytes that went from one file to another within it.
     #[serde(default)]
     pub transfers: Vec<Transfer>,
-    /// Every file that it read, and how much of that was written on.
+    /// Every file that it read, and how much of that it passed on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<SourceTotals>,
-    /// Every file that it wrote, and how much of that stands in transfers.
+    /// Every file that it wrote, and how much of that is in transfers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub destinations: Vec<DestinationTotals>,
-    /// Bytes that it read or wrote and that stand in no transfer.
+    /// Bytes that it read or wrote and that are in no transfer.
     #[serde(default)]
     pub unattributed: Unattributed,
-    /// Its calls file by file, if that was asked for.
+    /// Its calls by file, if that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_calls: Option<Vec<FileCalls>>,
-    /// Its calls thread by thread, if that was asked for.
+    /// Its calls by thread, if that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_thread: Vec<Thread>,
 }
@@ -171,7 +171,7 @@ pub struct Thread {
 pub enum State {
     /// It had ended.
     Exited,
-    /// It was alive: counted up to then.
+    /// It was still running, and is counted up to then.
     Running,
 }
 
@@ -193,7 +193,7 @@ pub struct Usage {
 pub struct ContextSwitches {
     /// The task waited.
     pub voluntary: Option<u64>,
-    /// Its time was up, or another was more urgent.
+    /// Its time slice ended, or a more urgent task was ready.
     pub involuntary: Option<u64>,
 }
 
@@ -206,24 +206,24 @@ pub struct PageFaults {
     pub major: Option<u64>,
 }
 
-/// One call's sums. `None` (`null`): unknown, never 0.
+/// The sums of one call. `None` (`null`): unknown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Syscall {
     /// Its name.
     pub name: String,
-    /// Whose numbering it came through: `x86_64`, `i386`, `x32`, `aarch64`, `arm`.
+    /// Its ABI: `x86_64`, `i386`, `x32`, `aarch64`, `arm`.
     pub abi: String,
     /// How often it returned.
     pub calls: u64,
-    /// How often with a negative result.
+    /// How often it failed.
     pub errors: u64,
     /// The errors by errno name.
     pub errnos: BTreeMap<String, u64>,
     /// How often it never returned.
     pub unfinished: u64,
-    /// What it returned as moved.
+    /// Bytes that it returned as moved.
     pub bytes: Option<u64>,
-    /// What it asked for.
+    /// Bytes that it asked for.
     pub requested_bytes: Option<u64>,
     /// Sum of the times from entry to exit.
     pub total_ns: Option<u64>,
@@ -250,7 +250,7 @@ pub struct Totals {
     pub threads: u64,
     /// The calls of all processes.
     pub syscalls: Vec<Syscall>,
-    /// CPU time, switches and faults; `None` as soon as one process's are unknown.
+    /// CPU time, switches and faults; `None` if those of one process are unknown.
     #[serde(flatten)]
     pub usage: Usage,
 }
@@ -278,8 +278,7 @@ impl Counted {
     pub fn contains(&self, name: &str) -> bool {
         match self {
             Self::All => true,
-            // As in a selection: every ioctl is an ioctl.
-            Self::Names(names) => names.contains(name) || (name.starts_with("ioctl(") && names.contains("ioctl")),
+            Self::Names(names) => covers(name, |name| names.contains(name)),
         }
     }
 }

@@ -49,7 +49,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     NAMES.into_iter()
 }
 
-/// A signal's name. One that has none, a real-time one, is called by its number.
+/// A signal's name. Real-time signals have none; they are named by number.
 pub fn name(number: i32) -> String {
     all().find(|(known, _)| *known == number).map_or_else(|| format!("signal {number}"), |(_, name)| name.to_owned())
 }
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_stand_at_their_numbers() {
+    fn names_have_the_numbers_of_the_c_library() {
         let known = [
             (libc::SIGHUP, "SIGHUP"),
             (libc::SIGBUS, "SIGBUS"),
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_without_a_name_is_called_by_its_number() {
+    fn a_signal_without_a_name_is_named_by_its_number() {
         assert_eq!([name(0), name(40)], ["signal 0", "signal 40"]);
         assert_eq!([number("SIGRTMIN"), number("signal 40")], [None, None]);
     }

@@ -1,13 +1,12 @@
-//! The one table of system calls: which move data, where their size stands, what their result means.
+//! The table of system calls: which calls move data, where their size is, and what their result means.
 //!
-//! Numbers and names come from the `syscalls` crate. Everything that differs from "a call with a name" is a line in [`TABLE`].
+//! Numbers and names come from the crate `syscalls`. Every call of which zctrace knows more than its name has a line in [`TABLE`].
 
+mod arguments;
 mod classes;
-mod fills;
-mod on_file;
+mod native;
 mod ring;
 mod selection;
-mod socketcall;
 
 use std::borrow::Cow;
 
@@ -16,7 +15,9 @@ compile_error!("zctrace knows the system calls and registers of x86_64 and aarch
 
 use zc_ebpf::{CallId, CallSpec, requested};
 
+pub(crate) use arguments::{may_name_file_by_path, names_descriptor};
 pub use classes::CLASSES;
+pub(crate) use native::meant_by;
 pub use selection::{Selection, UnknownSyscall};
 pub(crate) use selection::{calls_of_class, class_names, known_names};
 
@@ -39,12 +40,12 @@ impl Abi {
     /// Every one.
     const ALL: [Self; 5] = [Self::X86_64, Self::I386, Self::X32, Self::Aarch64, Self::Arm];
 
-    /// The machine's own.
+    /// That of 64-bit programs on this machine.
     pub const NATIVE: Self = if cfg!(target_arch = "aarch64") { Self::Aarch64 } else { Self::X86_64 };
-    /// The machine's 32-bit one.
+    /// That of 32-bit programs on this machine.
     pub const COMPAT: Self = if cfg!(target_arch = "aarch64") { Self::Arm } else { Self::I386 };
 
-    /// The name in reports.
+    /// Its name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::X86_64 => "x86_64",
@@ -55,8 +56,9 @@ impl Abi {
         }
     }
 
-    /// Whether the machine's own table has a call of this name.
-    pub(crate) fn is_native(name: &str) -> bool {
+    /// Whether 64-bit programs on this machine have a call of this name.
+    pub(crate) fn is_native(call: &str) -> bool {
+        let name = call.split('(').next().unwrap_or_default();
         let number = name.parse::<crate::Sysno>().ok().or((name == "newfstatat").then_some(FSTATAT));
         number.and_then(|call| u32::try_from(call.id()).ok()).and_then(|number| Self::NATIVE.call_name(number)) == Some(name)
     }
@@ -70,30 +72,30 @@ impl Abi {
             Self::Aarch64 => syscalls::aarch64::Sysno::new(number).map(|call| call.name()).map(of_generic_table),
             Self::Arm => arm_private(number).or_else(|| syscalls::arm::Sysno::new(number).map(|call| call.name())),
         }?;
-        // The crate has `break` as Rust must write it.
+        // The crate spells `break` as the raw identifier `r#break`.
         Some(name.strip_prefix("r#").unwrap_or(name))
     }
 }
 
-/// Every name in a table of any machine that zctrace knows.
+/// Every name in the tables of all machines that zctrace knows.
 pub(crate) fn all_names() -> impl Iterator<Item = &'static str> {
     Abi::ALL.into_iter().flat_map(|abi| (0..zc_ebpf::TABLE_SLOTS).filter_map(move |number| abi.call_name(number)))
 }
 
-/// What the kernel calls `newfstatat` on 64-bit machines.
+/// The call that the kernel names `newfstatat` on 64-bit machines.
 #[cfg(target_arch = "aarch64")]
 const FSTATAT: crate::Sysno = crate::Sysno::fstatat;
 #[cfg(target_arch = "x86_64")]
 const FSTATAT: crate::Sysno = crate::Sysno::newfstatat;
 
-/// The name that the kernel and strace have for a call of the generic table on 64-bit machines, where the crate has another one.
+/// The name that the kernel and strace use for a call of the generic table on 64-bit machines. The crate names one of them differently.
 ///
 /// Source: the kernel's include/uapi/asm-generic/unistd.h.
 fn of_generic_table(name: &'static str) -> &'static str {
     if name == "fstatat" { "newfstatat" } else { name }
 }
 
-/// The private call of 32-bit ARM behind this number of the kernel side; `None` if it stands for none.
+/// The private call of 32-bit ARM that the kernel side gives this number; `None` if there is none.
 ///
 /// Source: the kernel's arch/arm/include/uapi/asm/unistd.h.
 fn arm_private(number: usize) -> Option<&'static str> {
@@ -104,22 +106,42 @@ fn arm_private(number: usize) -> Option<&'static str> {
         .flatten()
 }
 
-/// A system call, as a row of a report names it.
+/// What was called: a system call, or an operation of `io_uring`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Call {
-    /// Its name; with the command for the variants of a multiplexed call, like `ioctl(FICLONE)`.
+    /// Its name in reports. A variant of a multiplexed call has its command in it, like `ioctl(FICLONE)`; an operation has the prefix of
+    /// its ring, like `io_uring:read`.
     pub name: Cow<'static, str>,
     /// Whose numbering it came through.
     pub abi: Abi,
+    /// What it is.
+    kind: Kind,
+}
+
+/// What a [`Call`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Kind {
+    Syscall,
+    RingOperation,
 }
 
 impl Call {
-    /// The machine's own call of this name.
-    pub fn native(name: impl Into<Cow<'static, str>>) -> Self {
-        Self { name: name.into(), abi: Abi::NATIVE }
+    /// The system call of this name.
+    pub fn new(name: impl Into<Cow<'static, str>>, abi: Abi) -> Self {
+        Self { name: name.into(), abi, kind: Kind::Syscall }
     }
 
-    /// The call (or operation of `io_uring`) that the kernel side names so. A number that has no name becomes `syscall_0x...`, as in
+    /// The machine's own call of this name.
+    pub fn native(name: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(name, Abi::NATIVE)
+    }
+
+    /// The call that a report names so: an operation of `io_uring` if the name has the prefix of one.
+    pub fn from_report(name: &str) -> Self {
+        name.strip_prefix(RING_PREFIX).map_or_else(|| Self::native(name.to_owned()), Self::ring_operation)
+    }
+
+    /// The call or operation that the kernel side identifies by this number. A number without a name becomes `syscall_0x...`, as in
     /// strace.
     pub fn from_id(id: CallId) -> Self {
         if id & zc_ebpf::RING != 0 {
@@ -136,44 +158,57 @@ impl Call {
         let name = match (id >> zc_ebpf::VARIANT_SHIFT) & zc_ebpf::VARIANT_MASK {
             zc_ebpf::FICLONE_VARIANT => FICLONE.into(),
             zc_ebpf::FICLONERANGE_VARIANT => FICLONERANGE.into(),
-            variant if variant & zc_ebpf::SOCKET_VARIANTS != 0 => socketcall::name(variant - zc_ebpf::SOCKET_VARIANTS).into(),
+            variant if variant & zc_ebpf::SOCKET_VARIANTS != 0 => {
+                selection::socketcall_name(variant - zc_ebpf::SOCKET_VARIANTS).into()
+            }
             _ if number == zc_ebpf::FIRST_BEYOND => BEYOND.into(),
             _ => abi.call_name(number).map_or_else(|| format!("syscall_{number:#x}").into(), Cow::Borrowed),
         };
-        Self { name, abi }
+        Self::new(name, abi)
     }
 
-    /// An operation of io_uring as a row of [`ring_rows`](crate::trace::Thread::ring_rows) names it: `io_uring:read`.
+    /// An operation of `io_uring`, as rows of [`ring_rows`](crate::trace::Thread::ring_rows) name it: `io_uring:read`.
     pub fn ring_operation(name: &str) -> Self {
-        Self::native(format!("{RING_PREFIX}{name}"))
+        Self { name: format!("{RING_PREFIX}{name}").into(), abi: Abi::NATIVE, kind: Kind::RingOperation }
     }
 
-    /// The name of the io_uring operation that this is; `None` if it is a system call.
+    /// The name of the operation without its prefix; `None` if it is a system call.
     pub fn as_ring_operation(&self) -> Option<&str> {
-        self.name.strip_prefix(RING_PREFIX)
+        match self.kind {
+            Kind::Syscall => None,
+            Kind::RingOperation => self.name.get(RING_PREFIX.len()..),
+        }
     }
 
-    /// Whether it is an operation of `io_uring` of which the kernel does not say what it is.
+    /// Whether it is an operation of `io_uring` that the kernel does not identify.
     pub fn is_unknown_operation(&self) -> bool {
         self.as_ring_operation() == Some(ring::UNKNOWN)
     }
 
     /// What its size and its result mean.
     pub fn spec(&self) -> Spec {
-        Spec::of(&self.name)
+        match self.as_ring_operation() {
+            None => Spec::of(&self.name),
+            Some(operation) => ring::spec(operation).unwrap_or(Spec::without_data(Fds::None)),
+        }
     }
 }
 
-/// What the names of io_uring's operations begin with.
+/// Whether a set of names has this call. `ioctl` stands for all its variants, too.
+pub(crate) fn covers(name: &str, has: impl Fn(&str) -> bool) -> bool {
+    has(name) || (name.starts_with("ioctl(") && has("ioctl"))
+}
+
+/// Prefix of the names of io_uring's operations.
 const RING_PREFIX: &str = "io_uring:";
-/// Name of all calls whose number is this or beyond, as an unsigned one: they are none, and fail with `ENOSYS`.
+/// Name of all calls with this number or a higher one, as unsigned numbers. They do not exist, and fail with `ENOSYS`.
 pub const BEYOND: &str = "syscall_from_0xffff";
 /// Name of `ioctl` with the command `FICLONE`.
 pub const FICLONE: &str = "ioctl(FICLONE)";
 /// Name of `ioctl` with the command `FICLONERANGE`.
 pub const FICLONERANGE: &str = "ioctl(FICLONERANGE)";
 
-/// Where a call says how many bytes it wants moved. Arguments count from 0.
+/// Where a call says how many bytes it asks for. Arguments count from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requested {
     /// Nowhere, or not in bytes.
@@ -191,10 +226,10 @@ pub enum Requested {
     Message(u8),
 }
 
-/// Which arguments name files, and which way bytes go. Arguments count from 0.
+/// Which arguments are file descriptors, and in which direction bytes go. Arguments count from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fds {
-    /// None, or not in a way that zctrace follows.
+    /// None, or none that zctrace follows.
     None,
     /// Bytes come from the file of this argument.
     Reads(u8),
@@ -207,22 +242,22 @@ pub enum Fds {
         /// Index of the destination's descriptor.
         to: u8,
     },
-    /// `vmsplice`: into the pipe of this argument if it is open for writing, out of it if for reading.
+    /// `vmsplice`: into the pipe of this argument if that is open for writing, out of it if it is open for reading.
     Pipe(u8),
-    /// `ioctl(FICLONERANGE)`: to the file of argument `to`, from that whose descriptor stands, as a 64-bit number, at the beginning of
-    /// what argument `request` points to (`struct file_clone_range` of the kernel's include/uapi/linux/fs.h).
+    /// `ioctl(FICLONERANGE)`: to the file of argument `to`, from the file whose descriptor is the first 64-bit number of the struct that
+    /// argument `request` points to (`struct file_clone_range` of the kernel's include/uapi/linux/fs.h).
     ClonesRange {
         /// Index of the destination's descriptor.
         to: u8,
         /// Index of the pointer.
         request: u8,
     },
-    /// The call is about the file of this argument and moves no bytes (`mmap` too: what it maps may be written later).
+    /// The call uses the file of this argument and moves no bytes. `mmap` is one: what it maps may be written later.
     On(u8),
 }
 
 impl Fds {
-    /// For the kernel side: one of the constants of [`zc_ebpf::fds`], and the arguments that it speaks of.
+    /// For the kernel side: one of the constants of [`zc_ebpf::fds`], and its arguments.
     const fn to_kernel(self) -> (u8, u8, u8) {
         use zc_ebpf::fds;
         match self {
@@ -251,26 +286,27 @@ pub enum Returned {
 pub struct Spec {
     /// Its name.
     pub name: &'static str,
-    /// Where its size stands.
+    /// Where its size is.
     pub requested: Requested,
     /// What its result means.
     pub returned: Returned,
-    /// Which files it is about.
+    /// Which files it uses.
     pub fds: Fds,
 }
 
 impl Spec {
-    /// What is known of the call of this name; of one without a line in [`TABLE`], neither size nor bytes.
+    /// What is known of the system call of this name. One without a line in [`TABLE`] has neither size nor bytes.
     pub fn of(name: &str) -> Self {
-        let nothing = |fds| Self { name: "", requested: Requested::Nowhere, returned: Returned::Other, fds };
-        if let Some(operation) = name.strip_prefix(RING_PREFIX) {
-            return ring::spec(operation).unwrap_or(nothing(Fds::None));
-        }
         let known = TABLE.iter().find(|spec| spec.name == name).copied();
-        known.unwrap_or_else(|| nothing(on_file::argument(name).map_or(Fds::None, Fds::On)))
+        known.unwrap_or_else(|| Self::without_data(arguments::descriptor(name).map_or(Fds::None, Fds::On)))
     }
 
-    /// For the kernel side, of a call that is selected.
+    /// What is known of a call that moves no data.
+    const fn without_data(fds: Fds) -> Self {
+        Self { name: "", requested: Requested::Nowhere, returned: Returned::Other, fds }
+    }
+
+    /// The same for the kernel side, for a selected call.
     fn to_kernel(self) -> CallSpec {
         let (kind, argument, count_argument) = match self.requested {
             Requested::Nowhere => (requested::NONE, 0, 0),
@@ -307,10 +343,10 @@ const fn line(name: &'static str, requested: Requested, returned: Returned, fds:
     Spec { name, requested, returned, fds }
 }
 
-/// Every call that moves data: the default set. A call that is not here has neither size nor bytes; whether it is about a file says
-/// the list in `on_file`.
+/// Every call that moves data: the default selection. A call that is not here has neither size nor bytes; `arguments` lists those of them
+/// that use a file.
 ///
-/// Source: the manual page of each call, section "RETURN VALUE". `mmap` and its kin ask for a length but their result is no byte count.
+/// Source: the manual page of each call, section "RETURN VALUE". `mmap` and similar calls take a length, but do not return a byte count.
 pub static TABLE: &[Spec] = {
     use Fds::{Copies, Reads, Writes};
     use Requested::{Iovec, Message, Nowhere, Size};
@@ -339,7 +375,7 @@ pub static TABLE: &[Spec] = {
         line("recvfrom", Size(2), Bytes, Reads(0)),
         line("recvmsg", Message(1), Bytes, Reads(0)),
         line("recvmmsg", Nowhere, Other, Reads(0)),
-        // 32-bit names: the recvmmsg with 64-bit times, send and recv without an address, and mmap in pages.
+        // Names of 32-bit tables: recvmmsg with 64-bit times, send and recv without an address, mmap with an offset in pages.
         line("recvmmsg_time64", Nowhere, Other, Reads(0)),
         line("send", Size(2), Bytes, Writes(0)),
         line("recv", Size(2), Bytes, Reads(0)),
@@ -375,14 +411,14 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_about_the_files_that_its_arguments_name() {
+    fn specs_say_which_arguments_are_descriptors() {
         assert_eq!(Spec::of("sendfile").fds, Fds::Copies { from: 1, to: 0 });
         assert_eq!(Spec::of("fstat").fds, Fds::On(0));
         assert_eq!(Spec::of("getpid").fds, Fds::None);
     }
 
     #[test]
-    fn numbers_become_names_per_table() {
+    fn numbers_have_names_by_table() {
         let native = if Abi::NATIVE == Abi::Aarch64 { 64 } else { 1 };
         assert_eq!(Call::from_id(native), Call::native("write"));
         // The same in both 32-bit tables.
@@ -393,14 +429,14 @@ mod tests {
     }
 
     #[test]
-    fn calls_of_arm64_have_the_names_of_the_kernel() {
+    fn calls_of_arm64_have_the_kernels_names() {
         let named = [17, 71, 79, 80, 222, 223, 281].map(|number| Abi::Aarch64.call_name(number));
         let expected = ["getcwd", "sendfile", "newfstatat", "fstat", "mmap", "fadvise64", "execveat"];
         assert_eq!(named, expected.map(Some));
     }
 
     #[test]
-    fn the_private_calls_of_arm_have_names_and_nothing_else_has_their_numbers() {
+    fn the_private_calls_of_arm_have_names_and_numbers_of_their_own() {
         assert_eq!(Abi::Arm.call_name(zc_ebpf::ARM_PRIVATE + 5), Some("set_tls"));
         for private in (0..zc_ebpf::ARM_PRIVATE_CALLS).map(|call| zc_ebpf::ARM_PRIVATE + call) {
             assert!(private < zc_ebpf::TABLE_SLOTS - 1, "has a slot of its own");
@@ -409,12 +445,21 @@ mod tests {
     }
 
     #[test]
-    fn a_socketcall_has_the_name_of_what_it_stands_for() {
+    fn a_socketcall_has_the_name_of_the_call_that_it_makes() {
         let of = |argument: u32| {
             let variant = zc_ebpf::SOCKET_VARIANTS | argument;
             Call::from_id(zc_ebpf::COMPAT | (variant << zc_ebpf::VARIANT_SHIFT)).name
         };
         assert_eq!([of(9), of(10), of(20), of(0), of(31)], ["send", "recv", "sendmmsg", "socketcall", "socketcall"]);
+    }
+
+    #[test]
+    fn an_operation_of_io_uring_is_told_from_a_call_of_the_same_name() {
+        let read = Call::from_report("io_uring:read");
+        assert_eq!(read, Call::ring_operation("read"));
+        assert_eq!((read.as_ring_operation(), read.name.as_ref()), (Some("read"), "io_uring:read"));
+        assert_eq!(Call::from_report("read"), Call::native("read"));
+        assert_eq!((Call::native("read").as_ring_operation(), read.spec().requested), (None, Requested::Nowhere));
     }
 
     #[test]

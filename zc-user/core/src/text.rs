@@ -1,20 +1,19 @@
-//! Text from outside, made safe for a terminal and for a shell.
+//! Makes text from outside safe for a terminal and for a shell.
 //!
-//! Public for zctrace's own crates; `zctrace::render` has these functions for others.
+//! Public for zctrace's own crates only; `zctrace::render` has these functions for others.
 
 use std::borrow::Cow;
 
-/// Whether a character would act on a terminal, or be invisible there, instead of being shown.
-/// A program can name itself anything.
+/// Whether a character would control a terminal, or be invisible there. A program can choose any name for itself.
 fn is_unsafe(c: char) -> bool {
     let is_invisible = matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
-    // No characters at all; XML has no place for them.
+    // These are not characters, and XML does not allow them.
     let is_none = matches!(c, '\u{fffe}' | '\u{ffff}');
     c.is_control() || is_invisible || is_none
 }
 
-/// The text with what a terminal would act on written as an escape: `a\nb`, `\u{1b}`.
+/// Escapes what would control a terminal or be invisible: `a\nb`, `\u{1b}`.
 pub fn escape(text: &str) -> String {
     let escaped = |c: char| match c {
         c if is_unsafe(c) => c.escape_default().to_string(),
@@ -23,7 +22,7 @@ pub fn escape(text: &str) -> String {
     text.chars().map(escaped).collect()
 }
 
-/// The command as it could be typed into a shell.
+/// A command as one would type it into a shell.
 pub fn command_line(words: &[String]) -> String {
     words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
 }
@@ -39,7 +38,7 @@ fn shell_word(word: &str) -> Cow<'_, str> {
     }
 }
 
-/// A character inside of `$'...'`, which bash and zsh read.
+/// A character within `$'...'`, which bash and zsh understand.
 fn quoted(c: char) -> String {
     match c {
         '\n' => r"\n".to_owned(),
@@ -47,7 +46,7 @@ fn quoted(c: char) -> String {
         '\r' => r"\r".to_owned(),
         '\'' | '\\' => format!(r"\{c}"),
         c if c.is_ascii_control() => format!(r"\x{:02x}", u32::from(c)),
-        // Four digits always, so that a digit that follows is not taken for one more.
+        // Always four digits, so that a digit that follows is not read as a fifth.
         c if is_unsafe(c) => format!(r"\u{:04x}", u32::from(c)),
         c => c.to_string(),
     }
@@ -58,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_reaches_the_terminal_that_it_would_act_on() {
+    fn control_and_invisible_characters_are_escaped() {
         assert_eq!(escape("a\u{1b}[31mb\n"), r"a\u{1b}[31mb\n");
         assert_eq!(escape("\u{202e}gpj.exe"), r"\u{202e}gpj.exe");
         assert_eq!(escape("naïve 漢"), "naïve 漢");

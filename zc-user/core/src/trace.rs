@@ -1,20 +1,22 @@
 //! [`Trace`]: the raw record of a run, the same from every backend.
 //!
-//! Nothing here is derived: threads are not folded to processes, times are not averaged.
-//! A field that a backend cannot know is `None`, never 0.
+//! Nothing here is derived: threads are not summed to processes, and times are not averaged. A field that a backend cannot know is
+//! `None`, never 0.
 
 mod file;
+mod loss;
 
 use std::{collections::BTreeMap, time::SystemTime};
 
 pub use file::{Ends, File, FileId, FileIdentity, FileKind, Input, Stream, Streams};
+pub use loss::Loss;
 
 use crate::{
     histogram::Histogram,
     syscall::{Call, Requested, Returned, Selection},
 };
 
-/// Name of the backend strace, as [`Trace::backend`] has it.
+/// Name of the backend strace in [`Trace::backend`].
 pub const STRACE: &str = "strace";
 
 /// The raw record of one run.
@@ -36,17 +38,17 @@ pub struct Trace {
     pub wall_ns: Option<u64>,
     /// How the command ended; `None` while it runs, or if the record does not say.
     pub exit: Option<Exit>,
-    /// Ways in which a number was lost or merged, with how often. Without any entry above 0 the numbers are exact.
+    /// How numbers were lost or merged, and how often. If no entry is above 0, the numbers are exact.
     pub losses: BTreeMap<Loss, u64>,
     /// What the record lacks without being wrong, each a sentence for the user.
     pub notes: Vec<String>,
     /// Which calls were counted; `None` for a record from elsewhere.
     pub counted: Option<Selection>,
-    /// The files that counted calls used, at most once each; rows name them by their position.
+    /// The files that counted calls used, each at most once. Rows name them by their index.
     pub files: Vec<File>,
-    /// Counted calls on files that stand in rows without their files, for want of room. The counts are exact all the same.
+    /// Counted calls on files whose rows lack these files, because there was no room. Their counts are exact.
     pub calls_without_files: u64,
-    /// Whether the backend sees the memory that calls name: [`Input::Held`] and [`Input::Mapped`] are known.
+    /// Whether the backend sees the memory that calls use, so that [`Input::Held`] and [`Input::Mapped`] are known.
     pub sees_memory: bool,
     /// The processes, in the order in which they were created.
     pub processes: Vec<Process>,
@@ -55,154 +57,10 @@ pub struct Trace {
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// By itself, with this status.
+    /// It exited with this status.
     Code(i32),
-    /// Killed by this signal.
+    /// This signal killed it.
     Signal(i32),
-}
-
-/// A way to lose or merge a number. [`Loss::name`] is what the report calls it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Loss {
-    /// A new task could not be followed; its calls are missing.
-    UnfollowedTasks,
-    /// Calls that were not counted for want of room.
-    UncountedCalls,
-    /// Failed calls that were counted without their errno.
-    UncountedErrnos,
-    /// Messages from the kernel that did not fit into the buffer: names, starts and ends of processes are missing.
-    LostEvents,
-    /// Calls whose entry was not seen: counted, without time.
-    ExitsWithoutEntry,
-    /// Runs of a probe that the kernel skipped.
-    MissedProbes,
-    /// Tasks whose end was not seen: their switches, faults and CPU time are missing.
-    UnseenEnds,
-    /// Lines of a log that were not understood.
-    UnparsedLines,
-    /// Operations of `io_uring` that were asked not to tell of their success: what they moved is missing.
-    SilentOperations,
-    /// Completions of `io_uring` that overflowed its queue: which operations they are of is not known.
-    OverflowedOperations,
-    /// The tracer ended before the command did, or its log is cut off; what came after is missing.
-    TracerEnded,
-    /// Signs that a log leaves out calls that were made.
-    UnshownCalls,
-    /// Calls that other threads of a traced closure's process made meanwhile: they may be its work.
-    OtherThreads,
-    /// The figures were read while the command ran.
-    ReadWhileRunning,
-    /// Calls that were counted without their files, for want of room: their bytes are in no transfer. The counts are exact all the same.
-    CallsWithoutFiles,
-}
-
-impl Loss {
-    /// All of them, in the order in which reports show them.
-    pub const ALL: [Self; 15] = [
-        Self::UnfollowedTasks,
-        Self::UncountedCalls,
-        Self::UncountedErrnos,
-        Self::LostEvents,
-        Self::ExitsWithoutEntry,
-        Self::MissedProbes,
-        Self::UnseenEnds,
-        Self::UnparsedLines,
-        Self::SilentOperations,
-        Self::OverflowedOperations,
-        Self::TracerEnded,
-        Self::UnshownCalls,
-        Self::OtherThreads,
-        Self::ReadWhileRunning,
-        Self::CallsWithoutFiles,
-    ];
-
-    /// The name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::UnfollowedTasks => "unfollowed_tasks",
-            Self::UncountedCalls => "uncounted_calls",
-            Self::UncountedErrnos => "uncounted_errnos",
-            Self::LostEvents => "lost_events",
-            Self::ExitsWithoutEntry => "exits_without_entry",
-            Self::MissedProbes => "missed_probes",
-            Self::UnseenEnds => "unseen_ends",
-            Self::UnparsedLines => "unparsed_lines",
-            Self::SilentOperations => "silent_operations",
-            Self::OverflowedOperations => "overflowed_operations",
-            Self::TracerEnded => "tracer_ended",
-            Self::UnshownCalls => "unshown_calls",
-            Self::OtherThreads => "other_threads",
-            Self::ReadWhileRunning => "read_while_running",
-            Self::CallsWithoutFiles => "calls_without_files",
-        }
-    }
-
-    /// Whether bytes may have gone where no row tells of, or rows may lack their files: then transfers are not all known. What else is
-    /// lost are times, names of errors, and counters of tasks.
-    pub const fn touches_transfers(self) -> bool {
-        match self {
-            Self::UncountedErrnos | Self::UnseenEnds => false,
-            Self::UnfollowedTasks
-            | Self::UncountedCalls
-            | Self::LostEvents
-            | Self::ExitsWithoutEntry
-            | Self::MissedProbes
-            | Self::UnparsedLines
-            | Self::SilentOperations
-            | Self::OverflowedOperations
-            | Self::TracerEnded
-            | Self::UnshownCalls
-            | Self::OtherThreads
-            | Self::ReadWhileRunning
-            | Self::CallsWithoutFiles => true,
-        }
-    }
-
-    /// Whether counts are lower bounds by it: all but that calls stand without their files.
-    pub const fn touches_counts(self) -> bool {
-        !matches!(self, Self::CallsWithoutFiles)
-    }
-
-    /// What there are so many of, and (in parentheses) what it means for the numbers and what helps: it follows "lower bound: ".
-    pub fn explain(self, count: u64) -> String {
-        let (what, remedy) = match self {
-            Self::UnfollowedTasks => ("tasks not followed", "their calls are missing; raise --max-tasks"),
-            Self::UncountedCalls => ("calls not counted", "the table of rows was full; raise --max-rows"),
-            Self::UncountedErrnos => ("errors counted without their errno", "the table of errnos was full; raise --max-rows"),
-            Self::LostEvents => ("messages from the kernel lost", "names and ends of processes are missing; raise --max-tasks"),
-            Self::ExitsWithoutEntry => {
-                ("calls without a visible entry", "they began before the record, say; counted without time")
-            }
-            Self::MissedProbes => ("runs of a probe skipped by the kernel", "up to as many calls are missing"),
-            Self::UnseenEnds => ("ends of tasks not seen", "their switches, faults and CPU time are missing"),
-            Self::UnparsedLines => ("lines of the log not understood", "see them with -v"),
-            Self::SilentOperations => ("operations of io_uring that tell of no success", "what they moved is missing"),
-            Self::OverflowedOperations => (
-                "completions of io_uring that overflowed its queue",
-                "they are missing among their operations; give the ring a larger one",
-            ),
-            Self::OtherThreads => (
-                "calls that other threads of this process made meanwhile",
-                "they are not counted, and may be work of the closure: start its threads within it, or trace it in a process of its own",
-            ),
-            Self::ReadWhileRunning => (
-                "figures read while the command ran",
-                "a report so far: a call that returned meanwhile may be in some of its figures only",
-            ),
-            Self::TracerEnded => {
-                ("tracer ended before the command", "all that came after is missing; was the tracer killed, or the log cut off?")
-            }
-            Self::UnshownCalls => (
-                "signs that the log leaves calls out",
-                "no exec at its beginning, or a process that ends without exit_group: record it from the start, without -z, -Z, -P and \
-                 -e trace",
-            ),
-            Self::CallsWithoutFiles => {
-                ("calls without their files", "their bytes are in no transfer; raise --max-files and --max-rows")
-            }
-        };
-        format!("{what}: {count} ({remedy})")
-    }
 }
 
 /// One process of the trace.
@@ -212,7 +70,7 @@ pub struct Process {
     pub pid: u32,
     /// Process id of its creator; `None` if unknown.
     pub ppid: Option<u32>,
-    /// Name of its first thread, the last one seen.
+    /// Name of its first thread, as last seen.
     pub comm: Option<String>,
     /// Path of the program that it executed last, as given to `execve`.
     pub exe: Option<String>,
@@ -222,13 +80,13 @@ pub struct Process {
     pub toolchain: Option<Toolchain>,
     /// Whether it had ended.
     pub state: State,
-    /// Counters of the whole process, threads that ended included.
+    /// Counters of the whole process, including threads that ended.
     pub counters: Option<Counters>,
     /// Its threads, in the order in which they were created.
     pub threads: Vec<Thread>,
 }
 
-/// What a program was built with: which standard library it has.
+/// What a program was built with, which tells its standard library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Toolchain {
     /// The language.
@@ -237,7 +95,7 @@ pub struct Toolchain {
     pub version: String,
 }
 
-/// A language whose standard library chooses how bytes are copied.
+/// A language whose standard library chooses how to copy bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
     /// Rust.
@@ -252,7 +110,7 @@ pub enum State {
     /// It had ended.
     #[default]
     Exited,
-    /// It was alive: counted up to then.
+    /// It was still running, and is counted up to then.
     Running,
 }
 
@@ -261,23 +119,23 @@ pub enum State {
 pub struct Thread {
     /// Thread id, as the tracer sees it.
     pub tid: u32,
-    /// Its name, the last one seen.
+    /// Its name, as last seen.
     pub comm: Option<String>,
     /// The thread's own counters.
     pub counters: Option<Counters>,
     /// Its calls: a row for each call and the files involved.
     pub rows: Vec<Row>,
-    /// What io_uring did for it, whoever in the kernel did it: a row for each operation and the file involved. These are no
-    /// system calls, and have no times; an operation is named as in [`Call::ring_operation`].
+    /// What io_uring did for it, in whichever kernel thread: a row for each operation and the file involved. They are named as by
+    /// [`Call::ring_operation`] and have no times.
     pub ring_rows: Vec<Row>,
-    /// What calls wrote from other files than [`Row::ends`] names, for calls whose buffers hold bytes of several files.
+    /// Bytes that calls wrote from other files than their [`Row::ends`] name, since their buffers held bytes of several files.
     pub parts: Vec<Part>,
 }
 
-/// Bytes that a thread's calls wrote from one file to another, in calls that wrote from several files at once.
+/// Bytes that a thread's calls wrote from one file to another, in calls whose buffers held bytes of several files.
 ///
-/// The calls and all their bytes are counted in the [`Row`] whose input is the file that most of the bytes came from; these bytes are
-/// part of [`Row::bytes`] there, and not of its [`Row::paired_bytes`].
+/// The calls and all their bytes are counted in the [`Row`] of the file that most of the bytes came from. The bytes of this part are in its
+/// [`Row::bytes`], but not in its [`Row::paired_bytes`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
     /// The call.
@@ -290,7 +148,7 @@ pub struct Part {
     pub bytes: u64,
     /// Calls that wrote some of them.
     pub calls: u64,
-    /// Of these, the calls whose bytes of this file were sampled and compared.
+    /// How many of these calls had their bytes of this file sampled and compared.
     pub checked_calls: u64,
 }
 
@@ -303,7 +161,7 @@ pub struct Counters {
     pub system_ns: u64,
     /// Context switches because the task waited.
     pub voluntary_switches: u64,
-    /// Context switches because its time was up or another was more urgent.
+    /// Context switches because its time slice ended, or a more urgent task was ready.
     pub involuntary_switches: u64,
     /// Page faults served without I/O.
     pub minor_faults: u64,
@@ -318,32 +176,31 @@ pub struct Row {
     pub call: Call,
     /// The files involved.
     pub ends: Ends,
-    /// Where the first of these calls stands among all first calls of the trace: rows compare by it, the number means nothing else.
-    /// `None`: unknown.
+    /// Position of the first of these calls in the order of the trace. Only the order of these numbers has a meaning. `None`: unknown.
     pub order: Option<u64>,
-    /// Where the last of them stands in the same order. `None`: unknown.
+    /// Position of the last of them in the same order. `None`: unknown.
     pub last_order: Option<u64>,
-    /// Where the return of the first of them that moved bytes stands in the same order. `None`: unknown, or none did.
+    /// Position of the return of the first of them that moved bytes, in the same order. `None`: unknown, or none moved bytes.
     pub moved_order: Option<u64>,
-    /// The first of the bytes that the first of these calls moved; none, if the backend does not see them.
+    /// The first bytes that the first of these calls moved; empty if the backend does not see them.
     pub head: Head,
     /// How often it returned.
     pub calls: u64,
-    /// How often it failed, by errno (positive; the kernel-internal ones from 512 on included).
+    /// How often it failed, by positive errno, including the kernel-internal ones from 512 on.
     pub errnos: BTreeMap<u32, u64>,
-    /// How often it failed; more than the sum of [`errnos`](Self::errnos) only if errnos were lost.
+    /// How often it failed. It is more than the sum of [`errnos`](Self::errnos) only if errnos were lost.
     pub errors: u64,
     /// How often it never returned.
     pub unfinished: u64,
-    /// Sum of what it returned as moved.
+    /// Sum of the bytes that it returned as moved.
     pub bytes: Option<u64>,
-    /// Sum of what it asked for.
+    /// Sum of the bytes that it asked for.
     pub requested_bytes: Option<u64>,
-    /// Of [`bytes`](Self::bytes), those that [`input`](Ends::input) covers, unless the call names it.
+    /// How many of the [`bytes`](Self::bytes) come from [`input`](Ends::input); 0 if the call names its input.
     pub paired_bytes: u64,
     /// Calls whose bytes were sampled and compared with what had been read: see [`Input::Held`].
     pub checked_calls: u64,
-    /// How often it returned 0 where the result is a number of bytes: at the end of a file, most of the time.
+    /// How often a call that returns a number of bytes returned 0: mostly at the end of a file.
     pub zero_calls: u64,
     /// How often it moved something, but less than it asked for.
     pub short_calls: u64,
@@ -352,7 +209,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Whether these calls had the kernel move bytes in a way that no row tells of, unless the backend sees the operations themselves.
+    /// Whether these calls submitted operations to the kernel. If the backend does not see the operations, no row has their bytes.
     pub fn is_unseen_submission(&self) -> bool {
         matches!(self.call.name.as_ref(), "io_submit" | "io_uring_enter") && self.calls > self.errors
     }
@@ -382,7 +239,7 @@ impl Row {
     }
 }
 
-/// The first bytes that a call moved, as far as a backend shows them: at most [`Head::MOST_BYTES`].
+/// The first bytes that a call moved, at most [`Head::MOST_BYTES`], if the backend sees them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Head {
     bytes: [u8; Self::MOST_BYTES],
@@ -390,7 +247,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// So many tell one text from another most of the time.
+    /// This many bytes usually suffice to tell texts apart.
     pub const MOST_BYTES: usize = 16;
 
     /// The first of these.
@@ -400,7 +257,7 @@ impl Head {
         head
     }
 
-    /// What is left of them after so many bytes.
+    /// What remains after this many bytes.
     #[must_use]
     pub fn after(&self, bytes: u64) -> Self {
         let gone = usize::try_from(bytes).unwrap_or(usize::MAX).min(self.length);
@@ -412,7 +269,7 @@ impl Head {
         self.length == 0
     }
 
-    /// Whether a byte that is known of both differs.
+    /// Whether they differ in a byte that is known in both.
     pub fn differs_from(&self, other: &Self) -> bool {
         let known = self.length.min(other.length);
         self.bytes[..known] != other.bytes[..known]
@@ -422,7 +279,7 @@ impl Head {
 /// Times from entry to exit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Times {
-    /// Sum; `u64::MAX`: it has no room here, and is unknown.
+    /// Sum; `u64::MAX`: it overflowed and is unknown.
     pub total_ns: u64,
     /// Shortest.
     pub min_ns: u64,

@@ -1,14 +1,14 @@
-//! Figures in units that a person reads. JSON has the exact ones.
+//! Formats figures in readable units. JSON has the exact ones.
 
-/// What stands for a figure that is unknown.
+/// Shown for an unknown figure.
 pub const UNKNOWN: &str = "-";
 
-/// Bytes in the largest unit that they fill, with one decimal: `512 B`, `8.0 KiB`, `1.0 GiB`.
+/// Bytes in the largest unit that gives at least 1, with one decimal: `512 B`, `8.0 KiB`, `1.0 GiB`.
 pub fn bytes(bytes: u64) -> String {
     with_unit(bytes, Rounding::Nearest)
 }
 
-/// The same, rounded down: what is said to be at least so much is at least so much.
+/// The same, rounded down, for lower bounds.
 pub fn least_bytes(bytes: u64) -> String {
     with_unit(bytes, Rounding::Down)
 }
@@ -28,7 +28,7 @@ fn with_unit(bytes: u64, rounding: Rounding) -> String {
     for name in UNITS {
         let half = if rounding == Rounding::Nearest { unit / 2 } else { 0 };
         let tenths = (u128::from(bytes) * 10 + half) / unit;
-        // What would round to 1024.0 belongs to the next unit.
+        // 1024.0 after rounding belongs to the next unit.
         if tenths < 10240 || name == "EiB" {
             return format!("{}.{} {name}", tenths / 10, tenths % 10);
         }
@@ -37,14 +37,14 @@ fn with_unit(bytes: u64, rounding: Rounding) -> String {
     unreachable!("the loop returns at its last unit")
 }
 
-/// The same without the decimal where that is 0 exactly, for sentences: `8 KiB`, `7.9 KiB`.
+/// The same for sentences, without the decimal if that is exactly 0: `8 KiB`, `7.9 KiB`.
 pub fn short_bytes(count: u64) -> String {
     let unit = 1_u64 << (count.max(1).ilog2() / 10 * 10);
     let shown = bytes(count);
     if count.is_multiple_of(unit) { shown.replace(".0 ", " ") } else { shown }
 }
 
-/// Decimals of milliseconds.
+/// How many decimals milliseconds have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decimals {
     /// Three: to the microsecond.
@@ -54,7 +54,7 @@ pub enum Decimals {
 }
 
 impl Decimals {
-    /// The fewest that show every one of these times as more than 0, if it is.
+    /// The fewest decimals that show no time other than 0 as 0.
     pub fn for_times(mut times: impl Iterator<Item = u64>) -> Self {
         if times.any(|ns| (1..1000).contains(&ns)) { Self::Nano } else { Self::Micro }
     }
@@ -73,7 +73,7 @@ pub fn seconds(ns: u64) -> String {
     format!("{} s", thousandths(rounded(ns, 1_000_000)))
 }
 
-/// A share of the whole: `12.3 %`. Of nothing it is [`UNKNOWN`].
+/// A share of the whole: `12.3 %`; [`UNKNOWN`] if the whole is 0.
 pub fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
         return UNKNOWN.to_owned();
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_take_the_largest_unit_that_they_fill() {
+    fn bytes_have_the_largest_unit_that_gives_at_least_1() {
         let expected = [
             (0, "0 B"),
             (1023, "1023 B"),

@@ -197,7 +197,7 @@ fn knows_rings(report: &Report) -> bool {
 
 /// Whether an operation of `io_uring` took part in a transfer.
 fn is_by_ring(report: &Report, key: &Key) -> bool {
-    let is_operation = |name: &String| Call::native(name.clone()).as_ring_operation().is_some();
+    let is_operation = |name: &String| Call::from_report(name).as_ring_operation().is_some();
     transfers(report).any(|transfer| key_of(transfer) == *key && transfer.calls_by_syscall.keys().any(is_operation))
 }
 

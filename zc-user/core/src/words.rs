@@ -1,8 +1,8 @@
-//! Values that a person names by a word, on the command line and in a file of checks.
+//! Enums whose values have names, for the command line and the file of checks.
 //!
-//! Public for zctrace's own crates only: the command line makes its options from these words.
+//! Public for zctrace's own crates only: the command line makes its options from them.
 
-/// A value that has a word.
+/// A value with a name.
 pub trait Word: Copy + 'static {
     /// All values, in the order in which help shows them.
     const ALL: &'static [Self];
@@ -59,7 +59,7 @@ mod tests {
     use crate::options::Choice;
 
     #[test]
-    fn a_value_is_found_by_its_word_and_helped_by_its_documentation() {
+    fn a_value_is_found_by_its_word_and_its_help_is_its_documentation() {
         assert_eq!(Choice::ALL.iter().map(|choice| choice.word()).collect::<Vec<_>>(), ["auto", "ebpf", "strace"]);
         assert_eq!(Choice::from_word("ebpf"), Some(Choice::Ebpf));
         assert_eq!(Choice::from_word("Ebpf"), None);

@@ -7,9 +7,9 @@ use std::{
 
 use serde::Serialize;
 
-use super::figures::{figures, is_steady_by_nature, is_sure, names, of_missing};
+use super::figures::{figures, is_sure, names, of_missing};
 use crate::{
-    expect::{Expectation, duration, size_bytes},
+    expect::{Expectation, Variation, duration, size_bytes, variation_of},
     report::Report,
 };
 
@@ -160,13 +160,12 @@ impl Tolerances {
 
     fn of(&self, name: &str) -> Allowed {
         let said = self.0.iter().rev().find(|tolerance| tolerance.fits(name)).map(|tolerance| tolerance.allowed);
-        said.unwrap_or(if is_steady_by_nature(name) { Allowed::Amount(0, Unit::None) } else { Allowed::Anything })
+        said.unwrap_or(if variation_of(name) == Variation::Never { Allowed::Amount(0, Unit::None) } else { Allowed::Anything })
     }
 
     /// Whether times or context switches are compared. These depend on the load of the machine.
     pub(super) fn depend_on_load(&self) -> bool {
-        let depends = |name: &String| name.starts_with("time.") || name.starts_with("switches.");
-        names(false).filter(depends).any(|name| self.of(&name) != Allowed::Anything)
+        names(false).filter(|name| variation_of(name) == Variation::WithLoad).any(|name| self.of(&name) != Allowed::Anything)
     }
 }
 

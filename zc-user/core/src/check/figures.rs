@@ -6,93 +6,65 @@ use serde::Serialize;
 
 use crate::{
     errno,
+    expect::{Field, call_figure, call_figures, errno_figure, of_run, run_figures},
     report::{Report, Syscall},
     syscall,
 };
 
-/// Every figure that is compared with a baseline and between runs; `None`: unknown.
+/// All figures that are compared with a baseline and between runs; `None`: unknown.
 pub fn figures(report: &Report) -> BTreeMap<String, Option<u64>> {
     let mut figures = BTreeMap::new();
     for row in &report.totals.syscalls {
         add_call(&mut figures, row);
     }
-    let usage = report.totals.usage;
-    let others = [
-        ("time.wall", report.wall_ns),
-        ("time.user", usage.user_ns),
-        ("time.system", usage.system_ns),
-        ("switches.voluntary", usage.context_switches.voluntary),
-        ("switches.involuntary", usage.context_switches.involuntary),
-        ("faults.minor", usage.page_faults.minor),
-        ("faults.major", usage.page_faults.major),
-        ("processes.count", Some(report.totals.processes)),
-        ("processes.threads", Some(report.totals.threads)),
-    ];
-    figures.extend(others.map(|(name, figure)| (name.to_owned(), figure)));
-    let exit = [("exit.code", report.exit.code), ("exit.signal", report.exit.signal)];
-    let known =
-        exit.into_iter().filter_map(|(name, number)| Some((name.to_owned(), Some(u64::try_from(number?).unwrap_or_default()))));
-    figures.extend(known);
+    for (field, name) in run_figures() {
+        let figure = of_run(field, report);
+        if figure.is_some() || !is_sure(&name) {
+            figures.insert(name, figure);
+        }
+    }
     figures
 }
 
-/// Adds a row; rows of other ABIs have the same name.
+/// Adds a row. Rows of the same call by another ABI have the same name.
 fn add_call(figures: &mut BTreeMap<String, Option<u64>>, row: &Syscall) {
     let mut add = |name: String, figure: Option<u64>| {
         let sum = figures.entry(name).or_insert(Some(0));
         *sum = sum.zip(figure).and_then(|(sum, figure)| sum.checked_add(figure));
     };
-    add(format!("{}.calls", row.name), Some(row.calls));
-    add(format!("{}.errors", row.name), Some(row.errors));
+    add(call_figure(&row.name, Field::Calls), Some(row.calls));
+    add(call_figure(&row.name, Field::Errors), Some(row.errors));
     for (errno, count) in &row.errnos {
-        add(format!("{}.errors.{errno}", row.name), Some(*count));
+        add(errno_figure(&row.name, errno), Some(*count));
     }
     if row.unfinished > 0 {
-        add(format!("{}.unfinished", row.name), Some(row.unfinished));
+        add(call_figure(&row.name, Field::Unfinished), Some(row.unfinished));
     }
     if row.calls > 0 {
-        add(format!("{}.bytes", row.name), if row.calls == row.errors { Some(0) } else { row.bytes });
+        add(call_figure(&row.name, Field::Bytes), if row.calls == row.errors { Some(0) } else { row.bytes });
     }
 }
 
-/// What a report that lacks a figure says of it: nothing, if that is of a call that it did not count; else 0.
+/// The value of a figure that a report lacks: 0 if it is of a call that was counted, else unknown.
 pub(super) fn of_missing(name: &str, report: &Report) -> Option<u64> {
     let call = name.split('.').next().unwrap_or_default();
     let is_other = name.starts_with("exit.");
     report.counted.as_ref().filter(|counted| !is_other && counted.contains(call)).map(|_| 0)
 }
 
-/// Whether a figure is known also where counts are lower bounds: how the command ended.
+/// Whether a figure is known even if counts are lower bounds: the exit status or the signal.
 pub(super) fn is_sure(name: &str) -> bool {
     name.starts_with("exit.")
 }
 
-/// Every name that a figure can have; those of errors by errno only if they are asked for.
+/// Every name that a figure can have; those of errors by errno only `with_errnos`, since they are many.
 pub(super) fn names(with_errnos: bool) -> impl Iterator<Item = String> {
-    let errnos = move || with_errnos.then(errno::names).into_iter().flatten().map(|errno| format!("errors.{errno}"));
-    let fields = move || ["calls", "errors", "unfinished", "bytes"].into_iter().map(str::to_owned).chain(errnos());
-    let of_calls = syscall::known_names().flat_map(move |call| fields().map(move |field| format!("{call}.{field}")));
-    OF_RUN.into_iter().map(str::to_owned).chain(of_calls)
-}
-
-/// Names of the figures that are of no call.
-const OF_RUN: [&str; 11] = [
-    "time.wall",
-    "time.user",
-    "time.system",
-    "switches.voluntary",
-    "switches.involuntary",
-    "faults.minor",
-    "faults.major",
-    "processes.count",
-    "processes.threads",
-    "exit.code",
-    "exit.signal",
-];
-
-/// Whether a figure is the same each time if the command does the same: times, switches and faults are not.
-pub(super) fn is_steady_by_nature(name: &str) -> bool {
-    !["time.", "switches.", "faults."].iter().any(|prefix| name.starts_with(prefix))
+    let errnos: Vec<String> = with_errnos.then(errno::names).into_iter().flatten().collect();
+    let of_calls = syscall::known_names().flat_map(move |call| {
+        let by_errno: Vec<String> = errnos.iter().map(|errno| errno_figure(call, errno)).collect();
+        call_figures(call).chain(by_errno)
+    });
+    run_figures().map(|(_, name)| name).chain(of_calls)
 }
 
 /// Which figures are the same in every one of several runs.

@@ -285,7 +285,7 @@ impl Run {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a mean is no count: its error in the 16th digit does not matter")]
+#[expect(clippy::cast_precision_loss, reason = "a mean is not a count: an error in its 16th digit does not matter")]
 fn count(count: u64) -> f64 {
     count as f64
 }

@@ -153,7 +153,7 @@ pub enum PlanError {
         commands: usize,
     },
     /// No command has the name of the reference.
-    #[error("--reference: no command is called '{name}'; there is {}", quoted(.names))]
+    #[error("--reference: no command is called '{name}'; there are {}", quoted(.names))]
     NoSuchReference {
         /// The name.
         name: String,
@@ -380,6 +380,6 @@ mod tests {
         assert_eq!(reference_among(&found, "cp a b"), Ok(0));
         assert_eq!(reference_among(&found, "other"), Ok(1));
         let error = reference_among(&found, "ohter").expect_err("no such name");
-        assert_eq!(error.to_string(), "--reference: no command is called 'ohter'; there is 'cat a', 'other'");
+        assert_eq!(error.to_string(), "--reference: no command is called 'ohter'; there are 'cat a', 'other'");
     }
 }

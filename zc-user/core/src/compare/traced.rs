@@ -218,7 +218,7 @@ fn mean_of(all: &[Moved]) -> Option<f64> {
     (sum.0 > 0).then(|| mean(sum.0, 1).map(|bytes| bytes / sum.1))?
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a mean is no count: its error in the 16th digit does not matter")]
+#[expect(clippy::cast_precision_loss, reason = "a mean is not a count: an error in its 16th digit does not matter")]
 fn mean(bytes: u64, calls: u64) -> Option<f64> {
     (calls > 0).then(|| bytes as f64 / calls as f64)
 }

@@ -1,14 +1,18 @@
-//! The tree of an expectation.
+//! The tree of an expectation, and how it is written. What is printed is read as the same tree again.
+
+use std::fmt::{self, Display, Formatter, Write as _};
 
 use super::{
     field::{Dimension, Field},
     pattern::{EndPattern, Glob, KindPattern},
+    value::in_units,
 };
+use crate::signal;
 
-/// Whether something holds.
+/// A condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Expr {
-    /// Every one of these holds; at least two.
+    /// All of these hold; at least two.
     All(Vec<Expr>),
     /// One of these holds; at least two.
     Any(Vec<Expr>),
@@ -76,12 +80,15 @@ pub(super) struct Figure {
     pub(super) subject: Subject,
     pub(super) selectors: Selectors,
     pub(super) field: Field,
-    /// The part of the field: an errno.
+    /// The errno, if the figure has one.
     pub(super) errno: Option<String>,
     pub(super) at: At,
 }
 
-/// What a figure is of.
+/// The word for transfers.
+pub(super) const TRANSFER: &str = "transfer";
+
+/// The subject of a figure, which is named before the dot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Subject {
     /// One system call, whatever its ABI.
@@ -104,7 +111,7 @@ pub(super) enum Subject {
     Transfer(EndPattern, EndPattern),
 }
 
-/// Which part of a report a figure is of.
+/// The part of a report that a figure is read from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Selectors {
     /// Processes of this name, or with this program.
@@ -116,7 +123,7 @@ pub(super) struct Selectors {
 }
 
 impl Figure {
-    /// The same for a report whose relative paths begin in this directory.
+    /// The same for a report whose relative paths start in this directory.
     pub(super) fn below(&self, directory: &str) -> Self {
         let end = |end: &EndPattern| EndPattern { path: end.path.as_ref().map(|glob| glob.below(directory)), ..end.clone() };
         let mut figure = self.clone();
@@ -129,13 +136,13 @@ impl Figure {
 }
 
 impl Selectors {
-    /// Whether they choose by file, not by process alone.
+    /// Whether they choose by file.
     pub(super) fn are_by_file(&self) -> bool {
         self.file.is_some() || self.kind.is_some()
     }
 }
 
-/// Where in the text something begins, in bytes. It is no part of what an expectation means: all places are equal.
+/// Offset in the text, in bytes. It is not part of the meaning, so that all offsets are equal.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct At(pub(super) usize);
 
@@ -146,3 +153,126 @@ impl PartialEq for At {
 }
 
 impl Eq for At {}
+
+impl Display for Expr {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Comparison(comparison) => comparison.fmt(f),
+            Self::Not(inner) => {
+                f.write_str("not ")?;
+                inner.fmt_within(f, |inner| matches!(inner, Self::All(_) | Self::Any(_)))
+            }
+            Self::All(parts) => join(f, parts, " and ", |part| matches!(part, Self::All(_) | Self::Any(_))),
+            Self::Any(parts) => join(f, parts, " or ", |part| matches!(part, Self::Any(_))),
+        }
+    }
+}
+
+impl Expr {
+    fn fmt_within(&self, f: &mut Formatter<'_>, needs_parentheses: impl Fn(&Self) -> bool) -> fmt::Result {
+        if needs_parentheses(self) { write!(f, "({self})") } else { self.fmt(f) }
+    }
+}
+
+fn join(f: &mut Formatter<'_>, parts: &[Expr], word: &str, needs_parentheses: fn(&Expr) -> bool) -> fmt::Result {
+    for (index, part) in parts.iter().enumerate() {
+        f.write_str(if index > 0 { word } else { "" })?;
+        part.fmt_within(f, needs_parentheses)?;
+    }
+    Ok(())
+}
+
+impl Display for Comparison {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.figure, self.test)
+    }
+}
+
+impl Display for Test {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(op, number) => write!(f, "{} {number}", op.sign()),
+            Self::In(range) => write!(f, "in {range}"),
+            Self::Word(Equality::Equal, word) => write!(f, "== {word}"),
+            Self::Word(Equality::NotEqual, word) => write!(f, "!= {word}"),
+        }
+    }
+}
+
+impl Op {
+    /// All operators with their signs.
+    pub(super) const ALL: [(&str, Self); 6] = [
+        ("==", Self::Equal),
+        ("!=", Self::NotEqual),
+        ("<=", Self::LessOrEqual),
+        ("<", Self::Less),
+        (">=", Self::GreaterOrEqual),
+        (">", Self::Greater),
+    ];
+
+    fn sign(self) -> &'static str {
+        Self::ALL.iter().find(|(_, op)| *op == self).map_or("", |(sign, _)| sign)
+    }
+}
+
+impl Display for Range {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..{}{}", self.first, if self.is_inclusive { "=" } else { "" }, self.last)
+    }
+}
+
+impl Display for Number {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.dimension == Dimension::Signal {
+            let name = i32::try_from(self.amount).map(signal::name).unwrap_or_default();
+            return if name.starts_with("SIG") { f.write_str(&name) } else { write!(f, "{}", self.amount) };
+        }
+        let (amount, unit) = in_units(self.amount, self.dimension);
+        write!(f, "{amount}{unit}")
+    }
+}
+
+impl Display for Figure {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let field = self.subject.line(self.field).map_or("", |line| line.name);
+        write!(f, "{}{}.{field}", self.subject, self.selectors)?;
+        self.errno.iter().try_for_each(|errno| write!(f, ".{errno}"))
+    }
+}
+
+impl Display for Subject {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Call(name) => f.write_str(name),
+            Self::Class(name) => write!(f, "%{name}"),
+            Self::Transfer(from, to) => write!(f, "{TRANSFER}({from} -> {to})"),
+            aggregate => f.write_str(aggregate.aggregate_name().unwrap_or_default()),
+        }
+    }
+}
+
+impl Display for Selectors {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let quoted = |key: &str, glob: &Glob| format!("{key}={}", quote(glob.text()));
+        let process = self.process.as_ref().map(|glob| quoted("process", glob));
+        let file = self.file.as_ref().map(|glob| quoted("file", glob));
+        let kind = self.kind.map(|kind| format!("kind={}", kind.name()));
+        let all: Vec<String> = process.into_iter().chain(file).chain(kind).collect();
+        if all.is_empty() { Ok(()) } else { write!(f, "[{}]", all.join(", ")) }
+    }
+}
+
+impl Display for EndPattern {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match (self.kind, &self.path) {
+            (None, None) => f.write_char('*'),
+            (Some(kind), None) => f.write_str(kind.name()),
+            (None, Some(path)) => f.write_str(&quote(path.text())),
+            (Some(kind), Some(path)) => write!(f, "{}:{}", kind.name(), quote(path.text())),
+        }
+    }
+}
+
+fn quote(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\""))
+}

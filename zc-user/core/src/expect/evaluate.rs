@@ -1,14 +1,19 @@
-//! A tree and a report -> whether it holds, and what was found.
+//! Evaluates an expectation on a report: whether it holds, and what was found.
+
+use std::fmt;
+
+use serde::Serialize;
+use thiserror::Error;
 
 use super::{
-    Expectation, Inferred,
+    Expectation, Inferred, SyntaxError,
     ast::{Comparison, Expr},
     figures::{self, Measured},
-    outcome::{Finding, NotCounted, Outcome, Verdict},
+    lexer::pointer,
 };
 use crate::report::Report;
 
-/// Whether an expectation holds of a report.
+/// Evaluates an expectation on a report.
 pub(super) fn evaluate(expectation: &Expectation, report: &Report, inferred: Inferred) -> Result<Outcome, NotCounted> {
     let mut evaluation = Evaluation { text: &expectation.text, report, inferred, findings: Vec::new() };
     let verdict = evaluation.expr(&expectation.expr, false)?;
@@ -23,7 +28,7 @@ struct Evaluation<'a> {
 }
 
 impl Evaluation<'_> {
-    /// A `not` goes down to the comparisons: what does not exist fails either way.
+    /// Passes a `not` down to the comparisons, since a figure that does not exist fails either way.
     fn expr(&mut self, expr: &Expr, is_negated: bool) -> Result<Verdict, NotCounted> {
         match expr {
             Expr::Comparison(comparison) => self.comparison(comparison, is_negated),
@@ -54,5 +59,162 @@ impl Evaluation<'_> {
             facts,
         });
         Ok(verdict)
+    }
+}
+
+/// Whether an expectation holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It holds.
+    Holds,
+    /// It does not hold.
+    Fails,
+    /// The report does not know enough to decide.
+    Inconclusive,
+}
+
+impl Verdict {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Fails => "fails",
+            Self::Inconclusive => "inconclusive",
+        }
+    }
+
+    pub(super) const fn negated_if(self, is_negated: bool) -> Self {
+        match self {
+            Self::Holds if is_negated => Self::Fails,
+            Self::Fails if is_negated => Self::Holds,
+            verdict => verdict,
+        }
+    }
+
+    /// The verdict if all must hold. One failure decides.
+    pub(super) fn all(verdicts: impl Iterator<Item = Self>) -> Self {
+        verdicts.fold(Self::Holds, |all, verdict| match (all, verdict) {
+            (Self::Fails, _) | (_, Self::Fails) => Self::Fails,
+            (Self::Inconclusive, _) | (_, Self::Inconclusive) => Self::Inconclusive,
+            (Self::Holds, Self::Holds) => Self::Holds,
+        })
+    }
+
+    /// The verdict if one must hold.
+    pub(super) fn any(verdicts: impl Iterator<Item = Self>) -> Self {
+        Self::all(verdicts.map(|verdict| verdict.negated_if(true))).negated_if(true)
+    }
+}
+
+/// The outcome of an expectation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Outcome {
+    /// The expectation, as it was written.
+    pub expectation: String,
+    /// Whether it holds.
+    pub verdict: Verdict,
+    /// One finding for each of its comparisons.
+    pub findings: Vec<Finding>,
+}
+
+/// What was found for a comparison.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The comparison, with its `not` if it has one.
+    pub comparison: String,
+    /// Whether it holds.
+    pub verdict: Verdict,
+    /// What was found, as a clause: "write.calls is 3".
+    pub found: String,
+    /// Why no more is known, if that matters.
+    pub reason: Option<String>,
+    /// The most closely related facts of the report: rows, or transfers with their failed attempts.
+    pub facts: Vec<String>,
+}
+
+impl Outcome {
+    /// The findings that decided the verdict.
+    pub fn decisive(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| finding.verdict == self.verdict)
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.verdict.name(), self.expectation)?;
+        for finding in self.decisive() {
+            write!(f, "\n  {}", finding.found)?;
+            finding.reason.iter().try_for_each(|reason| write!(f, " ({reason})"))?;
+            finding.facts.iter().try_for_each(|fact| write!(f, "\n    {fact}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// An expectation names calls that the run did not count. Nothing is known about them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotCounted {
+    /// The calls.
+    pub calls: Vec<String>,
+    pub(super) text: String,
+    pub(super) at: usize,
+}
+
+impl NotCounted {
+    /// What is wrong, in one line.
+    pub fn message(&self) -> String {
+        /// How many calls of a class the message names.
+        const MOST: usize = 3;
+        let more = if self.calls.len() > MOST { format!(" and {} more", self.calls.len() - MOST) } else { String::new() };
+        let named = self.calls[..self.calls.len().min(MOST)].join(", ");
+        let were = if self.calls.len() == 1 { "was" } else { "were" };
+        format!("{named}{more} {were} not counted in this run, so nothing is known about it: select it with --syscalls")
+    }
+}
+
+impl std::error::Error for NotCounted {}
+
+impl fmt::Display for NotCounted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n{}", self.message(), pointer(&self.text, self.at))
+    }
+}
+
+/// Why an expectation does not hold. `Debug` is the same as `Display`, for tests that return it as an error.
+#[derive(Error)]
+pub enum ExpectError {
+    /// The text has a mistake.
+    #[error(transparent)]
+    Syntax(#[from] SyntaxError),
+    /// It names calls that were not counted.
+    #[error(transparent)]
+    NotCounted(#[from] NotCounted),
+    /// It does not hold.
+    #[error("{0}")]
+    Fails(Outcome),
+    /// The report does not know enough.
+    #[error("{0}")]
+    Inconclusive(Outcome),
+}
+
+impl fmt::Debug for ExpectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn and_and_or_join_three_values() {
+        use Verdict::{Fails, Holds, Inconclusive};
+        let joined = |a, b| (Verdict::all([a, b].into_iter()), Verdict::any([a, b].into_iter()));
+        assert_eq!(joined(Holds, Inconclusive), (Inconclusive, Holds));
+        assert_eq!(joined(Fails, Inconclusive), (Fails, Inconclusive));
+        assert_eq!(joined(Inconclusive, Inconclusive), (Inconclusive, Inconclusive));
+        assert_eq!(joined(Holds, Fails), (Fails, Holds));
     }
 }

@@ -1,4 +1,4 @@
-//! What stands nearest to a figure in the report, for whoever wants to know why it is so. Lines for a person.
+//! The facts of a report that explain a figure, as lines for a person.
 
 use std::cmp::Reverse;
 
@@ -14,15 +14,15 @@ use crate::{
     units,
 };
 
-/// How many lines of a sort.
-const MOST: usize = 5;
+/// Limit for the number of lines.
+const MAX_LINES: usize = 5;
 
 /// `cp (1234)`.
 pub(super) fn name_of(process: &Process) -> String {
     process.comm.as_ref().map_or_else(|| process.pid.to_string(), |comm| format!("{comm} ({})", process.pid))
 }
 
-/// The rows of these calls, by process and file as far as the report has them. Without any, the calls that there are instead.
+/// The rows of these calls, by process and file if the report has them. Without such calls, the calls that were made instead.
 pub(super) fn of_calls(figure: &Figure, names: &[&str], report: &Report) -> Vec<String> {
     if names.is_empty() {
         return instead(figure, report);
@@ -38,13 +38,13 @@ pub(super) fn of_calls(figure: &Figure, names: &[&str], report: &Report) -> Vec<
     shorten(lines.into_iter().map(|(_, line)| line).collect())
 }
 
-/// The processes that a figure is of.
+/// The processes that a figure is read from.
 pub(super) fn processes<'a>(figure: &'a Figure, report: &'a Report) -> impl Iterator<Item = &'a Process> {
     let glob = figure.selectors.process.as_ref();
     report.processes.iter().filter(move |process| glob.is_none_or(|glob| is_called(process, glob)))
 }
 
-/// The rows of a process, each with its line.
+/// The rows of a process, each with its text.
 fn rows<'a>(process: &'a Process, figure: &Figure, of_many: bool) -> Vec<(&'a Syscall, String)> {
     let whose = if of_many { format!("{}: ", name_of(process)) } else { String::new() };
     let with_line = |(row, files): (_, String)| (row, format!("{whose}{}", line(row, &files)));
@@ -75,7 +75,7 @@ fn line(row: &Syscall, files: &str) -> String {
         parts.push(format!("{} never returned", row.unfinished));
     }
     if let Some(ns) = row.total_ns {
-        parts.push(format!("in all {}", Known::exactly(ns).describe(Dimension::Time).trim_start_matches("is ")));
+        parts.push(format!("total {}", Known::exactly(ns).describe(Dimension::Time).trim_start_matches("is ")));
     }
     format!("{}{files}: {}", row.name, parts.join(", "))
 }
@@ -104,14 +104,14 @@ fn end(end: &End) -> String {
     }
 }
 
-/// The calls that were made most.
+/// The calls that were made most often.
 fn instead(figure: &Figure, report: &Report) -> Vec<String> {
     if matches!(figure.subject, Subject::AllCalls) {
         return Vec::new();
     }
     let mut rows: Vec<&Syscall> = report.totals.syscalls.iter().filter(|row| row.calls > 0).collect();
     rows.sort_by_key(|row| Reverse(row.calls));
-    let named: Vec<String> = rows.iter().take(MOST).map(|row| format!("{} {}", row.name, row.calls)).collect();
+    let named: Vec<String> = rows.iter().take(MAX_LINES).map(|row| format!("{} {}", row.name, row.calls)).collect();
     if named.is_empty() {
         vec!["no counted call was made".to_owned()]
     } else {
@@ -119,14 +119,14 @@ fn instead(figure: &Figure, report: &Report) -> Vec<String> {
     }
 }
 
-/// Transfers; if they are not those that were meant, it says so.
+/// The largest transfers. If they are not the ones that were asked for, the lines say so.
 pub(super) fn of_transfers(transfers: &[&Transfer], are_meant: bool) -> Vec<String> {
     let mut sorted: Vec<&Transfer> = transfers.to_vec();
     sorted.sort_by_key(|transfer| Reverse(transfer.bytes));
     let lines = shorten(sorted.into_iter().map(transfer).collect());
     match (are_meant, lines.is_empty()) {
         (true, _) => lines,
-        (false, true) => vec!["nor any other".to_owned()],
+        (false, true) => vec!["there is no other transfer either".to_owned()],
         (false, false) => lines.into_iter().map(|line| format!("there is: {line}")).collect(),
     }
 }
@@ -146,8 +146,8 @@ fn transfer(transfer: &Transfer) -> String {
 }
 
 fn shorten(mut lines: Vec<String>) -> Vec<String> {
-    let more = lines.len().saturating_sub(MOST);
-    lines.truncate(MOST);
+    let more = lines.len().saturating_sub(MAX_LINES);
+    lines.truncate(MAX_LINES);
     if more > 0 {
         lines.push(format!("and {more} more"));
     }

@@ -1,11 +1,11 @@
-//! The figures that there are, by their names. This is the one list: parser, printer and evaluation read it.
+//! The list of all figures, by name. Parser, printer and evaluation read it, and so do baselines ([`crate::check`]).
 
 use super::ast::Subject;
 
-/// What a figure is measured in.
+/// The unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dimension {
-    /// A number of things.
+    /// A count.
     Count,
     /// Bytes.
     Bytes,
@@ -20,7 +20,7 @@ pub(super) enum Dimension {
 }
 
 impl Dimension {
-    /// What it is called in messages.
+    /// Its name in messages.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Count => "a count",
@@ -32,7 +32,7 @@ impl Dimension {
         }
     }
 
-    /// The largest that there is; `None`: any number.
+    /// The largest valid number; `None`: no limit.
     pub(super) const fn most(self) -> Option<u64> {
         match self {
             Self::Status => Some(255),
@@ -41,7 +41,7 @@ impl Dimension {
         }
     }
 
-    /// An example of it.
+    /// An example.
     pub(super) const fn example(self) -> &'static str {
         match self {
             Self::Count => "100",
@@ -54,9 +54,9 @@ impl Dimension {
     }
 }
 
-/// A figure.
+/// What a figure counts or measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Field {
+pub(crate) enum Field {
     Calls,
     Errors,
     Unfinished,
@@ -142,24 +142,85 @@ const OF_TRANSFERS: &[Line] = &[
     line(Field::Total, "total", Dimension::Time),
 ];
 
-/// The words before the dot that are no calls. `time` and `exit` are calls as well: the figure tells which is meant.
-pub(super) const AGGREGATES: [&str; 6] = ["syscalls", "faults", "switches", "time", "exit", "processes"];
+/// The subjects that are not calls, by name. `time` and `exit` are calls as well: the figure after the dot decides.
+const AGGREGATES: [(&str, Subject); 6] = [
+    ("syscalls", Subject::AllCalls),
+    ("faults", Subject::Faults),
+    ("switches", Subject::Switches),
+    ("time", Subject::Time),
+    ("exit", Subject::Exit),
+    ("processes", Subject::Processes),
+];
+
+/// The names of the subjects that are not calls.
+pub(super) fn aggregates() -> impl Iterator<Item = &'static str> {
+    AGGREGATES.into_iter().map(|(name, _)| name)
+}
+
+/// How a figure varies between runs of a command that always does the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Variation {
+    /// Not at all: counts and bytes.
+    Never,
+    /// It varies.
+    Varies,
+    /// It varies with the load of the machine.
+    WithLoad,
+}
+
+/// The figures of a whole run that baselines compare: subject, field and name.
+pub(crate) fn run_figures() -> impl Iterator<Item = (Field, String)> {
+    let subjects = AGGREGATES.into_iter().filter(|(_, subject)| *subject != Subject::AllCalls);
+    subjects.flat_map(|(name, subject)| subject.fields().iter().map(move |line| (line.field, format!("{name}.{}", line.name))))
+}
+
+/// The figures of a call that baselines compare.
+const COMPARED_OF_CALLS: [Field; 4] = [Field::Calls, Field::Errors, Field::Unfinished, Field::Bytes];
+
+/// The names of the figures of a call that baselines compare.
+pub(crate) fn call_figures(call: &str) -> impl Iterator<Item = String> {
+    COMPARED_OF_CALLS.into_iter().map(move |field| call_figure(call, field))
+}
+
+/// The name of a figure of a call: `read.calls`.
+pub(crate) fn call_figure(call: &str, field: Field) -> String {
+    let name = OF_CALLS.iter().find(|line| line.field == field).map_or("", |line| line.name);
+    format!("{call}.{name}")
+}
+
+/// The name of the number of a call's errors with this errno: `read.errors.EAGAIN`.
+pub(crate) fn errno_figure(call: &str, errno: &str) -> String {
+    format!("{}.{errno}", call_figure(call, Field::Errors))
+}
+
+/// How the figure of this name varies, as baselines name it.
+pub(crate) fn variation_of(name: &str) -> Variation {
+    let subject = name.split_once('.').and_then(|(subject, _)| Subject::aggregate(subject));
+    subject.map_or(Variation::Never, |subject| subject.variation(Dimension::Count))
+}
 
 impl Subject {
     /// The aggregate of this name.
     pub(super) fn aggregate(name: &str) -> Option<Self> {
-        Some(match name {
-            "syscalls" => Self::AllCalls,
-            "faults" => Self::Faults,
-            "switches" => Self::Switches,
-            "time" => Self::Time,
-            "exit" => Self::Exit,
-            "processes" => Self::Processes,
-            _ => return None,
-        })
+        AGGREGATES.into_iter().find(|(known, _)| *known == name).map(|(_, subject)| subject)
     }
 
-    /// The figures of it.
+    /// The name of an aggregate.
+    pub(super) fn aggregate_name(&self) -> Option<&'static str> {
+        AGGREGATES.into_iter().find(|(_, subject)| subject == self).map(|(name, _)| name)
+    }
+
+    /// How a figure of it with this dimension varies.
+    pub(super) fn variation(&self, dimension: Dimension) -> Variation {
+        match self {
+            Self::Time | Self::Switches => Variation::WithLoad,
+            _ if dimension == Dimension::Time => Variation::WithLoad,
+            Self::Faults => Variation::Varies,
+            _ => Variation::Never,
+        }
+    }
+
+    /// Its figures.
     pub(super) const fn fields(&self) -> &'static [Line] {
         match self {
             Self::Call(_) | Self::Class(_) | Self::AllCalls => OF_CALLS,

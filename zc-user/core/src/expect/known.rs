@@ -1,16 +1,17 @@
-//! What is known of a figure, and whether that is enough to say how it compares.
+//! What is known about a figure, and whether that decides a comparison.
 
 use std::cmp::Ordering;
 
+use super::value::in_units;
 use super::{
     ast::{Equality, Number, Op, Range, Test},
+    evaluate::Verdict,
     field::Dimension,
-    outcome::Verdict,
     parser::NONE,
 };
-use crate::{expect::value::in_units, units};
+use crate::units;
 
-/// A number that may be a fraction: an average.
+/// A number that can be a fraction, such as an average.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Amount {
     part: u64,
@@ -24,7 +25,7 @@ impl From<u64> for Amount {
 }
 
 impl Amount {
-    /// A sum by a count; `None` for a count of 0.
+    /// A sum divided by a count; `None` for a count of 0.
     pub(super) fn mean(sum: u64, count: u64) -> Option<Self> {
         (count > 0).then_some(Self { part: sum, of: count })
     }
@@ -50,18 +51,18 @@ impl Ord for Amount {
     }
 }
 
-/// What is known of a figure.
+/// What is known about a figure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Known {
-    /// It is not less than the first, and not more than the second; without that, there is no telling how much more.
+    /// It is at least the first and at most the second. Without the second there is no upper bound.
     Between(Amount, Option<Amount>),
-    /// The APIs of transfers, and whether these are all of them.
+    /// The APIs of transfers, and whether these are all.
     Apis(Vec<&'static str>, Completeness),
-    /// Nothing is known of it, not even whether it exists.
+    /// Nothing is known, not even whether it exists.
     Unknown,
-    /// There is no status, or no signal, and that is an answer.
+    /// There is no exit status, or no signal, and that is known.
     Absent(String),
-    /// There is no such figure, and why.
+    /// There is no such figure, for this reason.
     Missing(String),
 }
 
@@ -79,7 +80,7 @@ impl Known {
         Self::Between(amount, Some(amount))
     }
 
-    /// Whether this passes a test, or its opposite.
+    /// Whether it passes a test, or the negation of the test.
     pub(super) fn passes(&self, test: &Test, is_negated: bool) -> Verdict {
         match (self, test) {
             (Self::Unknown, _) => Verdict::Inconclusive,
@@ -94,16 +95,16 @@ impl Known {
                     Completeness::AtLeast => Verdict::Inconclusive,
                 }
             }
-            // Something is not nothing.
+            // A number is not `none`.
             (Self::Between(..), Test::Word(equality, _)) => is((*equality == Equality::NotEqual) != is_negated),
             (Self::Between(low, high), Test::Number(op, number)) => compare(*low, *high, *op, *number).negated_if(is_negated),
             (Self::Between(low, high), Test::In(range)) => within(*low, *high, *range).negated_if(is_negated),
-            // Nothing is neither less nor more than a number; and the parser lets nobody compare an API with one.
+            // A missing figure is neither less nor more than a number. The parser rejects comparing an API with a number.
             (Self::Missing(_) | Self::Absent(_) | Self::Apis(..), _) => Verdict::Fails,
         }
     }
 
-    /// What was found, as a clause: "is 3", "is at least 3".
+    /// A clause: "is 3", "is at least 3".
     pub(super) fn describe(&self, dimension: Dimension) -> String {
         match self {
             Self::Between(low, Some(high)) if low == high => format!("is {}", show(*low, dimension)),
@@ -123,7 +124,7 @@ const fn is(holds: bool) -> Verdict {
     if holds { Verdict::Holds } else { Verdict::Fails }
 }
 
-/// Yes if surely so, no if surely not.
+/// Holds if that is certain, fails if the opposite is certain.
 const fn verdict(surely: bool, surely_not: bool) -> Verdict {
     match (surely, surely_not) {
         (true, _) => Verdict::Holds,
@@ -157,7 +158,7 @@ fn within(low: Amount, high: Option<Amount>, range: Range) -> Verdict {
     verdict(low >= first && high.is_some_and(is_before_end), !is_before_end(low) || high.is_some_and(|high| high < first))
 }
 
-/// A figure for a person: exact, and in a unit that can be grasped.
+/// The figure for a person: exact, and in a readable unit.
 fn show(amount: Amount, dimension: Dimension) -> String {
     let whole = amount.part / amount.of;
     let is_whole = amount.part.is_multiple_of(amount.of);
@@ -184,7 +185,7 @@ fn fraction(amount: Amount) -> f64 {
     amount.part as f64 / amount.of as f64
 }
 
-/// Nanoseconds, to four digits or so.
+/// Nanoseconds in a readable unit.
 fn time(ns: f64) -> String {
     match ns {
         1e9.. => format!("{:.3} s", ns / 1e9),
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exact_figure_always_tells() {
+    fn an_exact_figure_decides_every_comparison() {
         use Verdict::{Fails, Holds};
         let three = Known::exactly(3);
         let verdicts = |amount| Op::ALL.map(|(_, op)| passes(&three, op, amount));
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lower_bound_tells_what_it_reaches() {
+    fn a_lower_bound_decides_comparisons_below_it() {
         use Verdict::{Fails, Holds, Inconclusive};
         let at_least_three = Known::Between(3.into(), None);
         let verdicts = |amount| Op::ALL.map(|(_, op)| passes(&at_least_three, op, amount));
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_have_a_last_number_or_not() {
+    fn a_range_includes_its_last_number_or_not() {
         let number = |amount| Number { amount, dimension: Dimension::Count };
         let within = |known: &Known, is_inclusive| {
             known.passes(&Test::In(Range { first: number(3), last: number(5), is_inclusive }), false)
@@ -248,14 +249,14 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_exist_fails_also_behind_not() {
+    fn a_missing_figure_fails_even_behind_not() {
         let test = Test::Number(Op::Equal, Number { amount: 0, dimension: Dimension::Bytes });
         let missing = Known::Missing("no call".into());
         assert_eq!([missing.passes(&test, false), missing.passes(&test, true)], [Verdict::Fails; 2]);
     }
 
     #[test]
-    fn all_transfers_have_the_api_or_none_has() {
+    fn an_api_must_be_that_of_all_transfers_or_of_none() {
         let test = |equality| Test::Word(equality, "sendfile".to_owned());
         let both = Known::Apis(vec!["sendfile", "splice"], Completeness::All);
         for is_negated in [false, true] {
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_exact_and_can_be_grasped() {
+    fn figures_are_shown_exactly_and_in_readable_units() {
         let shown = |amount: u64, dimension| show(amount.into(), dimension);
         assert_eq!(shown(65536, Dimension::Bytes), "64 KiB");
         assert_eq!(shown(65000, Dimension::Bytes), "65000 B (63.5 KiB)");

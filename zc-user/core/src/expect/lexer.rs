@@ -1,8 +1,8 @@
-//! Text -> tokens.
+//! Splits the text of an expectation into tokens, and says what is wrong with it, and where.
 
-use super::error::Problem;
+use std::fmt;
 
-/// A token, and where it begins and ends in the text.
+/// A token and its place in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) kind: Kind,
@@ -19,22 +19,22 @@ pub(super) enum Kind {
     Class(String),
     /// Digits, with or without a fraction.
     Number(String),
-    /// What stands between quotes.
+    /// Text between quotes.
     Quoted(String),
-    /// Anything of [`SIGNS`].
+    /// One of [`SIGNS`].
     Sign(&'static str),
     /// The end of the text.
     End,
 }
 
-/// The signs, longer ones before those that they begin with.
+/// The signs. A longer one comes before its prefixes.
 const SIGNS: [&str; 18] = ["..=", "..", "==", "!=", "<=", ">=", "->", ".", "[", "]", "(", ")", ",", "=", "<", ">", "*", ":"];
 
-/// What other languages write, and what it is here.
+/// Signs of other languages, and what to write here instead.
 const FOREIGN: [(&str, &str); 4] = [("&&", "and"), ("||", "or"), ("!", "not"), ("~", "==")];
 
 impl Kind {
-    /// As a message calls it.
+    /// How messages show it.
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Word(word) => format!("'{word}'"),
@@ -47,7 +47,7 @@ impl Kind {
     }
 }
 
-/// The tokens of a text; the last one is its end.
+/// The tokens of a text; the last one is [`Kind::End`].
 pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Problem> {
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -64,7 +64,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Problem> {
     Ok(tokens)
 }
 
-/// The token that this text begins with, and its length.
+/// The first token of a text, and its length.
 fn token(text: &str, first: char) -> Result<(Kind, usize), Problem> {
     if is_letter(first) {
         let word = word(text);
@@ -85,7 +85,7 @@ fn token(text: &str, first: char) -> Result<(Kind, usize), Problem> {
 }
 
 fn is_letter(c: char) -> bool {
-    // Of the units one begins with the sign for micro.
+    // The sign for micro is part of a unit.
     c.is_ascii_alphabetic() || matches!(c, '_' | 'µ' | 'μ')
 }
 
@@ -110,7 +110,7 @@ fn number(text: &str) -> &str {
     &text[..end]
 }
 
-/// Text between quotes, in which `\"` and `\\` stand for `"` and `\`.
+/// Text between quotes. `\"` and `\\` are escapes for `"` and `\`.
 fn quoted(text: &str) -> Result<(Kind, usize), Problem> {
     let mut content = String::new();
     let mut chars = text.char_indices().skip(1);
@@ -119,7 +119,7 @@ fn quoted(text: &str) -> Result<(Kind, usize), Problem> {
             '"' => return Ok((Kind::Quoted(content), index + 1)),
             '\\' => match chars.next() {
                 Some((_, escaped @ ('"' | '\\'))) => content.push(escaped),
-                _ => return Err(Problem::at(index, r#"after '\' stands '"' or another '\'"#)),
+                _ => return Err(Problem::at(index, r#"after '\' write '"' or another '\'"#)),
             },
             c => content.push(c),
         }
@@ -135,8 +135,88 @@ fn sign(text: &str, first: char) -> Result<(Kind, usize), Problem> {
     Err(Problem::at(
         0,
         match foreign {
-            Some((foreign, own)) => format!("'{foreign}' means nothing here; write '{own}'"),
-            None => format!("'{}' means nothing here", first.escape_debug()),
+            Some((foreign, own)) => format!("'{foreign}' has no meaning here; write '{own}'"),
+            None => format!("'{}' has no meaning here", first.escape_debug()),
         },
     ))
+}
+
+/// A mistake in the text of an expectation. It shows a message, then the line with a mark below the place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SyntaxError {
+    message: String,
+    text: String,
+    at: usize,
+}
+
+impl std::error::Error for SyntaxError {}
+
+impl SyntaxError {
+    pub(super) fn new(text: &str, problem: Problem) -> Self {
+        Self { message: problem.message, text: text.to_owned(), at: problem.at.min(text.len()) }
+    }
+
+    /// What is wrong, in one line.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Offset of the place in the text, in bytes.
+    pub const fn offset(&self) -> usize {
+        self.at
+    }
+
+    /// The line with the place, and a mark below the place.
+    pub fn pointer(&self) -> String {
+        pointer(&self.text, self.at)
+    }
+}
+
+impl fmt::Display for SyntaxError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n{}", self.message, self.pointer())
+    }
+}
+
+/// The line of a text with an offset, and a mark below it, both indented by two.
+pub(crate) fn pointer(text: &str, at: usize) -> String {
+    let before = text.get(..at).unwrap_or(text);
+    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let line = text[start..].lines().next().unwrap_or_default();
+    // A control character could move the mark, so it becomes a space.
+    let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let column = before[start..].chars().count();
+    format!("  {}\n  {}^", line.trim_end(), " ".repeat(column))
+}
+
+/// A message, and the offset that it is about.
+#[derive(Debug)]
+pub(super) struct Problem {
+    pub(super) message: String,
+    pub(super) at: usize,
+}
+
+impl Problem {
+    pub(super) fn at(at: usize, message: impl Into<String>) -> Self {
+        Self { message: message.into(), at }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mark_is_below_the_character() {
+        let error = SyntaxError::new("réad.cals == 0", Problem::at(6, "what is 'cals'?"));
+        assert_eq!(error.to_string(), "what is 'cals'?\n  réad.cals == 0\n       ^");
+    }
+
+    #[test]
+    fn only_the_line_of_the_mistake_is_shown() {
+        let error = SyntaxError::new("a == 1\n\tand b\nor c", Problem::at(12, "no"));
+        assert_eq!(error.to_string(), "no\n   and b\n       ^");
+        let error = SyntaxError::new("a", Problem::at(99, "ends"));
+        assert_eq!(error.to_string(), "ends\n  a\n   ^");
+    }
 }

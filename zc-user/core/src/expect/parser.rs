@@ -1,20 +1,22 @@
-//! Tokens -> tree: whether figures hold, joined by `and`, `or`, `not` and parentheses.
+//! Parses tokens to a tree: comparisons of figures, joined by `and`, `or`, `not` and parentheses.
 
-mod comparison;
 mod figure;
 
 use super::{
-    ast::Expr,
-    error::Problem,
-    lexer::{Kind, Token, tokens},
+    ast::{Comparison, Equality, Expr, Figure, Number, Op, Range, Test},
+    field::Dimension,
+    lexer::{Kind, Problem, Token, tokens},
+    value,
 };
+use crate::{report::Api, signal, suggest};
 
-pub(super) use comparison::NONE;
+#[cfg(test)]
+pub(super) use figure::why_not_by_file;
 
-/// How deep parentheses and `not` may be nested.
-const DEEPEST: usize = 64;
+/// Limit for the nesting of parentheses and `not`.
+const MAX_DEPTH: usize = 64;
 
-/// The tree of a text.
+/// Parses a text.
 pub(super) fn parse(text: &str) -> Result<Expr, Problem> {
     let mut parser = Parser { tokens: tokens(text)?, next: 0, depth: 0 };
     let expr = parser.any()?;
@@ -23,11 +25,11 @@ pub(super) fn parse(text: &str) -> Result<Expr, Problem> {
         Kind::Sign("=" | "==" | "!=" | "<" | "<=" | ">" | ">=") => {
             Err(parser.problem("one comparison at a time: join two with 'and', or write a range: 'in 1..=10'"))
         }
-        other => Err(parser.problem(format!("{} cannot stand here: 'and', 'or' or the end is expected", other.describe()))),
+        other => Err(parser.problem(format!("expected 'and', 'or' or the end, not {}", other.describe()))),
     }
 }
 
-/// The tokens, and how far they are read.
+/// The tokens, and the position in them.
 struct Parser {
     tokens: Vec<Token>,
     next: usize,
@@ -35,7 +37,6 @@ struct Parser {
 }
 
 impl Parser {
-    /// Something, or something else, ...
     fn any(&mut self) -> Result<Expr, Problem> {
         self.joined("or", Self::all, Expr::Any)
     }
@@ -63,7 +64,7 @@ impl Parser {
         if !is_not && self.peek() != &Kind::Sign("(") {
             return Ok(Expr::Comparison(Box::new(self.comparison()?)));
         }
-        if self.depth == DEEPEST {
+        if self.depth == MAX_DEPTH {
             return Err(self.problem("nested too deeply"));
         }
         self.depth += 1;
@@ -80,7 +81,7 @@ impl Parser {
     }
 
     fn token(&self) -> &Token {
-        // The last one is the end, which is never passed.
+        // The last token is the end, and `next` never passes it.
         &self.tokens[self.next]
     }
 
@@ -100,7 +101,7 @@ impl Parser {
         token
     }
 
-    /// Whether the next token is this word; if it is, it is read.
+    /// Reads the next token if it is this word.
     fn take_word(&mut self, word: &str) -> bool {
         let is_it = matches!(self.peek(), Kind::Word(found) if found == word);
         if is_it {
@@ -118,7 +119,7 @@ impl Parser {
         is_it
     }
 
-    /// The next token must be this sign.
+    /// Reads the next token, which must be this sign.
     fn take_sign(&mut self, sign: &str) -> Result<(), Problem> {
         if self.take_if_sign(sign) {
             return Ok(());
@@ -129,5 +130,134 @@ impl Parser {
     /// A problem with the next token.
     fn problem(&self, message: impl Into<String>) -> Problem {
         Problem::at(self.at(), message)
+    }
+}
+
+/// The word for no exit status and no signal.
+pub(super) const NONE: &str = "none";
+/// Words that are not units.
+const KEYWORDS: [&str; 4] = ["and", "or", "not", "in"];
+
+impl Parser {
+    fn comparison(&mut self) -> Result<Comparison, Problem> {
+        let figure = self.figure()?;
+        let test = self.test(&figure)?;
+        Ok(Comparison { figure, test })
+    }
+
+    fn test(&mut self, figure: &Figure) -> Result<Test, Problem> {
+        let dimension = figure.dimension();
+        if self.take_word("in") {
+            if matches!(dimension, Dimension::Api | Dimension::Signal) {
+                return Err(self.problem(format!("{figure} is {}: it cannot be compared with a range", dimension.name())));
+            }
+            return self.range(dimension).map(Test::In);
+        }
+        let op = self.op(figure)?;
+        let equality = match op {
+            Op::Equal => Some(Equality::Equal),
+            Op::NotEqual => Some(Equality::NotEqual),
+            _ => None,
+        };
+        if matches!(dimension, Dimension::Api | Dimension::Signal) && equality.is_none() {
+            let at = self.tokens[self.next - 1].at;
+            return Err(Problem::at(at, format!("{figure} is {}: only == and != compare it", dimension.name())));
+        }
+        match (dimension, equality) {
+            (Dimension::Api, Some(equality)) => self.api().map(|api| Test::Word(equality, api)),
+            (Dimension::Status | Dimension::Signal, Some(equality)) if self.take_word(NONE) => {
+                Ok(Test::Word(equality, NONE.to_owned()))
+            }
+            (Dimension::Signal, _) if matches!(self.peek(), Kind::Word(_)) => {
+                self.signal().map(|signal| Test::Number(op, signal))
+            }
+            _ => {
+                let at = self.at();
+                let number = self.number(dimension)?;
+                if matches!(self.peek(), Kind::Sign(".." | "..=")) {
+                    return Err(Problem::at(at, "a range needs 'in' instead of an operator"));
+                }
+                if let Some(most) = dimension.most().filter(|most| number.amount > *most) {
+                    return Err(Problem::at(at, format!("{} is at most {most}", dimension.name())));
+                }
+                Ok(Test::Number(op, number))
+            }
+        }
+    }
+
+    fn op(&mut self, figure: &Figure) -> Result<Op, Problem> {
+        let Kind::Sign(sign) = *self.peek() else {
+            let found = self.peek().describe();
+            let example = figure.dimension().example();
+            return Err(self.problem(format!("expected a comparison, as in '{figure} == {example}', not {found}")));
+        };
+        if sign == "=" {
+            return Err(self.problem("to compare, write '=='"));
+        }
+        let op = Op::ALL.iter().find(|(known, _)| *known == sign).map(|(_, op)| *op);
+        let op = op.ok_or_else(|| self.problem(format!("'{sign}' is not an operator: write one of == != < <= > >= in")))?;
+        self.advance();
+        Ok(op)
+    }
+
+    fn range(&mut self, dimension: Dimension) -> Result<Range, Problem> {
+        let at = self.at();
+        let first = self.number(dimension)?;
+        let is_inclusive = self.take_if_sign("..=");
+        if !is_inclusive && !self.take_if_sign("..") {
+            let example = dimension.example();
+            return Err(
+                self.problem(format!("'in' needs a range: {first}..={example} includes its end, {first}..{example} does not"))
+            );
+        }
+        let last = self.number(dimension)?;
+        if first.amount > last.amount || (first.amount == last.amount && !is_inclusive) {
+            return Err(Problem::at(at, format!("the range {} is empty", Range { first, last, is_inclusive })));
+        }
+        Ok(Range { first, last, is_inclusive })
+    }
+
+    fn number(&mut self, dimension: Dimension) -> Result<Number, Problem> {
+        let token = self.advance();
+        let Kind::Number(digits) = token.kind else {
+            let (needs, example) = (dimension.name(), dimension.example());
+            return Err(Problem::at(token.at, format!("{needs} is needed here, like {example}, not {}", token.kind.describe())));
+        };
+        let unit = match self.peek() {
+            Kind::Word(word) if KEYWORDS.contains(&word.to_lowercase().as_str()) && !KEYWORDS.contains(&word.as_str()) => {
+                return Err(self.problem(format!("'{word}' must be in lower case: '{}'", word.to_lowercase())));
+            }
+            Kind::Word(word) if !KEYWORDS.contains(&word.as_str()) => Some((word.clone(), self.at())),
+            _ => None,
+        };
+        if unit.is_some() {
+            self.advance();
+        }
+        value::number(&digits, token.at, unit.as_ref().map(|(unit, at)| (unit.as_str(), *at)), dimension)
+    }
+
+    fn api(&mut self) -> Result<String, Problem> {
+        let names = || Api::ALL.into_iter().map(Api::name);
+        let token = self.advance();
+        let all = names().collect::<Vec<_>>().join(", ");
+        let Kind::Word(word) = token.kind else {
+            return Err(Problem::at(token.at, format!("the name of an API is needed here: one of {all}")));
+        };
+        if names().any(|name| name == word) {
+            return Ok(word);
+        }
+        let near = suggest::nearest(&word, names());
+        let hint = near.map_or_else(|| format!("; APIs are {all}"), |near| suggest::hint(Some(near)));
+        Err(Problem::at(token.at, format!("unknown API '{word}'{hint}")))
+    }
+
+    fn signal(&mut self) -> Result<Number, Problem> {
+        let token = self.advance();
+        let Kind::Word(word) = token.kind else { return Err(Problem::at(token.at, "a signal is needed here")) };
+        if let Some(signal) = signal::number(&word) {
+            return Ok(Number { amount: u64::from(signal.unsigned_abs()), dimension: Dimension::Signal });
+        }
+        let near = suggest::nearest(&word, signal::names().chain([NONE]));
+        Err(Problem::at(token.at, format!("unknown signal '{word}'{}", suggest::hint(near))))
     }
 }

@@ -9,13 +9,13 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(super) struct Glob {
     text: String,
-    /// Without `.`, `//` and what `..` takes back.
+    /// Normalised: without `.`, `//` and the parts that `..` removes.
     pattern: glob::Pattern,
-    /// The same from the root, if it is known where relative paths begin.
+    /// The same from the root, if it is known where relative paths start.
     from_root: Option<Box<FromRoot>>,
 }
 
-/// Where the relative paths of a report begin, and a pattern of paths from the root.
+/// Where the relative paths of a report start, and the pattern from the root.
 #[derive(Debug, Clone)]
 struct FromRoot {
     directory: String,
@@ -35,7 +35,7 @@ const OPTIONS: glob::MatchOptions =
     glob::MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: false };
 
 impl Glob {
-    /// The pattern of this text; the error says what is wrong, and at which of its bytes.
+    /// Parses a pattern. The error has a message and an offset.
     pub(super) fn new(text: &str) -> Result<Self, (String, usize)> {
         let written = glob::Pattern::new(text).map_err(|error| {
             let at = text.char_indices().nth(error.pos).map_or(text.len(), |(index, _)| index);
@@ -45,7 +45,7 @@ impl Glob {
         Ok(Self { text: text.to_owned(), pattern, from_root: None })
     }
 
-    /// The same for a report whose relative paths begin in this directory.
+    /// The same for a report whose relative paths start in this directory.
     pub(super) fn below(&self, directory: &str) -> Self {
         let whole = if self.is_absolute() {
             self.pattern.as_str().to_owned()
@@ -65,19 +65,19 @@ impl Glob {
         self.pattern.as_str().starts_with('/')
     }
 
-    /// A pattern without `/` is one of names: it looks at the last part of a path.
+    /// A pattern without `/` matches names: the last part of a path.
     fn is_of_names(&self) -> bool {
         !self.text.contains('/') && self.text != ".."
     }
 
-    /// Whether a name, or a path as it stands, is one of these.
+    /// Whether it matches a name, or a path as it is written.
     pub(super) fn matches(&self, path: &str) -> bool {
         let path = path.strip_prefix("./").unwrap_or(path);
         let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or(path);
         self.pattern.matches_with(path, OPTIONS) || (self.is_of_names() && self.pattern.matches_with(name, OPTIONS))
     }
 
-    /// Whether the path of a file is one of these. A report has it relative to a directory where the file lies below that.
+    /// Whether it matches the path of a file. Reports have paths relative to the working directory for files below it.
     fn matches_path(&self, path: &str) -> Match {
         let leads_out = self.pattern.as_str().starts_with("..");
         let is_comparable = self.is_absolute() == path.starts_with('/') && !leads_out;
@@ -103,7 +103,7 @@ impl Glob {
         let parts = self.pattern.as_str().rsplit('/').filter(|part| !part.is_empty());
         let mut pairs = parts.zip(path.rsplit('/').filter(|part| !part.is_empty()));
         let decides = |part: &str| matches!(part, "**" | "..");
-        // What stands before these can be anything.
+        // Anything can be before these.
         let mut open = false;
         pairs.all(|(part, name)| {
             open |= decides(part);
@@ -111,13 +111,13 @@ impl Glob {
         })
     }
 
-    /// Whether it could tell more if it knew where relative paths begin.
+    /// Whether it could decide more if it were known where relative paths start.
     pub(super) fn lacks_directory(&self) -> bool {
         self.from_root.is_none() && !self.is_of_names()
     }
 }
 
-/// A path, or a pattern of paths, without `.`, `//` and what `..` takes back.
+/// Normalises a path or a pattern: removes `.`, `//`, and the parts that `..` cancels.
 fn normal(path: &str) -> String {
     let root = if path.starts_with('/') { "/" } else { "" };
     let mut parts: Vec<&str> = Vec::new();
@@ -132,11 +132,11 @@ fn normal(path: &str) -> String {
     format!("{root}{}", parts.join("/"))
 }
 
-/// A kind of file, or several that have a name together.
+/// A kind of file, or a group of kinds with a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KindPattern(&'static str);
 
-/// Kinds that have a name together.
+/// The groups of kinds.
 const GROUPS: [(&str, &[FileKind]); 2] = [
     ("unix", &[FileKind::UnixStream, FileKind::UnixDatagram, FileKind::UnixSeqpacket]),
     (
@@ -154,10 +154,10 @@ const GROUPS: [(&str, &[FileKind]); 2] = [
 ];
 
 impl KindPattern {
-    /// Every name that there is.
+    /// All names.
     pub(super) fn names() -> impl Iterator<Item = &'static str> {
         let groups = GROUPS.iter().map(|(name, _)| *name);
-        // "socket" alone is a group and a kind.
+        // "socket" is both a group and a kind.
         let kinds = FileKind::ALL.into_iter().map(FileKind::name).filter(|name| *name != "socket");
         groups.chain(kinds).chain([End::MEMORY])
     }
@@ -172,31 +172,31 @@ impl KindPattern {
         self.0
     }
 
-    /// Whether a kind, by its name in reports, is one of these.
+    /// Whether it matches a kind, by its name in reports.
     pub(super) fn matches(self, kind: &str) -> bool {
         let in_group = |kinds: &[FileKind]| kinds.iter().any(|member| member.name() == kind);
         GROUPS.iter().find(|(name, _)| *name == self.0).map_or(self.0 == kind, |(_, kinds)| in_group(kinds))
     }
 }
 
-/// One end of a transfer: any without either.
+/// A pattern for one end of a transfer. Without kind and path it matches any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct EndPattern {
     pub(super) kind: Option<KindPattern>,
     pub(super) path: Option<Glob>,
 }
 
-/// Whether an end is the one that is meant.
+/// Whether a pattern matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Match {
     No,
-    /// What is known of it does not tell.
+    /// Too little is known to decide.
     Maybe,
     Yes,
 }
 
 impl EndPattern {
-    /// Whether this end is one of these.
+    /// Whether it matches this end.
     pub(super) fn matches(&self, end: &End) -> Match {
         let kind = self.kind.map_or(Match::Yes, |pattern| match &end.kind {
             Some(kind) if pattern.matches(kind) => Match::Yes,
@@ -206,21 +206,19 @@ impl EndPattern {
         let path = self.path.as_ref().map_or(Match::Yes, |glob| matches_path(glob, end));
         kind.min(path)
     }
-}
 
-impl EndPattern {
-    /// Whether calls name such a file; if no file is known, they may.
+    /// Whether it matches one of the files of these calls. If none is known, it may.
     pub(super) fn matches_either(&self, calls: &FileCalls) -> Match {
         [&calls.from, &calls.to].into_iter().flatten().map(|end| self.matches(end)).max().unwrap_or(Match::Maybe)
     }
 }
 
-/// Whether an end has such a path, or such an address.
+/// Whether a pattern matches the path or an address of an end.
 fn matches_path(glob: &Glob, end: &End) -> Match {
     if [&end.peer, &end.local].into_iter().flatten().any(|name| glob.matches(name)) {
         return Match::Yes;
     }
-    // What has a place in a filesystem has a path, also if it is not known.
+    // A file in a filesystem has a path, even if it is not known.
     let has_path = matches!(end.kind.as_deref(), None | Some("regular" | "directory" | "block" | "char"));
     match &end.path {
         Some(path) => glob.matches_path(path),
@@ -238,13 +236,13 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_of_names_looks_at_the_last_part() {
+    fn a_pattern_of_names_matches_the_last_part() {
         assert!(glob("*.dat").matches("data/in.dat") && glob("in.dat").matches("/tmp/in.dat"));
         assert!(!glob("data").matches("data/in.dat"));
     }
 
     #[test]
-    fn a_pattern_of_paths_looks_at_all_of_it() {
+    fn a_pattern_of_paths_matches_the_whole_path() {
         assert!(glob("data/*.dat").matches("data/in.dat") && glob("./data/*").matches("data/in.dat"));
         assert!(!glob("data/*").matches("data/a/in.dat") && glob("data/**/in.dat").matches("data/a/b/in.dat"));
     }
@@ -261,7 +259,7 @@ mod tests {
         assert_eq!(known("../x/in").matches_path("/x/in"), Match::Yes);
         assert_eq!(known("../x/in").matches_path("/y/in"), Match::No);
         assert_eq!(glob("etc/in").below("/").matches_path("/etc/in"), Match::Yes);
-        // Of what directory the path is, is not known.
+        // Without the working directory, these may match.
         for maybe in ["/w/in", "../w/in", "/**", "/*/*"] {
             assert_eq!(unknown(maybe).matches_path("in"), Match::Maybe, "{maybe}");
         }
@@ -269,12 +267,12 @@ mod tests {
     }
 
     #[test]
-    fn an_error_has_its_place() {
+    fn an_error_in_a_pattern_has_its_offset() {
         assert_eq!(Glob::new("./ab***").expect_err("too many").1, 6);
     }
 
     #[test]
-    fn kinds_have_names_together() {
+    fn groups_of_kinds_have_names() {
         let unix = KindPattern::find("unix").expect("a group");
         assert!(unix.matches("unix-stream") && !unix.matches("tcp"));
         assert!(KindPattern::find("socket").expect("a group").matches("socket"));
@@ -283,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_may_match() {
+    fn an_unknown_kind_or_path_may_match() {
         let end = |kind: Option<&str>, path: Option<&str>| End {
             kind: kind.map(Into::into),
             path: path.map(Into::into),

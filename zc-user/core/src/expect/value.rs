@@ -1,11 +1,11 @@
 //! Numbers with units.
 
-use super::{ast::Number, error::Problem, field::Dimension};
+use super::{ast::Number, field::Dimension, lexer::Problem};
 
-/// A unit: its name, what it measures, how many of the smallest unit it is.
+/// A unit: its name, its dimension, and how many of the smallest unit it is.
 type Unit = (&'static str, Dimension, u64);
 
-/// Every unit. Of those for one dimension that may print a number, the largest comes first.
+/// All units. Within a dimension the largest comes first, since numbers are printed in the first one that fits.
 const UNITS: [Unit; 21] = [
     ("TiB", Dimension::Bytes, 1 << 40),
     ("GiB", Dimension::Bytes, 1 << 30),
@@ -30,7 +30,7 @@ const UNITS: [Unit; 21] = [
     ("", Dimension::Count, 1),
 ];
 
-/// The number of these digits and this unit, for a figure of this dimension. `at` and `unit_at` say where they stand.
+/// Reads digits and a unit as a number of this dimension. `at` and `unit_at` are their offsets.
 pub(super) fn number(digits: &str, at: usize, unit: Option<(&str, usize)>, dimension: Dimension) -> Result<Number, Problem> {
     let (unit, unit_at) = unit.unwrap_or(("", at));
     let Some(&(_, measures, size)) = UNITS.iter().find(|(name, ..)| *name == unit) else {
@@ -39,9 +39,9 @@ pub(super) fn number(digits: &str, at: usize, unit: Option<(&str, usize)>, dimen
     let amount = amount(digits, size).map_err(|why| Problem::at(at, format!("'{digits}{unit}' {why}")))?;
     let fits = measures == dimension
         || match dimension {
-            // Bytes may be counted.
+            // Bytes need no unit.
             Dimension::Bytes | Dimension::Status | Dimension::Signal => unit.is_empty(),
-            // Nothing is nothing in every unit.
+            // Zero needs no unit.
             _ => amount == 0 && unit.is_empty(),
         };
     if fits {
@@ -58,13 +58,13 @@ fn unknown_unit(unit: &str, dimension: Dimension) -> String {
     };
     match dimension {
         Dimension::Bytes | Dimension::Time | Dimension::Count => {
-            format!("unknown unit '{unit}'; of {} there is {}", dimension.name().trim_start_matches("a "), of(dimension))
+            format!("unknown unit '{unit}'; units of {} are {}", dimension.name().trim_start_matches("a "), of(dimension))
         }
         Dimension::Status | Dimension::Signal | Dimension::Api => format!("'{unit}': {} has no unit", dimension.name()),
     }
 }
 
-/// Digits times a unit, exactly.
+/// The product of digits and a unit, exactly.
 fn amount(digits: &str, unit: u64) -> Result<u64, &'static str> {
     const TOO_LARGE: &str = "is too large";
     let digits = digits.replace('_', "");
@@ -79,7 +79,7 @@ fn amount(digits: &str, unit: u64) -> Result<u64, &'static str> {
     u64::try_from(product / scale).map_err(|_| TOO_LARGE)
 }
 
-/// The largest unit of a dimension that a number fills a whole number of times, and how often.
+/// The amount in the largest unit that divides it, and that unit.
 pub(super) fn in_units(amount: u64, dimension: Dimension) -> (u64, &'static str) {
     let units = UNITS.iter().filter(|(_, measures, _)| *measures == dimension && dimension != Dimension::Count);
     let fitting = units.map(|&(name, _, size)| (size, name)).find(|(size, _)| amount >= *size && amount.is_multiple_of(*size));
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_are_binary_or_decimal() {
+    fn units_can_be_binary_or_decimal() {
         assert_eq!(size_bytes("64KiB"), Ok(65536));
         assert_eq!(size_bytes("1.5 MB"), Ok(1_500_000));
         assert_eq!(size_bytes("1_000"), Ok(1000));
@@ -125,16 +125,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_of_units_says_why() {
+    fn a_number_that_cannot_be_read_says_why() {
         assert_eq!(size_bytes("1.5B"), Err("'1.5B' is not a whole number of the smallest unit".into()));
         assert_eq!(size_bytes("99999999999TiB"), Err("'99999999999TiB' is too large".into()));
         assert_eq!(duration_ns("10"), Err("'10' is a count, but a time is needed here, like 10ms".into()));
         assert_eq!(duration_ns("soon"), Err("'soon' is not a time, like 10ms".into()));
-        assert_eq!(size_bytes("1K"), Err("unknown unit 'K'; of size there is TiB, GiB, MiB, KiB, TB, GB, MB, KB, kB, B".into()));
+        assert_eq!(size_bytes("1K"), Err("unknown unit 'K'; units of size are TiB, GiB, MiB, KiB, TB, GB, MB, KB, kB, B".into()));
     }
 
     #[test]
-    fn a_number_is_shown_in_the_unit_that_it_fills() {
+    fn a_number_is_shown_in_the_largest_unit_that_divides_it() {
         assert_eq!(in_units(65536, Dimension::Bytes), (64, "KiB"));
         assert_eq!(in_units(1_500_000, Dimension::Bytes), (1500, "KB"));
         assert_eq!(in_units(0, Dimension::Bytes), (0, ""));

@@ -1,4 +1,4 @@
-//! Asking a report for figures, with types: for tests in Rust.
+//! Typed access to the figures of a report, for tests in Rust.
 
 use std::collections::BTreeMap;
 
@@ -11,26 +11,26 @@ use crate::{
     syscall::{Abi, Call, Requested, Returned},
 };
 
-/// The report has no answer.
+/// Why a report has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum QueryError {
-    /// No process is called so.
-    #[error("no process is called '{wanted}'; there is {}", list(.known))]
+    /// No process has this name.
+    #[error("no process is called '{wanted}'; the report has {}", list(.known))]
     NoProcess {
         /// What was asked for.
         wanted: String,
         /// The processes that there are.
         known: Vec<String>,
     },
-    /// This is no pattern.
-    #[error("'{pattern}' is no pattern: {reason}")]
+    /// The pattern is not valid.
+    #[error("'{pattern}' is not a pattern: {reason}")]
     Pattern {
         /// What was asked for.
         pattern: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// Calls of this name were not counted: that there are none means nothing.
+    /// Calls of this name were not counted, so that their number is unknown.
     #[error("calls of '{name}' were not counted; count them with syscalls(\"{name}\".parse()?), or 'all'")]
     NotCounted {
         /// The call.
@@ -38,7 +38,7 @@ pub enum QueryError {
     },
 }
 
-/// The sums of a call. `None`: unknown, never 0.
+/// The sums of a call. `None`: unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Calls {
     /// How often it returned.
@@ -49,22 +49,22 @@ pub struct Calls {
     pub errnos: BTreeMap<String, u64>,
     /// How often it never returned.
     pub unfinished: u64,
-    /// What it returned as moved.
+    /// Bytes that it returned as moved.
     pub bytes: Option<u64>,
-    /// What it asked for.
+    /// Bytes that it asked for.
     pub requested_bytes: Option<u64>,
     /// Time from entry to exit.
     pub total_ns: Option<u64>,
 }
 
-/// The processes of a report that have a name in common.
+/// The processes of a report with the same name.
 #[derive(Debug, Clone)]
 pub struct Processes<'a> {
     report: &'a Report,
     processes: Vec<&'a Process>,
 }
 
-/// The name of a system call: a [`Sysno`], or text for what has no number of its own, like `ioctl(FICLONE)`.
+/// The name of a system call: a [`Sysno`], or text for a variant without a number of its own, like `ioctl(FICLONE)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SyscallName<'a>(&'a str);
 
@@ -81,7 +81,7 @@ impl<'a> From<&'a str> for SyscallName<'a> {
 }
 
 impl Report {
-    /// The processes whose name (`comm`) this is, or whose name this pattern matches: `cp`, `worker-*`.
+    /// The processes with this name (`comm`), or whose names match this pattern: `cp`, `worker-*`.
     pub fn process(&self, name: &str) -> Result<Processes<'_>, QueryError> {
         let pattern =
             Pattern::new(name).map_err(|error| QueryError::Pattern { pattern: name.to_owned(), reason: error.to_string() })?;
@@ -96,12 +96,12 @@ impl Report {
         Ok(Processes { report: self, processes })
     }
 
-    /// The sums of a call over all processes, whichever table of numbers it came through. Without any such call they are 0.
+    /// The sums of a call over all processes and ABIs; 0 if there is no such call.
     pub fn syscall<'n>(&self, name: impl Into<SyscallName<'n>>) -> Result<Calls, QueryError> {
         self.sum(name.into().0, &self.totals.syscalls)
     }
 
-    /// A report that an older version wrote, with what follows from it. Calls that name both ends proved their bytes before reports said so.
+    /// Completes a report of an older version: reports did not say yet that calls that name both ends prove their bytes.
     #[must_use]
     pub fn brought_up_to_date(mut self) -> Self {
         let within = self.processes.iter_mut().flat_map(|process| &mut process.transfers);
@@ -121,7 +121,7 @@ impl Report {
 
     fn sum<'a>(&self, name: &str, rows: impl IntoIterator<Item = &'a Syscall>) -> Result<Calls, QueryError> {
         let rows: Vec<&Syscall> = rows.into_iter().filter(|row| row.name == name).collect();
-        // Of a log that somebody recorded, nobody knows what it leaves out; a call that is in it was counted.
+        // A recorded log does not say which calls it leaves out, but a call that is in it was counted.
         if rows.is_empty() && !self.counted.as_ref().is_some_and(|counted| counted.contains(name)) {
             return Err(QueryError::NotCounted { name: name.to_owned() });
         }
@@ -130,7 +130,7 @@ impl Report {
 }
 
 impl<'a> Processes<'a> {
-    /// The sums of a call over these processes. Without any such call they are 0.
+    /// The sums of a call over these processes; 0 if there is no such call.
     pub fn syscall<'n>(&self, name: impl Into<SyscallName<'n>>) -> Result<Calls, QueryError> {
         self.report.sum(name.into().0, self.processes.iter().flat_map(|process| &process.syscalls))
     }
@@ -197,12 +197,12 @@ mod tests {
         assert!(report.process(&name).expect("is there").iter().all(|process| process.comm.as_deref() == Some(name.as_str())));
         assert_eq!(report.process("*").expect("is there").iter().count(), 5);
         let error = report.process("nobody").expect_err("is not there").to_string();
-        assert!(error.starts_with("no process is called 'nobody'; there is ") && error.contains(&name), "{error}");
+        assert!(error.starts_with("no process is called 'nobody'; the report has ") && error.contains(&name), "{error}");
         assert!(matches!(report.process("[a"), Err(QueryError::Pattern { .. })));
     }
 
     #[test]
-    fn a_call_that_did_not_happen_is_zero_and_one_that_was_not_counted_is_an_error() {
+    fn a_call_that_was_not_made_is_zero_and_one_that_was_not_counted_is_an_error() {
         let mut trace = sample::copier();
         trace.counted = Some(Selection::default());
         let report = Report::from_trace(&trace, &Options::default());
@@ -210,12 +210,12 @@ mod tests {
         assert_eq!(read.calls, report.totals.syscalls.iter().find(|row| row.name == "read").expect("is there").calls);
         let none = report.syscall(Sysno::sendfile).expect("was counted");
         assert_eq!((none.calls, none.bytes, none.total_ns), (0, Some(0), Some(0)));
-        assert_eq!(report.syscall("ioctl(FICLONE)").expect("was counted").bytes, None, "nobody knows what it moves");
+        assert_eq!(report.syscall("ioctl(FICLONE)").expect("was counted").bytes, None, "the bytes that it moves are unknown");
         assert_eq!(report.syscall(Sysno::getpid), Err(QueryError::NotCounted { name: "getpid".into() }));
     }
 
     #[test]
-    fn what_a_log_has_was_counted() {
+    fn a_call_in_a_log_was_counted() {
         let report = Report::from_trace(&sample::from_strace(), &Options::default());
         let row = &report.totals.syscalls[0];
         assert_eq!(report.syscall(row.name.as_str()).expect("is in it").calls, row.calls);
@@ -228,11 +228,11 @@ mod tests {
         let sum = |rows: &[Syscall]| rows.iter().fold(Calls::none_of("read"), Calls::plus).bytes;
         assert_eq!(sum(&[row(Some(5), 1), row(Some(6), 1)]), Some(11));
         assert_eq!(sum(&[row(Some(5), 1), row(None, 1)]), None);
-        assert_eq!(sum(&[row(Some(5), 1), row(None, 0)]), Some(5), "of no call nothing is unknown");
+        assert_eq!(sum(&[row(Some(5), 1), row(None, 0)]), Some(5), "without a call nothing is unknown");
     }
 
     #[test]
-    fn a_report_of_an_older_version_proved_what_calls_named() {
+    fn an_older_report_gets_the_proof_of_calls_that_name_both_ends() {
         let mut scene = sample::files::Scene::new();
         let [from, to] = ["in", "out"].map(|name| scene.regular(name));
         let rows = vec![
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn transfers_are_those_of_processes_and_those_across() {
+    fn transfers_include_those_that_cross_processes() {
         let mut scene = sample::files::Scene::new();
         let [from, to] = ["in", "out"].map(|name| scene.regular(name));
         scene.process("copier", vec![sample::files::copy("sendfile", from, to, 1, 100)]);

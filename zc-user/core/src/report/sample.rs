@@ -16,9 +16,9 @@ use crate::{
     trace::{Counters, Ends, Exit, Process, Row, State, Thread, Times, Trace},
 };
 
-/// A row of which nothing is known yet, not even a call; the methods below fill it.
+/// A row without calls. The methods below fill it.
 pub fn row(name: &'static str) -> Row {
-    Row { bytes: None, requested_bytes: None, ..Row::new(Call { name: name.into(), abi: Abi::X86_64 }, Ends::default()) }
+    Row { bytes: None, requested_bytes: None, ..Row::new(Call::new(name, Abi::X86_64), Ends::default()) }
 }
 
 impl Row {
@@ -42,19 +42,19 @@ impl Row {
         self
     }
 
-    /// So many calls never returned.
+    /// Sets how many calls never returned.
     pub fn unfinished(mut self, calls: u64) -> Self {
         self.unfinished = calls;
         self
     }
 
-    /// They moved so many bytes in all.
+    /// Sets how many bytes they moved in all.
     pub fn bytes(mut self, bytes: u64) -> Self {
         self.bytes = Some(bytes);
         self
     }
 
-    /// They asked for so many bytes in all.
+    /// Sets how many bytes they asked for in all.
     pub fn requested(mut self, bytes: u64) -> Self {
         self.requested_bytes = Some(bytes);
         self
@@ -69,7 +69,7 @@ impl Row {
         self.calls += durations.len() as u64;
         self.times = Some(Times {
             total_ns: durations.iter().sum(),
-            // What a backend leaves in a minimum that no call has set.
+            // The value of a minimum that no call has set.
             min_ns: durations.iter().copied().min().unwrap_or(u64::MAX),
             max_ns: durations.iter().copied().max().unwrap_or(0),
             histogram,
@@ -77,7 +77,7 @@ impl Row {
         self
     }
 
-    /// Adds that many calls: one took `min` ns, one `max`, the others `usual`.
+    /// Adds this many calls: one took `min` ns, one `max`, the others `usual`.
     fn took_mostly(self, calls: usize, usual: u64, min: u64, max: u64) -> Self {
         let mut durations = vec![usual; calls];
         durations[0] = min;
@@ -86,7 +86,7 @@ impl Row {
     }
 }
 
-/// A trace of one process with these rows, thread by thread.
+/// A trace of one process with these rows by thread.
 pub fn of_threads(threads: Vec<Vec<Row>>) -> Trace {
     let threads = (1234..).zip(threads).map(|(tid, rows)| Thread {
         tid,
@@ -125,7 +125,7 @@ pub fn of_threads(threads: Vec<Vec<Row>>) -> Trace {
     }
 }
 
-/// A read and write loop over 1 GiB in two threads, with every kind of line that a process has.
+/// A read-write loop over 1 GiB in two threads, with every kind of entry.
 pub fn copier() -> Trace {
     let half = 1 << 29;
     let read = || row("read").bytes(half).requested(half).took_mostly(65536, 4200, 251, 457_333_000);
@@ -141,7 +141,7 @@ pub fn copier() -> Trace {
     ])
 }
 
-/// A build: `make`, and below it processes of which every fourth calls nothing that is counted.
+/// A build: `make` and its children. Every fourth makes no counted call.
 pub fn make(processes: u32) -> Trace {
     let mut trace = of_threads(Vec::new());
     trace.command = vec!["make".into(), "-j8".into()];
@@ -181,7 +181,7 @@ fn built(index: u32) -> Process {
     }
 }
 
-/// A log recorded elsewhere, without `-T`: nothing is known of times, CPU, kernel and command.
+/// A log that was recorded elsewhere without `-T`: times, CPU, kernel and command are unknown.
 pub fn from_strace() -> Trace {
     let mut trace = of_threads(vec![vec![
         row("read").bytes(300).requested(4096).called(4),
@@ -199,14 +199,14 @@ pub fn from_strace() -> Trace {
     trace
 }
 
-/// A command that calls nothing that is counted.
+/// A command that makes no counted call.
 pub fn nothing() -> Trace {
     of_threads(vec![Vec::new()])
 }
 
-/// Some processes, threads and rows, some figures unknown; the same for the same seed.
+/// Random processes, threads and rows with some unknown figures. The same seed gives the same trace.
 pub fn random(seed: u64) -> Trace {
-    // Knuth's MMIX generator; its low bits are poor.
+    // Knuth's MMIX generator. Its low bits are not random enough.
     let mut state = seed;
     let mut below = move |limit: u64| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -29,13 +29,13 @@ words! {
 }
 
 impl SortKey {
-    /// Sorts the calls of one table. Equal ones go by calls, then by name: the order is always the same.
+    /// Sorts the calls of a table. Ties are broken by calls, then by name, so that the order is unique.
     pub fn sort(self, syscalls: &mut [Syscall]) {
         syscalls.sort_by(|a, b| self.compare(a, b).then_with(|| by_calls_and_name(a, b)));
     }
 
     fn compare(self, a: &Syscall, b: &Syscall) -> Ordering {
-        // `None` is less than any `Some`: reversed, the unknown comes last.
+        // `None` is less than any `Some`. In descending order it comes last.
         match self {
             Self::Time => b.total_ns.cmp(&a.total_ns),
             Self::Calls => b.calls.cmp(&a.calls),
@@ -54,7 +54,7 @@ fn by_calls_and_name(a: &Syscall, b: &Syscall) -> Ordering {
 }
 
 impl Report {
-    /// Sorts the calls in all of its tables again, as for a report that was saved in another order.
+    /// Sorts the calls in all its tables, for a report that was saved in another order.
     pub fn sort(&mut self, key: SortKey) {
         key.sort(&mut self.totals.syscalls);
         for process in &mut self.processes {
@@ -84,14 +84,14 @@ mod tests {
     }
 
     #[test]
-    fn figures_go_from_high_to_low_with_the_unknown_last() {
+    fn figures_are_sorted_from_high_to_low_with_unknown_ones_last() {
         assert_eq!(order(SortKey::Time), ["read", "write", "mmap", "exit_group"]);
         assert_eq!(order(SortKey::Bytes), ["write", "read", "mmap", "exit_group"]);
         assert_eq!(order(SortKey::Errors), ["write", "read", "mmap", "exit_group"]);
     }
 
     #[test]
-    fn calls_by_file_and_operations_of_io_uring_are_sorted_as_well() {
+    fn calls_by_file_and_operations_of_io_uring_are_sorted_too() {
         let mut report =
             Report::from_trace(&sample::copier(), &Options { file_calls: crate::report::Files::Listed, ..Options::default() });
         let is_sorted = |calls: &[Syscall]| calls.is_sorted_by_key(|call| call.name.clone());
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn names_go_from_a_to_z() {
+    fn names_are_sorted_from_a_to_z() {
         assert_eq!(order(SortKey::Name), ["exit_group", "mmap", "read", "write"]);
     }
 }

@@ -1,6 +1,6 @@
-//! Classes of calls, named as in strace (`%network`), to select many at once.
+//! Classes of calls, which select many at once. They are named as in strace: `%network`.
 
-/// A class's name without `%`, and the calls in it. Names of other architectures do no harm.
+/// Each class by its name without `%`, with its calls. Some of these exist on other architectures only.
 pub const CLASSES: &[(&str, &[&str])] = &[
     ("network", NETWORK),
     ("file", FILE),
@@ -11,7 +11,7 @@ pub const CLASSES: &[(&str, &[&str])] = &[
     ("ipc", IPC),
 ];
 
-/// The class of all calls that move data: it is the table itself, so it has no list here.
+/// The class of all calls that move data. Its list is [`TABLE`](super::TABLE).
 pub(super) const DATA: &str = "data";
 
 const NETWORK: &[&str] = &[

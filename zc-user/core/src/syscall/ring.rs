@@ -1,4 +1,4 @@
-//! The one table of `io_uring`'s operations: what they do with files, what their result means.
+//! The table of `io_uring`'s operations: which files they use, and what their result means.
 
 use zc_ebpf::{INVALID_OPERATION, UNKNOWN_OPERATION};
 
@@ -14,7 +14,7 @@ const READS: Fds = Fds::Reads(0);
 const WRITES: Fds = Fds::Writes(0);
 /// Bytes go from a second file to the operation's own.
 const COPIES: Fds = Fds::Copies { from: 1, to: 0 };
-/// The operation is about its file.
+/// The operation uses its file and moves no bytes.
 const ON: Fds = Fds::On(0);
 /// The operation has no file.
 const NONE: Fds = Fds::None;
@@ -23,7 +23,7 @@ const fn line(name: &'static str, fds: Fds, returned: Returned) -> Spec {
     Spec { name, requested: Requested::Nowhere, returned, fds }
 }
 
-/// Every operation, by opcode. What they ask for is not looked at.
+/// Every operation, by opcode. Requested sizes are not known.
 ///
 /// Source: `enum io_uring_op` of the kernel's `include/uapi/linux/io_uring.h`, and `io_issue_defs` of its `io_uring/opdef.c` for those that
 /// need a file; the results are those of the system calls of the same name, see `io_uring_enter(2)`.
@@ -93,10 +93,10 @@ static TABLE: &[Spec] = &[
     line("pipe", NONE, Other),
 ];
 
-/// Name of an operation that the kernel does not tell: it goes on to complete (multishot), or its completion did not fit into the queue.
+/// Name of an operation that the kernel does not identify: it completes several times (multishot), or its completion overflowed the queue.
 pub(super) const UNKNOWN: &str = "unknown";
 
-/// Name of an operation that the kernel refused as invalid: of an opcode that it does not know it keeps no more than that.
+/// Name of an operation that the kernel refused as invalid. It does not keep opcodes that it does not know.
 const INVALID: &str = "invalid";
 
 /// The name of the operation with this opcode. One that is not in the table becomes `op_N`.
@@ -145,12 +145,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_in_the_table_has_a_name_all_the_same() {
+    fn an_opcode_outside_the_table_has_a_name() {
         assert_eq!([200, UNKNOWN_OPERATION, INVALID_OPERATION].map(name), ["op_200", "unknown", "invalid"]);
     }
 
     #[test]
-    fn no_name_stands_twice() {
+    fn every_name_is_in_the_table_once() {
         for (opcode, spec) in operations() {
             assert_eq!(name(opcode.into()), spec.name);
             assert_eq!(super::spec(spec.name), Some(spec));

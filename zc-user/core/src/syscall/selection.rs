@@ -1,13 +1,13 @@
-//! Which calls a user wants counted: names, classes, `all`.
+//! Which calls are counted: names, classes, or all. And what the kernel side is told about each.
 
 use std::collections::BTreeSet;
 
 use thiserror::Error;
-use zc_ebpf::{CallSpec, TABLE_SLOTS, operation_slot, requested, selected, spec_slot};
+use zc_ebpf::{CallSpec, SOCKET_CALLS, TABLE_SLOTS, operation_slot, requested, selected, socket_slot, spec_slot};
 
 use crate::suggest;
 
-use super::{Abi, CLASSES, FICLONE, FICLONERANGE, Spec, TABLE, classes::DATA, fills, ring, socketcall};
+use super::{Abi, CLASSES, FICLONE, FICLONERANGE, Fds, Spec, TABLE, arguments::with_filled_memory, classes::DATA, covers, ring};
 
 /// A set of calls to count.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub enum Selection {
     Names(BTreeSet<&'static str>),
 }
 
-/// A name that is no call and no class.
+/// A name that is neither a call nor a class.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("unknown system call '{name}'{}", hint(*suggestion))]
 pub struct UnknownSyscall {
@@ -29,7 +29,7 @@ pub struct UnknownSyscall {
 }
 
 impl Default for Selection {
-    /// Everything that moves data.
+    /// The calls that move data.
     fn default() -> Self {
         Self::Names(TABLE.iter().map(|spec| spec.name).collect())
     }
@@ -62,32 +62,31 @@ impl Selection {
     pub fn contains(&self, name: &str) -> bool {
         match self {
             Self::All => true,
-            // `ioctl` selects its variants too, since a person who says ioctl means every ioctl.
-            Self::Names(names) => names.contains(name) || (names.contains("ioctl") && name.starts_with("ioctl(")),
+            Self::Names(names) => covers(name, |name| names.contains(name)),
         }
     }
 
-    /// Whether the operations of `io_uring` are counted: those are selected by the call that submits them.
+    /// Whether the operations of `io_uring` are counted. They are selected by the call that submits them.
     pub fn contains_rings(&self) -> bool {
         self.contains("io_uring_enter")
     }
 
-    /// What the kernel side does with each call: slot and spec of all that are selected.
+    /// The slot and the spec of each call that the kernel side treats specially.
     pub fn kernel_specs(&self) -> Vec<(u32, CallSpec)> {
         let mut specs = Vec::new();
         for (abi, compat) in [(Abi::NATIVE, false), (Abi::COMPAT, true)] {
             for number in 0..TABLE_SLOTS {
-                // The last slot stands for all numbers beyond the table.
+                // The last slot is for all numbers beyond the table.
                 let name = abi.call_name(number);
                 let spec = self.kernel_spec(name).map(|spec| if compat { in_memory(name, spec) } else { spec });
-                // A call that is not counted can end what is known of its caller's memory, too.
-                let spec = fills::with(name.unwrap_or_default(), spec.unwrap_or_default());
+                // A call that is not counted may overwrite memory, too.
+                let spec = with_filled_memory(name.unwrap_or_default(), spec.unwrap_or_default());
                 if spec != CallSpec::default() {
                     specs.push((spec_slot(number, compat), spec));
                 }
             }
         }
-        specs.extend(socketcall::specs(self));
+        specs.extend(socketcall_specs(self));
         if self.contains_rings() {
             specs.extend(ring::operations().map(|(opcode, spec)| (operation_slot(opcode), spec.to_kernel())));
         }
@@ -98,9 +97,9 @@ impl Selection {
         let Some(name) = name else {
             return (*self == Self::All).then(|| Spec::of("").to_kernel());
         };
-        if name == socketcall::NAME {
-            // Its first argument says what it is; whether that is selected is looked up then.
-            let is_any = socketcall::specs(self).next().is_some();
+        if name == SOCKETCALL {
+            // Its first argument says which call it is; the kernel side then looks up whether that is selected.
+            let is_any = socketcall_specs(self).next().is_some();
             return is_any.then(|| CallSpec {
                 selected: selected::VARIANTS,
                 requested: requested::SOCKETCALL,
@@ -116,7 +115,7 @@ impl Selection {
             } else {
                 return None;
             };
-            // Its arguments are the file, the command and what that asks for: the same for every command that is a variant.
+            // Its arguments are the file, the command, and the command's argument. All variants have the same.
             let fds = zc_ebpf::fds::IOCTL;
             return Some(CallSpec {
                 selected,
@@ -132,14 +131,61 @@ impl Selection {
     }
 }
 
-/// The old 32-bit `mmap` has its arguments in memory, unlike every other call of its name.
+/// `socketcall`, the 32-bit call that multiplexes the calls on sockets: its first argument is their number, and their arguments are in
+/// memory.
+const SOCKETCALL: &str = "socketcall";
+
+/// The calls that it makes, by its first argument: `SYS_SOCKET` to `SYS_SENDMMSG` of the kernel's include/uapi/linux/net.h.
+const SOCKETCALLS: [&str; 21] = [
+    SOCKETCALL,
+    "socket",
+    "bind",
+    "connect",
+    "listen",
+    "accept",
+    "getsockname",
+    "getpeername",
+    "socketpair",
+    "send",
+    "recv",
+    "sendto",
+    "recvfrom",
+    "shutdown",
+    "setsockopt",
+    "getsockopt",
+    "sendmsg",
+    "recvmsg",
+    "accept4",
+    "recvmmsg",
+    "sendmmsg",
+];
+
+/// The name of the call that it makes with this first argument.
+pub(super) fn socketcall_name(argument: u32) -> &'static str {
+    usize::try_from(argument).ok().and_then(|argument| SOCKETCALLS.get(argument)).copied().unwrap_or(SOCKETCALL)
+}
+
+/// Slots and specs of the selected calls. Sizes and files are unknown, since they are in memory; the result means the same as that of the
+/// call itself.
+fn socketcall_specs(selection: &Selection) -> impl Iterator<Item = (u32, CallSpec)> + '_ {
+    let is_selected = |name: &str| selection.contains(name) || selection.contains(SOCKETCALL);
+    (0..SOCKET_CALLS).filter(move |&argument| is_selected(socketcall_name(argument))).map(|argument| {
+        let spec = Spec { fds: Fds::None, ..Spec::of(socketcall_name(argument)) }.to_kernel();
+        (socket_slot(argument), CallSpec { requested: requested::UNKNOWN, ..spec })
+    })
+}
+
+/// The old 32-bit `mmap` has its arguments in memory, unlike the other calls of that name.
 fn in_memory(name: Option<&str>, spec: CallSpec) -> CallSpec {
     if name == Some("mmap") { CallSpec { requested: requested::UNKNOWN, fds: zc_ebpf::fds::NONE, ..spec } } else { spec }
 }
 
 fn hint(suggestion: Option<&str>) -> String {
     suggestion.map_or_else(
-        || " (classes are %data, %network, %file, %desc, %memory, %process, %signal, %ipc; 'all' is every call)".to_owned(),
+        || {
+            let classes: Vec<String> = class_names().map(|class| format!("%{class}")).collect();
+            format!(" (classes are {}; 'all' is every call)", classes.join(", "))
+        },
         |near| format!("; did you mean '{near}'?"),
     )
 }
@@ -157,7 +203,7 @@ pub(crate) fn calls_of_class(class: &str) -> Option<Vec<&'static str>> {
     CLASSES.iter().find(|(name, _)| *name == class).map(|(_, calls)| calls.to_vec())
 }
 
-/// Every call that has a name on this machine.
+/// The name of every call of this machine, 64-bit or 32-bit.
 pub(crate) fn known_names() -> impl Iterator<Item = &'static str> {
     let numbered =
         [Abi::NATIVE, Abi::COMPAT].into_iter().flat_map(|abi| (0..TABLE_SLOTS).filter_map(move |number| abi.call_name(number)));
@@ -177,19 +223,19 @@ mod tests {
     }
 
     #[test]
-    fn names_and_classes_add_up() {
+    fn names_and_classes_can_be_combined() {
         let selection = parse("read,%network").expect("parses");
         assert!(selection.contains("read") && selection.contains("accept4"));
         assert!(!selection.contains("write"));
     }
 
     #[test]
-    fn all_is_all() {
+    fn all_selects_every_call() {
         assert_eq!(parse("read,all"), Ok(Selection::All));
     }
 
     #[test]
-    fn a_misspelt_name_is_an_error_with_the_nearest_name() {
+    fn an_unknown_name_is_an_error_that_suggests_the_nearest_name() {
         assert_eq!(parse("raed").expect_err("is no call").suggestion, Some("read"));
         assert_eq!(parse("copy_file_rang").expect_err("is no call").suggestion, Some("copy_file_range"));
         assert_eq!(parse("qqqqqqqq").expect_err("is no call").suggestion, None);
@@ -209,7 +255,7 @@ mod tests {
     /// ARM's table has neither.
     #[test]
     #[cfg(target_arch = "x86_64")]
-    fn the_old_mmap_and_socketcalls_ask_for_what_stands_in_memory() {
+    fn the_sizes_of_the_old_mmap_and_of_socketcalls_are_in_memory() {
         let specs = |text: &str| parse(text).expect("parses").kernel_specs();
         let slot = |text: &str, slot: u32| specs(text).into_iter().find(|(other, _)| *other == slot).map(|(_, spec)| spec);
         let mmap = |slot_number: u32| slot("mmap", slot_number).expect("is selected").requested;
@@ -217,7 +263,7 @@ mod tests {
         let socketcall = spec_slot(102, true);
         assert_eq!(slot("send", socketcall).map(|spec| spec.requested), Some(requested::SOCKETCALL));
         assert_eq!(slot("read", socketcall), None);
-        let returns_bytes = |argument: u32| slot("%data", zc_ebpf::socket_slot(argument)).map(|spec| spec.returns_bytes);
+        let returns_bytes = |argument: u32| slot("%data", socket_slot(argument)).map(|spec| spec.returns_bytes);
         assert_eq!([returns_bytes(9), returns_bytes(20), returns_bytes(3)], [Some(1), Some(0), None]);
     }
 

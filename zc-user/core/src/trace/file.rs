@@ -1,6 +1,6 @@
-//! [`File`]: what stands behind a file descriptor.
+//! [`File`]: the file behind a descriptor.
 
-/// Position of a [`File`] in [`Trace::files`](super::Trace::files).
+/// Index of a [`File`] in [`Trace::files`](super::Trace::files).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub u32);
 
@@ -13,50 +13,50 @@ pub struct File {
     pub identity: Option<FileIdentity>,
     /// Name of its filesystem's type, as in `/proc/mounts`: `ext4`, `tmpfs`, `proc`.
     pub filesystem: Option<String>,
-    /// Absolute path in the namespace of its process; of a Unix socket the address bound at either end; of what has no path,
-    /// what the kernel calls it (`memfd:NAME`).
+    /// Absolute path in the mount namespace of its process. For a Unix socket, the address that either end is bound to; for a file
+    /// without a path, the kernel's name for it (`memfd:NAME`).
     pub path: Option<String>,
     /// Length in bytes.
     pub size_bytes: Option<u64>,
-    /// Of a socket with an address of its own: `HOST:PORT`.
+    /// `HOST:PORT` of a socket that has an address.
     pub local: Option<String>,
-    /// Of a connected socket: its peer's `HOST:PORT`.
+    /// `HOST:PORT` of the peer of a connected socket.
     pub peer: Option<String>,
-    /// Of a connected Unix socket: the inode of its peer.
+    /// Inode of the peer of a connected Unix socket.
     pub peer_inode: Option<u64>,
-    /// What is known of the bytes themselves.
+    /// Samples of its bytes.
     pub streams: Streams,
 }
 
-/// What is known of the bytes that calls put into memory and took from there. `None`: nothing.
+/// Samples of the bytes that calls read from a file into memory or wrote from memory to it. `None`: there are none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Streams {
-    /// Of those that were read from a file.
+    /// The bytes that were read.
     pub read: Option<Stream>,
-    /// Of those that were written to it.
+    /// The bytes that were written.
     pub written: Option<Stream>,
 }
 
-/// Bytes in the order of the calls that moved them, sampled at places that depend on nothing but how many bytes came before:
+/// Bytes in the order of the calls that moved them. Where they are sampled depends only on how many bytes came before:
 /// [`zc_ebpf::Stream`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stream {
     /// How many bytes.
     pub bytes: u64,
-    /// A sum of the sampled ones.
+    /// A checksum of the sampled bytes.
     pub sum: u64,
-    /// How many of the sampled ones are no zeroes.
+    /// How many of the sampled bytes are not 0.
     pub telling: u64,
 }
 
-/// What tells a file from all others of the machine, also from those that had or will have its inode number.
+/// Tells a file from all others of the machine, even from earlier and later ones with the same inode number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileIdentity {
     /// Device number of the filesystem (`st_dev`).
     pub device: u64,
     /// Inode number.
     pub inode: u64,
-    /// Changes when the inode number is used again; `None` where only the kernel knows it.
+    /// Changes when the inode number is used again; `None` if only the kernel knows it.
     pub generation: Option<u32>,
 }
 
@@ -91,7 +91,7 @@ pub enum FileKind {
     Socket,
     /// An `eventfd`.
     Eventfd,
-    /// Something else that has a descriptor and no inode of its own: `epoll`, `timerfd`, an io_uring.
+    /// Something else with a descriptor but no inode of its own: `epoll`, `timerfd`, an io_uring.
     Anonymous,
 }
 
@@ -115,12 +115,12 @@ impl FileKind {
         Self::Anonymous,
     ];
 
-    /// Whether a file of this kind can be the end of a transfer: what wakes and tells (`eventfd`, `timerfd`, netlink) carries nothing on.
+    /// Whether a file of this kind can be the end of a transfer. Files that only notify (`eventfd`, `timerfd`, netlink) cannot.
     pub const fn carries_bytes(self) -> bool {
         !matches!(self, Self::Eventfd | Self::Netlink | Self::Directory | Self::Anonymous)
     }
 
-    /// The name in reports.
+    /// Its name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Regular => "regular",
@@ -142,32 +142,32 @@ impl FileKind {
     }
 }
 
-/// The files at the ends of a row's calls. Both `None`: the calls have no descriptor, or their files were not identified.
+/// The files of a row's calls. Both `None`: the calls have no descriptor, or their files were not identified.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ends {
-    /// Where bytes came from; of a call that moves none (`fstat`), the file it is about.
+    /// Where bytes came from; for a call that moves none (`fstat`), the file that it uses.
     pub input: Option<Input>,
     /// Where bytes went.
     pub output: Option<FileId>,
 }
 
-/// How it is known where bytes came from.
+/// Where bytes came from, and how that is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Input {
-    /// The call names it.
+    /// The call names the file.
     Named(FileId),
-    /// The call names only the output; its thread had last read from this file, and had not yet written all that it read
-    /// (see [`zc_ebpf::Sequence`]). How many of the row's bytes that covers is [`Row::paired_bytes`](super::Row::paired_bytes).
+    /// The call names only its output. Its thread last read from this file, and had not yet written everything that it read (see
+    /// [`zc_ebpf::Sequence`]). [`Row::paired_bytes`](super::Row::paired_bytes) says how many of the row's bytes that explains.
     LastRead(FileId),
-    /// The call names only the output; its buffer holds bytes that the address space read from this file, and the bytes that were
-    /// sampled are the same as when they were read. [`Row::paired_bytes`](super::Row::paired_bytes) of the row's bytes lie there, and
-    /// [`Row::checked_calls`](super::Row::checked_calls) of its calls were sampled.
+    /// The call names only its output. Its buffer holds bytes that the address space read from this file, and the sampled bytes have not
+    /// changed since. [`Row::paired_bytes`](super::Row::paired_bytes) says how many of the row's bytes these are, and
+    /// [`Row::checked_calls`](super::Row::checked_calls) how many of its calls were sampled.
     Held(FileId),
-    /// As [`Held`](Self::Held), but the sampled bytes differ: the program changed them on the way.
+    /// As [`Held`](Self::Held), but the sampled bytes differ: the program changed them.
     Changed(FileId),
-    /// As [`Held`](Self::Held), but no sample lies in these bytes: nothing but the place speaks for the file.
+    /// As [`Held`](Self::Held), but without a sample: only the place in memory indicates the file.
     Unsampled(FileId),
-    /// The call names only the output; its buffer lies in a mapping of this file, with so many bytes as
+    /// The call names only its output. Its buffer lies in a mapping of this file, with as many bytes as
     /// [`Row::paired_bytes`](super::Row::paired_bytes) says.
     Mapped(FileId),
 }

@@ -80,7 +80,7 @@ impl CallNames {
             let is_64_bit = matches!(table, Abi::X86_64 | Abi::Aarch64);
             let abi = if is_64_bit { Abi::NATIVE } else { Abi::COMPAT };
             for name in (0..TABLE_SLOTS).filter_map(|number| table.call_name(number)) {
-                names.add_from_table(Call { name: name.into(), abi });
+                names.add_from_table(Call::new(name, abi));
             }
         }
         for variant in [FICLONE, FICLONERANGE, BEYOND] {

@@ -74,7 +74,7 @@ impl Rows {
         let is_other = writes_bytes(&known.spec) && self.writes_something_else(&ended);
         let ends = self.ends(&known.spec, &ended, is_other);
         let index = *self.places.entry((id, abi, ends)).or_insert_with(|| {
-            let call = Call { name: known.name.clone(), abi };
+            let call = Call::new(known.name.clone(), abi);
             self.sums.push(Row { order: Some(ended.entered), ..Row::new(call, ends) });
             self.sums.len() - 1
         });

@@ -1,22 +1,24 @@
-//! Figures of calls: sums over rows.
+//! Figures of calls: sums over the rows of a report that are chosen by name, process and file.
 
-use super::{
-    Measured,
-    chosen::{Names, Rows, rows},
-};
+use std::collections::BTreeSet;
+
+use zc_ebpf::bucket_of;
+
+use super::{Measured, Processes, processes, why_inexact};
 use crate::{
     expect::{
-        ast::Figure,
+        ast::{Figure, Subject},
         facts,
         field::Field,
         known::{Amount, Known},
+        pattern::{EndPattern, Match},
     },
     histogram::bucket_range,
-    report::{Report, Syscall},
+    report::{Counted, FileCalls, Process, Report, Syscall},
+    syscall::{self, Fds, Spec, covers, may_name_file_by_path, names_descriptor},
 };
-use zc_ebpf::bucket_of;
 
-/// What is known of a figure of calls. The error names those that were not counted.
+/// Reads a figure of calls. The error names the calls that were not counted.
 pub(super) fn measure(figure: &Figure, report: &Report) -> Result<Measured, Vec<String>> {
     let names = Names::of(&figure.subject);
     let uncounted = report.counted.as_ref().map(|counted| names.uncounted(counted)).unwrap_or_default();
@@ -81,12 +83,12 @@ impl Sum<'_> {
     fn errors(&self, errno: Option<&str>) -> Known {
         let Some(errno) = errno else { return self.count(|row| row.errors) };
         let low: u64 = self.rows.iter().filter_map(|row| row.errnos.get(errno)).sum();
-        // Errors whose errno is not known may be any.
+        // An error without an errno may be this one.
         let nameless: u64 = self.rows.iter().map(|row| row.errors.saturating_sub(row.errnos.values().sum())).sum();
         Known::Between(low.into(), (!self.is_open).then(|| (low + nameless).into()))
     }
 
-    /// A sum of which parts may be unknown.
+    /// A sum of parts that may be unknown.
     fn total(&self, figure: impl Fn(&Syscall) -> Option<u64>) -> Known {
         let (low, all_known) = super::sum(self.returned().map(&figure));
         Known::Between(low.into(), (all_known && !self.is_open).then(|| low.into()))
@@ -117,7 +119,7 @@ impl Sum<'_> {
         Known::Between(if is_all { high } else { 0 }.into(), Some(high.into()))
     }
 
-    /// Of several rows together, a percentile lies between theirs.
+    /// The percentile of several rows together lies between those of the rows.
     fn percentile(&self, field: Field) -> Known {
         let all: Option<Vec<(u64, u64)>> = self.returned().map(|row| percentile_range(row, field)).collect();
         match all {
@@ -130,13 +132,13 @@ impl Sum<'_> {
         }
     }
 
-    /// Of no time that is known.
+    /// If no time is known.
     fn no_time(&self) -> Known {
         if self.is_open || self.returned().next().is_some() { Known::Unknown } else { Known::Missing(NO_TIME.to_owned()) }
     }
 }
 
-/// Where a percentile of a row lies: the report has the middle of the bucket that it falls in.
+/// The range of a row's percentile. The report has the middle of its bucket.
 fn percentile_range(row: &Syscall, field: Field) -> Option<(u64, u64)> {
     let middle = match field {
         Field::P50 => row.p50_ns,
@@ -148,21 +150,156 @@ fn percentile_range(row: &Syscall, field: Field) -> Option<(u64, u64)> {
     Some((low.min(middle), high.max(middle)))
 }
 
-/// What the rows themselves do not tell.
+/// Why the rows do not tell exactly.
 fn why_unknown(known: &Known, field: Field) -> Option<String> {
     match known {
         Known::Between(low, Some(high)) if low != high && field.is_percentile() => {
-            Some("percentiles are known up to 6.25 %".to_owned())
+            Some("percentiles are known to within 6.25 %".to_owned())
         }
-        Known::Between(_, None) | Known::Unknown => Some("the calls do not tell, or the backend does not".to_owned()),
-        Known::Between(low, Some(high)) if low != high => Some("of several calls together no more is known".to_owned()),
+        Known::Between(_, None) | Known::Unknown => Some("these calls do not tell, or the backend does not know".to_owned()),
+        Known::Between(low, Some(high)) if low != high => Some("no more is known about several calls together".to_owned()),
         _ => None,
     }
 }
 
 const NO_TIME: &str = "no call was timed";
 
-/// What calls moved; those that failed moved nothing, also where a success would not tell.
+/// Bytes that calls moved. If all failed that is 0, even for a call whose result does not tell.
 fn bytes(row: &Syscall) -> Option<u64> {
     if row.calls == row.errors { Some(0) } else { row.bytes }
+}
+
+/// Rows, and why there may be more.
+struct Chosen<'a> {
+    rows: Vec<&'a Syscall>,
+    open: Option<String>,
+}
+
+/// The rows to sum up.
+enum Rows<'a> {
+    Chosen(Chosen<'a>),
+    /// It is not known which processes are meant.
+    Unknown(String),
+    /// There are no such processes.
+    Missing(String),
+}
+
+/// The names of the calls that a figure sums up.
+struct Names<'a> {
+    /// `None`: those of all calls.
+    wanted: Option<BTreeSet<&'a str>>,
+}
+
+impl<'a> Names<'a> {
+    fn of(subject: &'a Subject) -> Self {
+        let wanted = match subject {
+            Subject::Call(name) => Some(BTreeSet::from([name.as_str()])),
+            Subject::Class(class) => Some(syscall::calls_of_class(class).unwrap_or_default().into_iter().collect()),
+            _ => None,
+        };
+        Self { wanted }
+    }
+
+    /// Whether they include a row of this name.
+    fn contains(&self, name: &str) -> bool {
+        self.wanted.as_ref().is_none_or(|wanted| covers(name, |name| wanted.contains(name)))
+    }
+
+    /// Those that were not counted.
+    fn uncounted(&self, counted: &Counted) -> Vec<String> {
+        self.wanted.iter().flatten().filter(|name| !counted.contains(name)).map(|&name| name.to_owned()).collect()
+    }
+
+    /// Why a report that does not say what it counted may lack some of them.
+    fn may_be_uncounted(&self, report: &Report) -> Option<String> {
+        let has_row = |name: &str| report.totals.syscalls.iter().any(|row| row.name == name);
+        let lacks =
+            report.counted.is_none() && self.wanted.as_ref().is_none_or(|wanted| !wanted.iter().all(|name| has_row(name)));
+        lacks.then(|| "the report does not say which calls were counted".to_owned())
+    }
+}
+
+/// The rows that a figure sums up.
+fn rows<'a>(figure: &Figure, names: &Names<'_>, report: &'a Report) -> Rows<'a> {
+    let open = why_inexact(report).or_else(|| names.may_be_uncounted(report));
+    let (processes, open) = match processes(figure, report) {
+        Processes::None(why) => return Rows::Missing(why),
+        Processes::Unknown(why) => return Rows::Unknown(why),
+        Processes::Chosen(chosen, why) => (Some(chosen), open.or(why)),
+        Processes::All => (None, open),
+    };
+    if figure.selectors.are_by_file() {
+        let processes = processes.unwrap_or_else(|| report.processes.iter().collect());
+        return Rows::Chosen(by_file(figure, names, report, &processes, open));
+    }
+    let all: Vec<&Syscall> = match &processes {
+        None => report.totals.syscalls.iter().collect(),
+        Some(processes) => processes.iter().flat_map(|process| &process.syscalls).collect(),
+    };
+    Rows::Chosen(Chosen { rows: all.into_iter().filter(|row| names.contains(&row.name)).collect(), open })
+}
+
+/// The same for calls on certain files.
+fn by_file<'a>(
+    figure: &Figure,
+    names: &Names<'_>,
+    report: &Report,
+    processes: &[&'a Process],
+    mut open: Option<String>,
+) -> Chosen<'a> {
+    let pattern = EndPattern { kind: figure.selectors.kind, path: figure.selectors.file.clone() };
+    if report.calls_without_files > 0 {
+        open.get_or_insert_with(|| format!("the files of {} calls were not kept", report.calls_without_files));
+    }
+    if processes.iter().any(|process| process.file_calls.is_none()) || report.processes.is_empty() {
+        open.get_or_insert_with(|| "the report does not say which call used which file".to_owned());
+    }
+    let details = || processes.iter().filter_map(|process| process.file_calls.as_ref()).flatten();
+    let knows_files = details().any(|detail| detail.from.is_some() || detail.to.is_some());
+    let mut rows = Vec::new();
+    for detail in details() {
+        let of_names = detail.syscalls.iter().filter(|row| names.contains(&row.name));
+        match pattern.matches_either(detail) {
+            Match::Yes => rows.extend(of_names),
+            Match::No => {}
+            Match::Maybe => {
+                let unsure = of_names.filter(|row| detail.has_files() || may_use_file(row, knows_files));
+                let calls: u64 = unsure.map(|row| row.calls).sum();
+                if calls > 0 {
+                    open.get_or_insert_with(|| why_unsure(&pattern, calls));
+                }
+            }
+        }
+    }
+    Chosen { rows, open }
+}
+
+/// Why it is not known whether calls used a file that matches.
+fn why_unsure(pattern: &EndPattern, calls: u64) -> String {
+    match pattern.path.as_ref().filter(|glob| glob.lacks_directory()) {
+        Some(glob) => format!(
+            "the report does not say where its relative paths start, so '{}' may be the file of {calls} calls",
+            glob.text()
+        ),
+        None => format!("the files of {calls} calls are not known"),
+    }
+}
+
+impl FileCalls {
+    fn has_files(&self) -> bool {
+        self.from.is_some() || self.to.is_some()
+    }
+}
+
+/// Whether calls without a known file may have used one. They did not if their descriptor was invalid, or if they need none.
+fn may_use_file(row: &Syscall, knows_files: bool) -> bool {
+    if !names_descriptor(&row.name) {
+        return may_name_file_by_path(&row.name);
+    }
+    match Spec::of(&row.name).fds {
+        _ if !knows_files => true,
+        // Anonymous memory.
+        Fds::On(_) if row.name.starts_with("mmap") => false,
+        _ => row.calls > row.errors,
+    }
 }

@@ -1,6 +1,6 @@
-//! Figures of transfers.
+//! Figures of transfers, and how much of them the report does not prove.
 
-use super::{Measured, Processes, processes, unproven::Unproven, why_inexact};
+use super::{Measured, Processes, processes, why_inexact};
 use crate::{
     expect::{
         Inferred,
@@ -10,7 +10,9 @@ use crate::{
         known::{Amount, Completeness, Known},
         pattern::{EndPattern, Match},
     },
-    report::{Process, Report, Transfer},
+    report::{Certainty, End, Process, Report, Transfer},
+    trace::FileKind,
+    units::short_bytes,
 };
 
 /// A figure of all transfers between two ends.
@@ -18,7 +20,7 @@ pub(super) fn measure(figure: &Figure, ends: [&EndPattern; 2], report: &Report, 
     let (within, across, open) = match processes(figure, report) {
         Processes::None(why) => return Measured::plain(Known::Missing(why)),
         Processes::Unknown(why) => return Measured::unknown(why),
-        // A transfer through several processes is none of one of them.
+        // A transfer through several processes belongs to none of them alone.
         Processes::Chosen(chosen, open) => (chosen, [].as_slice(), open),
         Processes::All => (report.processes.iter().collect(), report.transfers.as_slice(), None),
     };
@@ -39,7 +41,7 @@ pub(super) fn measure(figure: &Figure, ends: [&EndPattern; 2], report: &Report, 
     Measured { reason: open.or_else(|| unproven.why()).or(own).filter(|_| !is_sure), known, facts }
 }
 
-/// A transfer, and the process that it is within.
+/// A transfer, and the process that it lies within.
 type Within<'a> = (Option<u32>, &'a Transfer);
 
 fn transfers_of<'a>(processes: &[&'a Process], across: &'a [Transfer]) -> Vec<Within<'a>> {
@@ -47,7 +49,7 @@ fn transfers_of<'a>(processes: &[&'a Process], across: &'a [Transfer]) -> Vec<Wi
     within.chain(across.iter().map(|transfer| (None, transfer))).collect()
 }
 
-/// Without those that are hops of another of them: no byte is counted twice.
+/// Leaves out transfers that are hops of another one, so that no byte is counted twice.
 fn without_hops<'a>(chosen: &[Within<'a>]) -> Vec<&'a Transfer> {
     let ways: Vec<&Transfer> = chosen.iter().filter(|(pid, _)| pid.is_none()).map(|(_, way)| *way).collect();
     let is_hop = |pid: u32, transfer: &Transfer| ways.iter().any(|way| transfer.is_hop_of(pid, way));
@@ -55,7 +57,7 @@ fn without_hops<'a>(chosen: &[Within<'a>]) -> Vec<&'a Transfer> {
     own.map(|(_, transfer)| *transfer).collect()
 }
 
-/// Those between these ends, and whether others may be, too.
+/// The transfers between these ends, and whether there may be more.
 fn choose<'a>(all: &[Within<'a>], [from, to]: [&EndPattern; 2]) -> (Vec<Within<'a>>, bool) {
     let is_meant = |transfer: &Transfer| from.matches(&transfer.from).min(to.matches(&transfer.to));
     let matched: Vec<(Match, Within<'a>)> = all.iter().map(|&within| (is_meant(within.1), within)).collect();
@@ -79,7 +81,7 @@ fn why_open(report: &Report) -> Option<String> {
 }
 
 fn known(figure: &Figure, chosen: &[&Transfer], is_open: bool, unproven: Unproven) -> Known {
-    // What is inferred is there, or not.
+    // An inferred transfer may not exist.
     let sure: Vec<&Transfer> = chosen.iter().copied().filter(|transfer| unproven.is_sure_of(transfer)).collect();
     let may_be_more = is_open || unproven.may_hide_transfers();
     let sum = |may_be_more: bool, part: &dyn Fn(&Transfer) -> Option<u64>| {
@@ -103,7 +105,7 @@ fn known(figure: &Figure, chosen: &[&Transfer], is_open: bool, unproven: Unprove
     }
 }
 
-/// At least what is proven; at most that and all that was written there from nobody knows where.
+/// At least the proven bytes; at most these and all bytes of unknown source that were written there.
 fn bytes(sure: &[&Transfer], is_open: bool, unproven: Unproven) -> Known {
     let of = |transfer: &&Transfer| unproven.bytes_of(transfer);
     let low = sure.iter().filter_map(of).fold(0, u64::saturating_add);
@@ -125,7 +127,7 @@ fn apis(chosen: &[&Transfer], is_open: bool) -> Known {
     Known::Apis(apis.into_iter().map(crate::report::Api::name).collect(), completeness)
 }
 
-/// Of several transfers together, the mean lies between theirs.
+/// The mean of several transfers together lies between those of the transfers.
 fn mean(chosen: &[&Transfer], is_open: bool) -> Known {
     let moving = || chosen.iter().filter(|transfer| transfer.bytes != Some(0));
     let means: Option<Vec<(Amount, Amount)>> =
@@ -137,7 +139,7 @@ fn mean(chosen: &[&Transfer], is_open: bool) -> Known {
     }
 }
 
-/// Where a mean lies of which the report has the whole bytes: at that of as many calls as it can have been.
+/// The range of a mean that the report has in whole bytes. It follows from the possible numbers of calls.
 fn mean_range(bytes: u64, whole: u64) -> Option<(Amount, Amount)> {
     let fewest = bytes / whole.checked_add(1)? + 1;
     let high = Amount::mean(bytes, fewest)?;
@@ -148,16 +150,116 @@ fn attempts(transfer: &Transfer, errno: Option<&str>) -> u64 {
     transfer.attempts.iter().filter(|attempt| errno.is_none_or(|errno| attempt.errno == errno)).map(|attempt| attempt.calls).sum()
 }
 
+/// What is not proven about the transfers of an expectation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Unproven {
+    /// Whether inferred transfers count as facts.
+    accepts: bool,
+    /// Whether some are inferred.
+    has_inferred: bool,
+    /// Bytes that were written to their destinations and are in no exact transfer; `None`: unknown.
+    bytes: Option<u64>,
+}
+
+impl Unproven {
+    /// Everything that the report says counts as a fact.
+    const NONE: Self = Self { accepts: true, has_inferred: false, bytes: Some(0) };
+
+    /// For the chosen transfers, and others within these processes to the same destination.
+    fn of(chosen: &[&Transfer], to: &EndPattern, processes: &[&Process], report: &Report) -> Self {
+        let has_inferred = chosen.iter().any(|transfer| transfer.certainty == Certainty::Inferred);
+        Self { accepts: false, has_inferred, bytes: unproven_bytes(chosen, to, processes, report) }
+    }
+
+    /// Whether some of this transfer is proven.
+    fn is_sure_of(self, transfer: &Transfer) -> bool {
+        self.accepts || transfer.certainty == Certainty::Exact || transfer.proven_bytes > Some(0)
+    }
+
+    /// Its bytes, as far as they are proven.
+    fn bytes_of(self, transfer: &Transfer) -> Option<u64> {
+        if self.accepts || transfer.certainty == Certainty::Exact { transfer.bytes } else { transfer.proven_bytes }
+    }
+
+    /// Whether there may be transfers that the report does not have.
+    fn may_hide_transfers(self) -> bool {
+        self.bytes != Some(0)
+    }
+
+    /// How many bytes there may be beyond what is proven; `None`: unknown.
+    fn more_bytes(self) -> Option<u64> {
+        self.bytes
+    }
+
+    /// Why a figure is not known for sure, if it is not.
+    fn why(self) -> Option<String> {
+        match self.bytes {
+            _ if self.has_inferred => Some("inferred, not proven; inferred = \"accept\" accepts it".to_owned()),
+            Some(0) => None,
+            Some(bytes) => Some(format!("{} that were written there are in no exact transfer", short_bytes(bytes))),
+            None => Some("the bytes that were written there are unknown".to_owned()),
+        }
+    }
+}
+
+/// Bytes of unproven source that arrived at such an end; `None`: unknown.
+fn unproven_bytes(chosen: &[&Transfer], to: &EndPattern, processes: &[&Process], report: &Report) -> Option<u64> {
+    let destinations = || processes.iter().flat_map(|process| &process.destinations);
+    // A report of an older version has no accounts.
+    let mut all = report.processes.iter();
+    let has_accounts = report.transfers_exact || all.any(|process| !process.destinations.is_empty()) || wrote_nothing(report);
+    let is_meant = |file: Option<&End>| match file {
+        Some(end) => carries_bytes(end) && to.matches(end) != Match::No,
+        None => true,
+    };
+    let unproven = destinations().filter(|one| is_meant(one.file.as_ref())).map(|one| {
+        let attributed = one.attributed_bytes.saturating_sub(one.proven_bytes);
+        Some(one.unattributed_bytes?.saturating_sub(one.memory_bytes).saturating_add(attributed))
+    });
+    // Bytes from a pipe or a connection that another process of the trace wrote to come from the source of that process.
+    let is_told = |transfer: &Transfer| {
+        let passes = |way: &Transfer| way.hops.iter().any(|hop| hop.to == transfer.to && hop.from == transfer.from);
+        chosen.iter().any(|way| std::ptr::eq(*way, transfer) || passes(way))
+    };
+    let is_fed = |transfer: &&&Transfer| is_meant(Some(&transfer.to)) && !is_told(transfer) && is_fed(&transfer.from, report);
+    let transfers: Vec<&Transfer> = processes.iter().flat_map(|process| &process.transfers).collect();
+    let fed = transfers.iter().filter(is_fed).map(|transfer| transfer.bytes);
+    unproven.chain(fed).try_fold(0_u64, |sum, bytes| sum.checked_add(bytes?)).filter(|_| has_accounts)
+}
+
+fn wrote_nothing(report: &Report) -> bool {
+    let mut calls = report.processes.iter().flat_map(|process| process.syscalls.iter().chain(&process.io_uring));
+    calls.all(|call| call.bytes == Some(0) || call.calls == 0)
+}
+
+/// Whether a process of the trace wrote to the other side of this end.
+fn is_fed(end: &End, report: &Report) -> bool {
+    let is = |kind: FileKind| end.kind.as_deref() == Some(kind.name());
+    let unix = [FileKind::UnixStream, FileKind::UnixSeqpacket, FileKind::UnixDatagram];
+    let mut written = report.processes.iter().flat_map(|process| &process.destinations).filter_map(|one| one.file.as_ref());
+    if is(FileKind::Pipe) {
+        written.any(|file| file == end)
+    } else if is(FileKind::Tcp) {
+        written.any(|file| file.local == end.peer && file.peer == end.local)
+    } else {
+        unix.into_iter().any(is) && written.any(|file| file.kind == end.kind && file != end)
+    }
+}
+
+fn carries_bytes(end: &End) -> bool {
+    FileKind::ALL.iter().find(|kind| end.kind.as_deref() == Some(kind.name())).is_none_or(|kind| kind.carries_bytes())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_mean_is_no_whole_number() {
+    fn a_mean_can_be_a_fraction() {
         let range = |bytes, whole| mean_range(bytes, whole).expect("of some calls");
         let mean = |bytes, calls| Amount::mean(bytes, calls).expect("of some calls");
         assert_eq!(range(2001, 1000), (mean(2001, 2), mean(2001, 2)));
-        // Of 9 to 12 calls.
+        // There were 9 to 12 calls.
         assert_eq!(range(25, 2), (mean(25, 12), mean(25, 9)));
         assert_eq!(range(3, 0), (0.into(), mean(3, 4)));
     }

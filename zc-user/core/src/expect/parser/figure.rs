@@ -1,25 +1,22 @@
-//! A figure: what it is of, which part of that, and its name.
+//! Parses a figure: its subject, its selectors and its name.
 
 use super::{Kind, Parser, Problem};
 use crate::{
     errno,
     expect::{
-        ast::{At, Figure, Selectors, Subject},
-        by_file,
-        field::{AGGREGATES, Dimension, Field},
-        native,
+        ast::{At, Figure, Selectors, Subject, TRANSFER},
+        field::{Dimension, Field, aggregates},
         pattern::{EndPattern, Glob, KindPattern},
     },
-    suggest, syscall,
+    suggest,
+    syscall::{self, Abi, meant_by, names_descriptor},
 };
 
-/// The word for transfers.
-const TRANSFER: &str = "transfer";
-/// What figures are chosen by.
+/// The keys that figures are selected by.
 const SELECTORS: [&str; 3] = ["process", "file", "kind"];
 
 impl Figure {
-    /// What it is measured in.
+    /// Its unit.
     pub(in crate::expect) fn dimension(&self) -> Dimension {
         self.subject.line(self.field).map_or(Dimension::Count, |line| line.dimension)
     }
@@ -33,8 +30,10 @@ impl Parser {
         let selectors = self.selectors()?;
         if !self.take_if_sign(".") {
             let fields = names(&subject);
-            return Err(self
-                .problem(format!("which figure of {subject}? Write {subject}.{}; there is {fields}", subject.fields()[0].name)));
+            return Err(self.problem(format!(
+                "expected a figure after {subject}, such as {subject}.{}; there are {fields}",
+                subject.fields()[0].name
+            )));
         }
         let (subject, field) = self.field(subject)?;
         let errno = if self.take_if_sign(".") { Some(self.errno(&subject, field)?) } else { None };
@@ -49,13 +48,13 @@ impl Parser {
             Kind::Word(word) if word == "ioctl" && self.peek() == &Kind::Sign("(") => self.ioctl(token.at),
             Kind::Word(word) => match Subject::aggregate(&word) {
                 Some(subject) => Ok(subject),
-                None if native::is_native(&word) => Ok(Subject::Call(word)),
+                None if Abi::is_native(&word) => Ok(Subject::Call(word)),
                 None => Err(Problem::at(token.at, unknown_subject(&word))),
             },
             Kind::Class(class) if syscall::calls_of_class(&class).is_some() => Ok(Subject::Class(class)),
             Kind::Class(class) => {
                 let near = suggest::nearest(&class, syscall::class_names());
-                let all = || format!("; there is %{}", syscall::class_names().collect::<Vec<_>>().join(", %"));
+                let all = || format!("; classes are %{}", syscall::class_names().collect::<Vec<_>>().join(", %"));
                 let hint = near.map_or_else(all, |near| format!("; did you mean '%{near}'?"));
                 Err(Problem::at(token.at, format!("unknown class '%{class}'{hint}")))
             }
@@ -67,14 +66,14 @@ impl Parser {
         }
     }
 
-    /// One of the `ioctl`s that are told apart.
+    /// A variant of `ioctl` that is counted on its own.
     fn ioctl(&mut self, at: usize) -> Result<Subject, Problem> {
         self.take_sign("(")?;
         let command = self.advance();
         self.take_sign(")")?;
         let known = [syscall::FICLONE, syscall::FICLONERANGE];
         let found = known.into_iter().find(|name| matches!(&command.kind, Kind::Word(word) if *name == format!("ioctl({word})")));
-        let unknown = || Problem::at(at, format!("of all ioctls only these are told apart: {}", known.join(", ")));
+        let unknown = || Problem::at(at, format!("only these ioctls are counted separately: {}", known.join(", ")));
         found.map(|name| Subject::Call(name.to_owned())).ok_or_else(unknown)
     }
 
@@ -127,12 +126,12 @@ impl Parser {
         let token = self.advance();
         let all = SELECTORS.join(", ");
         let Kind::Word(key) = token.kind else {
-            return Err(Problem::at(token.at, format!("a figure is chosen by one of {all}, as in [process=\"cp\"]")));
+            return Err(Problem::at(token.at, format!("expected a selector ({all}), as in [process=\"cp\"]")));
         };
         if !SELECTORS.contains(&key.as_str()) {
             let near = suggest::nearest(&key, SELECTORS);
-            let hint = near.map_or_else(|| format!("; there is {all}"), |near| suggest::hint(Some(near)));
-            return Err(Problem::at(token.at, format!("figures are not chosen by '{key}'{hint}")));
+            let hint = near.map_or_else(|| format!("; selectors are {all}"), |near| suggest::hint(Some(near)));
+            return Err(Problem::at(token.at, format!("unknown selector '{key}'{hint}")));
         }
         if self.take_if_sign("==") || !self.take_if_sign("=") {
             return Err(self.problem(format!("'=' is expected after '{key}', as in [{key}=...]")));
@@ -160,24 +159,24 @@ impl Parser {
         }
     }
 
-    /// The figure after the dot. `time` and `exit` are calls too: which of them is meant, it tells.
+    /// The name after the dot. It decides whether `time` and `exit` are aggregates or calls.
     fn field(&mut self, subject: Subject) -> Result<(Subject, Field), Problem> {
         let token = self.advance();
         let Kind::Word(word) = token.kind else {
-            return Err(Problem::at(token.at, format!("a figure of {subject} is needed here: {}", names(&subject))));
+            return Err(Problem::at(token.at, format!("expected a figure of {subject}: {}", names(&subject))));
         };
         if let Some(line) = subject.field(&word) {
             return Ok((subject, line.field));
         }
         let call = Subject::Call(subject.to_string());
         if matches!(subject, Subject::Time | Subject::Exit)
-            && native::is_native(&subject.to_string())
+            && Abi::is_native(&subject.to_string())
             && let Some(line) = call.field(&word)
         {
             return Ok((call, line.field));
         }
         let near = suggest::nearest(&word, subject.fields().iter().map(|line| line.name));
-        let hint = near.map_or_else(|| format!("; there is {}", names(&subject)), |near| suggest::hint(Some(near)));
+        let hint = near.map_or_else(|| format!("; there are {}", names(&subject)), |near| suggest::hint(Some(near)));
         Err(Problem::at(token.at, format!("{subject} has no figure '{word}'{hint}")))
     }
 
@@ -185,7 +184,7 @@ impl Parser {
         let token = self.advance();
         if !matches!(field, Field::Errors | Field::Attempts) {
             let name = subject.line(field).map_or("", |line| line.name);
-            return Err(Problem::at(token.at, format!("{subject}.{name} has no parts")));
+            return Err(Problem::at(token.at, format!("{subject}.{name} takes no errno; only errors and attempts do")));
         }
         let Kind::Word(word) = token.kind else {
             return Err(Problem::at(token.at, "an errno is needed here, like EAGAIN"));
@@ -203,26 +202,26 @@ fn glob(text: &str, at: usize) -> Result<Glob, Problem> {
     if text.is_empty() {
         return Err(Problem::at(at, "an empty pattern matches nothing"));
     }
-    Glob::new(text).map_err(|(why, offset)| Problem::at(at + 1 + offset, format!("'{text}' is no pattern: {why}")))
+    Glob::new(text).map_err(|(why, offset)| Problem::at(at + 1 + offset, format!("'{text}' is not a pattern: {why}")))
 }
 
 fn kind(word: &str, at: usize) -> Result<KindPattern, Problem> {
     KindPattern::find(word).ok_or_else(|| {
         let near = suggest::nearest(word, KindPattern::names());
-        let all = || format!("; there is {} (a path stands in quotes)", KindPattern::names().collect::<Vec<_>>().join(", "));
+        let all = || format!("; kinds are {} (put a path in quotes)", KindPattern::names().collect::<Vec<_>>().join(", "));
         let hint = near.map_or_else(all, |near| suggest::hint(Some(near)));
         Problem::at(at, format!("unknown kind of file '{word}'{hint}"))
     })
 }
 
-/// Why a subject cannot be chosen from in this way.
+/// Checks that the selectors fit the subject. The error says why they do not.
 fn check(subject: &Subject, selectors: &Selectors, field: Field) -> Result<(), String> {
     let by_process = !matches!(subject, Subject::Exit) && field != Field::Wall;
-    if let Some(why) = by_file::why_not(subject).filter(|_| selectors.are_by_file()) {
+    if let Some(why) = why_not_by_file(subject).filter(|_| selectors.are_by_file()) {
         return Err(why);
     }
     if selectors.process.is_some() && !by_process {
-        return Err(format!("{subject} of one process is not known: it is of the whole run"));
+        return Err(format!("{subject} cannot be selected by process: it is of the whole run"));
     }
     Ok(())
 }
@@ -232,15 +231,29 @@ fn names(subject: &Subject) -> String {
 }
 
 fn unknown_subject(word: &str) -> String {
-    let native = native::meant_by(word);
+    let native = meant_by(word);
     if syscall::known_names().chain(syscall::all_names()).any(|name| name == word) {
-        let machine = syscall::Abi::NATIVE.name();
+        let machine = Abi::NATIVE.name();
         let here =
-            native.map_or_else(|| format!("{machine} has none of this name"), |name| format!("on {machine} it is '{name}'"));
+            native.map_or_else(|| format!("{machine} has no call of this name"), |name| format!("on {machine} it is '{name}'"));
         return format!("'{word}' is a call of 32-bit programs: {here}");
     }
-    let names = syscall::known_names().filter(|name| native::is_native(name));
-    let near = native.or_else(|| suggest::nearest(word, names.chain(AGGREGATES).chain([TRANSFER])));
-    let all = || format!("; besides system calls there is {}, {TRANSFER}(FROM -> TO)", AGGREGATES.join(", "));
+    let names = syscall::known_names().filter(|name| Abi::is_native(name));
+    let near = native.or_else(|| suggest::nearest(word, names.chain(aggregates()).chain([TRANSFER])));
+    let all = || format!("; other names are {}, {TRANSFER}(FROM -> TO)", aggregates().collect::<Vec<_>>().join(", "));
     format!("unknown system call '{word}'{}", near.map_or_else(all, |near| suggest::hint(Some(near))))
+}
+
+/// Why the calls of a subject cannot be selected by file; `None` if they can.
+pub(in crate::expect) fn why_not_by_file(subject: &Subject) -> Option<String> {
+    let has_descriptors = match subject {
+        Subject::AllCalls => true,
+        Subject::Call(name) => names_descriptor(name),
+        Subject::Class(class) => syscall::calls_of_class(class).unwrap_or_default().into_iter().any(names_descriptor),
+        _ => return Some(format!("{subject} cannot be selected by file; only calls can")),
+    };
+    let why = || {
+        format!("{subject} cannot be selected by file: the file is known only for calls on a descriptor, such as read or fstat")
+    };
+    (!has_descriptors).then(why)
 }

@@ -1,18 +1,18 @@
-//! What a report does not know is inconclusive, unless what it knows is enough.
+//! An expectation is inconclusive if the report does not know enough, or if it rests on inferred transfers.
 
 use std::collections::BTreeMap;
 
 use super::{report_of, scene};
 use crate::{
-    expect::{Expectation, Verdict},
+    expect::{Expectation, Inferred, Verdict},
     report::{
         Counted, Detail, Options, Report,
         sample::{
             self,
-            files::{Scene, read},
+            files::{Scene, copy, read, write, written_after, written_held},
         },
     },
-    trace::Loss,
+    trace::{FileId, Loss, Row},
 };
 
 fn verdict(report: &Report, text: &str) -> Verdict {
@@ -72,7 +72,7 @@ fn a_lower_bound_can_be_enough() {
 }
 
 #[test]
-fn percentiles_are_known_as_well_as_their_histogram_knows_them() {
+fn percentiles_are_known_to_the_precision_of_the_histogram() {
     let mut scene = Scene::new();
     let file = scene.regular("in");
     let durations: Vec<u64> = (0..100).map(|n| 100_000 + n).collect();
@@ -87,14 +87,14 @@ fn percentiles_are_known_as_well_as_their_histogram_knows_them() {
             ("read.p50 >= 100000ns", Holds),
             ("read.p99 <= 100099ns", Holds),
             ("read.p99 > 200us", Fails),
-            // There is but one.
+            // There is only one call.
             ("pread64.p99 == 100050ns", Holds),
         ],
     );
 }
 
 #[test]
-fn what_a_backend_cannot_know_is_inconclusive() {
+fn figures_that_a_backend_cannot_know_are_inconclusive() {
     let mut trace = scene();
     for process in &mut trace.processes {
         process.counters = None;
@@ -107,7 +107,7 @@ fn what_a_backend_cannot_know_is_inconclusive() {
 }
 
 #[test]
-fn calls_whose_files_are_not_known_make_files_inconclusive() {
+fn calls_without_files_make_selections_by_file_inconclusive() {
     let mut trace = scene();
     trace.calls_without_files = 3;
     let report = report_of(&trace);
@@ -142,7 +142,7 @@ fn a_call_that_takes_a_path_may_be_about_any_file() {
     rows.push(sample::row("munmap").called(1));
     let report = report_of(&trace);
     assert_verdicts(&report, &[("syscalls[file=\"in\"].calls == 0", Holds), ("%memory[kind=pipe].calls == 0", Holds)]);
-    // One that failed named a file, too.
+    // A failed call named a file, too.
     let rows = &mut trace.processes[0].threads[0].rows;
     rows.push(sample::row("unlinkat").failed(libc::ENOENT, 1));
     let report = report_of(&trace);
@@ -158,7 +158,7 @@ fn a_call_that_takes_a_path_may_be_about_any_file() {
 }
 
 #[test]
-fn a_log_without_files_says_nothing_of_them() {
+fn a_log_without_files_makes_figures_by_file_inconclusive() {
     let report = report_of(&sample::from_strace());
     assert_verdicts(
         &report,
@@ -177,7 +177,7 @@ fn a_log_without_files_says_nothing_of_them() {
 }
 
 #[test]
-fn an_older_report_does_not_say_what_it_counted() {
+fn an_older_report_that_does_not_say_what_it_counted_is_inconclusive_about_0() {
     let mut report = report_of(&scene());
     report.counted = None;
     assert_verdicts(&report, &[("splice.calls == 0", Inconclusive), ("read.calls == 19", Holds), ("syscalls.calls < 5", Fails)]);
@@ -186,7 +186,7 @@ fn an_older_report_does_not_say_what_it_counted() {
 }
 
 #[test]
-fn errors_without_their_errno_may_be_any() {
+fn errors_without_an_errno_may_have_any() {
     let mut report = report_of(&scene());
     for row in &mut report.totals.syscalls {
         row.errnos.clear();
@@ -200,4 +200,131 @@ fn errors_without_their_errno_may_be_any() {
             ("read.errors.EAGAIN == 0", Holds),
         ],
     );
+}
+
+/// A report of one process with these calls on `in` and `out`.
+fn report_of_rows(rows: impl Fn(FileId, FileId) -> Vec<Row>) -> Report {
+    let mut scene = Scene::new();
+    let (from, to) = (scene.regular("in"), scene.regular("out"));
+    scene.process("copier", rows(from, to));
+    report_of(&scene.trace)
+}
+
+#[track_caller]
+fn assert_verdicts_with(report: &Report, inferred: Inferred, cases: &[(&str, Verdict)]) {
+    for &(text, expected) in cases {
+        let expectation: Expectation = text.parse().expect("an expectation");
+        let outcome = expectation.evaluate_with(report, inferred).expect("was counted");
+        assert_eq!(outcome.verdict, expected, "{outcome}");
+    }
+}
+
+#[test]
+fn an_inferred_transfer_is_inconclusive_unless_it_is_accepted() {
+    let report =
+        report_of_rows(|from, to| vec![read("read", from, 16, 65536), written_after("write", from, to, 16, 65536, 65536)]);
+    let cases = [
+        "transfer(in -> out).bytes == 64KiB",
+        "transfer(in -> out).bytes >= 1KiB",
+        "transfer(in -> out).count == 1",
+        "transfer(in -> out).count >= 1",
+        "transfer(in -> out).api == read+write",
+        "transfer(in -> out).calls == 32",
+        "transfer(in -> out).avg_size == 4KiB",
+        "transfer(in -> out).attempts == 0",
+        "transfer(in -> out).user_memory == 128KiB",
+    ];
+    let cases = cases.map(|text| text.replace("in ->", "\"in\" ->").replace("-> out", "-> \"out\""));
+    for text in &cases {
+        assert_verdicts_with(&report, Inferred::Inconclusive, &[(text, Inconclusive)]);
+        assert_verdicts_with(&report, Inferred::Accept, &[(text, Holds)]);
+    }
+    assert_verdicts_with(&report, Inferred::Inconclusive, &[("transfer(pipe -> pipe).count == 0", Holds)]);
+    let expectation: Expectation = "transfer(* -> *).bytes == 64KiB".parse().expect("an expectation");
+    let outcome = expectation.evaluate(&report).expect("was counted");
+    assert_eq!(
+        outcome.to_string(),
+        "inconclusive: transfer(* -> *).bytes == 64KiB\n  \
+         transfer(* -> *).bytes is unknown (inferred, not proven; inferred = \"accept\" accepts it)\n    \
+         in (regular, ext4) -> out (regular, ext4): at least 64.0 KiB, inferred from the order of calls, read + write, 16 calls of 4 KiB"
+    );
+}
+
+#[test]
+fn the_proven_part_of_an_inferred_transfer_counts() {
+    let report = report_of_rows(|from, to| {
+        vec![
+            read("read", from, 32, 131_072),
+            written_held("write", from, to, 16, 65536, 65536),
+            written_after("write", from, to, 16, 65536, 65536),
+        ]
+    });
+    let cases = [
+        ("transfer(* -> *).bytes >= 64KiB", Holds),
+        ("transfer(* -> *).bytes >= 65KiB", Inconclusive),
+        ("transfer(* -> *).bytes <= 128KiB", Holds),
+        ("transfer(* -> *).bytes > 128KiB", Fails),
+        ("transfer(* -> *).bytes == 0", Fails),
+        ("transfer(* -> *).count >= 1", Holds),
+        ("transfer(* -> *).api == sendfile", Fails),
+    ];
+    assert_verdicts_with(&report, Inferred::Inconclusive, &cases);
+}
+
+#[test]
+fn that_there_is_no_transfer_is_sure_only_if_every_byte_is_explained() {
+    let exact = report_of_rows(|from, to| vec![copy("sendfile", from, to, 1, 65536)]);
+    let cases = [
+        ("transfer(pipe -> *).count == 0", Holds),
+        ("transfer(* -> *).count == 1", Holds),
+        ("transfer(* -> *).bytes == 64KiB", Holds),
+        ("transfer(* -> *).api == sendfile", Holds),
+    ];
+    assert_verdicts_with(&exact, Inferred::Inconclusive, &cases);
+    let with_more = report_of_rows(|from, to| {
+        vec![read("read", from, 1, 10), copy("sendfile", from, to, 1, 65536), write("write", to, 1, 100)]
+    });
+    let cases = [
+        ("transfer(pipe -> *).count == 0", Inconclusive),
+        ("transfer(* -> pipe).count == 0", Holds),
+        ("transfer(* -> *).count == 1", Inconclusive),
+        ("transfer(* -> *).bytes == 64KiB", Inconclusive),
+        ("transfer(* -> *).bytes <= 65KiB", Holds),
+        ("transfer(* -> *).bytes >= 64KiB", Holds),
+        ("transfer(* -> *).api == sendfile", Inconclusive),
+        ("transfer(* -> *).api == splice", Fails),
+        ("transfer(* -> *).attempts.EXDEV == 0", Holds),
+    ];
+    assert_verdicts_with(&with_more, Inferred::Inconclusive, &cases);
+    assert_verdicts_with(
+        &with_more,
+        Inferred::Accept,
+        &[("transfer(* -> *).api == sendfile", Holds), ("transfer(pipe -> *).count == 0", Holds)],
+    );
+}
+
+/// No byte is counted twice, and bytes from a pipe come from the process that wrote into it.
+#[test]
+fn a_transfer_through_several_processes_counts_once() {
+    let mut scene = Scene::new();
+    let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
+    scene.process("cat", vec![copy("splice", from, pipe, 1, 65536)]);
+    scene.process("dd", vec![copy("splice", pipe, to, 1, 65536)]);
+    let joined = report_of(&scene.trace);
+    let cases = [
+        ("transfer(* -> *).bytes == 64KiB", Holds),
+        ("transfer(* -> *).count == 1", Holds),
+        ("transfer(regular -> regular).bytes == 64KiB", Holds),
+        ("transfer(* -> pipe).bytes == 64KiB", Holds),
+        ("transfer(pipe -> *).bytes == 64KiB", Holds),
+    ];
+    assert_verdicts_with(&joined, Inferred::Inconclusive, &cases);
+    // With two sources, the bytes from the first are a lower bound, and may be 0.
+    let other = scene.regular("other");
+    for (bytes, is_none) in [(100, Fails), (65536, Inconclusive)] {
+        let mut scene = Scene { trace: scene.trace.clone() };
+        scene.trace.processes[0].threads[0].rows.push(copy("sendfile", other, pipe, 1, bytes));
+        let apart = report_of(&scene.trace);
+        assert_verdicts_with(&apart, Inferred::Inconclusive, &[("transfer(regular -> regular).count == 0", is_none)]);
+    }
 }

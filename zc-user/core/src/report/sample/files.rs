@@ -1,4 +1,4 @@
-//! Made-up traces that know which files their calls used.
+//! Made-up traces with files.
 
 use std::{cell::RefCell, cmp::Reverse, collections::BTreeMap, rc::Rc};
 
@@ -11,12 +11,12 @@ use crate::{
 };
 
 impl Row {
-    /// Sets when it was called first, and returned at once.
+    /// Sets when it was first called. It returned before any other call.
     pub fn at(self, order: u64) -> Self {
         self.spanning(order, order)
     }
 
-    /// Sets when it was called first, and when it first returned.
+    /// Sets when it was first called, and when it first returned.
     pub fn spanning(mut self, entered: u64, left: u64) -> Self {
         self.order = Some(entered);
         self.last_order = Some(entered);
@@ -31,7 +31,7 @@ impl Row {
         self
     }
 
-    /// Sets its bytes as those of calls that asked for `each`.
+    /// Sets the requested bytes of each call.
     pub fn each(mut self, each: u64) -> Self {
         self.requested_bytes = Some(each * self.calls);
         self
@@ -44,7 +44,7 @@ impl Row {
 }
 
 fn call(name: &'static str, calls: u64, bytes: u64) -> Row {
-    let row = Row::new(Call::native(name), Ends::default());
+    let row = Row::new(Call::from_report(name), Ends::default());
     Row { calls, bytes: row.bytes.map(|_| bytes), ..row }
 }
 
@@ -53,30 +53,30 @@ pub fn read(name: &'static str, from: FileId, calls: u64, bytes: u64) -> Row {
     call(name, calls, bytes).ends(Ends { input: Some(Input::Named(from)), output: None })
 }
 
-/// Calls that write to a file; nothing is known of where the bytes came from.
+/// Calls that write to a file. The source of the bytes is unknown.
 pub fn write(name: &'static str, to: FileId, calls: u64, bytes: u64) -> Row {
     call(name, calls, bytes).ends(Ends { input: None, output: Some(to) })
 }
 
-/// Calls that write to a file what the thread had read before, `paired` bytes of it.
+/// Calls that write to a file, `paired` bytes of which the thread had read before.
 pub fn written_after(name: &'static str, from: FileId, to: FileId, calls: u64, bytes: u64, paired: u64) -> Row {
     let row = call(name, calls, bytes).ends(Ends { input: Some(Input::LastRead(from)), output: Some(to) });
     Row { paired_bytes: paired, ..row }
 }
 
-/// Calls that write to a file from where the process had read it to, `held` bytes of it, each of them sampled.
+/// Calls that write to a file from buffers with `held` bytes that the process had read. Each call was sampled.
 pub fn written_held(name: &'static str, from: FileId, to: FileId, calls: u64, bytes: u64, held: u64) -> Row {
     let row = call(name, calls, bytes).ends(Ends { input: Some(Input::Held(from)), output: Some(to) });
     Row { paired_bytes: held, checked_calls: calls, ..row }
 }
 
-/// The same, but the sampled bytes differed.
+/// The same, but the sampled bytes have changed.
 pub fn written_changed(name: &'static str, from: FileId, to: FileId, calls: u64, bytes: u64, held: u64) -> Row {
     let row = written_held(name, from, to, calls, bytes, held);
     row.ends(Ends { input: Some(Input::Changed(from)), output: Some(to) })
 }
 
-/// Calls that write to a file out of a mapping.
+/// Calls that write from a mapping to a file.
 pub fn written_from(name: &'static str, mapped: FileId, to: FileId, calls: u64, bytes: u64) -> Row {
     let row = call(name, calls, bytes).ends(Ends { input: Some(Input::Mapped(mapped)), output: Some(to) });
     Row { paired_bytes: bytes, ..row }
@@ -100,7 +100,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Without files and processes.
+    /// An empty trace.
     pub fn new() -> Self {
         let mut trace = of_threads(Vec::new());
         trace.processes.clear();
@@ -114,7 +114,7 @@ impl Scene {
         FileId(id)
     }
 
-    /// A file of this kind below the working directory.
+    /// Adds a file of this kind below the working directory.
     pub fn file(&mut self, kind: FileKind, name: &str) -> FileId {
         self.add(File {
             kind: Some(kind),
@@ -135,7 +135,7 @@ impl Scene {
         self.add(File { kind: Some(FileKind::Pipe), ..File::default() })
     }
 
-    /// The two ends of a connection.
+    /// Adds both ends of a connection of Unix sockets.
     pub fn socketpair(&mut self) -> [FileId; 2] {
         let first = u64::try_from(self.trace.files.len()).expect("fits") + 100;
         [first + 1, first]
@@ -149,12 +149,12 @@ impl Scene {
         })
     }
 
-    /// A process of one thread with these rows.
+    /// Adds a process of one thread with these rows.
     pub fn process(&mut self, name: &str, rows: Vec<Row>) -> &mut Process {
         self.threads(name, vec![rows])
     }
 
-    /// A process of one thread that did this.
+    /// Adds a process whose only thread did this.
     pub fn looping(&mut self, name: &str, thread: Loop) -> &mut Process {
         let thread = thread.thread();
         let process = self.process(name, Vec::new());
@@ -162,7 +162,7 @@ impl Scene {
         process
     }
 
-    /// A process of several threads.
+    /// Adds a process of several threads.
     pub fn threads(&mut self, name: &str, rows: Vec<Vec<Row>>) -> &mut Process {
         let mut process = of_threads(rows).processes.remove(0);
         process.pid += u32::try_from(self.trace.processes.len()).expect("fits");
@@ -172,15 +172,15 @@ impl Scene {
     }
 }
 
-/// What an address space holds of what was read.
+/// Which bytes in an address space were read from files.
 #[derive(Debug, Default)]
 pub struct Memory {
-    /// Ranges that do not overlap: beginning, end, file.
+    /// Ranges that do not overlap: start, end, file.
     ranges: Vec<(u64, u64, FileId)>,
 }
 
 impl Memory {
-    /// Bytes of a file (`None`: of anything else) come to lie here.
+    /// Bytes of a file (`None`: of anything else) are stored here.
     pub fn fill(&mut self, from: Option<FileId>, start: u64, bytes: u64) {
         let end = start + bytes;
         let around = |(from, to, file): (u64, u64, FileId)| [(from, to.min(start), file), (from.max(end), to, file)];
@@ -188,7 +188,7 @@ impl Memory {
         self.ranges = kept.chain(from.filter(|_| bytes > 0).map(|file| (start, end, file))).collect();
     }
 
-    /// How many bytes of which files lie here, most first.
+    /// How many bytes of which files are here, the most first.
     pub fn find(&self, start: u64, bytes: u64) -> Vec<(FileId, u64)> {
         let mut found: BTreeMap<FileId, u64> = BTreeMap::new();
         for &(from, to, file) in &self.ranges {
@@ -203,26 +203,26 @@ impl Memory {
     }
 }
 
-/// What a thread does: reads and writes in turn, counted as the backends do.
+/// A thread that reads and writes, counted as the backends count it.
 #[derive(Debug, Default)]
 pub struct Loop {
     sequence: Sequence,
-    /// What its memory holds, if that is seen.
+    /// Its memory, if the backend sees it.
     memory: Option<Rc<RefCell<Memory>>>,
     rows: BTreeMap<(&'static str, Ends), Row>,
     parts: BTreeMap<(FileId, FileId), Part>,
 }
 
 impl Loop {
-    /// Where it reads to and writes from if that is not said.
+    /// Its default buffer.
     pub const BUFFER: u64 = 1 << 20;
 
-    /// Of a backend that sees memory.
+    /// Under a backend that sees memory.
     pub fn seen() -> Self {
         Self::sharing(&Rc::default())
     }
 
-    /// A thread of an address space, of a backend that sees memory.
+    /// A thread that shares an address space, under a backend that sees memory.
     pub fn sharing(memory: &Rc<RefCell<Memory>>) -> Self {
         Self { memory: Some(Rc::clone(memory)), ..Self::default() }
     }
@@ -232,7 +232,7 @@ impl Loop {
         self.read_to(Self::BUFFER, from, bytes);
     }
 
-    /// Reads into memory that begins at `start`.
+    /// Reads into memory from `start`.
     pub fn read_to(&mut self, start: u64, from: FileId, bytes: u64) {
         let order = self.order();
         let ends = Ends { input: Some(Input::Named(from)), output: None };
@@ -249,7 +249,7 @@ impl Loop {
         self.write_from(Self::BUFFER, to, bytes);
     }
 
-    /// Writes from memory that begins at `start`.
+    /// Writes from memory at `start`.
     pub fn write_from(&mut self, start: u64, to: FileId, bytes: u64) {
         let order = self.order();
         let by_order = self.sequence.source().checked_sub(1).map(|file| Input::LastRead(FileId(file)));
@@ -274,12 +274,12 @@ impl Loop {
         u64::try_from(self.rows.len()).expect("fits")
     }
 
-    /// What it did.
+    /// Its rows.
     pub fn rows(self) -> Vec<Row> {
         self.rows.into_values().collect()
     }
 
-    /// What it did, as a thread.
+    /// The thread that did this.
     pub fn thread(self) -> Thread {
         Thread { rows: self.rows.into_values().collect(), parts: self.parts.into_values().collect(), ..Thread::default() }
     }

@@ -1,4 +1,4 @@
-//! Random expectations are read as they were printed; random text is never a panic.
+//! Properties: a random expectation is read as it was printed, and no text makes the parser panic.
 
 use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestRunner};
 
@@ -8,26 +8,24 @@ use crate::{
     expect::{
         Expectation,
         ast::{At, Comparison, Equality, Expr, Figure, Number, Op, Range, Selectors, Subject, Test},
-        by_file,
-        field::{AGGREGATES, Dimension, Field},
-        native,
-        parser::NONE,
+        field::{Dimension, Field, aggregates},
+        parser::{NONE, why_not_by_file},
         pattern::{EndPattern, Glob, KindPattern},
     },
     report::Api,
-    syscall,
+    syscall::{self, Abi},
 };
 
 fn subject() -> impl Strategy<Value = Subject> {
-    let is_plain = |name: &&str| *name != "ioctl" && !AGGREGATES.contains(name) && native::is_native(name);
+    let is_plain = |name: &&str| *name != "ioctl" && Subject::aggregate(name).is_none() && Abi::is_native(name);
     let calls: Vec<&str> = syscall::known_names().filter(is_plain).collect();
-    // These have the names of aggregates or a form of their own.
-    let special: Vec<&str> = ["time", "exit", "ioctl"].into_iter().filter(|name| native::is_native(name)).collect();
+    // These have the names of aggregates, or a syntax of their own.
+    let special: Vec<&str> = ["time", "exit", "ioctl"].into_iter().filter(|name| Abi::is_native(name)).collect();
     let classes: Vec<&str> = syscall::class_names().collect();
     prop_oneof![
         4 => select(calls).prop_map(|name| Subject::Call(name.to_owned())),
         2 => select(classes).prop_map(|name| Subject::Class(name.to_owned())),
-        3 => select(AGGREGATES.to_vec()).prop_map(|name| Subject::aggregate(name).expect("is one")),
+        3 => select(aggregates().collect::<Vec<_>>()).prop_map(|name| Subject::aggregate(name).expect("is one")),
         1 => select(special).prop_map(|name| Subject::Call(name.to_owned())),
         3 => (end(), end()).prop_map(|(from, to)| Subject::Transfer(from, to)),
     ]
@@ -47,7 +45,7 @@ fn end() -> impl Strategy<Value = EndPattern> {
 
 fn selectors(subject: &Subject, field: Field) -> impl Strategy<Value = Selectors> + use<> {
     let by_process = !matches!(subject, Subject::Exit) && field != Field::Wall;
-    let by_file = by_file::why_not(subject).is_none();
+    let by_file = why_not_by_file(subject).is_none();
     let all = (proptest::option::of(glob()), proptest::option::of(glob()), proptest::option::of(kind()));
     all.prop_map(move |(process, file, kind)| Selectors {
         process: process.filter(|_| by_process),
@@ -129,7 +127,7 @@ fn config(cases: u32) -> ProptestConfig {
 }
 
 #[test]
-fn ten_thousand_expectations_are_read_as_they_are_printed() {
+fn expectations_are_read_as_they_are_printed() {
     TestRunner::new(config(10_000))
         .run(&expr(), |expr| {
             let text = expr.to_string();
@@ -142,7 +140,7 @@ fn ten_thousand_expectations_are_read_as_they_are_printed() {
 }
 
 #[test]
-fn random_expectations_are_evaluated_and_a_lower_bound_never_says_the_opposite() {
+fn a_lower_bound_never_contradicts_the_exact_report() {
     let (exact, mut bound) = (report_of(&scene()), report_of(&scene()));
     bound.exact = false;
     TestRunner::new(config(4000))
@@ -167,7 +165,7 @@ fn mutated() -> impl Strategy<Value = String> {
 }
 
 #[test]
-fn text_of_any_kind_is_never_a_panic() {
+fn no_text_makes_the_parser_panic() {
     let words = vec(
         select(vec![
             "read", ".", "calls", "==", "0", "(", ")", "[", "]", "transfer", "->", "*", "\"", "not", "and", "in", "..", "5s",

@@ -1,30 +1,23 @@
-//! What a call is called on this machine, if somebody has another name for it: that of the 32-bit table, or of the C library.
+//! The name that a call has on this machine, for names of 32-bit tables and of the C library.
 
-use crate::syscall::{self, Abi};
+use super::{Abi, known_names};
 
-/// Whether the machine's own table has a call of this name. The other names that are known are of 32-bit programs alone: of those that
-/// people check, such a call is never made, and its 0 would say nothing.
-pub(super) fn is_native(name: &str) -> bool {
-    let call = name.split('(').next().unwrap_or_default();
-    Abi::is_native(call)
-}
-
-/// The call of this machine that is meant by another name.
-pub(super) fn meant_by(name: &str) -> Option<&'static str> {
+/// The call of this machine that another name stands for.
+pub(crate) fn meant_by(name: &str) -> Option<&'static str> {
     let stripped = ["_time64", "64", "32"].into_iter().filter_map(|suffix| name.strip_suffix(suffix)).map(str::to_owned);
     let spelled = [format!("{name}64"), format!("rt_{name}")];
-    let native = |candidate: &str| syscall::known_names().find(|known| *known == candidate && is_native(known));
+    let native = |candidate: &str| known_names().find(|known| *known == candidate && Abi::is_native(known));
     let mut candidates = renamed(name).map(str::to_owned).into_iter().chain(stripped).chain(spelled);
     candidates.find_map(|candidate| native(&candidate).or_else(|| renamed(&candidate).and_then(native)))
 }
 
-/// The 64-bit call that takes the place of this one.
+/// The call that replaces this one on 64-bit machines.
 fn renamed(name: &str) -> Option<&'static str> {
     RENAMED.iter().chain(REPLACED).find(|(other, _)| *other == name).map(|(_, native)| *native)
 }
 
-/// Calls that arm64 never had, and those by which its C libraries do what they did. Source: the kernel's
-/// include/uapi/asm-generic/unistd.h, which leaves out what a newer call can do.
+/// Calls that arm64 never had, and those that its C libraries use instead. Source: the kernel's include/uapi/asm-generic/unistd.h, which
+/// leaves out calls that a newer one replaces.
 const REPLACED: &[(&str, &str)] = if cfg!(target_arch = "aarch64") {
     &[
         ("access", "faccessat"),
@@ -66,7 +59,7 @@ const REPLACED: &[(&str, &str)] = if cfg!(target_arch = "aarch64") {
     &[]
 };
 
-/// Names that no rule leads to the machine's own.
+/// Names that cannot be derived by a rule.
 const RENAMED: [(&str, &str); 11] = [
     ("_llseek", "lseek"),
     ("_newselect", "select"),
@@ -85,8 +78,12 @@ const RENAMED: [(&str, &str); 11] = [
 mod tests {
     use super::*;
 
+    fn is_native(call: &str) -> bool {
+        Abi::is_native(call)
+    }
+
     #[test]
-    fn a_call_of_another_table_has_its_name_here() {
+    fn a_name_of_another_table_is_translated() {
         let meant = ["sendfile64", "stat64", "mmap2", "recvmmsg_time64", "chown32", "_llseek", "sigaction", "send"].map(meant_by);
         let (stat, chown) = if cfg!(target_arch = "aarch64") { ("newfstatat", "fchownat") } else { ("stat", "chown") };
         let native = ["sendfile", stat, "mmap", "recvmmsg", chown, "lseek", "rt_sigaction", "sendto"];
@@ -96,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_machine_has_is_native() {
+    fn a_call_of_this_machines_table_is_native() {
         assert!(["read", "pread64", "getdents64", "ioctl(FICLONE)"].into_iter().all(is_native));
         assert!(!["sendfile64", "mmap2", "socketcall", "pread"].into_iter().any(is_native));
         assert!(RENAMED.iter().all(|(other, native)| !is_native(other) && (is_native(native) || renamed(native).is_some())));

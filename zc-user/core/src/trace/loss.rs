@@ -1,0 +1,118 @@
+//! [`Loss`]: how numbers of a trace can be lost. One list has each loss with its name, its effect and its explanation.
+
+/// Which figures of a report a loss touches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    /// Counts are lower bounds, but all transfers are known: only times, names of errors or counters of tasks are missing.
+    Counts,
+    /// Counts are exact, but rows lack their files, so that transfers are missing.
+    Transfers,
+    /// Counts are lower bounds, and bytes may have moved that are in no row.
+    CountsAndTransfers,
+}
+
+/// What is said of a loss.
+struct Facts {
+    name: &'static str,
+    effect: Effect,
+    /// What the count counts.
+    what: &'static str,
+    /// What it means for the numbers, and what helps.
+    remedy: &'static str,
+}
+
+/// Declares [`Loss`] and its facts from one list.
+macro_rules! losses {
+    ($(#[doc = $doc:literal] $loss:ident: $name:literal, $effect:ident, $what:literal, $remedy:literal;)+) => {
+        /// A way to lose or merge a number. [`Loss::name`] is its name in reports.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Loss {
+            $(#[doc = $doc] $loss,)+
+        }
+
+        impl Loss {
+            /// All of them, in the order in which reports show them.
+            pub const ALL: [Self; [$(Self::$loss),+].len()] = [$(Self::$loss),+];
+
+            const fn facts(self) -> Facts {
+                match self {
+                    $(Self::$loss => Facts { name: $name, effect: Effect::$effect, what: $what, remedy: $remedy },)+
+                }
+            }
+        }
+    };
+}
+
+losses! {
+    /// New tasks that could not be followed. Their calls are missing.
+    UnfollowedTasks: "unfollowed_tasks", CountsAndTransfers,
+        "tasks not followed", "their calls are missing; raise --max-tasks";
+    /// Calls that were not counted, because there was no room.
+    UncountedCalls: "uncounted_calls", CountsAndTransfers,
+        "calls not counted", "the table of rows was full; raise --max-rows";
+    /// Failed calls that were counted without their errno.
+    UncountedErrnos: "uncounted_errnos", Counts,
+        "errors counted without their errno", "the table of errnos was full; raise --max-rows";
+    /// Messages from the kernel that did not fit into the buffer. Names, starts and ends of processes are missing.
+    LostEvents: "lost_events", CountsAndTransfers,
+        "messages from the kernel lost", "names and ends of processes are missing; raise --max-tasks";
+    /// Calls whose entry was not seen. They are counted, without time.
+    ExitsWithoutEntry: "exits_without_entry", CountsAndTransfers,
+        "calls without a visible entry", "they may have begun before the record; they are counted without time";
+    /// Runs of a probe that the kernel skipped.
+    MissedProbes: "missed_probes", CountsAndTransfers,
+        "runs of a probe skipped by the kernel", "up to as many calls are missing";
+    /// Tasks whose end was not seen. Their switches, faults and CPU time are missing.
+    UnseenEnds: "unseen_ends", Counts,
+        "ends of tasks not seen", "their switches, faults and CPU time are missing";
+    /// Lines of a log that were not understood.
+    UnparsedLines: "unparsed_lines", CountsAndTransfers,
+        "lines of the log not understood", "-v shows them";
+    /// Operations of `io_uring` that were asked not to report success. The bytes that they moved are missing.
+    SilentOperations: "silent_operations", CountsAndTransfers,
+        "operations of io_uring that do not report success", "the bytes that they moved are missing";
+    /// Completions of `io_uring` that overflowed its queue. It is not known which operations they belong to.
+    OverflowedOperations: "overflowed_operations", CountsAndTransfers,
+        "completions of io_uring that overflowed its queue", "they are missing from their operations; give the ring a larger queue";
+    /// The tracer ended before the command did, or its log is cut off. What came after is missing.
+    TracerEnded: "tracer_ended", CountsAndTransfers,
+        "tracer ended before the command", "everything after that is missing; was the tracer killed, or the log cut off?";
+    /// Signs that a log leaves out calls that were made.
+    UnshownCalls: "unshown_calls", CountsAndTransfers,
+        "signs that the log leaves calls out",
+        "no exec at its beginning, or a process that ends without exit_group: record it from the start, without -z, -Z, -P and -e trace";
+    /// Calls that other threads of the process made while a closure was traced. They may be its work.
+    OtherThreads: "other_threads", CountsAndTransfers,
+        "calls that other threads of this process made meanwhile",
+        "they are not counted, and may be work of the closure: start its threads within it, or trace it in a process of its own";
+    /// The figures were read while the command ran.
+    ReadWhileRunning: "read_while_running", CountsAndTransfers,
+        "figures read while the command ran",
+        "an interim report: a call that returned meanwhile may be in only some of its figures";
+    /// Calls that were counted without their files, because there was no room. Their bytes are in no transfer.
+    CallsWithoutFiles: "calls_without_files", Transfers,
+        "calls without their files", "their bytes are in no transfer; raise --max-files and --max-rows";
+}
+
+impl Loss {
+    /// Its name in reports.
+    pub const fn name(self) -> &'static str {
+        self.facts().name
+    }
+
+    /// Whether transfers may be missing.
+    pub const fn touches_transfers(self) -> bool {
+        matches!(self.facts().effect, Effect::Transfers | Effect::CountsAndTransfers)
+    }
+
+    /// Whether counts are lower bounds.
+    pub const fn touches_counts(self) -> bool {
+        matches!(self.facts().effect, Effect::Counts | Effect::CountsAndTransfers)
+    }
+
+    /// Names what was lost and how often, then, in parentheses, what that means and what helps. It follows "lower bound: ".
+    pub fn explain(self, count: u64) -> String {
+        let Facts { what, remedy, .. } = self.facts();
+        format!("{what}: {count} ({remedy})")
+    }
+}

@@ -59,8 +59,8 @@ fn report_options(look: &LookArgs, output: &Output) -> render::Options {
 }
 
 /// How anything is rendered: the width and the colours of the output.
-fn render_options(color: ColorWhen, output: &Output) -> render::Options {
-    let colour = output::wants_colour(color, output.is_terminal());
+fn render_options(when: ColorWhen, output: &Output) -> render::Options {
+    let colour = output::wants_colour(when, output.is_terminal());
     render::Options { width: output.width(), colour, ..render::Options::default() }
 }
 

@@ -1,4 +1,4 @@
-//! Results of checks for CI: JUnit's XML, the Test Anything Protocol, annotations of GitHub Actions, Markdown, CSV.
+//! Results of checks for CI: `JUnit`'s XML, the Test Anything Protocol, annotations of GitHub Actions, Markdown, CSV.
 
 use std::{fmt::Write as _, time::Duration};
 

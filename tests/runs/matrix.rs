@@ -296,7 +296,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // Both fail if it has ended, which is what is wanted.
+        // Both fail if it has ended already, which is fine.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

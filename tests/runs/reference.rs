@@ -295,7 +295,7 @@ impl Drain {
 
 impl Drop for Drain {
     fn drop(&mut self) {
-        // Both fail if it has ended, which is what is wanted.
+        // Both fail if it has ended already, which is fine.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

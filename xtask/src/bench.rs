@@ -34,7 +34,7 @@ pub(crate) struct Options {
     /// Also run the worst case under strace, which takes most of a minute
     #[arg(long)]
     slow: bool,
-    /// Everything is built already
+    /// Skip the build
     #[arg(long, hide = true)]
     built: bool,
 }
@@ -46,7 +46,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         check(cargo().args(["build", "--release", "--package", "zctrace-capture", "--example", "floor"]))?;
     }
     if !is_root() {
-        // All of it at once: sudo's own time must not be in the measurements.
+        // xtask runs again under sudo as a whole: the time of sudo itself must not be measured.
         let error = Command::new("sudo").arg("-E").arg(env::current_exe()?).args(env::args_os().skip(1)).arg("--built").exec();
         return Err(error).context("measuring needs root, and sudo does not start");
     }
@@ -56,7 +56,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// (a) What the cheapest of calls cost more under each tool.
+/// (a) The added cost of the cheapest calls under each tool.
 fn measure_worst_case(options: &Options) -> Result<()> {
     let command = copy_blocks(WORST_CASE_BLOCKS);
     let mut subjects = vec![
@@ -76,7 +76,7 @@ fn measure_worst_case(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// (b) What a command that does nothing takes.
+/// (b) The time of a command that does nothing.
 fn measure_start_up() -> Result<()> {
     let command = words(&["true"]);
     let subjects = [
@@ -93,7 +93,7 @@ fn measure_start_up() -> Result<()> {
     Ok(())
 }
 
-/// (c) What ten times as many calls change.
+/// (c) The memory for ten times as many calls.
 fn measure_growth() -> Result<()> {
     let rows = [WORST_CASE_BLOCKS / 10, WORST_CASE_BLOCKS].map(|blocks| {
         let argv = [zctrace()?, copy_blocks(blocks)].concat();
@@ -104,18 +104,17 @@ fn measure_growth() -> Result<()> {
     Ok(())
 }
 
-/// The command of FACTS: two calls a block that move nothing.
+/// Two calls for each block, which move next to nothing.
 fn copy_blocks(blocks: u32) -> Vec<String> {
     words(&["dd", "if=/dev/zero", "of=/dev/null", "bs=4k", &format!("count={blocks}")])
 }
 
-/// zctrace, with a report that goes nowhere.
+/// zctrace, with its report sent to `/dev/null`.
 fn zctrace() -> Result<Vec<String>> {
     Ok([vec![release_dir()?.join("zctrace").display().to_string()], words(&["-o", "/dev/null", "--"])].concat())
 }
 
-/// What turns off that zctrace finds the files of calls: type information of the running kernel in which a struct on the way has
-/// another name.
+/// Keeps zctrace from finding the files of calls: the running kernel's type information, with another name for a struct that is needed.
 fn without_files() -> Result<Vec<String>> {
     const KERNEL: &str = "/sys/kernel/btf/vmlinux";
     const NAME: &[u8] = b"\0files_struct\0";
@@ -127,12 +126,12 @@ fn without_files() -> Result<Vec<String>> {
     Ok(vec!["env".to_owned(), format!("ZCTRACE_BTF={}", path.display())])
 }
 
-/// The floor of every design on tracepoints: programs that do nothing.
+/// The least that any design with tracepoints costs: programs that do nothing.
 fn floor() -> Result<Vec<String>> {
     Ok([vec![release_dir()?.join("examples/floor").display().to_string()], words(&["--"])].concat())
 }
 
-/// Tools that are compared where they are installed: name, rounds, what comes before the command.
+/// Other tools, compared if they are installed: name, rounds, words before the command.
 fn others(slow: bool) -> Vec<(&'static str, u32, Vec<&'static str>)> {
     let mut others = vec![
         ("perf trace -s", 1, vec!["perf", "trace", "-s", "-o", "/dev/null", "--"]),
@@ -175,13 +174,13 @@ impl Subject {
 /// One run.
 #[derive(Clone, Copy)]
 struct Sample {
-    /// From before its start until after its end.
+    /// Wall time, from before its start until after its end.
     wall: Duration,
     /// The largest resident set of it or of a process that it waited for, in KiB.
     max_rss_kib: i64,
 }
 
-/// Runs every subject in every round, so that a slow moment of the machine hits all of them; samples in the subjects' order.
+/// Runs every subject in every round, so that a slow moment of the machine affects all of them. Samples are in the subjects' order.
 fn interleaved(subjects: &[Subject]) -> Result<Vec<Vec<Sample>>> {
     let mut samples = vec![Vec::new(); subjects.len()];
     let rounds = subjects.iter().map(|subject| subject.rounds).max().unwrap_or(0);
@@ -195,7 +194,7 @@ fn interleaved(subjects: &[Subject]) -> Result<Vec<Vec<Sample>>> {
     Ok(samples)
 }
 
-/// Runs a command line once, in silence.
+/// Runs a command line once; its output is dropped.
 fn start(argv: &[String]) -> Result<Sample> {
     let mut command = Command::new(&argv[0]);
     command.args(&argv[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -248,7 +247,7 @@ fn worst_case(rows: &[Row]) -> String {
     table
 }
 
-/// Calls against memory.
+/// Memory for each number of calls.
 fn growth(rows: &[(u32, Sample)]) -> String {
     let mut table = String::from("| calls | largest resident set, KiB |\n|--:|--:|\n");
     for (calls, sample) in rows {

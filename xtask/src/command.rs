@@ -42,13 +42,13 @@ pub(crate) fn nightly_cargo() -> Command {
 
 /// Where `cargo build --release` leaves its programs.
 pub(crate) fn release_dir() -> Result<PathBuf> {
-    // xtask's own place tells where, however the target directory was chosen.
-    let own = env::current_exe().context("xtask does not know where it is")?;
+    // xtask itself is in the target directory, however that was chosen.
+    let own = env::current_exe().context("cannot find the path of xtask")?;
     let target = own.ancestors().nth(2).context("xtask is not in a target directory")?;
     Ok(target.join("release"))
 }
 
-/// Runs a command to its end; anything but success is an error that names it.
+/// Runs a command to its end. An error names the command, if it did not succeed.
 pub(crate) fn check(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("cannot run {}", show(command)))?;
     if !status.success() {
@@ -57,13 +57,13 @@ pub(crate) fn check(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// The program of [`run_to_end`]; 0 if there is none.
+/// Process id of the program in [`run_to_end`]; 0 if none runs.
 static RUNNING: AtomicI32 = AtomicI32::new(0);
 
-/// The last signal that was to be passed on; 0 if none came.
+/// The last signal to pass on; 0 if none came.
 static ASKED: AtomicI32 = AtomicI32::new(0);
 
-/// A handler that sends a signal on to the program of [`run_to_end`], and to those that come after it.
+/// A signal handler that sends the signal on to the program in [`run_to_end`], and to every program started after it.
 pub(crate) extern "C" fn pass_on(signal: libc::c_int) {
     ASKED.store(signal, Ordering::SeqCst);
     send_on();
@@ -72,12 +72,12 @@ pub(crate) extern "C" fn pass_on(signal: libc::c_int) {
 fn send_on() {
     let (program, signal) = (RUNNING.load(Ordering::SeqCst), ASKED.load(Ordering::SeqCst));
     if program > 0 && signal > 0 {
-        // SAFETY: plain numbers; the program is our child, and not reaped as long as it stands there.
+        // SAFETY: plain numbers; the program is our child, and RUNNING is reset before it is reaped.
         unsafe { libc::kill(program, signal) };
     }
 }
 
-/// Runs a program to its end. It gets the signals that are passed on, and is asked to end should xtask be killed.
+/// Runs a program to its end. It gets the signals that are passed on, and SIGTERM if xtask is killed.
 pub(crate) fn run_to_end(command: &mut Command) -> io::Result<ExitStatus> {
     let ask_to_end_with_us = || {
         // SAFETY: plain numbers.
@@ -88,9 +88,9 @@ pub(crate) fn run_to_end(command: &mut Command) -> io::Result<ExitStatus> {
     unsafe { command.pre_exec(ask_to_end_with_us) };
     let mut program = command.spawn()?;
     RUNNING.store(i32::try_from(program.id()).unwrap_or(0), Ordering::SeqCst);
-    // A signal may have come before the program had a name.
+    // A signal may have come before RUNNING was set.
     send_on();
-    // Not reaped yet: its id must not be another's while a signal may still be sent there.
+    // It is reaped later: its id must stay its own as long as a signal may be sent to it.
     let ended = wait_unreaped(&program);
     RUNNING.store(0, Ordering::SeqCst);
     ended.and_then(|()| program.wait())
@@ -100,7 +100,7 @@ fn wait_unreaped(program: &Child) -> io::Result<()> {
     // SAFETY: plain numbers, for which zero is valid.
     let mut about: libc::siginfo_t = unsafe { mem::zeroed() };
     loop {
-        // SAFETY: `about` is ours, and as the call wants it.
+        // SAFETY: `about` is a live variable of the type that the call writes.
         let waited = unsafe { libc::waitid(libc::P_PID, program.id(), &raw mut about, libc::WEXITED | libc::WNOWAIT) };
         match io::Error::last_os_error() {
             _ if waited == 0 => return Ok(()),
@@ -142,13 +142,13 @@ pub(crate) fn as_root(program: impl Into<PathBuf>) -> Result<Command> {
     Ok(command)
 }
 
-/// A directory of xtask's own, deleted with the value.
+/// A temporary directory, deleted with the value.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Makes one for this task.
+    /// Makes a directory for this task.
     pub(crate) fn new(task: &str) -> Result<Self> {
-        // They are for the programs that xtask started; it has to live on and delete the files.
+        // A signal is meant for the programs that xtask started; xtask itself must survive it, to delete the files.
         outlive_signals();
         let path = env::temp_dir().join(format!("zctrace-{task}-{}", process::id()));
         DirBuilder::new().mode(0o700).create(&path).with_context(|| format!("cannot create {}", path.display()))?;
@@ -169,13 +169,13 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
-            eprintln!("xtask: {} is left behind: {error}", self.0.display());
+            eprintln!("xtask: cannot delete {}: {error}", self.0.display());
         }
     }
 }
 
-/// Takes the signals that ask for the end, and leaves the end to the program that runs. Ctrl-C reaches that by itself, the others are
-/// passed on. Unlike `SIG_IGN`, a handler is not inherited by the programs started from here.
+/// Handles the signals that ask xtask to end: the program that runs decides. Ctrl-C reaches it anyway, the other signals are passed on.
+/// Unlike `SIG_IGN`, a handler is not inherited by the programs that xtask starts.
 fn outlive_signals() {
     extern "C" fn nothing(_signal: libc::c_int) {}
     let (nothing, pass_on): (extern "C" fn(libc::c_int), extern "C" fn(libc::c_int)) = (nothing, pass_on);
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signal_ends_the_programs_that_run_and_the_files_go() {
+    fn a_signal_ends_the_running_programs_and_the_files_are_deleted() {
         let scratch = Scratch::new("test").expect("a directory");
         let (directory, started) = (scratch.directory().to_owned(), scratch.path("started"));
         let running = thread::spawn({

@@ -37,7 +37,7 @@ pub(crate) fn run() -> Result<ExitCode> {
     Ok(exit_code(if to_file.success() { to_socket } else { to_file }))
 }
 
-/// Traces one copy, and says so first.
+/// Prints what is copied, and traces one copy.
 fn trace(copier: &Path, input: &Path, output: OsString) -> Result<ExitStatus> {
     eprintln!("\n== std::io::copy of {FILE_MIB} MiB, {} to {}\n", input.display(), output.display());
     let mut zctrace = run::zctrace()?;
@@ -52,7 +52,7 @@ fn unix_address(socket: &Path) -> OsString {
     address
 }
 
-/// Writes data that no file system stores as a hole.
+/// Writes data that no filesystem stores as a hole.
 fn write_input(path: &Path) -> Result<()> {
     let block: Vec<u8> = (1..=0xff_u8).cycle().take(1 << 20).collect();
     let mut file = File::create_new(path)?;
@@ -62,7 +62,7 @@ fn write_input(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The process that reads the socket; ended with the value, should it still run.
+/// The process that reads the socket; killed with the value if it still runs.
 struct Sink(Child);
 
 impl Sink {
@@ -83,7 +83,7 @@ impl Sink {
 
 impl Drop for Sink {
     fn drop(&mut self) {
-        // Both fail if it has ended, which is what is wanted.
+        // Both fail if it has ended already, which is fine.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

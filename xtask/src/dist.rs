@@ -19,19 +19,19 @@ use crate::{
     toolchain::{on_path, output},
 };
 
-/// What is released, and for whom.
+/// A release for one architecture.
 struct Release {
     /// Version of the workspace.
     version: String,
-    /// The machine, as `uname -m` has it.
+    /// The architecture, as `uname -m` has it.
     arch: &'static str,
-    /// Where it is put together.
+    /// The directory of the release.
     directory: PathBuf,
     /// The program.
     program: PathBuf,
 }
 
-/// Builds, packs and tries it, and says what there is.
+/// Builds, packs and tries the release, and prints what it made.
 pub(crate) fn run() -> Result<ExitCode> {
     setup::install(Need::Building)?;
     let program = build()?;
@@ -51,12 +51,12 @@ pub(crate) fn run() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Builds the program with its C library inside: it runs on any Linux of this architecture, whatever libraries that has.
+/// Builds the program with the C library linked in, so that it runs on any Linux of this architecture.
 fn build() -> Result<PathBuf> {
-    // A target that is named keeps the flag away from build scripts and macros, which must be able to load libraries.
+    // With an explicit target, the flag does not apply to build scripts and macros, which must be able to load libraries.
     let target = format!("{}-unknown-linux-gnu", env::consts::ARCH);
     let mut build = cargo();
-    // Only the program itself is stripped: the kernel side needs its symbols.
+    // Only the program itself is stripped: the eBPF object needs its symbols.
     build.args(["rustc", "--release", "--package", "zctrace", "--bin", "zctrace", "--target", &target]);
     build.args(["--", "-Cstrip=symbols"]);
     build.env(format!("CARGO_TARGET_{}_RUSTFLAGS", target.to_uppercase().replace('-', "_")), "-Ctarget-feature=+crt-static");
@@ -73,7 +73,7 @@ fn tarball(release: &Release, files: &[File]) -> Result<PathBuf> {
         file.write_to(&directory.join(file.name))?;
     }
     let path = release.directory.join(format!("{name}.tar.gz"));
-    // The same sources give the same archive.
+    // The archive depends on the sources only.
     let mut tar = Command::new("tar");
     tar.args(["--create", "--gzip", "--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
     tar.arg(format!("--mtime=@{}", epoch()?)).arg("--file").arg(&path).arg("--directory").arg(&release.directory).arg(&name);
@@ -81,7 +81,7 @@ fn tarball(release: &Release, files: &[File]) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The time of the last commit, in seconds; as others have it in `SOURCE_DATE_EPOCH`.
+/// The time of the last commit in seconds, unless `SOURCE_DATE_EPOCH` sets another one.
 fn epoch() -> Result<String> {
     if let Ok(epoch) = env::var("SOURCE_DATE_EPOCH") {
         return Ok(epoch);
@@ -108,7 +108,7 @@ struct File {
     content: Vec<u8>,
 }
 
-/// Those that the program writes itself: name, place, how it is asked for.
+/// Files that the program writes itself: name, place, arguments.
 const WRITTEN: [(&str, &str, &[&str]); 5] = [
     ("zctrace.1", "usr/share/man/man1/zctrace.1", &["man"]),
     ("zctrace.bash", "usr/share/bash-completion/completions/zctrace", &["completions", "bash"]),
@@ -117,14 +117,14 @@ const WRITTEN: [(&str, &str, &[&str]); 5] = [
     ("report.schema.json", "usr/share/zctrace/report.schema.json", &["schema"]),
 ];
 
-/// Those of the repository: name, place.
+/// Files of the repository: name, place.
 const COPIED: [(&str, &str); 3] = [
     ("README.md", "usr/share/doc/zctrace/README.md"),
     ("LICENSE-MIT", "usr/share/doc/zctrace/LICENSE-MIT"),
     ("LICENSE-APACHE", "usr/share/doc/zctrace/LICENSE-APACHE"),
 ];
 
-/// All of them.
+/// All files of a release.
 fn all_files(release: &Release) -> Result<Vec<File>> {
     let text = |name, installed, content| File { name, installed, mode: 0o644, content };
     let program = fs::read(&release.program)?;
@@ -142,7 +142,7 @@ fn all_files(release: &Release) -> Result<Vec<File>> {
 }
 
 impl File {
-    /// Writes it, with the directories that it takes.
+    /// Writes the file, and makes its directory.
     fn write_to(&self, path: &Path) -> Result<()> {
         if let Some(directory) = path.parent() {
             fs::create_dir_all(directory)?;
@@ -153,7 +153,7 @@ impl File {
     }
 }
 
-/// What `dpkg` knows of a package.
+/// The control file of the Debian package.
 fn control(release: &Release, arch: &str, installed_bytes: usize) -> String {
     format!(
         "Package: zctrace
@@ -200,7 +200,7 @@ fn debian_package(release: &Release, files: &[File]) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Where Debian looks for the licence.
+/// Writes the licence where Debian looks for it.
 fn write_copyright(tree: &Path) -> Result<()> {
     let documents = tree.join("usr/share/doc/zctrace");
     let licence = fs::read_to_string(documents.join("LICENSE-MIT"))?;
@@ -213,18 +213,18 @@ fn write_copyright(tree: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What the name of a file with a licence begins with, in capitals or not.
+/// Beginnings of the names of licence files, in lower case.
 const NAMES: [&str; 4] = ["license", "licence", "copying", "copyright"];
 
-/// Every library with its licences, whole.
+/// Every library in the program with the full text of its licences: most of them must be shipped with it.
 fn licences_of_libraries() -> Result<String> {
     let sources = sources()?;
     let mut tree = cargo();
     tree.args(["tree", "--locked", "--package", "zctrace", "--edges", "normal", "--prefix", "none", "--format", "{p}|{l}"]);
-    let list = output(&mut tree).context("cargo does not tell which libraries there are")?;
+    let list = output(&mut tree).context("cargo does not list the libraries")?;
     let mut text = "zctrace contains these libraries.\n".to_owned();
     for line in list.lines().map(|line| line.trim_end_matches(" (*)")).collect::<BTreeSet<_>>() {
-        // Ours have a path beside their version.
+        // Our own packages have a path after their version.
         let Some((package, licence)) = line.split_once('|').filter(|(package, _)| !package.contains('/')) else { continue };
         let package = package.trim_end_matches(" (proc-macro)");
         write!(text, "\n{}\n{package}: {licence}\n", "=".repeat(80))?;
@@ -259,7 +259,7 @@ fn licences_in(directory: &Path) -> Result<Vec<(String, String)>> {
     Ok(licences)
 }
 
-/// Makes the root, runs the program in it, and leaves what it says. Its mounts vanish with it.
+/// Makes the root and runs the program in it. Its mounts end with it.
 const SCRIPT: &str = r#"
 set -e
 mkdir -p "$1/proc" "$1/sys"
@@ -275,7 +275,7 @@ fn try_in_an_empty_root(release: &Release) -> Result<()> {
     let mut unshare = as_root("unshare")?;
     unshare.args(["--mount", "sh", "-c", SCRIPT, "sh"]).arg(&root).arg(&release.program);
     let said = output(&mut unshare);
-    // What was made there is root's.
+    // The files in it belong to root.
     check(as_root("rm")?.arg("--recursive").arg("--one-file-system").arg(&root))?;
     let said = said.context("the program does not run in an empty root")?;
     ensure!(said.contains("\"backend\": \"ebpf\"") && said.contains("\"exact\": true"), "in an empty root it says: {said}");

@@ -1,4 +1,4 @@
-//! What is done to this repository: set-up, runs, tests, measurements. Started as `cargo xtask`.
+//! The tasks of this repository: set-up, runs, tests, measurements, releases. Started as `cargo xtask`.
 
 mod bench;
 mod ci;
@@ -15,16 +15,16 @@ use std::{env, ffi::OsString, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
-/// What is done to this repository.
+/// Set-up, runs, tests, measurements and releases of this repository
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Cli {
-    /// What to do.
+    /// The task.
     #[command(subcommand)]
     task: Task,
 }
 
-/// What can be done.
+/// All tasks.
 #[derive(Subcommand)]
 enum Task {
     /// Install what building, running and testing need on Debian or Ubuntu
@@ -62,7 +62,7 @@ enum Task {
     },
     /// Show how much stack each eBPF program takes, and the calls that take it; fails above the limit
     Stack {
-        /// Take the verifiers' figures from the output of `cargo xtask vm --test verifier` on stdin into their table
+        /// Read the output of `cargo xtask vm --test verifier` from stdin, and record the verifiers' figures in their table
         #[arg(long)]
         record: bool,
     },
@@ -76,7 +76,7 @@ enum Task {
 }
 
 fn main() -> ExitCode {
-    // A reader that has seen enough (`setup --print | head`) ends this like any other program; Rust's default is a panic.
+    // A closed pipe (`setup --print | head`) ends xtask like any other program; Rust's default is a panic.
     // SAFETY: nothing else has been started yet.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     let done = match Cli::parse().task {
@@ -87,7 +87,7 @@ fn main() -> ExitCode {
         Task::Setup { print: false } => setup::install(setup::Need::Fuzzing).map(|()| ExitCode::SUCCESS),
         Task::Run { command } if command.is_empty() => demo::run(),
         Task::Run { command } => run::run(&command),
-        // Taken as they were typed: clap would drop a `--` in front, which is cargo's.
+        // As they were typed: clap would drop a leading `--`, which is meant for cargo.
         Task::Test { .. } => run::test(&env::args_os().skip(2).collect::<Vec<_>>()),
         Task::Ci => ci::run(),
         Task::Vm(options) => vm::run(&options),

@@ -23,7 +23,7 @@ pub(crate) fn build(packages: &[&str]) -> Result<()> {
     check(&mut build)
 }
 
-/// zctrace as it was built, in front of the command that it is to trace.
+/// zctrace from the release build; the command to trace comes after it.
 pub(crate) fn zctrace() -> Result<Command> {
     let mut zctrace = as_root(release_dir()?.join("zctrace"))?;
     zctrace.arg("--");
@@ -33,7 +33,7 @@ pub(crate) fn zctrace() -> Result<Command> {
 /// Traces a command in the caller's directory.
 pub(crate) fn run(command: &[OsString]) -> Result<ExitCode> {
     build(&["zctrace"])?;
-    // In place of xtask: signals, terminal and exit status are then zctrace's own.
+    // zctrace replaces xtask, so that signals, terminal and exit status are its own.
     let error = zctrace()?.args(command).exec();
     Err(error).context("cannot start zctrace")
 }
@@ -44,10 +44,10 @@ pub(crate) fn test(args: &[OsString]) -> Result<ExitCode> {
     build(&["zctrace", "zc-tests"])?;
     let mut test = cargo();
     test.args(["test", "--workspace"]).args(args);
-    // What is tested as a whole is the program that people run, not a debug build of it.
+    // The integration tests test the program that people run, not a debug build of it.
     test.env("ZCTRACE_BIN", release_dir()?.join("zctrace"));
     if !is_root() {
-        // Loading eBPF programs takes root; the build stays the caller's.
+        // Only the tests need root, to load eBPF programs; the build runs as the caller.
         on_path("sudo").context("the tests need root, and there is no sudo: run them as root")?;
         test.env(runner_variable()?, "sudo -E");
     }
@@ -62,7 +62,7 @@ fn runner_variable() -> Result<String> {
     Ok(format!("CARGO_TARGET_{}_RUNNER", host.to_uppercase().replace('-', "_")))
 }
 
-/// The published runs.
+/// Runs what others have published.
 pub(crate) fn reference(args: &[OsString]) -> Result<ExitCode> {
     run_series("reference", &["--scenarios".into(), root().join("tests/scenarios").into()], args)
 }
@@ -72,7 +72,7 @@ pub(crate) fn matrix(args: &[OsString]) -> Result<ExitCode> {
     run_series("matrix", &[], args)
 }
 
-/// What the eBPF programs take of the kernel's stack. It reads the object alone, so it needs no root.
+/// Shows how much stack the eBPF programs take. It only reads the object, so it needs no root.
 pub(crate) fn stack(record: bool) -> Result<ExitCode> {
     build(&["zctrace", "zc-tests"])?;
     let mut runs = Command::new(release_dir()?.join("runs"));
@@ -80,10 +80,10 @@ pub(crate) fn stack(record: bool) -> Result<ExitCode> {
     if record {
         runs.arg("--record").arg(root().join("tests/golden/verifier/kernels.md"));
     }
-    Ok(exit_code(run_to_end(&mut runs).context("cannot start the runs")?))
+    Ok(exit_code(run_to_end(&mut runs).context("cannot start the program `runs`")?))
 }
 
-/// Builds what is run, and hands over to the program that runs it.
+/// Builds the programs, and starts the one that runs the series.
 fn run_series(series: &str, own: &[OsString], args: &[OsString]) -> Result<ExitCode> {
     setup::install(Need::Testing)?;
     build(&["zctrace", "zc-tests"])?;
@@ -91,5 +91,5 @@ fn run_series(series: &str, own: &[OsString], args: &[OsString]) -> Result<ExitC
     let programs = release_dir()?;
     let mut runs = as_root(programs.join("runs"))?;
     runs.arg("--programs").arg(&programs).arg("--scratch").arg(scratch.directory()).arg(series).args(own).args(args);
-    Ok(exit_code(run_to_end(&mut runs).context("cannot start the runs")?))
+    Ok(exit_code(run_to_end(&mut runs).context("cannot start the program `runs`")?))
 }

@@ -381,7 +381,7 @@ impl Helper {
 impl Drop for Helper {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            // Both fail if it has ended, which is what is wanted.
+            // Both fail if it has ended already, which is fine.
             let _ = child.kill();
             let _ = child.wait();
         }

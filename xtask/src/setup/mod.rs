@@ -13,7 +13,7 @@ use crate::{
     toolchain::on_path,
 };
 
-/// What a step is needed for; each includes those before it.
+/// What a step is needed for. Each need includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Need {
     /// Building and running zctrace.
@@ -38,24 +38,24 @@ struct Step {
     need: Need,
     /// Looks whether it is there, without changing anything.
     check: fn(&Host) -> State,
-    /// What to do if none of the routes works.
+    /// What to do by hand if none of the routes works.
     by_hand: &'static str,
 }
 
-/// What a check found.
+/// Result of a check.
 enum State {
-    /// It is there; the text says which.
+    /// It is there; the text says which version.
     Ready(String),
-    /// It is not.
+    /// It is missing.
     Missing {
         /// What was found instead.
         found: String,
-        /// Shell lines that install it, each an alternative to those before it.
+        /// Shell lines that install it; each is tried if those before it failed.
         routes: Vec<String>,
     },
 }
 
-/// Does all steps up to a need. Quick and silent where nothing is missing.
+/// Does all steps up to a need. It is quick and prints nothing if nothing is missing.
 pub(crate) fn install(need: Need) -> Result<()> {
     install_steps(|step| step.need <= need)
 }
@@ -98,31 +98,31 @@ pub(crate) fn print() {
 }
 
 impl Step {
-    /// Tries the routes until the check is content; says whether it is.
+    /// Tries the routes until the check passes; returns whether it does.
     fn install(&self, host: &Host) -> bool {
         let State::Missing { found, routes } = (self.check)(host) else { return true };
         eprintln!("setup: {}: {found}", self.name);
         routes.iter().any(|route| {
             eprintln!("setup: $ {route}");
-            // Nothing here may wait for an answer; what a route prints is no result of xtask's, so none goes to stdout.
+            // No route may wait for input, and its output does not belong on the stdout of xtask.
             let line = format!("exec 1>&2 </dev/null; {route}");
             let status = Command::new("sh").args(["-c", &line]).current_dir(root()).status();
-            // A route that ended well is believed only if what it was to bring is there.
+            // Success counts only if the check now passes.
             status.is_ok_and(|status| status.success()) && matches!((self.check)(host), State::Ready(_))
         })
     }
 }
 
-/// The means that the machine offers.
+/// What this machine offers to install things with.
 struct Host {
-    /// What comes before `apt-get`, if packages can be installed at all.
+    /// Words before `apt-get`; `None` if packages cannot be installed.
     apt: Option<&'static str>,
     /// Whether there is rustup.
     pub(super) rustup: bool,
 }
 
 impl Host {
-    /// Looks for them.
+    /// Examines this machine.
     pub(super) fn examine() -> Self {
         let prefix = match (is_root(), on_path("sudo")) {
             (true, _) => Some("env"),
@@ -132,10 +132,10 @@ impl Host {
         Self { apt: prefix.filter(|_| on_path("apt-get").is_some()), rustup: on_path("rustup").is_some() }
     }
 
-    /// Routes that install packages: first with the lists that are there, then with fresh ones.
+    /// Shell lines that install packages: first with the package lists as they are, then with fresh ones.
     pub(super) fn packages(&self, names: &str) -> Vec<String> {
         let Some(prefix) = self.apt else { return Vec::new() };
-        // Another installation that is under way is waited for, within a limit.
+        // If another installation runs, apt waits for it, within a limit.
         let apt = format!("{prefix} DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120");
         let install = format!("{apt} install -y --no-install-recommends {names}");
         vec![install.clone(), format!("{apt} update && {install}")]

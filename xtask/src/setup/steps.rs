@@ -1,4 +1,4 @@
-//! The list of what has to be on the machine.
+//! The list of everything that has to be on the machine.
 
 use std::{
     env,
@@ -15,7 +15,7 @@ use crate::{
 /// The compiler of the distribution's packages.
 pub(crate) const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 
-/// In the order in which they build on each other.
+/// All steps. A step may need those before it.
 pub(super) const STEPS: [Step; 12] = [
     Step { name: "C compiler", need: Need::Building, check: c_compiler, by_hand: "install gcc" },
     Step {
@@ -83,7 +83,7 @@ pub(super) const STEPS: [Step; 12] = [
     },
 ];
 
-/// What builds the C programs among the workloads, and links everything.
+/// Builds the C workloads, and links everything.
 fn c_compiler(host: &Host) -> State {
     match first_line("cc", "--version") {
         Some(version) => State::Ready(version),
@@ -91,12 +91,12 @@ fn c_compiler(host: &Host) -> State {
     }
 }
 
-/// What bpf-linker is built against; without a use once there is one that runs.
+/// bpf-linker is built against it; it is not needed once bpf-linker runs.
 fn llvm(host: &Host) -> State {
     if linker_in_order().is_ok() {
         return State::Ready("as bpf-linker has it".into());
     }
-    // The program alone may be there without what bpf-linker is linked with: another package has that.
+    // llvm-config may be there without the library that bpf-linker is linked with, which is in another package.
     let library = first_line(&llvm_config(), "--libdir").map(|folder| Path::new(&folder).join("libLLVM.so"));
     match first_line(&llvm_config(), "--version").filter(|_| library.is_some_and(|library| library.exists())) {
         Some(version) => State::Ready(version),
@@ -107,7 +107,7 @@ fn llvm(host: &Host) -> State {
     }
 }
 
-/// What links the eBPF programs.
+/// Links the eBPF programs.
 fn bpf_linker(_host: &Host) -> State {
     let install = format!(
         "LLVM_PREFIX=\"$({} --prefix)\" cargo install bpf-linker --version 0.13.0 --locked --no-default-features --features llvm-{LLVM_MAJOR}",
@@ -119,7 +119,7 @@ fn bpf_linker(_host: &Host) -> State {
     }
 }
 
-/// What compiles the eBPF programs.
+/// Compiles the eBPF programs.
 fn bpf_toolchain(host: &Host) -> State {
     let llvm_max = Linker::find().map_or(LLVM_MAJOR, |linker| linker.llvm_major);
     let found = match Toolchain::find(llvm_max) {
@@ -127,17 +127,17 @@ fn bpf_toolchain(host: &Host) -> State {
         Err(found) => found,
     };
     if env::var_os(TOOLCHAIN_VAR).is_some() {
-        // Somebody has chosen: no other one would be taken.
+        // The variable names a toolchain, and no other one would be taken.
         return missing(found, Vec::new());
     }
     let mut routes = Vec::new();
     if host.rustup {
-        // Downloads may hang for ever where a proxy swallows them, so every one has a limit.
+        // Behind some proxies a download hangs for ever, so each has a time limit.
         let nightly = Toolchain::from(Source::Rustup("nightly".into()), llvm_max).err();
         if nightly == Some(Unusable::NoSources) {
             routes.push("timeout --foreground -k 5 90 rustup component add rust-src --toolchain nightly".into());
         }
-        // A stable compiler does as well, since build.rs sets RUSTC_BOOTSTRAP, and it needs the smaller download.
+        // A stable compiler works too, because build.rs sets RUSTC_BOOTSTRAP, and it needs the smaller download.
         if Toolchain::from(Source::Current, llvm_max).err() == Some(Unusable::NoSources) {
             routes.push("timeout --foreground -k 5 90 rustup component add rust-src".into());
         }
@@ -151,7 +151,7 @@ fn bpf_toolchain(host: &Host) -> State {
     missing(found, routes)
 }
 
-/// The backend for machines without eBPF, and a second opinion in the tests.
+/// The backend for machines without eBPF; the tests compare counts with it.
 fn strace(host: &Host) -> State {
     match first_line("strace", "-V") {
         Some(version) => State::Ready(version),
@@ -159,7 +159,7 @@ fn strace(host: &Host) -> State {
     }
 }
 
-/// Programs that nobody here wrote, whose transfers the tests know, or which read what zctrace writes: each with the package that has it.
+/// Programs that are not ours: the tests trace them, or they read what zctrace writes. Each with its package.
 const TRACED_PROGRAMS: [(&str, &str); 9] = [
     ("rsync", "rsync"),
     ("socat", "socat"),
@@ -188,9 +188,9 @@ fn traced_programs(host: &Host) -> State {
     missing(format!("no {}", missing_programs.join(", ")), host.packages(&packages.join(" ")))
 }
 
-/// Readers of what zctrace writes, that are not ours: each with the package that has it.
+/// Programs that are not ours and read what zctrace writes, each with its package.
 const READERS: [(&str, &str); 4] = [("man", "man-db"), ("lexgrog", "man-db"), ("groff", "groff-base"), ("bash", "bash")];
-/// The same for Debian's Python. Prometheus itself would come with a server that is started at once, so only its parsers of metrics.
+/// Modules of Debian's Python that do the same. Of Prometheus only its parsers, because the package of Prometheus itself starts a server.
 const READING_MODULES: [(&str, &str); 3] = [
     ("prometheus_client.parser", "python3-prometheus-client"),
     ("prometheus_client.openmetrics.parser", "python3-prometheus-client"),
@@ -209,7 +209,7 @@ fn readers(host: &Host) -> State {
     missing(format!("no {}", packages.join(", ")), host.packages(&packages.join(" ")))
 }
 
-/// What `cargo xtask ci` checks the sources with.
+/// `cargo xtask ci` checks the sources with them.
 fn rustfmt_and_clippy(host: &Host) -> State {
     match (first_line("rustfmt", "--version"), first_line("cargo-clippy", "--version")) {
         (Some(rustfmt), Some(clippy)) => State::Ready(format!("{rustfmt}, {clippy}")),
@@ -220,7 +220,7 @@ fn rustfmt_and_clippy(host: &Host) -> State {
     }
 }
 
-/// What boots other kernels, and makes what they start from.
+/// Boot other kernels, and make the disks that these start from.
 fn guests(host: &Host) -> State {
     let qemu = format!("qemu-system-{}", env::consts::ARCH);
     let package = if env::consts::ARCH == "aarch64" { "qemu-system-arm" } else { "qemu-system-x86" };
@@ -236,7 +236,7 @@ fn guests(host: &Host) -> State {
     all_of(host, &programs)
 }
 
-/// What boots arm64 kernels, and builds programs for them.
+/// Boot arm64 kernels, and build programs for them.
 fn arm64_guests(host: &Host) -> State {
     all_of(
         host,
@@ -244,9 +244,9 @@ fn arm64_guests(host: &Host) -> State {
     )
 }
 
-/// These programs, each with the packages that have it.
+/// Checks for these programs, each with its packages.
 fn all_of(host: &Host, programs: &[(&str, &str)]) -> State {
-    // A path counts as it is: to a plain user /sbin is not on the PATH.
+    // A name may be a path: for a plain user /sbin is not on the PATH.
     let is_there = |program: &str| Path::new(program).is_file() || on_path(program).is_some();
     let missing_ones: Vec<_> = programs.iter().filter(|(program, _)| !is_there(program)).collect();
     if missing_ones.is_empty() {
@@ -257,8 +257,8 @@ fn all_of(host: &Host, programs: &[(&str, &str)]) -> State {
     missing(format!("no {}", names.join(", ")), host.packages(&packages.join(" ")))
 }
 
-/// What builds programs for arm64: rustup's compiler with the library for it, or the distribution's, whose library is fetched together
-/// with what the guests have.
+/// Builds programs for arm64: rustup's compiler with the library for it, or the distribution's, whose library is fetched together with the
+/// packages of the guests.
 fn rust_for_arm64(host: &Host) -> State {
     const TARGET: &str = "aarch64-unknown-linux-gnu";
     let library = output(Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]));
@@ -286,7 +286,7 @@ fn fuzz_crates(_host: &Host) -> State {
     }
 }
 
-/// bpf-linker, if its LLVM is the wanted one or newer.
+/// bpf-linker, if its LLVM is new enough.
 fn linker_in_order() -> Result<Linker, String> {
     let linker = Linker::find()?;
     if linker.llvm_major < LLVM_MAJOR {
@@ -295,18 +295,18 @@ fn linker_in_order() -> Result<Linker, String> {
     Ok(linker)
 }
 
-/// The program that knows where the wanted LLVM is.
+/// The program that says where LLVM is installed.
 fn llvm_config() -> String {
     format!("llvm-config-{LLVM_MAJOR}")
 }
 
-/// The first line of what a program on the PATH says about itself.
+/// The first line that a program on the PATH prints for this option.
 fn first_line(program: &str, option: &str) -> Option<String> {
     let about = output(Command::new(on_path(program)?).arg(option))?;
     Some(about.lines().next()?.to_owned())
 }
 
-/// Shorthand.
+/// Short for [`State::Missing`].
 fn missing(found: impl Into<String>, routes: Vec<String>) -> State {
     State::Missing { found: found.into(), routes }
 }

@@ -24,7 +24,7 @@ const MIRROR_VARIABLE: &str = "ZCTRACE_DEBIAN_MIRROR";
 /// Debian's keys, where Debian's packages put them.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// How long lists of packages are good for.
+/// Package lists are fetched again after this time.
 const LISTS_ARE_FRESH: Duration = Duration::from_hours(24);
 
 /// Where packages come from.
@@ -37,7 +37,7 @@ pub(super) struct Mirrors {
 }
 
 impl Mirrors {
-    /// Those that this machine's own apt uses.
+    /// The mirrors that this machine's own apt uses.
     pub(super) fn of_this_machine() -> Result<Self> {
         if let Ok(main) = env::var(MIRROR_VARIABLE) {
             return Ok(Self { main, security: None });
@@ -50,7 +50,7 @@ impl Mirrors {
         })
     }
 
-    /// Those in lines of `address suite`, for a machine of this release of Debian.
+    /// The mirrors in lines of `address suite`, for a machine with this release of Debian.
     fn among(targets: &str, codename: &str) -> Option<Self> {
         let suites = [codename, "stable", "oldstable", "testing", "unstable", "sid"];
         let lines = || targets.lines().filter_map(|line| line.split_once(' '));
@@ -72,7 +72,7 @@ impl Mirrors {
     }
 }
 
-/// The release of Debian that this machine has, by its name: what is built here runs with that release's libraries.
+/// The name of this machine's release of Debian. Programs that are built here run with that release's libraries.
 fn codename() -> Result<String> {
     let about = fs::read_to_string("/etc/os-release").context("cannot read /etc/os-release")?;
     let name = about.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
@@ -91,8 +91,7 @@ pub(super) struct Apt {
 }
 
 impl Apt {
-    /// Sets it up below a directory, for these suites, and fetches the lists if they are old. Lists that cannot be fetched anew are used
-    /// as they are.
+    /// Sets it up in a directory for these suites, and fetches the package lists if they are old. If that fails, the old lists are used.
     pub(super) fn new(directory: PathBuf, arch: Arch, suites: &[&str]) -> Result<Self> {
         let apt = Self { directory };
         for part in ["state/lists/partial", "cache/archives/partial"] {
@@ -106,7 +105,7 @@ impl Apt {
         Ok(apt)
     }
 
-    /// One that was set up before, with the lists that it has; nothing is fetched.
+    /// One that was set up before, with its package lists as they are.
     pub(super) fn known(directory: PathBuf) -> Option<Self> {
         let apt = Self { directory };
         apt.path("fetched").exists().then_some(apt)
@@ -132,7 +131,7 @@ impl Apt {
         }
     }
 
-    /// What keeps apt away from the system's state. Proxies and the like still come from the system's configuration.
+    /// Keeps apt away from the system's state. Settings such as proxies still come from the system's configuration.
     fn configuration(&self, arch: Arch) -> String {
         let directory = self.directory.display();
         let arch = arch.debian();
@@ -159,7 +158,7 @@ Debug::NoLocking "true";
         )
     }
 
-    /// Names of the packages that begin so.
+    /// Names of the packages with this prefix.
     pub(super) fn names(&self, prefix: &str) -> Result<Vec<String>> {
         let names = output(Command::new("apt-cache").arg("-c").arg(self.path("apt.conf")).args(["pkgnames", prefix]));
         Ok(names.context("apt-cache does not list packages")?.lines().map(str::to_owned).collect())
@@ -177,7 +176,7 @@ Debug::NoLocking "true";
         Ok(installed(&text))
     }
 
-    /// Puts packages into a directory, which then has these and no others.
+    /// Downloads packages into a directory, which then has these and no others.
     pub(super) fn download(&self, packages: &[String], into: &Path) -> Result<Vec<PathBuf>> {
         let stamp = into.join("packages");
         if fs::read_to_string(&stamp).is_ok_and(|found| found == packages.join("\n")) {
@@ -192,7 +191,7 @@ Debug::NoLocking "true";
         archives(into)
     }
 
-    /// `apt-get` within a time limit in seconds: where a proxy swallows a download, it would hang for ever.
+    /// `apt-get` with a time limit in seconds: behind some proxies a download hangs for ever.
     fn get(&self, limit: &str) -> Command {
         let mut get = Command::new("timeout");
         get.args(["-k", "5", limit, "apt-get", "-c"]).arg(self.path("apt.conf"));
@@ -214,7 +213,7 @@ fn installed(simulation: &str) -> Vec<String> {
     simulation.lines().filter_map(package).collect()
 }
 
-/// The packages in a directory.
+/// The package files in a directory.
 fn archives(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory)? {

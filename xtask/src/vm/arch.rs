@@ -50,12 +50,12 @@ impl Arch {
         format!("{}-unknown-linux-gnu", self.name())
     }
 
-    /// The one that this machine has, if guests can have it.
+    /// This machine's architecture, if guests can have it.
     pub(super) fn host() -> Option<Self> {
         [Self::X86_64, Self::Aarch64].into_iter().find(|arch| arch.is_host())
     }
 
-    /// Whether programs for it run on this machine as they are.
+    /// Whether it is this machine's architecture.
     pub(super) fn is_host(self) -> bool {
         self.name() == env::consts::ARCH
     }
@@ -65,8 +65,8 @@ impl Arch {
         format!("qemu-system-{}", self.name())
     }
 
-    /// The machine that is emulated. The processor has all that QEMU knows, but for what is slow to emulate and of no use here: without
-    /// checked pointers and vectors of any length, an arm64 guest takes a third less time.
+    /// Options for the emulated machine. Its processor has every feature of QEMU except some that are slow to emulate and not needed:
+    /// without pointer authentication and SVE, an arm64 guest takes a third less time.
     pub(super) fn machine(self) -> &'static [&'static str] {
         match self {
             Self::X86_64 => &["-machine", "pc", "-cpu", "max"],
@@ -74,8 +74,8 @@ impl Arch {
         }
     }
 
-    /// Further words for the kernel. The dynamic loader of arm64 unmaps what is in excess where it has put a library, which depends on the
-    /// place: at random places, runs of the same program differ by a call.
+    /// More options for the kernel. The dynamic loader of arm64 unmaps the excess around a library, if its address leaves any: at random
+    /// addresses, runs of the same program differ by a call.
     pub(super) fn kernel_options(self) -> &'static str {
         match self {
             Self::X86_64 => "",
@@ -83,7 +83,7 @@ impl Arch {
         }
     }
 
-    /// The first serial port, as the kernel calls it.
+    /// The kernel's name of the first serial port.
     pub(super) fn console(self) -> &'static str {
         match self {
             Self::X86_64 => "ttyS0",
@@ -109,7 +109,7 @@ enum Library {
 }
 
 impl Cross {
-    /// The compiler that can be had; its library is fetched if need be.
+    /// Finds a compiler, and fetches its library if necessary.
     pub(super) fn find(arch: Arch, cache: &Path) -> Result<Self> {
         let place = output(Command::new("rustc").args(["--print", "target-libdir", "--target", &arch.target()]));
         let library = match place {
@@ -119,8 +119,7 @@ impl Cross {
         Ok(Self { arch, library })
     }
 
-    /// A command of cargo's that builds a release. What is saved by building quickly is worth more here than what link-time optimization
-    /// brings.
+    /// A cargo command that builds a release, without link-time optimization: a quick build saves more time here.
     pub(super) fn cargo(&self, command: &str) -> Command {
         let compiler = format!("{}-linux-gnu-gcc", self.arch.name());
         let target = self.arch.target().replace('-', "_");
@@ -138,13 +137,13 @@ impl Cross {
         };
         cargo.env(variable("LINKER"), &compiler).env(format!("CC_{target}"), &compiler);
         cargo.args([command, "--release", "--target", &self.arch.target()]);
-        // Not through variables: the cargo that builds the eBPF side would inherit them, and build another object.
+        // Not as environment variables: the cargo that builds the eBPF programs would inherit them and build another object.
         cargo.args(["--config", r#"profile.release.lto="off""#, "--config", "profile.release.codegen-units=16"]);
         cargo
     }
 }
 
-/// Fetches the library of another architecture that belongs to Debian's compiler here.
+/// Fetches the standard library of another architecture for Debian's compiler.
 fn fetch(arch: Arch, cache: &Path) -> Result<PathBuf> {
     let version = output(Command::new("dpkg-query").args(["-W", "-f", "${Version}", "rustc-web"]));
     let version =

@@ -27,11 +27,11 @@ use crate::{
     setup::{self, Need},
 };
 
-/// What the guests of an architecture stand on.
+/// What the guests of an architecture share.
 pub(super) struct Shared {
     /// The architecture.
     pub(super) arch: Arch,
-    /// Files and kernels; or why there is no guest at all.
+    /// Files and kernels; the error says why no guest can run.
     base: Result<Base, Verdict>,
 }
 
@@ -42,7 +42,7 @@ struct Base {
     disk: PathBuf,
     work: PathBuf,
     kernels: BTreeMap<&'static str, Result<Kernel, String>>,
-    /// Keeps others away from what is made here.
+    /// Keeps other processes out of the working directory.
     _lock: File,
 }
 
@@ -52,7 +52,7 @@ impl Shared {
         Self { arch, base: Base::prepare(arch, series) }
     }
 
-    /// Boots a guest, and judges what it says. Besides the verdict there is the kernel's release, if there is a kernel.
+    /// Boots a guest and judges its output. Returns the kernel's release, if there is a kernel, and the verdict.
     pub(super) fn run(&self, guest: Guest, selection: &Selection, limit: Duration) -> (Option<String>, Verdict) {
         let base = match &self.base {
             Ok(base) => base,
@@ -69,7 +69,7 @@ impl Shared {
 }
 
 impl Base {
-    /// What cannot be installed or fetched today is no failure; what cannot be built is.
+    /// If something cannot be installed or fetched, the guests are not run; if something cannot be built, they fail.
     fn prepare(arch: Arch, series: &[&'static Series]) -> Result<Self, Verdict> {
         let not_run = |error| Verdict::not_run(&error);
         let failed = |error| Verdict::failed(&error);
@@ -92,7 +92,7 @@ impl Base {
         Ok(base)
     }
 
-    /// One disk does for all kernels: a guest's changes to it are not kept.
+    /// All kernels share one disk: a guest's changes to it are not kept.
     fn make_disk(&self) -> Result<()> {
         self.tree.add_programs(&self.programs)?;
         for kernel in self.kernels.values().flatten() {
@@ -121,7 +121,7 @@ impl Base {
         })
     }
 
-    /// What the guest's script has to know.
+    /// Variables for the guest's script.
     fn variables(&self, series: &Series) -> String {
         let promise = match series.promise {
             Promise::Works => "works",
@@ -134,19 +134,19 @@ impl Base {
     }
 }
 
-/// Where packages are kept from run to run, outside the repository.
+/// Where packages are kept between runs, outside the repository.
 pub(super) fn cache(arch: Arch) -> Result<PathBuf> {
     let chosen = env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
     let cache = chosen.or_else(|| Some(env::home_dir()?.join(".cache"))).context("there is no home directory")?;
     Ok(cache.join("zctrace/vm").join(arch.debian()))
 }
 
-/// Where guests are made of them.
+/// Where the disks of guests are made.
 fn work(arch: Arch) -> Result<PathBuf> {
     Ok(release_dir()?.with_file_name("vm").join(arch.name()))
 }
 
-/// Waits until nobody else works in a directory.
+/// Waits until no other process works in a directory.
 fn lock(directory: &Path) -> Result<File> {
     fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
     let lock = File::create(directory.join("lock"))?;
@@ -157,11 +157,11 @@ fn lock(directory: &Path) -> Result<File> {
     Ok(lock)
 }
 
-/// Programs of the package of the tests: those that it builds by itself, where the architecture has them, and the Rust ones.
+/// Programs of the package `zc-tests`, in Rust and in C. Some C programs exist for x86 only.
 const WORKLOADS: [&str; 9] =
     ["copier", "workload", "odd-files", "random-io", "kernel-copy", "runs", "copier-c", "int80", "socketcall"];
 
-/// Where what was built is. A guest has everything at the same place as this machine, for the test binary knows the places.
+/// Paths of what was built. A guest has everything at the same paths as this machine, because they are compiled into the test binary.
 pub(super) struct Programs {
     /// The test binary.
     pub(super) test: PathBuf,
@@ -174,7 +174,7 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Builds them; without a compiler for another architecture, as `cargo xtask test` does, and nothing more.
+    /// Builds them. For this machine's architecture, everything is built as `cargo xtask test` does, so nothing is built twice.
     pub(super) fn build(arch: Arch, cross: Option<&Cross>) -> Result<Self> {
         let (zctrace, test) = match cross {
             None => {
@@ -192,7 +192,7 @@ impl Programs {
         Ok(Self { test, zctrace, workloads, package: root().canonicalize()?.join("tests") })
     }
 
-    /// Every file and directory that a guest has to have.
+    /// Every file and directory that a guest needs.
     pub(super) fn files(&self) -> Vec<PathBuf> {
         let workloads = WORKLOADS.into_iter().map(|name| self.workloads.join(name)).filter(|path| path.exists());
         let of_the_package = ["golden", "scenarios", "zctrace.toml"].map(|name| self.package.join(name));
@@ -200,8 +200,8 @@ impl Programs {
     }
 }
 
-/// Builds the tests as a whole, and returns the binary. The workspace is named as it is for `cargo xtask test`: with other packages the
-/// dependencies would have other features, and be built again.
+/// Builds the integration tests and returns the path of the binary. It names the same packages as `cargo xtask test`: with others, the
+/// dependencies would have other features and be built again.
 fn test_binary(cargo: &mut Command) -> Result<PathBuf> {
     cargo.args(["--workspace", "--test", "all", "--no-run", "--message-format=json-render-diagnostics"]);
     let built = cargo.stderr(Stdio::inherit()).output().with_context(|| format!("cannot run {}", show(cargo)))?;

@@ -1,4 +1,4 @@
-//! What a guest has: a disk with Debian, the modules of its kernels and the programs to test; and the small file system it starts from.
+//! The disk of a guest, with Debian, the modules of its kernels and the programs under test; and the initramfs that it starts from.
 
 use std::{
     fs::{self, File},
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::command::check;
 
-/// The packages that the tests use programs of. Everything that they depend on comes with them.
+/// Packages with programs that the tests use. Their dependencies are installed, too.
 const PACKAGES: [&str; 29] = [
     "base-files",
     "base-passwd",
@@ -54,20 +54,20 @@ const PACKAGES: [&str; 29] = [
 /// Directories that are links into /usr.
 const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
 
-/// Directories that the packages do not bring.
+/// Directories that no package has.
 const PLACES: [&str; 9] = ["dev", "proc", "sys", "run", "tmp", "root", "mnt", "var/tmp", "var/log/nginx"];
 
-/// How large the disk is; only what is used takes room.
+/// Size of the disk; it is sparse.
 const DISK_BYTES: u64 = 4 << 30;
 
-/// The modules that a disk needs, besides those that they build on. Newer kernels have them inside.
+/// Modules that the kernel needs to mount the disk; their dependencies are added. In newer kernels they are built in.
 const DISK_MODULES: [&str; 3] = ["virtio_pci", "virtio_blk", "ext4"];
 
 /// The tree of Debian's files that a disk is made of.
 pub(super) struct Tree(PathBuf);
 
 impl Tree {
-    /// Unpacks the packages of this machine's own release of Debian: programs that were built here fit its libraries.
+    /// Unpacks packages of this machine's own release of Debian, so that programs built here find their libraries.
     pub(super) fn unpack(cache: &Path, work: &Path, arch: Arch) -> Result<Self> {
         let suites = guest_suites()?;
         let apt = Apt::new(cache.join("apt/guest"), arch, &suites.each_ref().map(String::as_str))?;
@@ -99,7 +99,7 @@ impl Tree {
             fs::create_dir_all(self.0.join(place))?;
         }
         fs::set_permissions(self.0.join("tmp"), fs::Permissions::from_mode(0o1777))?;
-        // What the packages' own scripts would do.
+        // The packages' own scripts would do this.
         for (from, to) in
             [("usr/share/base-passwd/passwd.master", "etc/passwd"), ("usr/share/base-passwd/group.master", "etc/group")]
         {
@@ -110,7 +110,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Puts the programs where they are on this machine, in place of those of another build.
+    /// Puts the programs at the same paths as on this machine, and removes those of an earlier build.
     pub(super) fn add_programs(&self, programs: &Programs) -> Result<()> {
         let tests = self.inside(programs.test.parent().context("it has a directory")?)?;
         if tests.exists() {
@@ -125,7 +125,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Puts a file or a directory at the place that it has on this machine.
+    /// Adds a file or a directory at the same path as on this machine.
     fn add(&self, path: &Path) -> Result<()> {
         let place = self.inside(path)?;
         if path.is_dir() {
@@ -138,7 +138,7 @@ impl Tree {
         if place.exists() {
             fs::remove_file(&place)?;
         }
-        // The same file under another name costs nothing; on another file system it has to be a copy.
+        // A hard link costs nothing; on another filesystem it has to be a copy.
         fs::hard_link(path, &place)
             .or_else(|_| fs::copy(path, &place).map(drop))
             .with_context(|| format!("cannot copy {}", path.display()))
@@ -169,7 +169,7 @@ impl Tree {
             .context("cannot make a disk")
     }
 
-    /// Makes the file system that the kernel starts from: with what mounts the disk, and with the plan.
+    /// Makes the initramfs, which mounts the disk and has the plan.
     pub(super) fn initramfs(&self, kernel: &Kernel, plan: &[(&str, String)], path: &Path) -> Result<()> {
         let start = beside(path, "start");
         if start.exists() {
@@ -195,7 +195,7 @@ impl Tree {
     }
 }
 
-/// A path with a suffix. It is not for `Path::with_extension`, to which the end of a kernel's version is one.
+/// A path with a suffix. `Path::with_extension` would replace the end of a kernel's version.
 pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
@@ -203,8 +203,8 @@ pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// The files of these modules and of those that they build on, in the order in which they can be loaded. A line of `modules.dep` has a
-/// module, a colon, and what it builds on, of which the last one comes first (`man 5 modules.dep`). What is in no line is in the kernel.
+/// The files of these modules and of their dependencies, in the order in which they can be loaded. A line of `modules.dep` has a module, a
+/// colon and its dependencies, the last of which is loaded first (`man 5 modules.dep`). A module without a line is built into the kernel.
 fn load_order<'a>(dependencies: &'a str, names: &[&str]) -> Vec<&'a str> {
     let stem = |path: &'a str| path.rsplit('/').next().and_then(|file| file.split_once(".ko")).map(|(stem, _)| stem);
     let lines = || dependencies.lines().filter_map(|line| line.split_once(':'));
@@ -220,7 +220,7 @@ fn load_order<'a>(dependencies: &'a str, names: &[&str]) -> Vec<&'a str> {
     order
 }
 
-/// Writes a module as it is without compression.
+/// Writes a module without compression.
 fn write_module(module: &Path, to: &Path) -> Result<()> {
     match module.extension().and_then(|extension| extension.to_str()) {
         Some("ko") => fs::copy(module, to).map(drop).context("cannot copy a module"),
@@ -229,14 +229,14 @@ fn write_module(module: &Path, to: &Path) -> Result<()> {
     }
 }
 
-/// Packs a directory as the kernel wants its first file system.
+/// Packs a directory as an initramfs.
 fn pack(directory: &Path, into: &Path) -> Result<()> {
     let script = "find . | cpio --quiet -o -H newc -R 0:0";
     let mut cpio = Command::new("sh").args(["-c", script]).current_dir(directory).stdout(Stdio::piped()).spawn()?;
     io::copy(&mut cpio.stdout.take().context("it has a pipe")?, &mut File::create(into)?)?;
     let ended = cpio.wait()?;
     if !ended.success() {
-        bail!("cannot make the first file system: cpio ended with {ended}");
+        bail!("cannot make the initramfs: cpio ended with {ended}");
     }
     Ok(())
 }
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modules_are_loaded_after_those_that_they_build_on() {
+    fn modules_are_loaded_after_their_dependencies() {
         let dependencies = "kernel/virtio/virtio_ring.ko.xz:\n\
                             kernel/virtio/virtio.ko.xz: kernel/virtio/virtio_ring.ko.xz\n\
                             kernel/block/virtio_blk.ko.xz: kernel/virtio/virtio.ko.xz kernel/virtio/virtio_ring.ko.xz\n\
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn every_package_stands_once_and_in_order() {
+    fn packages_are_unique_and_sorted() {
         assert!(PACKAGES.is_sorted_by(|one, next| one < next));
     }
 }

@@ -1,4 +1,4 @@
-//! Which kernels there are, and where each is fetched.
+//! The kernels for guests, and where each is fetched from.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 use super::{apt::Apt, arch::Arch, image::beside};
 use crate::command::check;
 
-/// What a guest with a kernel is to show.
+/// What a guest with a kernel must show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Promise {
     /// The tests pass.
@@ -27,13 +27,13 @@ pub(super) struct Series {
     pub(super) name: &'static str,
     /// Debian's suites that have it.
     pub(super) suites: &'static [&'static str],
-    /// What it is to show.
+    /// What its guests must show.
     pub(super) promise: Promise,
     /// How many tests run at a time in a guest, which has two processors.
     pub(super) jobs: u32,
 }
 
-/// All series. No suite is known to have 6.6: it is looked for in those that once had it.
+/// All series. No suite is known to have 6.6; it is searched in the suite that once had it.
 pub(super) const SERIES: [Series; 6] = [
     Series { name: "5.10", suites: &["bullseye", "bullseye-security"], promise: Promise::Refused, jobs: 2 },
     Series { name: "6.1", suites: &["bookworm", "bookworm-security"], promise: Promise::Works, jobs: 2 },
@@ -47,7 +47,7 @@ pub(super) const SERIES: [Series; 6] = [
 /// The name of the series that is whatever is newest.
 const NEWEST: &str = "newest";
 
-/// The series that CI boots, the one that takes longest first.
+/// The series that CI boots; the one that takes longest is first.
 pub(super) const SUBSET: [(Arch, &str); 3] = [(Arch::Aarch64, "6.1"), (Arch::X86_64, "6.1"), (Arch::X86_64, "6.12")];
 
 /// The series with these names, in the order of the table; all of them if there are no names.
@@ -94,7 +94,7 @@ impl Series {
         Ok(Kernel { release, tree })
     }
 
-    /// The release that would be taken, as the lists have it that were fetched before; `None` without such lists.
+    /// The release that would be taken according to the package lists fetched before; `None` without lists.
     pub(super) fn known_release(&self, cache: &Path, arch: Arch) -> Option<String> {
         let names = Apt::known(self.lists(cache))?.names("linux-image-").ok()?;
         Some(self.newest_of(&names, arch).unwrap_or_else(|| self.absence(arch)))
@@ -109,7 +109,7 @@ impl Series {
     }
 }
 
-/// Unpacks the packages that make up a kernel. Newer ones have the image and the modules in packages of their own.
+/// Unpacks the packages of a kernel. Newer kernels have image and modules in packages of their own.
 fn unpack(apt: &Apt, names: &[String], release: &str, tree: &Path) -> Result<()> {
     let parts = ["linux-image", "linux-base", "linux-binary", "linux-modules"].map(|part| format!("{part}-{release}"));
     let parts: Vec<String> = parts.into_iter().filter(|part| names.contains(part)).collect();
@@ -126,7 +126,7 @@ fn unpack(apt: &Apt, names: &[String], release: &str, tree: &Path) -> Result<()>
 }
 
 impl Kernel {
-    /// What QEMU starts: newer packages have it among the modules.
+    /// The image that QEMU starts; in newer packages it is beside the modules.
     pub(super) fn image(&self) -> Result<PathBuf> {
         let places = [self.tree.join("boot").join(format!("vmlinuz-{}", self.release)), self.modules()?.join("vmlinuz")];
         places.into_iter().find(|place| place.is_file()).with_context(|| format!("{} has no image", self.release))

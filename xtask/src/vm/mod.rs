@@ -1,4 +1,4 @@
-//! `cargo xtask vm`: the tests as a whole, inside guests with the kernels that people run.
+//! `cargo xtask vm`: the integration tests inside guests with the kernels that people run.
 
 mod apt;
 mod arch;
@@ -31,8 +31,7 @@ use selection::Selection;
 /// The exit status if a guest could not be run at all, and none failed.
 const NOT_RUN: u8 = 3;
 
-/// How long the guests of CI may take, all together, from the first one's start. They take less than 8 minutes on two processors that
-/// have nothing else to do.
+/// How long all guests of CI together may take. On two idle processors they take less than 8 minutes.
 const CI_LIMIT: Duration = Duration::from_mins(12);
 
 /// How long guests may take.
@@ -77,24 +76,24 @@ struct Guest {
     series: &'static Series,
 }
 
-/// What became of a guest.
+/// How a guest ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// It has shown what it was to show.
+    /// It showed what it must show.
     Passed,
-    /// It has not.
+    /// It did not.
     Failed,
-    /// Something that it takes could not be had today.
+    /// Something that it needs could not be installed or fetched, or there was not enough time.
     NotRun,
 }
 
-/// What a guest has come to, in a sentence.
+/// How a guest ended, and a sentence about it.
 struct Verdict {
     state: State,
     sentence: String,
 }
 
-/// The line about a guest at the end.
+/// The closing line about a guest.
 pub(crate) struct Closing {
     guest: Guest,
     release: Option<String>,
@@ -102,7 +101,7 @@ pub(crate) struct Closing {
     took: Duration,
 }
 
-/// Boots the guests, and sums up.
+/// Boots the guests, and prints a line for each.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let (guests, selection) = (options.guests()?, options.selection());
     if options.list {
@@ -116,7 +115,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(exit_code(&closings))
 }
 
-/// What CI boots.
+/// Boots the guests of CI.
 pub(crate) fn ci() -> Result<Vec<Closing>> {
     Ok(boot_all(&subset()?, &Selection::subset(), Limit::All(CI_LIMIT), processors()))
 }
@@ -127,7 +126,7 @@ fn subset() -> Result<Vec<Guest>> {
     SUBSET.into_iter().map(guest).collect()
 }
 
-/// How many processors this machine lets us have.
+/// How many processors xtask may use.
 fn processors() -> NonZero<usize> {
     thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN)
 }
@@ -151,7 +150,7 @@ impl Options {
     }
 }
 
-/// Says what would be run.
+/// Prints what would be run.
 fn list(guests: &[Guest], selection: &Selection) -> Result<ExitCode> {
     for guest in guests {
         let release = guest.series.known_release(&cache(guest.arch)?, guest.arch);
@@ -166,7 +165,7 @@ fn list(guests: &[Guest], selection: &Selection) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prepares all guests, and then boots so many at a time.
+/// Prepares all guests, and boots `jobs` of them at a time.
 fn boot_all(guests: &[Guest], selection: &Selection, limit: Limit, jobs: NonZero<usize>) -> Vec<Closing> {
     let mut prepared: Vec<Shared> = Vec::new();
     for arch in [Arch::X86_64, Arch::Aarch64] {
@@ -200,13 +199,13 @@ fn boot_all(guests: &[Guest], selection: &Selection, limit: Limit, jobs: NonZero
     closings.into_iter().map(|(_, closing)| closing).collect()
 }
 
-/// The next guest that nobody has taken, and its place.
+/// The next guest that no thread has taken, and its position.
 fn next_of(guests: &[Guest], next: &AtomicUsize) -> Option<(usize, Guest)> {
     let position = next.fetch_add(1, Ordering::Relaxed);
     Some((position, *guests.get(position)?))
 }
 
-/// Success if all guests have shown what they were to show.
+/// Success if all guests passed.
 fn exit_code(closings: &[Closing]) -> ExitCode {
     if closings.iter().any(Closing::failed) {
         ExitCode::FAILURE
@@ -218,19 +217,19 @@ fn exit_code(closings: &[Closing]) -> ExitCode {
 }
 
 impl Verdict {
-    /// Something that a guest takes could not be had.
+    /// Something that a guest needs could not be installed or fetched.
     fn not_run(error: &anyhow::Error) -> Self {
         Self { state: State::NotRun, sentence: format!("{error:#}") }
     }
 
-    /// The project itself is at fault.
+    /// Something in this repository is wrong.
     fn failed(error: &anyhow::Error) -> Self {
         Self { state: State::Failed, sentence: format!("{error:#}") }
     }
 }
 
 impl Closing {
-    /// Whether the guest did not show what it was to show.
+    /// Whether the guest failed.
     pub(crate) fn failed(&self) -> bool {
         self.verdict.state == State::Failed
     }
@@ -275,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_run_is_neither_success_nor_failure() {
+    fn a_guest_that_was_not_run_is_neither_success_nor_failure() {
         let code = |states: &[State]| exit_code(&states.iter().map(|&state| closing(state, None)).collect::<Vec<_>>());
         assert_eq!(code(&[State::Passed, State::Passed]), ExitCode::SUCCESS);
         assert_eq!(code(&[State::Passed, State::NotRun]), ExitCode::from(NOT_RUN));

@@ -1,4 +1,4 @@
-//! Booting a guest, and hearing what it says.
+//! Booting a guest, and reading its output.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -14,45 +14,45 @@ use anyhow::{Context as _, Result};
 
 use super::arch::Arch;
 
-/// How a guest came to its end.
+/// How a guest's machine ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// It was turned off, by itself or by a panic of its kernel.
+    /// It was turned off, by its script or by a kernel panic.
     Off,
-    /// It was still running at the end of its time, and had said nothing for so long.
+    /// It was still running at the end of its time.
     OutOfTime {
-        /// Since its last line.
+        /// Time since its last line of output.
         silent: Duration,
     },
 }
 
-/// What is booted.
+/// A machine to boot.
 pub(super) struct Machine<'a> {
     /// The architecture.
     pub(super) arch: Arch,
     /// The kernel.
     pub(super) kernel: &'a Path,
-    /// The first root file system.
+    /// The initramfs.
     pub(super) initramfs: &'a Path,
-    /// The disk; it stays as it is.
+    /// The disk; changes to it are not kept.
     pub(super) disk: &'a Path,
 }
 
 impl Machine<'_> {
-    /// Runs it to its end, and hands over each line from its serial port.
+    /// Runs the machine to its end, and calls `hear` with each line from its serial port.
     pub(super) fn boot(&self, limit: Duration, hear: impl FnMut(&str)) -> Result<End> {
         to_end_of(&mut self.command(), limit, hear)
     }
 
     fn command(&self) -> Command {
         let mut qemu = Command::new(self.arch.qemu());
-        // Plain emulation is the same everywhere, and KVM does not run in many containers. One thread runs both processors in turn: with a
+        // Emulation works everywhere; KVM is missing in many containers. One thread runs both processors in turn: with a
         // thread for each, a processor may still meet the breakpoint of a code patch that the other has completed, which ends the kernel
         // with "Oops: int3" (seen with QEMU 7.2 and Linux 6.18, in __schedule).
         qemu.args(self.arch.machine()).args(["-accel", "tcg,thread=single", "-smp", "2", "-m", "2048"]);
         qemu.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio"]);
         qemu.arg("-kernel").arg(self.kernel).arg("-initrd").arg(self.initramfs);
-        // A guest that is in trouble has to end: the missing last line tells.
+        // A guest whose kernel panics must end; its missing last line shows the failure.
         let options = self.arch.kernel_options();
         let line = format!("console={} quiet loglevel=4 panic=-1 oops=panic{options}", self.arch.console());
         qemu.args(["-append", &line]);
@@ -61,7 +61,7 @@ impl Machine<'_> {
     }
 }
 
-/// Runs a program to its end or to the end of its time, and hands over the lines that it prints.
+/// Runs a program until it ends or its time is over, and calls `hear` with each line that it prints.
 fn to_end_of(command: &mut Command, limit: Duration, mut hear: impl FnMut(&str)) -> Result<End> {
     let deadline = Instant::now() + limit;
     let end_with_us = || {
@@ -93,13 +93,13 @@ fn to_end_of(command: &mut Command, limit: Duration, mut hear: impl FnMut(&str))
     Ok(end)
 }
 
-/// The lines of a pipe, as they come, without what terminals are told.
+/// The lines of a pipe as they come, without line ends.
 fn lines_of(stdout: ChildStdout) -> Receiver<String> {
     let (sender, lines) = mpsc::channel();
     thread::spawn(move || {
         let mut stdout = BufReader::new(stdout);
         let mut line = Vec::new();
-        // What cannot be read any more is over, whatever the reason: the guest has not said its last line then.
+        // A read error ends the output like the end of the pipe: the guest's last line is then missing.
         while stdout.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
             let text = String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']).to_owned();
             if sender.send(text).is_err() {
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_heard_up_to_the_end() {
+    fn all_lines_are_read() {
         let mut heard = Vec::new();
         let end =
             to_end_of(Command::new("printf").arg(r"one\r\n\ntwo"), Duration::from_mins(1), |line| heard.push(line.to_owned()));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_end_is_ended() {
+    fn a_program_that_does_not_end_is_killed() {
         let mut heard = Vec::new();
         let mut endless = Command::new("sh");
         endless.args(["-c", "echo here; exec sleep 1000"]);

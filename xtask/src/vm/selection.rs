@@ -1,7 +1,7 @@
-//! Which of the tests and checks a guest runs.
+//! Which tests and checks a guest runs.
 
-/// Tests that no guest runs, by a part of their names, and why. What is left needs a kernel: the programs in it, its tracepoints,
-/// its system calls and its rules for those who trace.
+/// Tests that no guest runs, by a part of their names, and why. The other tests depend on the kernel: on its verifier, its tracepoints, its
+/// system calls and its rules for tracers.
 const LEFT_OUT: [(&str, &str); 13] = [
     ("check::", "results are judged the same way on every kernel; guests run the checks of zctrace.toml instead"),
     ("compare::", "runs are compared the same way on every kernel"),
@@ -22,25 +22,25 @@ const LEFT_OUT: [(&str, &str); 13] = [
 /// processes, programs and threads.
 const SUBSET: [&str; 3] = ["counters::", "counts::", "storms::"];
 
-/// What of that CI leaves out: what takes too long, and what is the same on every kernel.
+/// Of these, the tests that CI leaves out because they take too long.
 const NOT_IN_SUBSET: [&str; 1] = ["_beside_bystanders"];
 
-/// The checks that CI runs in guests: every kernel interface that a copier can take.
+/// The checks that CI runs in guests: every kernel interface that a copier can use.
 const SUBSET_OF_CHECKS: [&str; 2] = ["copier: *", "std::io::copy: file to *"];
 
-/// Names that choose tests and checks.
+/// Which tests and checks to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Selection {
-    /// Tests whose names contain one of these; all if there is none.
+    /// Only tests whose names contain one of these; all tests if this is empty.
     only: Vec<String>,
-    /// Without those whose names contain one of these.
+    /// No tests whose names contain one of these.
     without: Vec<&'static str>,
-    /// Patterns of checks; all if there is none.
+    /// Patterns of checks; all checks if this is empty, none if it is `None`.
     checks: Option<Vec<&'static str>>,
 }
 
 impl Selection {
-    /// All that guests can run.
+    /// Everything that guests can run.
     pub(super) fn all() -> Self {
         Self { only: Vec::new(), without: left_out(), checks: Some(Vec::new()) }
     }
@@ -54,7 +54,7 @@ impl Selection {
         }
     }
 
-    /// The tests with these names in theirs that guests can run, and no checks.
+    /// Tests whose names contain one of these, if guests can run them; no checks.
     pub(super) fn named(names: &[String]) -> Self {
         Self { only: names.to_vec(), without: left_out(), checks: None }
     }
@@ -64,13 +64,13 @@ impl Selection {
         self.checks.is_some()
     }
 
-    /// The files of the plan that a guest reads it from: a name a line.
+    /// The files that tell a guest the selection, with one name on each line.
     pub(super) fn plan(&self) -> Vec<(&'static str, String)> {
         let checks = self.checks.iter().map(|checks| ("checks", lines(checks)));
         [("only", lines(&self.only)), ("without", lines(&self.without))].into_iter().chain(checks).collect()
     }
 
-    /// What is run, in words.
+    /// The selection for a person to read.
     pub(super) fn describe(&self) -> String {
         let tests = if self.only.is_empty() { "all".to_owned() } else { self.only.join(", ") };
         let checks = match self.checks.as_deref() {
@@ -93,7 +93,7 @@ fn reason(name: &str) -> String {
     LEFT_OUT.into_iter().find(|(left_out, _)| *left_out == name).map_or_else(String::new, |(_, reason)| format!(": {reason}"))
 }
 
-/// A name a line.
+/// One name on each line.
 fn lines(names: &[impl AsRef<str>]) -> String {
     names.iter().flat_map(|name| [name.as_ref(), "\n"]).collect()
 }
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_names_what_is_run_and_what_is_left_out() {
+    fn the_plan_has_the_tests_to_run_and_those_to_leave_out() {
         let plan = Selection::subset().plan();
         assert_eq!(plan[0], ("only", "counters::\ncounts::\nstorms::\n".to_owned()));
         assert_eq!(plan[1], ("without", "_beside_bystanders\n".to_owned()));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_guest_runs_is_told_with_its_reason() {
+    fn tests_that_no_guest_runs_are_listed_with_their_reasons() {
         let said = Selection::all().describe();
         for (name, reason) in LEFT_OUT {
             assert!(said.contains(&format!("without {name}: {reason}")), "{said}");

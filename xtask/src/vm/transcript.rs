@@ -4,21 +4,21 @@ use std::time::Duration;
 
 use super::{kernels::Promise, qemu::End, selection::Selection};
 
-/// Begins the lines by which a guest tells how its work ended.
+/// Starts the lines in which the guest's script says how its work ended.
 const OWN: &str = "zctrace-vm: ";
 
 /// How many failed tests a closing line names.
 const NAMED: usize = 5;
 
-/// A guest that says nothing for so long hangs. The checks say nothing until all have run: that takes a minute, and two on a busy machine.
+/// A guest that prints nothing for so long hangs. The checks print nothing until all have run, which takes up to two minutes.
 const HANGS: Duration = Duration::from_mins(5);
 
-/// Why a guest has not shown what it was to show.
+/// Why a guest did not pass.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Shortfall {
     /// Something is wrong.
     Failed(String),
-    /// Its time was over while its tests went on, none of which had failed.
+    /// Its time was over, but its tests were still running and none had failed.
     TooSlow(String),
 }
 
@@ -28,7 +28,7 @@ impl From<String> for Shortfall {
     }
 }
 
-/// What a guest has said so far.
+/// What a guest has printed so far.
 #[derive(Debug, Default)]
 pub(super) struct Transcript {
     passed_tests: u32,
@@ -56,7 +56,7 @@ pub(super) struct Figures {
 }
 
 impl Transcript {
-    /// Takes in a line.
+    /// Reads one line of output.
     pub(super) fn hear(&mut self, line: &str) {
         if let Some(said) = line.strip_prefix(OWN) {
             self.hear_own(said);
@@ -79,7 +79,7 @@ impl Transcript {
         self.said_its_last |= said == "end";
     }
 
-    /// What the guest has shown: a sentence for the closing line. The error says what is wrong. What was not said is wrong.
+    /// A sentence for the closing line. The error says what is wrong; anything that the guest did not print counts as wrong.
     pub(super) fn judge(&self, end: End, promise: Promise, selection: &Selection) -> Result<String, Shortfall> {
         if let End::OutOfTime { silent } = end {
             return Err(self.judge_unfinished(silent));
@@ -93,7 +93,7 @@ impl Transcript {
         })
     }
 
-    /// A guest that goes on saying things is on a slow machine; one that does not hangs.
+    /// A guest that still prints something is on a slow machine; one that does not hangs.
     fn judge_unfinished(&self, silent: Duration) -> Shortfall {
         let so_far = format!("ran out of time: {} passed, {} failed until then", self.passed_tests, self.failed_tests.len());
         if silent >= HANGS {
@@ -130,7 +130,7 @@ impl Transcript {
         }
     }
 
-    /// The one line that zctrace has to say on a kernel that it cannot use, and the status of a failure of its own.
+    /// On a kernel that zctrace cannot use, it must print one line and exit with 125.
     fn judge_refusal(&self) -> Result<String, String> {
         match (self.refused_with, self.reasons.as_slice()) {
             (Some(125), [reason]) => Ok(format!("refused, as it should be: {reason}")),
@@ -142,7 +142,7 @@ impl Transcript {
 }
 
 impl Figures {
-    /// Reads the line under a run: `ok. 3 passed; 0 failed; 0 ignored; 0 measured; 441 filtered out; finished in 0.52s`.
+    /// Parses the result line of a test run: `ok. 3 passed; 0 failed; 0 ignored; 0 measured; 441 filtered out; finished in 0.52s`.
     fn of(line: &str) -> Option<Self> {
         let mut figures = Self::default();
         for part in line.split_once(". ")?.1.split("; ") {
@@ -181,7 +181,7 @@ mod tests {
         }
     }
 
-    /// What a guest says whose tests end so.
+    /// The output of a guest whose tests end like this.
     fn guest<'a>(tests: &'a [&'a str], status: &'a str, checks: &'a str) -> Vec<&'a str> {
         [tests, &[status, checks, "zctrace-vm: end"]].concat()
     }
@@ -190,7 +190,7 @@ mod tests {
     const CHECKED: &str = "zctrace-vm: checks ended with 0";
 
     #[test]
-    fn tests_and_checks_that_pass_are_summed_up() {
+    fn passed_tests_and_checks_are_summed_up() {
         let said = judged(&guest(&["test storms::one ... ok", PASSED], OK, CHECKED), Promise::Works);
         assert_eq!(said.as_deref(), Ok("12 passed, 0 failed, 432 left out, the checks hold"));
     }
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_skipped_or_fits_no_test_or_tests_nothing_fails() {
+    fn skipped_tests_unknown_names_and_runs_without_tests_fail() {
         let ignored = "test result: ok. 11 passed; 0 failed; 1 ignored; 0 measured; 432 filtered out; finished in 2.31s";
         assert!(judged(&guest(&[ignored], OK, CHECKED), Promise::Works).expect_err("one was skipped").contains("1 skipped"));
         let none = "test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 444 filtered out; finished in 0.01s";
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_fails() {
+    fn missing_results_fail() {
         assert_eq!(judged(&[PASSED, OK, CHECKED], Promise::Works), Err("the guest died".to_owned()));
         assert!(judged(&[OK, CHECKED, "zctrace-vm: end"], Promise::Works).is_err());
         assert!(judged(&[PASSED, CHECKED, "zctrace-vm: end"], Promise::Works).is_err());
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_is_cut_off_is_slow_if_its_tests_went_on_and_passed() {
+    fn a_guest_that_runs_out_of_time_is_slow_if_its_tests_were_passing() {
         let cut_off = |lines: &[&str], silent| {
             let mut transcript = Transcript::default();
             for line in lines {
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn checks_that_were_not_asked_for_are_not_missed() {
+    fn checks_that_were_not_requested_are_not_missed() {
         let mut transcript = Transcript::default();
         for line in [PASSED, OK, "zctrace-vm: end"] {
             transcript.hear(line);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_one_line_and_the_right_status() {
+    fn a_refusal_must_be_one_line_with_the_right_status() {
         let said = |lines: &[&str]| judged(&[lines, &["zctrace-vm: end"]].concat(), Promise::Refused);
         let reason = "zctrace-vm: because zctrace: Linux 5.10 is too old";
         assert_eq!(

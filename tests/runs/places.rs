@@ -164,25 +164,6 @@ fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn too_little_room_names_both_sizes() {
-        let error = ensure_free(3 << 20, 5 << 20, "in memory").expect_err("5 do not fit into 3");
-        assert_eq!(error.to_string(), "5 MiB are needed in memory, 3 MiB are free: choose a smaller --scale");
-    }
-
-    #[test]
-    fn the_input_has_the_size_that_was_asked_for() {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let path = directory.path().join("in");
-        write_input(&path, 1_000_001).expect("there is room");
-        assert_eq!(fs::metadata(&path).expect("it is there").len(), 1_000_001);
-    }
-}
-
 /// `LOOP_CTL_GET_FREE` of the kernel's include/uapi/linux/loop.h.
 const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4c82;
 /// `LOOP_CONFIGURE` (kernel 5.8 and newer).
@@ -250,5 +231,24 @@ impl LoopDevice {
     /// Its name.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_little_room_names_both_sizes() {
+        let error = ensure_free(3 << 20, 5 << 20, "in memory").expect_err("5 do not fit into 3");
+        assert_eq!(error.to_string(), "5 MiB are needed in memory, 3 MiB are free: choose a smaller --scale");
+    }
+
+    #[test]
+    fn the_input_has_the_size_that_was_asked_for() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("in");
+        write_input(&path, 1_000_001).expect("there is room");
+        assert_eq!(fs::metadata(&path).expect("it is there").len(), 1_000_001);
     }
 }

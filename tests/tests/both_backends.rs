@@ -11,7 +11,7 @@ use serde_json::Value;
 use zc_tests::Figures;
 use zctrace::report::{Api, Process, State, Usage};
 
-use crate::harness::{Program, Rows, Run, c, program, shell, untraced, workload, zctrace};
+use crate::harness::{Program, Rows, Run, TestDir, c, program, shell, untraced, workload, zctrace};
 
 /// What the program did under both backends: eBPF, strace.
 fn runs(program: &Program) -> [Run; 2] {
@@ -90,8 +90,8 @@ fn every_workload_is_counted_the_same() {
 
 /// Every case of a copier, from file to file. Some cannot: then the same calls fail in the same way.
 fn every_case_of(copier: &Program) {
-    let dir = tempfile::tempdir().expect("a directory");
-    let [from, to] = ["from", "to"].map(|name| dir.path().join(name));
+    let dir = TestDir::new();
+    let [from, to] = ["from", "to"].map(|name| dir.join(name));
     fs::write(&from, vec![7; 1_000_000]).expect("ours");
     let cases = listed(copier.clone());
     assert!(cases.len() >= 8, "{cases:?}");
@@ -248,8 +248,8 @@ fn verify_succeeds_if_both_runs_are_equal() {
 
 #[test]
 fn verify_fails_and_shows_what_differs() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let finished = zctrace().option("--verify").show(&fickle(&dir.path().join("memory")));
+    let dir = TestDir::new();
+    let finished = zctrace().option("--verify").show(&fickle(&dir.join("memory")));
     assert_eq!((finished.code, finished.text()), (Some(1), "hi\nhi\nhi\n"), "{}", finished.stderr);
     let first = finished.stderr.lines().next().expect("a line");
     assert!(first.starts_with("DIFFERENT: ") && first.contains("ebpf") && first.contains("strace"), "{first}");
@@ -269,10 +269,10 @@ fn verify_notes_that_the_first_run_read_stdin() {
 
 #[test]
 fn verify_writes_its_comparison_as_json() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let output = dir.path().join("verify.json");
+    let dir = TestDir::new();
+    let output = dir.join("verify.json");
     let finished = zctrace().option("--verify").option("--format=json").option("--output").option(&output);
-    let finished = finished.show(&fickle(&dir.path().join("memory")));
+    let finished = finished.show(&fickle(&dir.join("memory")));
     assert_eq!((finished.code, finished.stderr.as_str()), (Some(1), ""));
     let text = fs::read_to_string(output).expect("it was written");
     let comparison: Value = serde_json::from_str(&text).expect("JSON");

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::harness::{Program, Rows, Zctrace, each_backend, shell, workload, zctrace};
+use crate::harness::{Program, Rows, TestDir, Zctrace, each_backend, shell, workload, zctrace};
 
 /// Makes sure that the workload's own thread has exactly the rows that the workload states, and no others.
 #[track_caller]
@@ -79,8 +79,7 @@ fn calls_trapped_by_seccomp_are_not_counted() {
 
 #[test]
 fn calls_denied_by_seccomp_are_attempts_on_their_files() {
-    let dir = tempfile::tempdir().expect("a directory");
-    std::fs::write(dir.path().join("in"), vec![1; 100_000]).expect("room");
+    let dir = TestDir::with("in", vec![1; 100_000]);
     let (errno, number) = (libc::ENOSYS.to_string(), libc::SYS_copy_file_range.to_string());
     for zctrace in each_backend() {
         let run = zctrace.dir(dir.path()).run(&workload("deny").args(&[&errno, &number, "cp", "in", "out"]));

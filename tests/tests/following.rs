@@ -5,7 +5,7 @@ use std::{fs, io::Write as _, path::Path};
 use zc_tests::Figure;
 use zctrace::report::State;
 
-use crate::harness::{Rows, Run, each_backend, fifo, program, shell, wait_until, workload, zctrace};
+use crate::harness::{Rows, Run, TestDir, each_backend, exists, fifo, program, shell, wait_until, workload, zctrace};
 
 #[test]
 fn a_program_executed_by_a_thread_is_the_same_process() {
@@ -42,7 +42,7 @@ fn calls_before_the_exec_are_not_counted() {
 
 #[test]
 fn a_descendant_that_outlives_the_command_is_running() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = TestDir::new();
     let fifo = fifo(dir.path());
     // The shell ends when cat is inside its read.
     let is_in_read = format!("grep -q '^{} ' /proc/$!/syscall", libc::SYS_read);
@@ -84,11 +84,11 @@ fn a_busy_descendant_is_counted_until_the_trace_ends() {
 #[test]
 fn wait_all_waits_for_the_last_descendant() {
     for zctrace in each_backend() {
-        let dir = tempfile::tempdir().expect("a directory");
+        let dir = TestDir::new();
         let fifo = fifo(dir.path());
         let (mut zctrace, report) = zctrace.option("--wait-all").start(&shell("cat <$0 >/dev/null & echo $$").arg(&fifo));
         let shell = zctrace.hear();
-        wait_until("the shell has ended", || !Path::new("/proc").join(&shell).exists());
+        wait_until("the shell has ended", || !exists(&shell));
         assert!(!zctrace.has_ended(), "a descendant lives");
         fs::OpenOptions::new().write(true).open(&fifo).and_then(|mut end| end.write_all(b"hello")).expect("cat reads it");
         assert_eq!(zctrace.wait(), Some(0));
@@ -102,7 +102,7 @@ fn wait_all_waits_for_the_last_descendant() {
 
 #[test]
 fn without_wait_all_the_trace_ends_with_the_command() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = TestDir::new();
     let run = zctrace().run(&shell("cat <$0 >/dev/null & exit 3").arg(fifo(dir.path())));
     assert_eq!(run.finished.code, Some(3));
     run.assert_exact();
@@ -156,7 +156,7 @@ fn threads_in_a_namespace_stay_with_their_process() {
 #[test]
 fn orphaned_descendants_are_followed() {
     // The middle shell ends at once; the last one has another parent then.
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = TestDir::new();
     let fifo = fifo(dir.path());
     let script = "sh -c '(read go <$0; echo 1234567 >/dev/null; echo done) & exit' $0; echo >$0";
     let run = zctrace().option("--wait-all").run(&shell(script).arg(&fifo));

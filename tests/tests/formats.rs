@@ -7,13 +7,13 @@ use std::{
 
 use serde_json::Value;
 
-use crate::harness::{Program, Zctrace, program, shell, zctrace};
+use crate::harness::{Program, TestDir, Zctrace, program, shell, zctrace};
 
 /// What the report looks like in this format.
 #[track_caller]
 fn report_of(zctrace: Zctrace, format: &str, program: &Program) -> String {
-    let folder = tempfile::tempdir().expect("a directory");
-    let path = folder.path().join("report");
+    let folder = TestDir::new();
+    let path = folder.join("report");
     let finished = zctrace.option(format!("--format={format}")).option("-o").option(&path).show(program);
     finished.successful();
     std::fs::read_to_string(path).expect("was written")
@@ -76,8 +76,8 @@ fn both_prometheus_parsers_read_the_metrics() {
 #[test]
 fn metrics_equal_the_figures_of_the_report() {
     let run = zctrace().ebpf().run(&program("dd").args(&["if=/dev/zero", "of=/dev/null", "bs=4k", "count=100"]));
-    let folder = tempfile::tempdir().expect("a directory");
-    let saved = folder.path().join("report.json");
+    let folder = TestDir::new();
+    let saved = folder.join("report.json");
     std::fs::write(&saved, serde_json::to_string(&run.report).expect("is data")).expect("room for it");
     let shown = zctrace().launch_with(&["report", "--format", "openmetrics", saved.to_str().expect("text")]).finish();
     let read = python(&METRICS.replace("{module}", "prometheus_client.openmetrics.parser"), shown.successful());

@@ -2,9 +2,7 @@
 
 use std::{fs, process::Command};
 
-use tempfile::TempDir;
-
-use crate::harness::{Finished, binary, zctrace};
+use crate::harness::{Finished, TestDir, binary, zctrace};
 
 fn say(words: &[&str]) -> Finished {
     zctrace().launch_with(words).finish()
@@ -12,8 +10,8 @@ fn say(words: &[&str]) -> Finished {
 
 /// What a program says of a file with this text, to both of its streams.
 fn judge(program: &str, options: &[&str], text: &str) -> (bool, String) {
-    let folder = tempfile::tempdir().expect("a directory");
-    let path = folder.path().join("zctrace.1");
+    let folder = TestDir::new();
+    let path = folder.join("zctrace.1");
     fs::write(&path, text).expect("room for it");
     let output = Command::new(program).args(options).arg(&path).env("LC_ALL", "C.UTF-8").env("MANWIDTH", "80").output();
     let output = output.unwrap_or_else(|error| panic!("no {program} ({error}): run `cargo xtask setup`"));
@@ -43,7 +41,7 @@ fn a_version_option_after_two_dashes_goes_to_the_command() {
 
 #[test]
 fn the_version_says_that_strace_is_not_found() {
-    let folder = TempDir::new().expect("a directory");
+    let folder = TestDir::new();
     let finished = zctrace().env("PATH", folder.path()).launch_with(&["--version"]).finish();
     assert!(finished.successful().ends_with("\nstrace: not found\n"), "{}", finished.text());
 }

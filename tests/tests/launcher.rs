@@ -1,11 +1,11 @@
 //! The command runs as it would without zctrace: its exit status, what it inherits, its standard streams.
 
-use std::{fs::File, io, os::unix::fs::PermissionsExt as _, process::Stdio};
+use std::{fs::File, io, process::Stdio};
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use zctrace::report::Exit;
 
-use crate::harness::{Group, Launch, Program, Zctrace, each_backend, program, shell, workload, zctrace};
+use crate::harness::{Group, Launch, Program, TestDir, Zctrace, each_backend, program, shell, workload, zctrace};
 
 #[test]
 fn the_exit_status_is_passed_through() {
@@ -29,11 +29,8 @@ fn a_fatal_signal_gives_128_plus_its_number() {
 
 #[test]
 fn a_script_without_a_shebang_is_run_by_the_shell() {
-    use std::os::unix::fs::PermissionsExt as _;
-    let dir = tempfile::tempdir().expect("a directory");
-    let script = dir.path().join("script");
-    std::fs::write(&script, "exit 9\n").expect("ours");
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("ours");
+    let dir = TestDir::new();
+    let script = dir.executable("script", "exit 9\n");
     assert_eq!(zctrace().run(&program(&script)).finished.code, Some(9));
 }
 
@@ -153,17 +150,15 @@ fn the_command_inherits_niceness_umask_and_oom_score() {
 
 #[test]
 fn the_command_inherits_the_working_directory() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = TestDir::new();
     let run = zctrace().dir(dir.path()).run(&program("pwd"));
     assert_eq!(run.finished.successful().trim_end(), dir.path().canonicalize().expect("it is there").to_string_lossy());
 }
 
 #[test]
 fn a_relative_command_is_found_in_the_working_directory() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let script = dir.path().join("here");
-    std::fs::write(&script, "#!/bin/sh\necho found\n").expect("ours");
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("ours");
+    let dir = TestDir::new();
+    dir.executable("here", "#!/bin/sh\necho found\n");
     assert_eq!(zctrace().dir(dir.path()).run(&program("./here")).finished.successful(), "found\n");
 }
 
@@ -201,7 +196,7 @@ fn no_signal_is_left_blocked_in_a_descendant() {
     assert_eq!(run.finished.code, Some(143));
 }
 
-/// Every byte there is, many times over.
+/// Every byte value, many times.
 fn every_byte() -> Vec<u8> {
     (0..100_000_u32).map(|number| number.to_le_bytes()[usize::from(number % 3 == 0)]).collect()
 }
@@ -274,8 +269,8 @@ fn a_reader_that_exits_early_ends_the_pipeline() {
 #[test]
 fn closed_standard_streams_are_not_replaced_by_files() -> io::Result<()> {
     // Without stdin, stdout and stderr, files must not take their places.
-    let dir = tempfile::tempdir()?;
-    let report = dir.path().join("report.json");
+    let dir = TestDir::new();
+    let report = dir.join("report.json");
     let through = ["sh", "-c", r#"exec "$@" <&- >&- 2>&-"#, "sh"];
     let zctrace = zctrace().through(&through).option("--format=json").option("--output").option(&report);
     assert_eq!(zctrace.show(&shell("echo unheard; exit 5")).code, Some(5));

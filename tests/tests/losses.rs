@@ -60,7 +60,7 @@ fn the_table_says_lower_bound_and_names_the_remedy() {
     assert!(!shown.stderr.contains("exact"), "{}", shown.stderr);
 }
 
-/// The totals of a storm that could not be followed as a whole.
+/// Makes sure that the totals of a storm that was only partly followed are not too large.
 fn assert_totals_at_most(run: &Run, name: &str, most: Figure) {
     let mut expected: Figures = run.totals().figures();
     expected.insert(name.to_owned(), most);

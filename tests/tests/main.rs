@@ -1,6 +1,6 @@
-//! zctrace as a whole, against programs whose calls are known and against counters that are not its own.
+//! Integration tests: zctrace against programs whose calls are known, and against counters that are not its own.
 //!
-//! Every file is a topic and reads as its specification. `cargo xtask test` runs all of it, as root.
+//! Each file is one topic and reads like its specification. `cargo xtask test` runs all of it, as root.
 
 mod beside_strace;
 mod both_backends;

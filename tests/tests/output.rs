@@ -8,10 +8,9 @@ use std::{
     thread,
 };
 
-use tempfile::{TempDir, tempdir};
 use zctrace::report::Report;
 
-use crate::harness::{Zctrace, fifo, null, program, shell, workload, zctrace};
+use crate::harness::{TestDir, Zctrace, fifo, null, program, shell, workload, zctrace};
 
 /// The JSON report goes to this file.
 fn to(path: impl AsRef<Path>) -> Zctrace {
@@ -31,18 +30,11 @@ fn report_in(path: &Path) -> Report {
 }
 
 /// A directory with a file in it.
-fn old_report() -> (TempDir, std::path::PathBuf) {
-    let dir = tempdir().expect("a directory");
-    let path = dir.path().join("report.json");
+fn old_report() -> (TestDir, std::path::PathBuf) {
+    let dir = TestDir::new();
+    let path = dir.join("report.json");
     fs::write(&path, "old").expect("ours");
     (dir, path)
-}
-
-#[track_caller]
-fn assert_names(dir: &TempDir, expected: &[&str]) {
-    let mut names: Vec<_> = fs::read_dir(dir.path()).expect("ours").map(|entry| entry.expect("ours").file_name()).collect();
-    names.sort();
-    assert_eq!(names, expected);
 }
 
 #[test]
@@ -64,12 +56,12 @@ fn a_dash_as_the_output_file_is_stdout() {
 
 #[test]
 fn a_new_file_has_permissions_by_the_umask() {
-    let dir = tempdir().expect("a directory");
-    let path = dir.path().join("new.json");
+    let dir = TestDir::new();
+    let path = dir.join("new.json");
     to(&path).through(&["sh", "-c", r#"umask 027; exec "$@""#, "sh"]).show(&program("true")).successful();
     report_in(&path);
     assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o640);
-    assert_names(&dir, &["new.json"]);
+    dir.assert_has_only(&["new.json"]);
 }
 
 #[test]
@@ -82,56 +74,56 @@ fn an_existing_file_is_replaced_atomically_and_keeps_its_permissions() {
     report_in(&path);
     assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o604);
     assert_ne!(fs::metadata(&path).expect("there").ino(), old.metadata().expect("open").ino(), "renamed, not overwritten");
-    assert_names(&dir, &["report.json"]);
+    dir.assert_has_only(&["report.json"]);
 }
 
 #[test]
 fn a_symlink_stays_a_symlink() {
     let (dir, path) = old_report();
-    let link = dir.path().join("link");
+    let link = dir.join("link");
     symlink("report.json", &link).expect("ours");
     to(&link).show(&program("true")).successful();
     assert_eq!(fs::read_link(&link).expect("a link"), Path::new("report.json"));
     report_in(&path);
-    assert_names(&dir, &["link", "report.json"]);
+    dir.assert_has_only(&["link", "report.json"]);
 }
 
 #[test]
 fn a_dangling_symlink_stays_and_its_target_is_created() {
-    let dir = tempdir().expect("a directory");
-    let link = dir.path().join("link");
+    let dir = TestDir::new();
+    let link = dir.join("link");
     symlink("later.json", &link).expect("ours");
     to(&link).show(&program("true")).successful();
     assert_eq!(fs::read_link(&link).expect("still a link"), Path::new("later.json"));
-    report_in(&dir.path().join("later.json"));
-    assert_names(&dir, &["later.json", "link"]);
+    report_in(&dir.join("later.json"));
+    dir.assert_has_only(&["later.json", "link"]);
 }
 
 #[test]
 fn a_relative_output_file_is_in_the_working_directory() {
-    let dir = tempdir().expect("a directory");
+    let dir = TestDir::new();
     to("here.json").dir(dir.path()).show(&program("true")).successful();
-    report_in(&dir.path().join("here.json"));
+    report_in(&dir.join("here.json"));
     // Also if the command goes elsewhere.
     to("there.json").dir(dir.path()).show(&shell("cd /")).successful();
-    assert_names(&dir, &["here.json", "there.json"]);
+    dir.assert_has_only(&["here.json", "there.json"]);
 }
 
 #[test]
 fn a_device_is_not_replaced() {
-    let dir = tempdir().expect("a directory");
+    let dir = TestDir::new();
     let path = null(dir.path());
     let shown = to(&path).show(&program("true"));
     assert_eq!((shown.successful(), shown.stderr.as_str()), ("", ""));
     assert!(fs::metadata(&path).expect("still there").file_type().is_char_device());
-    assert_names(&dir, &["null"]);
+    dir.assert_has_only(&["null"]);
 }
 
 #[test]
 fn a_symlink_to_stdout_writes_to_stdout() {
     // As `/dev/stdout`; here stdout is a file, and one without a name.
-    let dir = tempdir().expect("a directory");
-    let stdout = dir.path().join("stdout");
+    let dir = TestDir::new();
+    let stdout = dir.join("stdout");
     symlink("/proc/self/fd/1", &stdout).expect("ours");
     let shown = to(&stdout).show(&shell("echo own"));
     assert_eq!(fs::read_link(&stdout).expect("still a link"), Path::new("/proc/self/fd/1"));
@@ -140,18 +132,18 @@ fn a_symlink_to_stdout_writes_to_stdout() {
 
 #[test]
 fn a_symlink_to_stdout_in_a_file_keeps_what_the_command_wrote() {
-    let dir = tempdir().expect("a directory");
-    symlink("/proc/self/fd/1", dir.path().join("stdout")).expect("ours");
+    let dir = TestDir::new();
+    symlink("/proc/self/fd/1", dir.join("stdout")).expect("ours");
     let through = ["sh", "-c", r#"exec "$@" >both"#, "sh"];
     to("stdout").dir(dir.path()).through(&through).show(&shell("echo own")).successful();
-    let both = fs::read_to_string(dir.path().join("both")).expect("the shell made it");
+    let both = dir.read("both");
     report(both.strip_prefix("own\n").expect("the command's own"));
-    assert_names(&dir, &["both", "stdout"]);
+    dir.assert_has_only(&["both", "stdout"]);
 }
 
 #[test]
 fn a_fifo_is_written_to() {
-    let dir = tempdir().expect("a directory");
+    let dir = TestDir::new();
     let path = fifo(dir.path());
     let reader = thread::spawn({
         let path = path.clone();
@@ -162,7 +154,7 @@ fn a_fifo_is_written_to() {
     });
     to(&path).show(&program("true")).successful();
     report(&reader.join().expect("no panic").expect("text"));
-    assert_names(&dir, &["fifo"]);
+    dir.assert_has_only(&["fifo"]);
 }
 
 #[test]

@@ -7,16 +7,15 @@ use std::{
     process::Command,
 };
 
-use tempfile::TempDir;
 use zc_tests::Figures;
 use zctrace::report::Report;
 
-use crate::harness::{Program, Run, Zctrace, binary, copy_program, program, shell, untraced, workload, zctrace};
+use crate::harness::{Program, Run, TestDir, Zctrace, binary, copy_program, program, shell, untraced, workload, zctrace};
 
 /// A zctrace run by nobody in particular, from where everybody can reach it.
-fn unprivileged() -> (Zctrace, TempDir) {
-    let dir = tempfile::tempdir().expect("a directory");
-    let copy = dir.path().join("zctrace");
+fn unprivileged() -> (Zctrace, TestDir) {
+    let dir = TestDir::new();
+    let copy = dir.join("zctrace");
     copy_program(&binary(), &copy);
     for path in [dir.path(), &copy] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("ours");
@@ -46,7 +45,7 @@ fn without_privileges_strace_takes_over_by_default() {
 fn usage_errors_are_reported_without_privileges_too() {
     let (zctrace, dir) = unprivileged();
     zctrace.clone().option("--syscalls=raed").refuses().with_status(125).saying("'read'");
-    zctrace.option("--output").option(dir.path().join("report.json")).refuses().with_status(125).saying("Permission denied");
+    zctrace.option("--output").option(dir.join("report.json")).refuses().with_status(125).saying("Permission denied");
 }
 
 #[test]
@@ -59,17 +58,17 @@ fn the_command_can_run_as_another_user() {
 
 #[test]
 fn a_command_that_the_other_user_may_not_run_ends_with_126() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let secret = dir.path().join("secret");
+    let dir = TestDir::new();
+    let secret = dir.join("secret");
     copy_program("/bin/true".as_ref(), &secret);
-    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).expect("ours");
+    dir.set_mode(0o700);
     zctrace().option("--user=65534").refuses_to_run(&program(&secret)).with_status(126).saying("Permission denied");
 }
 
 /// A zctrace with the capabilities that `doctor` recommends, run by nobody in particular.
-fn with_file_capabilities() -> (Zctrace, TempDir) {
+fn with_file_capabilities() -> (Zctrace, TestDir) {
     let (zctrace, dir) = unprivileged();
-    set_capabilities(&dir.path().join("zctrace"));
+    set_capabilities(&dir.join("zctrace"));
     (zctrace, dir)
 }
 
@@ -81,8 +80,8 @@ fn set_capabilities(copy: &Path) {
 #[test]
 fn with_file_capabilities_every_user_can_trace_by_ebpf() {
     let (zctrace, dir) = with_file_capabilities();
-    let report = dir.path().join("report.json");
-    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).expect("ours");
+    let report = dir.join("report.json");
+    dir.set_mode(0o777);
     let zctrace = zctrace.ebpf().option("--format=json").option("--output").option(&report);
     let finished = zctrace.show(&shell("head -c 5000 /dev/zero; grep -E 'Cap|NoNewPrivs' /proc/self/status >&2"));
     assert_eq!(finished.code, Some(0), "{}", finished.stderr);
@@ -98,7 +97,7 @@ fn with_file_capabilities_every_user_can_trace_by_ebpf() {
 #[test]
 fn a_setuid_program_gains_nothing_under_a_zctrace_with_file_capabilities() {
     let (zctrace, dir) = with_file_capabilities();
-    let setuid = dir.path().join("setuid-id");
+    let setuid = dir.join("setuid-id");
     copy_program("/usr/bin/id".as_ref(), &setuid);
     fs::set_permissions(&setuid, fs::Permissions::from_mode(0o6755)).expect("ours");
     let plain = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"];
@@ -117,7 +116,7 @@ fn a_setuid_program_gains_nothing_under_a_zctrace_with_file_capabilities() {
 #[test]
 fn setuid_programs_are_not_restricted_under_root() {
     let (_, dir) = unprivileged();
-    let copy = dir.path().join("zctrace");
+    let copy = dir.join("zctrace");
     set_capabilities(&copy);
     let run = zctrace().binary(copy).run(&shell("grep NoNewPrivs /proc/self/status"));
     assert_eq!(run.finished.successful().trim(), "NoNewPrivs:\t0");
@@ -140,7 +139,7 @@ fn capabilities_are_dropped_before_the_command_runs() {
 #[test]
 fn with_file_capabilities_the_variable_for_btf_is_ignored() {
     let (zctrace, dir) = with_file_capabilities();
-    let crafted = dir.path().join("crafted");
+    let crafted = dir.join("crafted");
     fs::write(&crafted, "not BTF").expect("ours");
     let zctrace = zctrace.env("ZCTRACE_BTF", &crafted);
     let traced = zctrace.clone().ebpf().show(&program("true"));
@@ -152,7 +151,7 @@ fn with_file_capabilities_the_variable_for_btf_is_ignored() {
 #[test]
 fn a_setuid_zctrace_refuses_to_run() {
     let (zctrace, dir) = unprivileged();
-    fs::set_permissions(dir.path().join("zctrace"), fs::Permissions::from_mode(0o4755)).expect("ours");
+    fs::set_permissions(dir.join("zctrace"), fs::Permissions::from_mode(0o4755)).expect("ours");
     zctrace.refuses().with_status(125).saying("setuid").saying("file capabilities");
 }
 
@@ -169,21 +168,21 @@ const NOBODY: [&str; 8] = [
 ];
 
 /// A folder that everybody can reach, with copies of zctrace and of the workloads in it.
-struct Public(TempDir);
+struct Public(TestDir);
 
 impl Public {
     fn new() -> Self {
-        let public = Self(tempfile::tempdir().expect("a directory"));
+        let public = Self(TestDir::new());
         for (file, name) in [(binary(), "zctrace"), (PathBuf::from(env!("CARGO_BIN_EXE_workload")), "workload")] {
             copy_program(&file, &public.path(name));
             fs::set_permissions(public.path(name), fs::Permissions::from_mode(0o755)).expect("ours");
         }
-        fs::set_permissions(public.0.path(), fs::Permissions::from_mode(0o755)).expect("ours");
+        public.0.set_mode(0o755);
         public
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+        self.0.join(name)
     }
 
     /// zctrace, run by nobody, with these words before it.

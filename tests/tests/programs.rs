@@ -10,26 +10,25 @@ use std::{
 };
 
 use rustix::process::Signal;
-use tempfile::TempDir;
 use zctrace::report::{Api, Certainty, Report, Transfer};
 
-use crate::harness::{Transfers as _, program, shell, wait_until, zctrace};
+use crate::harness::{TestDir, Transfers as _, program, shell, wait_until, zctrace};
 
 /// Several times any program's buffer, and no multiple of one.
 const BYTES: u64 = 300_001;
 
 /// A directory with a file `in` of [`BYTES`].
-fn directory() -> TempDir {
-    let directory = tempfile::tempdir().expect("a temporary directory");
+fn directory() -> TestDir {
+    let directory = TestDir::new();
     let bytes: Vec<u8> = (0..BYTES).map(|index| (index * 7 % 251) as u8).collect();
-    fs::write(directory.path().join("in"), bytes).expect("room for a file");
+    directory.write("in", bytes);
     directory
 }
 
 /// Makes sure that a file is the same as `in`.
 #[track_caller]
-fn assert_copied(directory: &TempDir, name: &str) {
-    let read = |name: &str| fs::read(directory.path().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+fn assert_copied(directory: &TestDir, name: &str) {
+    let read = |name: &str| fs::read(directory.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
     assert!(read("in") == read(name), "{name} is not what in is");
 }
 
@@ -72,7 +71,7 @@ fn cp_without_reflinks_reads_and_writes() {
 #[test]
 fn cp_reads_and_writes_a_file_with_holes() {
     let directory = directory();
-    let file = fs::File::options().write(true).open(directory.path().join("in"));
+    let file = fs::File::options().write(true).open(directory.join("in"));
     file.and_then(|file| file.set_len(1 << 20)).expect("a file with a hole at its end");
     let run = zctrace().dir(directory.path()).run(&program("cp").args(&["in", "out"]));
     assert_copied(&directory, "out");
@@ -185,7 +184,7 @@ fn node_uses_copy_file_range() {
 #[test]
 fn javas_file_channel_uses_sendfile_to_a_socket() {
     let directory = directory();
-    fs::write(directory.path().join("Send.java"), JAVA).expect("room for a file");
+    directory.write("Send.java", JAVA);
     let run = zctrace().option("--wait-all").dir(directory.path()).run(&program("java").args(&["Send.java", "in"]));
     let transfer = run.report.transfer("in", "tcp");
     assert_eq!((transfer.api, transfer.bytes), (Api::Sendfile, Some(BYTES)));
@@ -327,14 +326,14 @@ fn a_download_is_a_transfer_from_the_servers_file_to_the_clients() {
 }
 
 /// Writes the settings of a server of this directory, and gives its port and where they are.
-fn nginx_config(directory: &TempDir, setting: &str) -> (u16, String) {
+fn nginx_config(directory: &TestDir, setting: &str) -> (u16, String) {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port();
     let root = directory.path().display();
     let config = format!(
         "daemon off; master_process off; user root; pid {root}/pid; error_log stderr; events {{}}\n\
          http {{ access_log off; {setting} server {{ listen 127.0.0.1:{port}; root {root}; }} }}\n"
     );
-    fs::write(directory.path().join("nginx.conf"), config).expect("room for a file");
+    directory.write("nginx.conf", config);
     (port, format!("{root}/nginx.conf"))
 }
 
@@ -352,7 +351,7 @@ fn nginx(setting: &str) -> Report {
     connection.write_all(b"GET /in HTTP/1.0\r\n\r\n").expect("nginx reads");
     let mut answer = Vec::new();
     connection.read_to_end(&mut answer).expect("nginx answers");
-    let bytes = fs::read(directory.path().join("in")).expect("it is there");
+    let bytes = fs::read(directory.join("in")).expect("it is there");
     assert!(answer.ends_with(&bytes), "it is the file that comes: {}", String::from_utf8_lossy(&answer[..answer.len().min(300)]));
     nginx.signal(Signal::TERM);
     assert_eq!(nginx.wait(), Some(0), "nginx ends when it is told to");

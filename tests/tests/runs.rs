@@ -6,9 +6,8 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use rustix::process::Signal;
-use tempfile::tempdir;
 
-use crate::harness::{binary, program, untraced, wait_until};
+use crate::harness::{TestDir, binary, exists, program, untraced, wait_until};
 
 /// Where the table is.
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/std-io-copy.md");
@@ -26,11 +25,11 @@ fn the_table_of_std_io_copy_is_unchanged_under_strace() {
 /// Makes the table anew, and shows each cell that is another.
 #[track_caller]
 fn assert_golden(backend: &str) {
-    let scratch = tempdir().expect("a temporary directory");
+    let scratch = TestDir::new();
     // The programs of this build, and the zctrace to test beside them.
-    let programs = tempdir().expect("a temporary directory");
+    let programs = TestDir::new();
     for (name, path) in [("zctrace", binary()), ("copier", env!("CARGO_BIN_EXE_copier").into())] {
-        std::os::unix::fs::symlink(path, programs.path().join(name)).expect("room for a link");
+        std::os::unix::fs::symlink(path, programs.join(name)).expect("room for a link");
     }
     let runs = program(env!("CARGO_BIN_EXE_runs")).arg("--programs").arg(programs.path()).arg("--scratch").arg(scratch.path());
     let finished = untraced(&runs.args(&["matrix", "--backend", backend])).finish();
@@ -101,8 +100,8 @@ command = ["sh", "-c", "echo $$ > {0}.new; mv {0}.new {0}; exec sleep 100"]
 #[test]
 fn killing_the_reference_runs_ends_their_commands() {
     for signal in [Signal::TERM, Signal::KILL] {
-        let dir = tempdir().expect("a directory");
-        let [scenarios, scratch, heard] = ["scenarios", "scratch", "heard"].map(|name| dir.path().join(name));
+        let dir = TestDir::new();
+        let [scenarios, scratch, heard] = ["scenarios", "scratch", "heard"].map(|name| dir.join(name));
         fs::create_dir(&scenarios).and_then(|()| fs::create_dir(&scratch)).expect("ours");
         fs::write(scenarios.join("waiting.toml"), scenario(&heard)).expect("ours");
         let programs = binary().parent().expect("a directory").to_owned();
@@ -112,6 +111,6 @@ fn killing_the_reference_runs_ends_their_commands() {
         let pid = fs::read_to_string(&heard).expect("it said so");
         runs.signal(signal);
         assert_eq!(runs.wait(), None, "killed");
-        wait_until("the command is gone", || !Path::new("/proc").join(pid.trim()).exists());
+        wait_until("the command is gone", || !exists(&pid));
     }
 }

@@ -5,14 +5,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use tempfile::{TempDir, tempdir};
 use zc_tests::Figure;
 use zctrace::{
     render::{self, Format},
     report::Report,
 };
 
-use crate::harness::{Finished, Launch, Program, Rows, Zctrace, program, workload, zctrace};
+use crate::harness::{Finished, Launch, Program, Rows, TestDir, Zctrace, program, workload, zctrace};
 
 /// `zctrace report` of these files.
 fn report_of(files: &[impl AsRef<Path>]) -> Zctrace {
@@ -21,7 +20,7 @@ fn report_of(files: &[impl AsRef<Path>]) -> Zctrace {
 
 /// Runs it.
 fn show(zctrace: Zctrace) -> Finished {
-    zctrace.launch_with(&[""; 0]).finish()
+    zctrace.launch().finish()
 }
 
 /// The report as JSON.
@@ -31,9 +30,9 @@ fn read(files: &[impl AsRef<Path>]) -> Report {
 }
 
 /// A report of a workload, saved by this backend.
-fn saved(backend: &str) -> (TempDir, PathBuf) {
-    let dir = tempdir().expect("a directory");
-    let path = dir.path().join("report.json");
+fn saved(backend: &str) -> (TestDir, PathBuf) {
+    let dir = TestDir::new();
+    let path = dir.join("report.json");
     let zctrace = zctrace().by_thread().option(format!("--backend={backend}")).option("--format=json").option("-o").option(&path);
     zctrace.show(&workload("known")).successful();
     (dir, path)
@@ -62,7 +61,7 @@ fn a_saved_report_has_the_same_table_as_its_run() {
 #[test]
 fn a_saved_report_can_be_sorted_again_and_written_to_a_file() {
     let (dir, path) = saved("ebpf");
-    let output = dir.path().join("sorted.json");
+    let output = dir.join("sorted.json");
     let finished = show(report_of(&[&path]).option("--format=json").option("--sort=bytes").option("-o").option(&output));
     assert_eq!(finished.successful(), "");
     let sorted: Report = serde_json::from_str(&fs::read_to_string(&output).expect("it was written")).expect("a report");
@@ -78,9 +77,9 @@ fn record(options: &[&str], log: &Path, program: &Program) {
 
 #[test]
 fn an_strace_log_in_one_file_is_read() {
-    let dir = tempdir().expect("a directory");
+    let dir = TestDir::new();
     for options in [["-f", "-T"].as_slice(), &["-f"], &["-f", "-ttt", "-T", "-yy"], &["-f", "-C"], &["-f", "-X", "raw", "-r"]] {
-        let log = dir.path().join("log");
+        let log = dir.join("log");
         record(options, &log, &workload("exec-thread").args(&["70", "30"]));
         let report = read(&[log]);
         assert!(report.exact, "{options:?}: {:?}", report.losses);
@@ -92,8 +91,8 @@ fn an_strace_log_in_one_file_is_read() {
 
 #[test]
 fn an_strace_log_in_many_files_is_read() {
-    let dir = tempdir().expect("a directory");
-    record(&["-ff", "-T"], &dir.path().join("log"), &workload("fork-storm").arg("20"));
+    let dir = TestDir::new();
+    record(&["-ff", "-T"], &dir.join("log"), &workload("fork-storm").arg("20"));
     let mut files: Vec<_> = fs::read_dir(dir.path()).expect("ours").map(|entry| entry.expect("a file").path()).collect();
     files.sort();
     assert_eq!(files.len(), 21);
@@ -105,8 +104,8 @@ fn an_strace_log_in_many_files_is_read() {
 
 #[test]
 fn an_strace_log_has_the_counts_of_an_ebpf_run() {
-    let dir = tempdir().expect("a directory");
-    let log = dir.path().join("log");
+    let dir = TestDir::new();
+    let log = dir.join("log");
     let quiet = program("dd").args(&["if=/dev/zero", "of=/dev/null", "bs=4k", "count=500", "status=none"]);
     record(&["-f", "-T"], &log, &quiet);
     let run = zctrace().option("--backend=ebpf").syscalls("all").run(&quiet);
@@ -116,8 +115,8 @@ fn an_strace_log_has_the_counts_of_an_ebpf_run() {
 
 #[test]
 fn only_selected_calls_of_a_log_are_shown() {
-    let dir = tempdir().expect("a directory");
-    let log = dir.path().join("log");
+    let dir = TestDir::new();
+    let log = dir.join("log");
     record(&["-f"], &log, &workload("write").args(&["5", "10"]));
     let finished = show(report_of(&[log]).option("--format=json").syscalls("write"));
     let report: Report = serde_json::from_str(finished.successful()).expect("a report");
@@ -128,8 +127,8 @@ fn only_selected_calls_of_a_log_are_shown() {
 /// Makes sure that a file with this content is refused.
 #[track_caller]
 fn refused(content: &str, words: &str) {
-    let dir = tempdir().expect("a directory");
-    let path = dir.path().join("file");
+    let dir = TestDir::new();
+    let path = dir.join("file");
     fs::write(&path, content).expect("ours");
     report_of(&[path]).refuses_words(&[]).with_status(125).saying("file'").saying(words);
 }
@@ -150,8 +149,8 @@ fn a_report_with_another_schema_is_refused() {
 
 #[test]
 fn files_that_cannot_be_read_are_refused() {
-    let dir = tempdir().expect("a directory");
-    let missing = dir.path().join("missing");
+    let dir = TestDir::new();
+    let missing = dir.join("missing");
     report_of(&[missing]).refuses_words(&[]).with_status(125).saying("missing'").saying("No such file or directory");
     report_of(&[dir.path()]).refuses_words(&[]).with_status(125).saying("is a directory");
     zctrace().option("report").refuses_words(&[]).with_status(125);

@@ -4,7 +4,8 @@ use rustix::process::Signal;
 use zctrace::report::{Report, State};
 
 use crate::harness::{
-    Conversation, ReportFile, Terminal, Zctrace, child_of, each_backend, is_alive, program, shell, state_of, wait_until, zctrace,
+    Conversation, ReportFile, Terminal, Zctrace, child_of, each_backend, exists, is_alive, program, shell, state_of, wait_until,
+    zctrace,
 };
 
 /// A command that waits for a signal, and has said that it does.
@@ -116,7 +117,7 @@ fn a_signal_ends_the_wait_for_all_descendants() {
     for zctrace in each_backend() {
         let (mut zctrace, report) = zctrace.option("--wait-all").start(&shell("sleep 100 >&- & echo $$"));
         let shell = zctrace.hear();
-        wait_until("the shell has ended", || !std::path::Path::new("/proc").join(&shell).exists());
+        wait_until("the shell has ended", || !exists(&shell));
         zctrace.signal(Signal::TERM);
         assert_eq!(zctrace.wait(), Some(0), "the command's own status");
         // What was launched is killed once nobody talks to it any more.
@@ -241,7 +242,7 @@ fn the_command_has_the_terminal() {
     let (code, shown) = on_terminal(80, zctrace(), "tty <&1 >&2; test -t 0 && test -t 1 && test -t 2 && echo all three");
     assert_eq!(code, Some(0), "{shown}");
     assert!(shown.contains("/dev/pts/") && shown.contains("all three"), "{shown}");
-    // What is typed goes to the command.
+    // Typed input goes to the command.
     let mut terminal = Terminal::start(80, &zctrace().launch_of(&program("cat")));
     terminal.type_in("typed\n\x04");
     let (code, shown) = terminal.finish();

@@ -6,7 +6,7 @@ use zc_tests::{Figure, Figures};
 
 use crate::harness::{Conversation, Rows, Run, untraced, workload, zctrace};
 
-/// So many writes of so many bytes, and nothing else.
+/// Only writes: so many calls of so many bytes.
 fn writes(calls: u64, bytes: u64) -> Figures {
     [("write".to_owned(), Figure::of(calls, bytes))].into()
 }
@@ -67,7 +67,7 @@ fn thread_storm() {
     }
 }
 
-/// Nobody else is in the report: not zctrace, not a bystander, nobody twice.
+/// Makes sure that the report has only the command and its children: not zctrace, no bystander, no process twice.
 fn assert_all_are_its_children(run: &Run) {
     let zctrace = u32::try_from(run.finished.group.pid().as_raw_pid()).expect("positive");
     let root = run.root();
@@ -79,7 +79,7 @@ fn assert_all_are_its_children(run: &Run) {
     assert!(ids.len() > run.report.processes.len() / 2, "ids of processes: {ids:?}");
 }
 
-/// A process that makes the same calls all the while.
+/// A process that makes the same calls all the time.
 struct Bystander {
     program: Conversation,
     calls_before: u64,
@@ -100,7 +100,7 @@ fn calls(program: &Conversation) -> u64 {
     figure("syscr: ") + figure("syscw: ")
 }
 
-/// Does it while two bystanders make the same calls.
+/// Runs the storm while two bystanders make the same calls.
 fn beside_bystanders(storm: fn()) {
     let bystanders = [Bystander::start(), Bystander::start()];
     storm();

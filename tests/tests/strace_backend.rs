@@ -1,17 +1,11 @@
 //! The strace backend by itself: how it starts and ends, what a command notices of it, and what happens without strace.
 
-use std::{
-    fs,
-    io::Write as _,
-    os::unix::fs::PermissionsExt as _,
-    path::{Path, PathBuf},
-};
+use std::{fs, io::Write as _, os::unix::fs::PermissionsExt as _, path::PathBuf};
 
 use rustix::process::{Pid, Signal, kill_process};
-use tempfile::{TempDir, tempdir};
 use zctrace::report::State;
 
-use crate::harness::{Rows, Zctrace, child_of, fifo, is_alive, program, shell, wait_until, workload, zctrace};
+use crate::harness::{Rows, TestDir, Zctrace, child_of, fifo, is_alive, program, shell, wait_until, workload, zctrace};
 
 /// zctrace with this backend.
 fn strace() -> Zctrace {
@@ -19,23 +13,15 @@ fn strace() -> Zctrace {
 }
 
 /// The same, with a folder of its own for temporary files.
-fn strace_with_own_tmp() -> (Zctrace, TempDir) {
-    let dir = tempdir().expect("a directory");
+fn strace_with_own_tmp() -> (Zctrace, TestDir) {
+    let dir = TestDir::new();
     (strace().env("TMPDIR", dir.path()), dir)
 }
 
-/// Makes sure that nothing was left in a folder.
-#[track_caller]
-fn assert_empty(dir: &Path) {
-    let left: Vec<_> = fs::read_dir(dir).expect("ours").filter_map(Result::ok).map(|entry| entry.file_name()).collect();
-    assert!(left.is_empty(), "left behind: {left:?}");
-}
-
 /// An executable file with this content.
-fn executable(content: &str) -> (TempDir, PathBuf) {
-    let dir = tempdir().expect("a directory");
-    let path = dir.path().join("command");
-    fs::write(&path, content).and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o755))).expect("ours");
+fn executable(content: &str) -> (TestDir, PathBuf) {
+    let dir = TestDir::new();
+    let path = dir.executable("command", content);
     (dir, path)
 }
 
@@ -82,7 +68,7 @@ fn a_script_with_a_missing_interpreter_leaves_no_temporary_file() {
     assert_eq!(finished.code, Some(127), "{}", finished.stderr);
     assert!(finished.stderr.ends_with("No such file or directory\n"), "{}", finished.stderr);
     assert!(finished.stderr.lines().any(|line| line.starts_with("zctrace: cannot run '")), "{}", finished.stderr);
-    assert_empty(tmp.path());
+    tmp.assert_empty();
 }
 
 #[test]
@@ -107,7 +93,7 @@ fn stdin_and_stdout_are_the_commands_only() {
     assert_eq!(run.finished.code, Some(0));
     assert!(run.finished.stdout == bytes, "what cat read");
     assert_eq!(run.finished.stderr, "");
-    assert_empty(tmp.path());
+    tmp.assert_empty();
 }
 
 #[test]
@@ -143,7 +129,7 @@ fn the_command_survives_a_killed_strace_and_its_status_is_passed_through() {
     let report = report.read(&zctrace.into_stderr());
     assert_eq!((report.exit.code, report.exit.signal), (Some(5), None));
     assert!(!report.exact && report.losses.contains_key("tracer_ended"), "{:?}", report.losses);
-    assert_empty(tmp.path());
+    tmp.assert_empty();
     assert!(rustix::process::test_kill_process_group(group).is_err(), "nothing of it is left");
 }
 
@@ -206,14 +192,14 @@ fn a_signal_ends_the_command_and_the_report_is_written() {
         let report = report.read(&zctrace.into_stderr());
         assert_eq!((report.exit.code, report.exit.signal), (None, Some(signal.as_raw())));
         assert!(report.exact, "{:?}", report.losses);
-        assert_empty(tmp.path());
+        tmp.assert_empty();
     }
 }
 
 #[test]
 fn a_descendant_that_outlives_the_command_is_running_and_goes_on() {
-    let dir = tempdir().expect("a directory");
-    let (fifo, said) = (fifo(dir.path()), dir.path().join("said"));
+    let dir = TestDir::new();
+    let (fifo, said) = (fifo(dir.path()), dir.join("said"));
     // The shell ends when the other one is inside its read.
     let is_in_read = format!("grep -q '^{} ' /proc/$!/syscall", libc::SYS_read);
     let script = &format!("exec 3<>$0; (read line <&3; echo $line >$1) & until {is_in_read}; do :; done");
@@ -221,7 +207,7 @@ fn a_descendant_that_outlives_the_command_is_running_and_goes_on() {
     let run = zctrace.run(&shell(script).arg(&fifo).arg(&said));
     run.finished.successful();
     run.assert_exact();
-    assert_empty(tmp.path());
+    tmp.assert_empty();
     let running: Vec<_> = run.descendants().iter().filter(|process| process.state == State::Running).collect();
     assert_eq!((running.len(), run.root().state), (1, State::Exited));
     assert_eq!(Rows::of(running[0]).row("read").unfinished, 1);
@@ -233,8 +219,8 @@ fn a_descendant_that_outlives_the_command_is_running_and_goes_on() {
 #[test]
 fn a_busy_descendant_is_not_disturbed_by_the_end_of_the_trace() {
     // dd stops at the first call that fails.
-    let dir = tempdir().expect("a directory");
-    let (started, end) = (dir.path().join("started"), dir.path().join("end"));
+    let dir = TestDir::new();
+    let (started, end) = (dir.join("started"), dir.join("end"));
     let script = "(dd if=/dev/zero bs=1 count=300000 2>/dev/null >$0; echo $? >$1) & until test -s $0; do :; done";
     let run = strace().run(&shell(script).arg(&started).arg(&end));
     run.finished.successful();
@@ -260,10 +246,8 @@ fn ebpf_works_without_strace() {
 
 #[test]
 fn an_strace_that_fails_at_once_is_reported() {
-    let dir = tempdir().expect("a directory");
-    let fake = dir.path().join("strace");
-    fs::write(&fake, "#!/bin/sh\nexit 3\n").expect("ours");
-    fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).expect("ours");
+    let dir = TestDir::new();
+    dir.executable("strace", "#!/bin/sh\nexit 3\n");
     strace().env("PATH", dir.path()).refuses_to_run(&program("/bin/true")).with_status(125).saying("exit status 3");
 }
 
@@ -271,10 +255,10 @@ fn an_strace_that_fails_at_once_is_reported() {
 fn a_process_that_is_already_traced_cannot_be_traced_again() {
     // A tracee cannot be traced by another: strace under strace is refused.
     let (zctrace, tmp) = strace_with_own_tmp();
-    let dir = tempdir().expect("a directory");
+    let dir = TestDir::new();
     let finished = zctrace.dir(dir.path()).through(&["strace", "-f", "-o/dev/null"]).show(&program("touch").arg("it-ran"));
-    assert_empty(dir.path());
-    assert_empty(tmp.path());
+    dir.assert_empty();
+    tmp.assert_empty();
     assert_eq!(finished.code, Some(125), "{}", finished.stderr);
     // What strace itself says may stand above.
     let last = finished.stderr.lines().last().expect("a line");

@@ -10,7 +10,7 @@ use tempfile::NamedTempFile;
 
 use crate::{
     copiers::{copy, in_rust},
-    harness::{Run, Zctrace, fifo, program, shell, workload, zctrace},
+    harness::{Run, TestDir, Zctrace, fifo, program, shell, workload, zctrace},
 };
 
 /// The running kernel's BTF.
@@ -221,8 +221,7 @@ fn a_missing_descriptor_table_makes_files_unknown_and_is_noted() {
 
 #[test]
 fn missing_io_uring_types_make_its_operations_unknown_and_are_noted() {
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    fs::write(directory.path().join("in"), vec![7; 100_000]).expect("room for a file");
+    let directory = TestDir::with("in", vec![7; 100_000]);
     for name in ["io_kiocb", "btf_trace_io_uring_complete"] {
         let run = with_btf(without(name).path()).dir(directory.path()).run(&copy(&in_rust(), "io-uring", "in", "out"));
         run.assert_exact();
@@ -243,7 +242,7 @@ fn the_table_shows_notes_and_marks_unknown_values() {
 
 #[test]
 fn btf_in_a_fifo_or_a_device_is_refused() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = TestDir::new();
     for path in [fifo(dir.path()), "/dev/zero".into()] {
         with_btf(&path).refuses().with_status(125).saying("it is not a regular file");
     }

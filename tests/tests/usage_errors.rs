@@ -1,8 +1,8 @@
 //! Usage errors: each is one line that names the remedy, has the right exit status, and leaves nothing behind.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+use std::fs;
 
-use crate::harness::{Zctrace, full, program, zctrace};
+use crate::harness::{TestDir, Zctrace, full, program, zctrace};
 
 #[test]
 fn an_unknown_system_call_is_refused_with_a_suggestion() {
@@ -81,13 +81,6 @@ fn help_and_version_succeed_and_write_to_stdout() {
     }
 }
 
-/// Makes a file with these permissions.
-fn file(dir: &Path, content: &str, mode: u32) -> std::path::PathBuf {
-    let path = dir.join("command");
-    fs::write(&path, content).and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(mode))).expect("ours");
-    path
-}
-
 #[test]
 fn a_missing_command_ends_with_127() {
     let refusal = zctrace().refuses_to_run(&program("no-such-command"));
@@ -102,8 +95,8 @@ fn an_empty_command_name_ends_with_127() {
 
 #[test]
 fn a_file_without_execute_permission_ends_with_126() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let refusal = zctrace().refuses_to_run(&program(file(dir.path(), "#!/bin/sh\n", 0o644)));
+    let dir = TestDir::new();
+    let refusal = zctrace().refuses_to_run(&program(dir.write_with_mode("command", "#!/bin/sh\n", 0o644)));
     refusal.with_status(126).saying("Permission denied");
 }
 
@@ -119,8 +112,8 @@ fn a_command_below_a_regular_file_ends_with_126() {
 
 #[test]
 fn a_script_with_a_missing_interpreter_ends_with_127() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let refusal = zctrace().refuses_to_run(&program(file(dir.path(), "#!/no/such/interpreter\n", 0o755)));
+    let dir = TestDir::new();
+    let refusal = zctrace().refuses_to_run(&program(dir.write_with_mode("command", "#!/no/such/interpreter\n", 0o755)));
     refusal.with_status(127).saying("No such file or directory");
 }
 
@@ -138,7 +131,7 @@ fn an_output_file_in_a_missing_directory_is_refused() {
 #[test]
 fn a_directory_as_the_output_file_is_refused() {
     zctrace().option("--output=.").refuses().with_status(125).saying("'.'").saying("Is a directory");
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = TestDir::new();
     zctrace().option("--output").option(dir.path()).refuses().with_status(125).saying("Is a directory");
 }
 
@@ -156,7 +149,7 @@ fn an_empty_output_name_is_refused() {
 #[test]
 fn a_full_device_fails_at_the_end_of_the_run() {
     // Only the end of the run can tell.
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = TestDir::new();
     let finished = zctrace().option("--output").option(full(dir.path())).show(&program("true"));
     assert_eq!(finished.code, Some(125));
     assert!(finished.stderr.contains("No space left on device"), "{}", finished.stderr);
@@ -165,8 +158,8 @@ fn a_full_device_fails_at_the_end_of_the_run() {
 
 #[test]
 fn a_failed_run_keeps_the_old_report() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let report = dir.path().join("report.json");
+    let dir = TestDir::new();
+    let report = dir.join("report.json");
     fs::write(&report, "old").expect("ours");
     let output = || zctrace().option("--output").option(&report);
     output().refuses_to_run(&program("no-such-command")).with_status(127);
@@ -186,7 +179,7 @@ fn a_closed_or_read_only_stream_is_refused() {
         let refusal = after(&format!(r#"exec "$@" {redirection}"#)).option("--output=-").refuses();
         refusal.with_status(125).saying("cannot write the report to stdout");
     }
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = TestDir::new();
     for redirection in ["2>&-", "2</dev/null"] {
         let finished = after(&format!(r#"exec "$@" {redirection}"#)).dir(dir.path()).show(&program("touch").arg("it-ran"));
         assert_eq!(finished.code, Some(125), "{redirection}");
@@ -198,8 +191,8 @@ fn a_closed_or_read_only_stream_is_refused() {
 
 #[test]
 fn a_file_size_limit_leaves_no_partial_report() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let report = dir.path().join("report.json");
+    let dir = TestDir::new();
+    let report = dir.join("report.json");
     // What is said goes through a pipe: the files that the tests collect it in may not grow either.
     let limited = || after(r#"(ulimit -f 0; "$@" 2>&1) | cat >&2; exit ${PIPESTATUS[0]}"#).option("--output").option(&report);
     let finished = limited().show(&program("true"));

@@ -163,33 +163,6 @@ impl Row {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use rustix::io::Errno;
-
-    use super::Tally;
-
-    #[test]
-    fn calls_bytes_and_errnos_are_summed() {
-        let mut tally = Tally::default();
-        tally.moved("read", 100, Ok(60), Ok(60));
-        tally.moved("read", 100, Err(Errno::AGAIN), Err(Errno::AGAIN));
-        tally.done("ioctl", None, Err(Errno::OPNOTSUPP), Err::<(), _>(Errno::OPNOTSUPP));
-        let figures = tally.figures().expect("all as wanted");
-        let read = &figures["read"];
-        assert_eq!((read.calls, read.errors, read.bytes, read.requested_bytes), (2, 1, Some(60), Some(200)));
-        assert_eq!(read.errnos["EAGAIN"], 1);
-        assert_eq!((figures["ioctl"].bytes, figures["ioctl"].requested_bytes), (None, None));
-    }
-
-    #[test]
-    fn a_surprise_makes_the_figures_unknown() {
-        let mut tally = Tally::default();
-        tally.moved("read", 100, Ok(100), Ok(60));
-        assert!(tally.figures().unwrap_err().to_string().starts_with("read returned 60 instead of 100"));
-    }
-}
-
 /// What a new thread starts with.
 struct Start<'a, F> {
     name: &'a CStr,
@@ -243,5 +216,32 @@ impl Drop for Join {
     fn drop(&mut self) {
         // SAFETY: the handle is of a joinable thread, and this is the only place that joins it.
         unsafe { libc::pthread_join(self.0, ptr::null_mut()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::Tally;
+
+    #[test]
+    fn calls_bytes_and_errnos_are_summed() {
+        let mut tally = Tally::default();
+        tally.moved("read", 100, Ok(60), Ok(60));
+        tally.moved("read", 100, Err(Errno::AGAIN), Err(Errno::AGAIN));
+        tally.done("ioctl", None, Err(Errno::OPNOTSUPP), Err::<(), _>(Errno::OPNOTSUPP));
+        let figures = tally.figures().expect("all as wanted");
+        let read = &figures["read"];
+        assert_eq!((read.calls, read.errors, read.bytes, read.requested_bytes), (2, 1, Some(60), Some(200)));
+        assert_eq!(read.errnos["EAGAIN"], 1);
+        assert_eq!((figures["ioctl"].bytes, figures["ioctl"].requested_bytes), (None, None));
+    }
+
+    #[test]
+    fn a_surprise_makes_the_figures_unknown() {
+        let mut tally = Tally::default();
+        tally.moved("read", 100, Ok(100), Ok(60));
+        assert!(tally.figures().unwrap_err().to_string().starts_with("read returned 60 instead of 100"));
     }
 }

@@ -8,35 +8,35 @@ use std::{
 
 use rustix::process::Signal;
 
-use super::{BACKENDS, check, folder, run_in};
-use crate::harness::{Terminal, patience, wait_until};
+use super::{check, folder, run_in};
+use crate::harness::{BACKENDS, Terminal, TestDir, exists, patience, wait_until};
 
-/// Everything that a command can do to outlive its end: children in the background, in another session, deaf to signals.
+/// A command that tries to outlive its end: children in the background, in another session, ignoring signals.
 const CLINGING: &str = r#"trap "" INT TERM HUP; pwd > "$ZCTRACE_CHECK_DIR/where"; cd "$ZCTRACE_CHECK_DIR"
 sleep 1000 & echo $! >> pids
 setsid sh -c "trap \"\" TERM; sleep 1001; sleep 1002" & echo $! >> pids
 (setsid sleep 1003 & echo $! >> pids)
 echo $$ >> pids; echo ready > ready; sleep 1004"#;
 
-fn clinging(timeout: &str) -> tempfile::TempDir {
+fn clinging(timeout: &str) -> TestDir {
     folder(&format!(
         "[[check]]\nname = 'clings'\ncommand = '''{CLINGING}'''\nexpect = ['exit.code == 0']\ntimeout = '{timeout}'\n"
     ))
 }
 
-fn pids(folder: &Path) -> Vec<String> {
-    let text = fs::read_to_string(folder.join("pids")).expect("was written");
+fn pids(folder: &TestDir) -> Vec<String> {
+    let text = folder.read("pids");
     text.lines().map(str::to_owned).collect()
 }
 
-/// Neither its processes nor its folder are left.
+/// Makes sure that neither its processes nor its directory are left.
 #[track_caller]
-fn assert_gone(folder: &Path) {
+fn assert_gone(folder: &TestDir) {
     let pids = pids(folder);
     assert_eq!(pids.len(), 4);
-    let alive: Vec<_> = pids.iter().filter(|pid| Path::new("/proc").join(pid).exists()).collect();
+    let alive: Vec<_> = pids.iter().filter(|pid| exists(pid)).collect();
     assert!(alive.is_empty(), "still running: {alive:?}");
-    let files = fs::read_to_string(folder.join("where")).expect("was written");
+    let files = folder.read("where");
     let own = Path::new(files.trim()).parent().expect("it lies in the check's own");
     assert!(own.to_string_lossy().contains("zctrace-check-") && !own.exists(), "left: {}", own.display());
 }
@@ -53,7 +53,7 @@ fn a_timeout_kills_all_processes_of_the_check() {
         let text = finished.text();
         let said = format!("it did not end within {limit}.000 s, and was killed with everything below it (timeout)");
         assert!(text.contains(&said), "{text}");
-        assert_gone(folder.path());
+        assert_gone(&folder);
     }
 }
 
@@ -76,19 +76,18 @@ fn other_checks_run_after_a_timeout() {
 fn a_signal_ends_the_check_and_finished_checks_are_reported() {
     for (signal, name) in [(Signal::INT, "SIGINT"), (Signal::TERM, "SIGTERM"), (Signal::HUP, "SIGHUP")] {
         let folder = clinging("50s");
-        let toml = folder.path().join("zctrace.toml");
+        let toml = folder.join("zctrace.toml");
         let first = "[[check]]\nname = 'first'\ncommand = ['true']\nexpect = ['exit.code == 0']\n";
         fs::write(&toml, format!("{first}{}", fs::read_to_string(&toml).expect("ours"))).expect("ours");
-        let words: [&str; 0] = [];
-        let mut zctrace = check(&[]).dir(folder.path()).launch_with(&words).start();
-        wait_until("the command is ready", || folder.path().join("ready").exists());
+        let mut zctrace = check(&[]).dir(folder.path()).launch().start();
+        wait_until("the command is ready", || folder.join("ready").exists());
         zctrace.signal(signal);
         let line = zctrace.hear();
         assert!(line.starts_with("ok     first"), "{line}");
         assert_eq!(zctrace.hear(), "");
         zctrace.expect(&format!("1 check: 1 passed; interrupted by {name}"));
         assert_eq!(zctrace.wait(), Some(128 + signal.as_raw()));
-        assert_gone(folder.path());
+        assert_gone(&folder);
         assert_eq!(zctrace.into_stderr(), "");
     }
 }
@@ -112,12 +111,11 @@ fn an_ignored_signal_does_not_end_the_checks() {
         "[[check]]\nname = 'a'\ncommand = 'cd \"$ZCTRACE_CHECK_DIR\"; echo > ready; cat go'\nexpect = ['exit.code == 0']\n\
          timeout = '20s'\n",
     );
-    crate::harness::fifo_at(&folder.path().join("go"));
-    let words: [&str; 0] = [];
-    let mut zctrace = check(&[]).through(&["nohup"]).dir(folder.path()).launch_with(&words).start();
-    wait_until("the command is ready", || folder.path().join("ready").exists());
+    crate::harness::fifo_at(&folder.join("go"));
+    let mut zctrace = check(&[]).through(&["nohup"]).dir(folder.path()).launch().start();
+    wait_until("the command is ready", || folder.join("ready").exists());
     zctrace.signal(Signal::HUP);
-    fs::write(folder.path().join("go"), "").expect("is read");
+    folder.write("go", "");
     let line = zctrace.hear();
     assert!(line.starts_with("ok     a"), "{line}");
     assert_eq!(zctrace.wait(), Some(0));
@@ -128,12 +126,12 @@ fn ctrl_c_ends_the_checks_and_their_processes() {
     for backend in BACKENDS {
         let folder = clinging("50s");
         let mut terminal = Terminal::start(80, &check(&[backend]).dir(folder.path()).launch_with(&["clings"]));
-        wait_until("the command is ready", || folder.path().join("ready").exists());
+        wait_until("the command is ready", || folder.join("ready").exists());
         terminal.type_in("\x03");
         let (code, shown) = terminal.finish();
         assert_eq!(code, Some(130), "{shown}");
         assert!(shown.contains("interrupted by SIGINT"), "{shown}");
-        assert_gone(folder.path());
+        assert_gone(&folder);
     }
 }
 
@@ -142,13 +140,12 @@ fn a_killed_zctrace_leaves_no_command_running() {
     let folder = folder(
         "[[check]]\nname = 'a'\ncommand = 'echo $$ > \"$ZCTRACE_CHECK_DIR/ready\"; exec sleep 1000'\nexpect = ['exit.code == 0']\n",
     );
-    let words: [&str; 0] = [];
-    // Nobody is left to remove its temporary folder: that goes with the test's.
-    let zctrace = check(&[]).env("TMPDIR", folder.path()).dir(folder.path()).launch_with(&words).start();
-    let ready = folder.path().join("ready");
+    // A killed zctrace cannot remove its temporary directory, so that is inside the test's.
+    let zctrace = check(&[]).env("TMPDIR", folder.path()).dir(folder.path()).launch().start();
+    let ready = folder.join("ready");
     wait_until("the command is ready", || fs::read_to_string(&ready).is_ok_and(|pid| pid.ends_with('\n')));
     let pid = fs::read_to_string(&ready).expect("is there");
     zctrace.signal(Signal::KILL);
     assert_eq!(zctrace.wait(), None, "killed");
-    wait_until("the command is gone", || !Path::new("/proc").join(pid.trim()).exists());
+    wait_until("the command is gone", || !exists(&pid));
 }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::{check, folder, of_script, results, run_in};
-use crate::harness::Finished;
+use crate::harness::{Finished, TestDir, exists};
 
 #[test]
 fn files_are_created_in_a_directory_that_is_removed_afterwards() {
@@ -23,7 +23,7 @@ expect = ["exit.code == 0"]
     );
     let finished = run_in(folder.path(), &[]);
     assert_eq!(finished.code, Some(0), "{}", finished.text());
-    let used = fs::read_to_string(folder.path().join("where")).expect("was written");
+    let used = folder.read("where");
     assert!(!std::path::Path::new(used.trim()).exists(), "{used} is left");
     assert!(used.contains("zctrace-check-"), "{used}");
 }
@@ -40,12 +40,12 @@ env = { GREETING = "hi there" }
 expect = ["exit.code == 0", 'write[process="tool"].bytes >= 1 or write.bytes >= 1']
 "#,
     );
-    let sub = folder.path().join("sub");
+    let sub = folder.join("sub");
     fs::create_dir(&sub).expect("ours");
-    let tool = folder.path().join("tool");
-    fs::write(&tool, "#!/bin/sh\ntest \"$GREETING\" = 'hi there' && test \"$(basename \"$PWD\")\" = sub && echo yes > \"$1\"\n")
-        .expect("ours");
-    fs::set_permissions(&tool, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("ours");
+    folder.executable(
+        "tool",
+        "#!/bin/sh\ntest \"$GREETING\" = 'hi there' && test \"$(basename \"$PWD\")\" = sub && echo yes > \"$1\"\n",
+    );
     let finished = run_in(folder.path(), &[]);
     assert_eq!(finished.code, Some(0), "{}", finished.text());
     assert_eq!(fs::read_to_string(sub.join("in")).expect("was written"), "yes\n");
@@ -77,7 +77,7 @@ fn patterns_select_checks_and_a_list_runs_none() {
     let list = run_in(folder.path(), &["--list"]);
     assert_eq!(list.successful(), "cp small: true\ncp large: false\nmv: sh -c 'exit 3'\n");
     // A file elsewhere, named.
-    let path = folder.path().join("zctrace.toml");
+    let path = folder.join("zctrace.toml");
     let words = [path.to_str().expect("text"), "cp large"];
     let finished = check(&["--format=json"]).launch_with(&words).finish();
     let show = results(&finished, 1)["checks"][0]["show"].clone();
@@ -110,14 +110,13 @@ fn leftover_processes_are_killed_and_stderr_is_shown_on_failure() {
     let finished = run_in(folder.path(), &[]);
     assert_eq!(finished.code, Some(1));
     assert!(finished.text().contains("bad luck"), "{}", finished.text());
-    let pid = fs::read_to_string(folder.path().join("pid")).expect("was written");
-    assert!(!std::path::Path::new("/proc").join(pid.trim()).exists(), "still running");
+    let pid = folder.read("pid");
+    assert!(!exists(&pid), "still running");
 }
 
 #[test]
 fn only_a_little_of_stderr_is_kept() {
-    let dir = tempfile::tempdir().expect("a directory");
-    fs::write(dir.path().join("in"), vec![b'x'; 3_000_000]).expect("ours");
+    let dir = TestDir::with("in", vec![b'x'; 3_000_000]);
     let script = "head -c 3000000 in >&2; echo >&2; exit 3";
     let options = ["--expect=transfer(* -> regular).count == 0", "--expect=exit.code == 0", "--format=json"];
     let finished = of_script(&options, script).dir(dir.path()).finish();
@@ -139,7 +138,7 @@ fn output_of_the_command_is_shown_on_request() {
     assert!(!run_in(folder.path(), &[]).successful().contains("hello"));
 }
 
-/// It says this on stderr, in one line and what points into it, and nothing else.
+/// Makes sure that it is refused: one line on stderr, and perhaps a marker below it, with these words.
 #[track_caller]
 fn assert_refused(finished: &Finished, words: &[&str]) {
     assert_eq!(finished.code, Some(2), "{}", finished.stderr);
@@ -174,7 +173,7 @@ fn an_invalid_file_is_refused_with_the_position_of_the_error() {
 
 #[test]
 fn a_command_line_that_checks_nothing_is_refused() {
-    let folder = tempfile::tempdir().expect("a directory");
+    let folder = TestDir::new();
     assert_refused(&run_in(folder.path(), &[]), &["cannot read 'zctrace.toml'", "--expect"]);
     assert_refused(&run_in(folder.path(), &["none.toml"]), &["cannot read 'none.toml'"]);
     assert_refused(&run_in(folder.path(), &["a.toml", "b.toml"]), &["one file of checks at a time", "b.toml"]);

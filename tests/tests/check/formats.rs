@@ -2,6 +2,8 @@
 
 use std::{fs, path::Path, process::Command};
 
+use crate::harness::TestDir;
+
 use super::{folder, run_in};
 
 const TWO: &str = r#"
@@ -22,9 +24,9 @@ fn read_by(program: &[&str], file: &Path) -> (bool, String) {
 }
 
 /// Writes the results of two checks, one of which fails, to a file.
-fn written(format: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+fn written(format: &str) -> (TestDir, std::path::PathBuf) {
     let folder = folder(TWO);
-    let file = folder.path().join("results");
+    let file = folder.join("results");
     let finished = run_in(folder.path(), &["--format", format, "--output=results"]);
     assert_eq!((finished.code, finished.text()), (Some(1), ""), "{}", finished.stderr);
     (folder, file)
@@ -77,7 +79,7 @@ fn several_formats_can_be_exported_at_once() {
     let finished = run_in(folder.path(), &options);
     assert_eq!(finished.code, Some(1));
     assert!(finished.text().ends_with("2 checks: 1 passed, 1 failed\n"), "{}", finished.text());
-    let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("was written");
+    let read = |name: &str| folder.read(name);
     assert!(read("j.xml").starts_with("<?xml") && read("m.md").contains("| fails | ❌ failed |"), "{}", read("m.md"));
     let results: serde_json::Value = serde_json::from_str(&read("r.json")).expect("JSON");
     assert_eq!((&results["schema"], &results["checks"][1]["status"]), (&1.into(), &"failed".into()));
@@ -93,7 +95,7 @@ fn a_failed_export_does_not_hide_a_failed_check() {
     assert_eq!(failed.code, Some(1));
     assert!(failed.text().ends_with("2 checks: 1 passed, 1 failed\n"), "{}", failed.text());
     assert!(failed.stderr.starts_with(&format!("zctrace: cannot write the report to '{full}': ")), "{}", failed.stderr);
-    assert!(folder.path().join("r.csv").exists());
+    assert!(folder.join("r.csv").exists());
     let passed = run_in(folder.path(), &["--export", "json", full, "holds*"]);
     assert_eq!(passed.code, Some(2), "{}", passed.text());
 }
@@ -101,24 +103,22 @@ fn a_failed_export_does_not_hide_a_failed_check() {
 #[test]
 fn the_github_step_summary_is_appended_to() {
     let folder = folder(TWO);
-    let summary = folder.path().join("summary.md");
+    let summary = folder.join("summary.md");
     fs::write(&summary, "from the step before\n").expect("ours");
-    let words: [&str; 0] = [];
     let options = ["--export", "markdown", "summary.md", "--output=log"];
     let check = super::check(&options).env("GITHUB_STEP_SUMMARY", "summary.md").env("GITHUB_ACTIONS", "true");
-    let finished = check.dir(folder.path()).launch_with(&words).finish();
+    let finished = check.dir(folder.path()).launch().finish();
     let text = fs::read_to_string(&summary).expect("is there");
     assert!(text.starts_with("from the step before\n### zctrace: 2 checks"), "{text}");
     // The log has the annotations, the file has none.
     assert!(finished.text().starts_with("::error title=check 'fails' failed::"), "{}", finished.text());
-    assert!(!fs::read_to_string(folder.path().join("log")).expect("was written").contains("::error"));
+    assert!(!folder.read("log").contains("::error"));
 }
 
 #[test]
 fn annotations_are_written_for_github_actions() {
     let folder = folder(TWO);
-    let words: [&str; 0] = [];
-    let run = |variable: &str| super::check(&[]).env("GITHUB_ACTIONS", variable).dir(folder.path()).launch_with(&words).finish();
+    let run = |variable: &str| super::check(&[]).env("GITHUB_ACTIONS", variable).dir(folder.path()).launch().finish();
     let annotated = run("true");
     let last = annotated.text().lines().last().expect("lines").to_owned();
     assert!(last.starts_with("::error title=check 'fails' failed::fails: exit.code == 0%0A"), "{last}");

@@ -5,15 +5,11 @@ mod files;
 mod formats;
 mod results;
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use serde_json::Value;
-use tempfile::TempDir;
 
-use crate::harness::{Finished, Launch, Zctrace, zctrace};
-
-/// Both backends, as options.
-const BACKENDS: [&str; 2] = ["--backend=ebpf", "--backend=strace"];
+use crate::harness::{Finished, Launch, TestDir, Zctrace, zctrace};
 
 /// `zctrace check` with these options.
 fn check(options: &[&str]) -> Zctrace {
@@ -26,16 +22,14 @@ fn of_script(options: &[&str], script: &str) -> Launch {
 }
 
 /// A folder with this `zctrace.toml`.
-fn folder(toml: &str) -> TempDir {
-    let folder = tempfile::tempdir().expect("a directory");
-    fs::write(folder.path().join("zctrace.toml"), toml).expect("ours");
+fn folder(toml: &str) -> TestDir {
+    let folder = TestDir::with("zctrace.toml", toml);
     folder
 }
 
 /// Runs the checks of a folder.
 fn run_in(folder: &Path, options: &[&str]) -> Finished {
-    let words: [&str; 0] = [];
-    check(options).dir(folder).launch_with(&words).finish()
+    check(options).dir(folder).launch().finish()
 }
 
 /// The results as JSON, with this exit status.

@@ -2,8 +2,8 @@
 
 use std::{fs, path::Path};
 
-use super::{BACKENDS, check, folder, of_script, results, run_in};
-use crate::harness::Finished;
+use super::{check, folder, of_script, results, run_in};
+use crate::harness::{BACKENDS, Finished, TestDir};
 
 /// Makes a file and copies it through user memory.
 const COPIES: &str = "head -c 100000 /dev/zero > in; cat in > out";
@@ -11,7 +11,7 @@ const COPIES: &str = "head -c 100000 /dev/zero > in; cat in > out";
 #[test]
 fn expectations_that_hold_exit_with_0_and_failed_ones_with_1() {
     for backend in BACKENDS {
-        let dir = tempfile::tempdir().expect("a directory");
+        let dir = TestDir::new();
         let run = |expectations: &[&str]| {
             let options: Vec<String> = expectations.iter().map(|text| format!("--expect={text}")).collect();
             let options: Vec<&str> = options.iter().map(String::as_str).chain([backend, "--format=json"]).collect();
@@ -28,8 +28,7 @@ fn expectations_that_hold_exit_with_0_and_failed_ones_with_1() {
 #[test]
 fn expectations_select_calls_by_file_and_process() {
     for backend in BACKENDS {
-        let dir = tempfile::tempdir().expect("a directory");
-        fs::write(dir.path().join("in"), vec![1; 300_000]).expect("ours");
+        let dir = TestDir::with("in", vec![1; 300_000]);
         let options = [
             backend,
             // strace shows no memory.
@@ -47,7 +46,7 @@ fn expectations_select_calls_by_file_and_process() {
 #[test]
 fn a_file_is_found_by_any_of_its_paths() {
     for backend in BACKENDS {
-        let dir = tempfile::tempdir().expect("a directory");
+        let dir = TestDir::new();
         let own = dir.path().canonicalize().expect("is there");
         let name = own.file_name().and_then(|name| name.to_str()).expect("text").to_owned();
         fs::write(own.join("in"), "hello").expect("ours");
@@ -61,9 +60,9 @@ fn a_file_is_found_by_any_of_its_paths() {
 
 #[test]
 fn calls_that_take_a_path_cannot_be_selected_by_file() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = TestDir::new();
     let run = |expectation: &str| {
-        fs::write(dir.path().join("in"), "hello").expect("ours");
+        dir.write("in", "hello");
         of_script(&[&format!("--expect={expectation}")], "cat in; rm in").dir(dir.path()).finish()
     };
     for by_path in ["openat", "unlinkat", "%file"] {
@@ -80,10 +79,9 @@ fn calls_that_take_a_path_cannot_be_selected_by_file() {
 
 #[test]
 fn an_inferred_transfer_is_inconclusive_unless_inferences_are_accepted() {
-    let dir = tempfile::tempdir().expect("a directory");
-    fs::write(dir.path().join("in"), vec![1; 300_000]).expect("ours");
+    let dir = TestDir::with("in", vec![1; 300_000]);
     fs::write(
-        dir.path().join("accepting.toml"),
+        dir.join("accepting.toml"),
         "[[check]]\nname = 'dd'\ncommand = 'dd if=in of=out bs=100000'\nfiles = [{ path = 'in', size = '300000B' }]\nbackend = 'strace'\n\
          inferred = 'accept'\nexpect = ['transfer(regular -> regular).bytes == 300000']\n",
     )
@@ -106,8 +104,7 @@ fn an_inferred_transfer_is_inconclusive_unless_inferences_are_accepted() {
 
 #[test]
 fn a_failure_shows_what_was_found_and_how_to_see_more() {
-    let dir = tempfile::tempdir().expect("a directory");
-    fs::write(dir.path().join("in"), vec![1; 300_000]).expect("ours");
+    let dir = TestDir::with("in", vec![1; 300_000]);
     let options = ["--expect=transfer(* -> \"out\").api == sendfile"];
     let finished = check(&options).dir(dir.path()).launch_with(&["--", "dd", "if=in", "of=out", "bs=100000"]).finish();
     assert_eq!(finished.code, Some(1));
@@ -129,7 +126,7 @@ fn a_failure_shows_what_was_found_and_how_to_see_more() {
 #[test]
 fn losses_are_inconclusive_unless_the_bound_is_enough() {
     let inconclusive = of_script(&["--max-rows=1", "--expect=write.calls == 0"], COPIES);
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = TestDir::new();
     let finished = inconclusive.dir(dir.path()).finish();
     assert_eq!(finished.code, Some(3), "{}", finished.text());
     let reason = finished.text().split("lower bound: ").nth(1).unwrap_or_default().to_owned();
@@ -152,8 +149,8 @@ fn calls_named_in_expectations_are_counted() {
 
 #[test]
 fn an_expectation_must_hold_in_every_run() {
-    let dir = tempfile::tempdir().expect("a directory");
-    // The second run finds what the first one left.
+    let dir = TestDir::new();
+    // The second run finds the file that the first one made.
     let script = "if test -e there; then head -c 5 /dev/zero > x; else echo > there; fi";
     let options = ["--repeat=3", "--format=json", "--expect=write[file=\"x\"].calls == 0", "--expect=exit.code == 0"];
     let finished = of_script(&options, script).dir(dir.path()).finish();
@@ -173,7 +170,7 @@ fn an_expectation_must_hold_in_every_run() {
 }
 
 /// Two checks each of which waits for the other one.
-fn waiting_for_each_other(expectation: &str, timeout: &str) -> tempfile::TempDir {
+fn waiting_for_each_other(expectation: &str, timeout: &str) -> TestDir {
     let one = |name: &str, script: &str| {
         format!(
             "[[check]]\nname = '{name}'\ncommand = 'cd \"$ZCTRACE_CHECK_DIR\"; {script}'\nexpect = ['{expectation}']\n\
@@ -182,7 +179,7 @@ fn waiting_for_each_other(expectation: &str, timeout: &str) -> tempfile::TempDir
     };
     let folder = folder(&(one("a", "echo > one; cat two") + &one("b", "cat one; echo > two")));
     for name in ["one", "two"] {
-        crate::harness::fifo_at(&folder.path().join(name));
+        crate::harness::fifo_at(&folder.join(name));
     }
     folder
 }
@@ -196,7 +193,7 @@ fn jobs_run_in_parallel_and_results_keep_their_order() {
 
 #[test]
 fn runs_in_one_directory_take_turns() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = TestDir::new();
     let script = "mkdir here && sleep 0.1 && rmdir here";
     let options = ["--repeat=4", "--jobs=4", "--format=json", "--expect=exit.code == 0"];
     let found = results(&of_script(&options, script).dir(dir.path()).finish(), 0);
@@ -221,16 +218,15 @@ fn compared(dir: &Path, options: &[&str], words: &[&str]) -> Finished {
 }
 
 /// A folder with a file, and the baseline of a copy of it.
-fn with_baseline() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().expect("a directory");
-    fs::write(dir.path().join("in"), vec![1; 300_000]).expect("ours");
+fn with_baseline() -> TestDir {
+    let dir = TestDir::with("in", vec![1; 300_000]);
     let finished = compared(dir.path(), &["--update"], &DD);
     assert_eq!(finished.code, Some(0), "{} {}", finished.text(), finished.stderr);
     assert_eq!(finished.stderr, "zctrace: wrote the baseline 'b.json'\n");
     dir
 }
 
-/// It says nothing: how long it took is not as many characters each time.
+/// It prints nothing, because the time that it would print has a different number of characters each time.
 const DD: [&str; 5] = ["dd", "status=none", "if=in", "of=out", "bs=100000"];
 
 #[test]
@@ -264,8 +260,7 @@ fn each_figure_can_have_its_own_tolerance() {
 
 #[test]
 fn a_lower_bound_does_not_become_a_baseline() {
-    let dir = tempfile::tempdir().expect("a directory");
-    fs::write(dir.path().join("in"), vec![1; 300_000]).expect("ours");
+    let dir = TestDir::with("in", vec![1; 300_000]);
     let finished = compared(dir.path(), &["--update", "--max-rows=1"], &DD);
     assert_eq!(finished.code, Some(3), "{}", finished.text());
     assert!(
@@ -273,7 +268,7 @@ fn a_lower_bound_does_not_become_a_baseline() {
         "{}",
         finished.stderr
     );
-    assert!(!dir.path().join("b.json").exists());
+    assert!(!dir.join("b.json").exists());
 }
 
 #[test]
@@ -291,7 +286,7 @@ fn the_last_matching_tolerance_in_a_file_wins() {
         let toml = format!("[[check]]\nname = 'a'\ncommand = ['false']\nbaseline = 'a.json'\ntolerance = {{ {tolerance} }}\n");
         let folder = folder(&toml);
         assert_eq!(run_in(folder.path(), &["--update"]).code, Some(0));
-        fs::write(folder.path().join("zctrace.toml"), toml.replace("false", "true")).expect("ours");
+        folder.write("zctrace.toml", toml.replace("false", "true"));
         run_in(folder.path(), &[]).code
     };
     assert_eq!(one("'exit.code' = '1', '*' = 'ignore'"), Some(0));
@@ -309,14 +304,14 @@ fn a_comparison_that_is_not_exact_is_inconclusive() {
 #[test]
 fn a_missing_or_invalid_baseline_is_refused() {
     let refused = |content: Option<&str>, words: &str| {
-        let dir = tempfile::tempdir().expect("a directory");
+        let dir = TestDir::new();
         if let Some(content) = content {
-            fs::write(dir.path().join("b.json"), content).expect("ours");
+            dir.write("b.json", content);
         }
         let finished = compared(dir.path(), &[], &["touch", "it-ran"]);
         assert_eq!(finished.code, Some(2), "{}", finished.stderr);
         assert!(finished.stderr.contains(words) && finished.stderr.lines().count() == 1, "no {words:?} in {}", finished.stderr);
-        assert!(!dir.path().join("it-ran").exists());
+        assert!(!dir.join("it-ran").exists());
     };
     refused(None, "there is no baseline 'b.json' yet; --update writes it");
     refused(Some("{\"schema\": 99}"), "'b.json' has schema 99; this zctrace reads schema 1");
@@ -326,11 +321,11 @@ fn a_missing_or_invalid_baseline_is_refused() {
 
 #[test]
 fn a_failed_check_does_not_become_a_baseline() {
-    let dir = tempfile::tempdir().expect("a directory");
+    let dir = TestDir::new();
     let finished = compared(dir.path(), &["--update", "--expect=exit.code == 0"], &["false"]);
     assert_eq!(finished.code, Some(1));
     assert_eq!(finished.stderr, "zctrace: the baseline 'b.json' is not updated: its check failed\n");
-    assert!(!dir.path().join("b.json").exists());
+    assert!(!dir.join("b.json").exists());
 }
 
 #[test]

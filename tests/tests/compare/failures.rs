@@ -1,12 +1,9 @@
 //! Comparisons that fail, most of them before anything runs, and comparisons that a signal ends: nothing is left of them.
 
-use std::{fs, path::Path};
-
 use rustix::process::Signal;
-use tempfile::{TempDir, tempdir};
 
 use super::{compare, compared, heard};
-use crate::harness::{Conversation, Zctrace, fifo, full, wait_until};
+use crate::harness::{Conversation, TestDir, Zctrace, exists, fifo, full, wait_until};
 
 /// zctrace compare, refused whatever the command is. The option keeps the harness from adding one that `compare` has not.
 fn refused(options: &[&str]) -> Zctrace {
@@ -92,7 +89,7 @@ fn streams_that_cannot_be_opened_are_refused() {
 
 #[test]
 fn a_fifo_as_input_or_output_is_refused() {
-    let dir = tempdir().expect("a directory");
+    let dir = TestDir::new();
     fifo(dir.path());
     for option in ["--input=./fifo", "--output=./fifo"] {
         let finished = compare(&["-N", "--runs=1", option]).dir(dir.path()).launch_with(&["true"]).finish();
@@ -111,7 +108,7 @@ fn an_export_file_that_cannot_be_written_is_refused_before_the_first_run() {
 
 #[test]
 fn a_full_device_fails_the_export() {
-    let dir = tempdir().expect("a directory");
+    let dir = TestDir::new();
     let device = full(dir.path());
     let finished = compare(&["-N", "--runs=1", "--export", "csv"]).option(device).launch_with(&["true"]).finish();
     assert_eq!(finished.code, Some(125));
@@ -124,36 +121,26 @@ fn a_backend_that_cannot_run_is_refused_before_the_first_run() {
     refusal.with_status(125).saying("/nonexistent");
 }
 
-/// A command that says its id and then waits.
+/// A command that prints its process id and then waits.
 const WAITS: &str = "echo $$; exec sleep 100";
-/// One that leaves the waiting to a child, whose id it says.
+/// A command whose child waits; it prints the child's id.
 const CHILD_WAITS: &str = "sleep 100 & echo $!; wait";
 
 /// Starts it in a directory of its own, with a file to write at the end.
-fn started(options: &[&str], command: &str) -> (Conversation, TempDir) {
-    let dir = tempdir().expect("a directory");
+fn started(options: &[&str], command: &str) -> (Conversation, TestDir) {
+    let dir = TestDir::new();
     let options = [options, &["--runs=1", "--export", "json", "out.json"]].concat();
     (heard(&options, command).dir(dir.path()).start(), dir)
 }
 
-fn is_there(pid: &str) -> bool {
-    Path::new("/proc").join(pid).exists()
-}
-
+/// Makes sure that the signal ends zctrace with a message, and that neither the command nor a file is left.
 #[track_caller]
-fn assert_empty(dir: &TempDir) {
-    let left: Vec<_> = fs::read_dir(dir.path()).expect("ours").flatten().map(|entry| entry.file_name()).collect();
-    assert!(left.is_empty(), "left behind: {left:?}");
-}
-
-/// The signal ends zctrace, which says so, and leaves neither this process nor a file.
-#[track_caller]
-fn assert_ends(mut zctrace: Conversation, dir: &TempDir, signal: Signal, name: &str) {
+fn assert_ends(mut zctrace: Conversation, dir: &TestDir, signal: Signal, name: &str) {
     let pid = zctrace.hear();
     zctrace.signal(signal);
     assert_eq!(zctrace.wait(), Some(128 + signal.as_raw()));
-    assert!(!is_there(&pid), "still running");
-    assert_empty(dir);
+    assert!(!exists(&pid), "still running");
+    dir.assert_empty();
     assert_eq!(zctrace.into_stderr(), format!("zctrace: interrupted by {name}\n"));
 }
 
@@ -197,7 +184,7 @@ fn a_killed_zctrace_leaves_no_command_running() {
         let pid = zctrace.hear();
         zctrace.signal(Signal::KILL);
         assert_eq!(zctrace.wait(), None, "killed");
-        wait_until("the command is gone", || !is_there(&pid));
-        assert_empty(&dir);
+        wait_until("the command is gone", || !exists(&pid));
+        dir.assert_empty();
     }
 }

@@ -7,10 +7,9 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tempfile::{TempDir, tempdir};
 
 use super::{compare, compared, line};
-use crate::harness::{c, program, untraced, workload};
+use crate::harness::{TestDir, c, program, untraced, workload};
 
 /// Writes so many bytes so many times.
 fn writes(times: u32, bytes: u32) -> String {
@@ -41,10 +40,10 @@ fn calls_and_bytes_are_those_of_one_run() {
 
 #[test]
 fn each_copier_is_shown_with_its_api() {
-    let dir = tempdir().expect("a directory");
-    let input = dir.path().join("in");
+    let dir = TestDir::new();
+    let input = dir.join("in");
     fs::write(&input, vec![1; 1 << 20]).expect("room");
-    let copier = |case: &str| line(&c("copier-c").arg(case).arg("--from").arg(&input).arg("--to").arg(dir.path().join("out")));
+    let copier = |case: &str| line(&c("copier-c").arg(case).arg("--from").arg(&input).arg("--to").arg(dir.join("out")));
     let commands = ["read-write", "sendfile", "copy-file-range"].map(copier);
     let found = compared(&["-N", "--runs=1"], &commands.each_ref().map(String::as_str));
     let apis = [0, 1, 2].map(|command: usize| found["commands"][command]["traced"]["apis"].clone());
@@ -53,8 +52,8 @@ fn each_copier_is_shown_with_its_api() {
 
 #[test]
 fn reads_by_the_loader_do_not_count_as_the_commands_work() {
-    let dir = tempdir().expect("a directory");
-    let (input, output) = (dir.path().join("in"), dir.path().join("out"));
+    let dir = TestDir::new();
+    let (input, output) = (dir.join("in"), dir.join("out"));
     fs::write(&input, [1; 18]).expect("room");
     let copy = |case| line(&c("copier-c").arg(case).arg("--from").arg(&input).arg("--to").arg(&output));
     for backend in ["ebpf", "strace"] {
@@ -144,8 +143,8 @@ fn a_trace_that_is_not_exact_is_marked() {
 }
 
 /// A directory for a log.
-fn place() -> TempDir {
-    tempdir().expect("a directory")
+fn place() -> TestDir {
+    TestDir::new()
 }
 
 /// Compares these commands in a directory, and returns what they wrote to the file `log` there.
@@ -153,7 +152,7 @@ fn place() -> TempDir {
 fn logged(options: &[&str], commands: &[&str]) -> String {
     let dir = place();
     compare(options).dir(dir.path()).launch_with(commands).finish().successful();
-    let log = fs::read_to_string(dir.path().join("log")).expect("it was written");
+    let log = dir.read("log");
     log.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

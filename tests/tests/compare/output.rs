@@ -8,10 +8,9 @@ use std::{
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use serde_json::{Value, json};
-use tempfile::tempdir;
 
 use super::{compare, compared, line};
-use crate::harness::{Group, Terminal, Zctrace, full, workload};
+use crate::harness::{BACKENDS, Group, Terminal, TestDir, Zctrace, full, workload};
 
 /// A name that every format has to quote.
 const NAME: &str = "it's \"a\", b | c\nd";
@@ -23,7 +22,7 @@ fn text(path: &Path) -> String {
 
 #[test]
 fn all_formats_can_be_exported_at_once() {
-    let dir = tempdir().expect("a directory");
+    let dir = TestDir::new();
     let write = line(&workload("write").arg("30").arg("11"));
     let options = ["-N", "--runs=3", "--syscalls=write", "--name", NAME];
     let files = ["--export", "json", "a.json", "--export", "csv", "b.csv", "--export", "markdown", "c.md"];
@@ -32,12 +31,12 @@ fn all_formats_can_be_exported_at_once() {
     let finished = launch.launch_with(&[&write, "true"]).finish();
     assert!(finished.successful().contains("counted calls"), "{}", finished.text());
 
-    let json: Value = serde_json::from_str(&text(&dir.path().join("a.json"))).expect("JSON");
+    let json: Value = serde_json::from_str(&text(&dir.join("a.json"))).expect("JSON");
     assert_eq!((&json["schema"], &json["commands"][0]["name"]), (&json!(1), &json!(NAME)));
     assert_eq!(json["commands"][0]["command"], json!(write));
     assert_eq!(json["commands"][0]["runs"].as_array().map(Vec::len), Some(3));
 
-    let mut csv = csv::Reader::from_path(dir.path().join("b.csv")).expect("CSV");
+    let mut csv = csv::Reader::from_path(dir.join("b.csv")).expect("CSV");
     let titles = csv.headers().expect("titles").clone();
     let lines: Vec<csv::StringRecord> = csv.records().collect::<Result<_, _>>().expect("lines");
     let cell = |line: usize, title: &str| {
@@ -49,7 +48,7 @@ fn all_formats_can_be_exported_at_once() {
     let mean: f64 = cell(0, "time_mean_s").parse().expect("a number");
     assert_eq!(json["commands"][0]["time_s"]["mean"], json!(mean), "the same in every format");
 
-    let markdown = text(&dir.path().join("c.md"));
+    let markdown = text(&dir.join("c.md"));
     let table: Vec<&str> = markdown.lines().take_while(|line| !line.is_empty()).collect();
     assert_eq!(table.len(), 4, "{markdown}");
     let columns = |line: &str| line.replace(r"\|", "").matches('|').count();
@@ -58,30 +57,30 @@ fn all_formats_can_be_exported_at_once() {
 
 #[test]
 fn a_failed_export_does_not_stop_the_others() {
-    let dir = tempdir().expect("a directory");
+    let dir = TestDir::new();
     full(dir.path());
     let options = ["-N", "--runs=1", "--export", "json", "full", "--export", "csv", "b.csv"];
     let finished = compare(&options).dir(dir.path()).launch_with(&["true"]).finish();
     assert_eq!(finished.code, Some(125), "{}", finished.text());
     assert_eq!(finished.stderr, "zctrace: cannot write the report to 'full': No space left on device (os error 28)\n");
     assert!(finished.text().contains("counted calls"), "{}", finished.text());
-    assert!(text(&dir.path().join("b.csv")).starts_with("name,"));
+    assert!(text(&dir.join("b.csv")).starts_with("name,"));
 }
 
 #[test]
 fn hyperfines_option_names_are_accepted() {
-    let dir = tempdir().expect("a directory");
+    let dir = TestDir::new();
     let options = ["-N", "--runs=1", "--export-json=j", "--export-csv=c", "--export-markdown=m", "--command-name=x"];
     compare(&options).dir(dir.path()).launch_with(&["true"]).finish().successful();
-    assert!(text(&dir.path().join("j")).starts_with('{'));
-    assert!(text(&dir.path().join("c")).starts_with("name,"));
-    assert!(text(&dir.path().join("m")).starts_with("| command |"));
+    assert!(text(&dir.join("j")).starts_with('{'));
+    assert!(text(&dir.join("c")).starts_with("name,"));
+    assert!(text(&dir.join("m")).starts_with("| command |"));
 }
 
 #[test]
 fn a_failed_comparison_keeps_the_old_file() {
-    let dir = tempdir().expect("a directory");
-    let path = dir.path().join("old.json");
+    let dir = TestDir::new();
+    let path = dir.join("old.json");
     fs::write(&path, "old").expect("ours");
     let finished = compare(&["--export", "json", "old.json"]).dir(dir.path()).launch_with(&["exit 1"]).finish();
     assert_eq!((finished.code, text(&path).as_str()), (Some(125), "old"));
@@ -98,8 +97,6 @@ fn stdout_has_the_requested_format() {
         shown("json").starts_with("{\n") && shown("csv").starts_with("name,") && shown("markdown").starts_with("| command |")
     );
 }
-
-const BACKENDS: [&str; 2] = ["--backend=ebpf", "--backend=strace"];
 
 #[track_caller]
 fn assert_succeeds(options: &[&str], command: &str) {
@@ -121,16 +118,16 @@ fn an_output_pipe_takes_everything() {
 
 #[test]
 fn each_run_reads_the_input_file_from_its_start() {
-    let dir = tempdir().expect("a directory");
-    let path = dir.path().join("in");
+    let dir = TestDir::new();
+    let path = dir.join("in");
     fs::write(&path, "first\nsecond\n").expect("ours");
     assert_succeeds(&["--input", path.to_str().expect("text")], "read line && test $line = first");
 }
 
 #[test]
 fn the_output_file_has_what_the_last_run_wrote() {
-    let dir = tempdir().expect("a directory");
-    let path = dir.path().join("out");
+    let dir = TestDir::new();
+    let path = dir.join("out");
     assert_succeeds(&["--output", path.to_str().expect("text")], "echo once");
     assert_eq!(fs::read_to_string(&path).expect("written"), "once\n");
 }
@@ -144,7 +141,7 @@ fn inherited_output_is_shown() {
 
 #[test]
 fn a_closed_stdout_is_not_an_error() {
-    let dir = tempdir().expect("a directory");
+    let dir = TestDir::new();
     let (reader, unread) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
     drop(reader);
     let export = compare(&["-N", "--runs=1", "--export", "csv", "out.csv"]).dir(dir.path());
@@ -152,7 +149,7 @@ fn a_closed_stdout_is_not_an_error() {
     let stderr = File::options().write(true).open("/dev/null").expect("there is one");
     command.stdin(Stdio::null()).stdout(unread).stderr(stderr);
     assert_eq!(Group::start(&mut command).wait(), Some(0));
-    assert!(fs::read_to_string(dir.path().join("out.csv")).expect("written all the same").starts_with("name,"));
+    assert!(dir.read("out.csv").starts_with("name,"));
 }
 
 /// Compares on a terminal of this width: the exit status, and what was shown.
@@ -189,7 +186,7 @@ fn progress_is_shown_only_on_terminals_that_can_erase_it() {
 
 #[test]
 fn ctrl_c_ends_the_comparison_and_its_processes() {
-    let dir = tempdir().expect("a directory");
+    let dir = TestDir::new();
     let zctrace = compare(&["--runs=2", "--export", "json", "out.json"]).dir(dir.path());
     let command = "sleep 100 & echo $! > /dev/tty; wait";
     let mut terminal = Terminal::start(80, &zctrace.launch_with(&[command]));

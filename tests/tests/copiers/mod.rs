@@ -11,9 +11,7 @@ use std::{
     process::Command,
 };
 
-use tempfile::TempDir;
-
-use crate::harness::{Conversation, Program, c, program, untraced};
+use crate::harness::{Conversation, Program, TestDir, c, program, untraced};
 
 /// The copier in Rust.
 pub fn in_rust() -> Program {
@@ -42,7 +40,7 @@ pub fn cases(copier: &Program) -> Vec<(String, Option<String>)> {
 
 /// A directory of a test's own with a file to copy.
 pub struct Scene {
-    dir: TempDir,
+    dir: TestDir,
     /// What the file holds: more than a pipe does, whole sectors, and no two of them alike.
     pub bytes: Vec<u8>,
 }
@@ -51,7 +49,7 @@ impl Scene {
     /// One with a file of this size.
     pub fn new(size: u32) -> Self {
         let bytes: Vec<u8> = (0..size / 4).flat_map(|number| number.wrapping_mul(0x9e37_79b1).to_le_bytes()).collect();
-        let this = Self { dir: tempfile::tempdir().expect("a directory"), bytes };
+        let this = Self { dir: TestDir::new(), bytes };
         fs::write(this.path("in"), &this.bytes).expect("room for it");
         this
     }
@@ -63,7 +61,7 @@ impl Scene {
 
     /// A path in the directory.
     pub fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
+        self.dir.join(name)
     }
 
     /// The same, as a copier takes it, after a prefix.

@@ -1,13 +1,10 @@
 //! Which write goes with which read is found by the memory that they name. Of programs that put other bytes where a file's had been, reports
 //! state the truth, or a lower bound that is marked as one.
 
-use std::fs;
-
-use tempfile::TempDir;
 use zctrace::report::{Api, Certainty, Evidence, FileCalls, Transfer};
 
 use super::{BYTES, directory, odd, traced, traced_odd};
-use crate::harness::{Rows, Run, Transfers as _, workload, zctrace};
+use crate::harness::{Rows, Run, TestDir, Transfers as _, workload, zctrace};
 
 /// How long `in` is: not a multiple of any program's buffer.
 const LONG_BYTES: u64 = 3_000_001;
@@ -16,8 +13,8 @@ const LONG_BYTES: u64 = 3_000_001;
 const WHOLE_PIECES: u64 = LONG_BYTES / 60_000;
 
 /// A directory with a file `in` of [`LONG_BYTES`] that nothing else looks like.
-fn long_input() -> TempDir {
-    let directory = tempfile::tempdir().expect("a temporary directory");
+fn long_input() -> TestDir {
+    let directory = TestDir::new();
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {
         state ^= state << 13;
@@ -26,7 +23,7 @@ fn long_input() -> TempDir {
         state.to_le_bytes()[3]
     };
     let bytes: Vec<u8> = (0..LONG_BYTES).map(|_| next()).collect();
-    fs::write(directory.path().join("in"), bytes).expect("room for a file");
+    directory.write("in", bytes);
     directory
 }
 

@@ -3,7 +3,7 @@
 use zctrace::report::FileTotals;
 
 use super::{BYTES, directory, file, files, odd, traced, traced_odd, written};
-use crate::harness::{Transfers as _, shell, zctrace};
+use crate::harness::{TestDir, Transfers as _, shell, zctrace};
 
 #[test]
 fn paths_are_relative_to_where_the_command_was_launched() {
@@ -85,7 +85,7 @@ fn a_path_that_is_too_long_is_marked_as_cut() {
 
 /// Makes sure that twenty files after each other are twenty files.
 #[track_caller]
-fn assert_twenty(directory: &tempfile::TempDir) -> u32 {
+fn assert_twenty(directory: &TestDir) -> u32 {
     let run = traced(directory, &odd("same-inode-number"));
     let mut bytes: Vec<_> = files(&run.report, "again").iter().map(|totals| (totals.writes, totals.bytes_written)).collect();
     bytes.sort_unstable();
@@ -96,7 +96,7 @@ fn assert_twenty(directory: &tempfile::TempDir) -> u32 {
 #[test]
 fn a_file_with_the_inode_number_of_a_deleted_one_is_another_file() {
     assert_twenty(&directory());
-    assert_twenty(&tempfile::tempdir_in("/dev/shm").expect("a directory in memory"));
+    assert_twenty(&TestDir::inside("/dev/shm"));
 }
 
 #[test]

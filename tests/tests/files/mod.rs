@@ -5,20 +5,16 @@ mod evidence;
 mod identity;
 mod rings;
 
-use std::fs;
-
-use tempfile::TempDir;
 use zctrace::report::{FileTotals, Report};
 
-use crate::harness::{Program, Run, program, zctrace};
+use crate::harness::{Program, Run, TestDir, program, zctrace};
 
 /// Several times any program's buffer, and no multiple of one.
 const BYTES: u64 = 300_001;
 
 /// A directory with a file `in` of [`BYTES`].
-fn directory() -> TempDir {
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    fs::write(directory.path().join("in"), vec![7; usize::try_from(BYTES).expect("few")]).expect("room for a file");
+fn directory() -> TestDir {
+    let directory = TestDir::with("in", vec![7; usize::try_from(BYTES).expect("few")]);
     directory
 }
 
@@ -29,7 +25,7 @@ fn odd(case: &str) -> Program {
 
 /// The program traced in this directory, with every file in the report, and exact.
 #[track_caller]
-fn traced(directory: &TempDir, program: &Program) -> Run {
+fn traced(directory: &TestDir, program: &Program) -> Run {
     let run = zctrace().option("--files").dir(directory.path()).run(program);
     run.finished.successful();
     run.assert_exact();

@@ -48,7 +48,7 @@ fn the_table_has_a_line_of_operations() {
 #[test]
 fn a_copy_from_file_to_a_unix_socket_by_io_uring_is_a_transfer() {
     let directory = directory();
-    let side = Side::sink(&format!("unix:{}", directory.path().join("socket").display()));
+    let side = Side::sink(&format!("unix:{}", directory.join("socket").display()));
     let run = traced(&directory, &copy(&in_rust(), "io-uring", "in", &side.spec));
     assert!(side.last_line().contains(&BYTES.to_string()));
     assert_read_and_written(&run);

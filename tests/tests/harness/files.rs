@@ -1,11 +1,95 @@
-//! Files of a test's own: special ones, and copies of programs. Tests run as root: a report that went astray must not replace one of the machine's.
+//! Files of a test's own: directories, special files, copies of programs. Tests run as root, so a misdirected report must not replace a file of
+//! the machine's.
 
 use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Command,
 };
 
 use rustix::fs::{CWD, Dev, FileType, Mode, makedev, mknodat};
+use tempfile::TempDir;
+
+/// A directory of a test's own, deleted with the value.
+pub struct TestDir(TempDir);
+
+impl TestDir {
+    /// An empty directory among the temporary ones.
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary directory"))
+    }
+
+    /// An empty directory inside this one.
+    pub fn inside(parent: &str) -> Self {
+        Self(tempfile::tempdir_in(parent).unwrap_or_else(|error| panic!("no directory in {parent}: {error}")))
+    }
+
+    /// A directory with one file.
+    pub fn with(name: &str, content: impl AsRef<[u8]>) -> Self {
+        let dir = Self::new();
+        dir.write(name, content);
+        dir
+    }
+
+    /// The directory's path.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// A path in the directory.
+    pub fn join(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.path().join(name)
+    }
+
+    /// Writes a file.
+    #[track_caller]
+    pub fn write(&self, name: impl AsRef<Path>, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.join(name);
+        fs::write(&path, content).unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));
+        path
+    }
+
+    /// Writes a file with these permissions.
+    #[track_caller]
+    pub fn write_with_mode(&self, name: &str, content: impl AsRef<[u8]>, mode: u32) -> PathBuf {
+        let path = self.write(name, content);
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("the file is ours");
+        path
+    }
+
+    /// Writes a script that everybody may run.
+    #[track_caller]
+    pub fn executable(&self, name: &str, content: &str) -> PathBuf {
+        self.write_with_mode(name, content, 0o755)
+    }
+
+    /// The text of a file.
+    #[track_caller]
+    pub fn read(&self, name: impl AsRef<Path>) -> String {
+        let path = self.join(name);
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()))
+    }
+
+    /// Sets the permissions of the directory.
+    pub fn set_mode(&self, mode: u32) {
+        fs::set_permissions(self.path(), fs::Permissions::from_mode(mode)).expect("the directory is ours");
+    }
+
+    /// Makes sure that it has these entries and no others.
+    #[track_caller]
+    pub fn assert_has_only(&self, expected: &[&str]) {
+        let mut names: Vec<_> = fs::read_dir(self.path()).expect("ours").map(|entry| entry.expect("ours").file_name()).collect();
+        names.sort();
+        assert_eq!(names, expected, "in {}", self.path().display());
+    }
+
+    /// Makes sure that nothing was left in it.
+    #[track_caller]
+    pub fn assert_empty(&self) {
+        self.assert_has_only(&[]);
+    }
+}
 
 /// Makes a FIFO in this directory.
 pub fn fifo(dir: &Path) -> PathBuf {

@@ -1,4 +1,4 @@
-//! Starting programs in surroundings that are the same on every machine.
+//! Starting programs in an environment that is the same on every machine.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -12,7 +12,7 @@ use std::{
 
 use super::{Conversation, Group};
 
-/// Variables that change what zctrace, strace or a C program prints, or how.
+/// Variables that change the output of zctrace, strace or a C program.
 const UNWANTED: [&str; 7] = ["NO_COLOR", "CLICOLOR_FORCE", "TERM", "COLUMNS", "LANG", "LANGUAGE", "ZCTRACE_BTF"];
 
 /// A program with its arguments.
@@ -62,7 +62,7 @@ impl Program {
     }
 }
 
-/// What is to be started, and where.
+/// A program to start: its words, environment, directory and input.
 #[derive(Clone, Debug, Default)]
 pub struct Launch {
     words: Vec<OsString>,
@@ -101,7 +101,7 @@ impl Launch {
         self
     }
 
-    /// The command, its standard streams still to be set.
+    /// The command; its standard streams are not set yet.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]);
@@ -117,14 +117,14 @@ impl Launch {
 
     /// Runs it to its end.
     pub fn finish(self) -> Finished {
-        // Files, not pipes: what outlives the program may keep them open as long as it likes.
+        // Files instead of pipes: a process that outlives the program may keep them open.
         let (stdout, stderr) = (Capture::new(), Capture::new());
         let mut command = self.command();
         command.stdin(if self.input.is_some() { Stdio::piped() } else { Stdio::null() });
         command.stdout(stdout.stdio()).stderr(stderr.stdio());
         let mut group = Group::start(&mut command);
         if let (Some(mut stdin), Some(input)) = (group.child().stdin.take(), self.input) {
-            // A program may leave without having read all of it.
+            // A program may exit without reading all of it.
             thread::spawn(move || drop(stdin.write_all(&input)));
         }
         let code = group.wait();
@@ -148,7 +148,7 @@ pub struct Finished {
     pub stdout: Vec<u8>,
     /// What it wrote to stderr.
     pub stderr: String,
-    /// It, and what is left of its process group.
+    /// The program and the rest of its process group.
     pub group: Group,
 }
 
@@ -188,7 +188,7 @@ impl Capture {
         String::from_utf8_lossy(&self.bytes()).into_owned()
     }
 
-    /// Without moving the position, which the program that writes has, too.
+    /// The text so far. It does not move the file position, which the writing program shares.
     pub fn text_so_far(&self) -> String {
         let mut bytes = vec![0; usize::try_from(self.0.metadata().expect("a file").len()).expect("short")];
         let read = self.0.read_at(&mut bytes, 0).expect("it is a file");

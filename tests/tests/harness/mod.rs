@@ -7,9 +7,9 @@ mod report;
 mod running;
 mod zctrace;
 
-pub use files::{copy_program, fifo, fifo_at, full, null};
+pub use files::{TestDir, copy_program, fifo, fifo_at, full, null};
 pub use launch::{Finished, Launch, Program, c, program, shell, untraced, workload};
-pub use observe::{child_of, counted_by_strace, is_alive, moved_as_strace_logs, patience, state_of, wait_until};
+pub use observe::{child_of, counted_by_strace, exists, is_alive, moved_as_strace_logs, patience, state_of, wait_until};
 pub use report::{Rows, Run, Transfers};
 pub use running::{Conversation, Group, Terminal};
-pub use zctrace::{ReportFile, Zctrace, binary, each_backend, zctrace};
+pub use zctrace::{BACKENDS, ReportFile, Zctrace, binary, each_backend, zctrace};

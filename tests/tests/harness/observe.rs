@@ -2,7 +2,9 @@
 
 use std::{
     collections::BTreeMap,
-    fs, thread,
+    fs,
+    path::Path,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -10,21 +12,21 @@ use rustix::process::{Pid, test_kill_process};
 
 use super::{Program, untraced};
 
-/// What has not come true after this long never will.
+/// A condition that has not come true after this time never will.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A limit for waiting, on a machine as slow as this one. It is no part of what a test asserts: what comes in time comes in time.
+/// A time limit, scaled for a slow machine. It is not part of what a test asserts.
 pub fn patience(limit: Duration) -> Duration {
     limit * zc_tests::patience()
 }
 
-/// Waits until something is so.
+/// Waits until a condition is true.
 #[track_caller]
 pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let limit = patience(DEADLINE);
     let deadline = Instant::now() + limit;
     while !is_so() {
-        assert!(Instant::now() < deadline, "after {limit:?} still not so: {what}");
+        assert!(Instant::now() < deadline, "still not true after {limit:?}: {what}");
         thread::yield_now();
     }
 }
@@ -33,6 +35,11 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 pub fn is_alive(process: u32) -> bool {
     let id = i32::try_from(process).ok().and_then(Pid::from_raw).expect("an id");
     test_kill_process(id).is_ok()
+}
+
+/// Whether there is a process with this id, as a program printed it.
+pub fn exists(process: impl AsRef<str>) -> bool {
+    Path::new("/proc").join(process.as_ref().trim()).exists()
 }
 
 /// The only child of a process.

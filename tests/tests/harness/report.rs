@@ -9,15 +9,15 @@ use zctrace::report::{Api, End, Process, Report, Syscall, Thread, Transfer};
 
 use super::Finished;
 
-/// A traced run.
+/// A traced run: the report, and what the program printed.
 pub struct Run {
     /// The report.
     pub report: Report,
-    /// The rest.
+    /// How the program ended, and its output.
     pub finished: Finished,
 }
 
-/// What a workload states of itself: the line that it prints.
+/// What a workload prints about itself: one line of JSON.
 #[derive(Debug, Deserialize)]
 pub struct Stated {
     /// Its deliberate calls.
@@ -42,7 +42,7 @@ impl Run {
     /// Makes sure that the report claims to be exact.
     #[track_caller]
     pub fn assert_exact(&self) {
-        // Calls that stand without their files are counted all the same.
+        // Calls without their files are still counted.
         let is_lossless = self.report.losses.keys().all(|loss| loss == "calls_without_files");
         assert!(self.report.exact && is_lossless, "it should be exact: {:?}", self.report.losses);
     }
@@ -97,7 +97,7 @@ impl Run {
     }
 }
 
-/// Somebody's rows.
+/// The rows of a process, a thread, or the totals.
 pub struct Rows<'a> {
     whose: String,
     rows: &'a [Syscall],
@@ -134,7 +134,7 @@ impl<'a> Rows<'a> {
         assert!(differences.is_empty(), "{}:\n  {}", self.whose, differences.join("\n  "));
     }
 
-    /// Makes sure that these rows are there, figure by figure, whatever else is.
+    /// Makes sure that these rows are there, figure by figure. Other rows are ignored.
     #[track_caller]
     pub fn assert_contain(&self, expected: &Figures) {
         let differences: Vec<String> =
@@ -142,7 +142,7 @@ impl<'a> Rows<'a> {
         assert!(differences.is_empty(), "{}:\n  {}", self.whose, differences.join("\n  "));
     }
 
-    /// Makes sure that nothing was counted that did not happen.
+    /// Makes sure that no figure is larger than expected.
     #[track_caller]
     pub fn assert_at_most(&self, expected: &Figures) {
         let none = Figure { bytes: Some(0), requested_bytes: Some(0), ..Figure::default() };
@@ -152,7 +152,7 @@ impl<'a> Rows<'a> {
         assert!(excesses.is_empty(), "{}:\n  {}", self.whose, excesses.join("\n  "));
     }
 
-    /// Where the rows differ, each a line for a person.
+    /// The differences, one on each line.
     pub fn differences(&self, expected: &Figures) -> Vec<String> {
         let found = self.figures();
         let names: BTreeSet<&String> = expected.keys().chain(found.keys()).collect();
@@ -177,7 +177,7 @@ fn figure(row: &Syscall) -> Figure {
     }
 }
 
-/// How two figures may not be: the expected one, and the one found.
+/// Whether a found figure is wrong, given the expected one and the found one.
 type IsWrong = fn(Option<u64>, Option<u64>) -> bool;
 
 fn not_equal(expected: Option<u64>, found: Option<u64>) -> bool {
@@ -212,7 +212,7 @@ fn compare(name: &str, expected: &Figure, found: &Figure, is_wrong: IsWrong) -> 
     lines
 }
 
-/// Looking for transfers.
+/// Finds transfers by the names of their ends.
 pub trait Transfers {
     /// The only transfer within a process between these ends: each the last part of a path, or a kind (`tcp`, `pipe`).
     fn transfer(&self, from: &str, to: &str) -> &Transfer;
@@ -292,7 +292,7 @@ fn each_destination_adds_up(process: &Process) {
     }
 }
 
-/// The transfers to a file have no more bytes than were written there.
+/// Transfers to a file have no more bytes than were written to it.
 #[track_caller]
 fn transfers_bring_what_destinations_got(process: &Process) {
     for to in process.destinations.iter().filter(|to| to.file.is_some()) {
@@ -303,7 +303,7 @@ fn transfers_bring_what_destinations_got(process: &Process) {
     }
 }
 
-/// What the calls that write say they wrote is at destinations; there, what else brings bytes comes on top.
+/// Destinations have at least the bytes that writing calls returned; other calls may add more.
 #[track_caller]
 fn calls_wrote_what_destinations_got(process: &Process) {
     let calls = process.syscalls.iter().filter(|call| WRITING.contains(&call.name.as_str()));

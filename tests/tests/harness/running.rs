@@ -25,12 +25,12 @@ use rustix::{
 
 use super::{Launch, launch::Capture, patience};
 
-/// What takes longer than this hangs. Everything here takes a few seconds at most, also on a busy machine.
+/// A program that takes longer than this hangs. All tests take a few seconds at most, even on a busy machine.
 const DEADLINE: Duration = Duration::from_mins(1);
 
-/// A program and everything in its process group. What is left of it is killed when this goes.
+/// A program and everything in its process group. Whatever still runs is killed when the value is dropped.
 ///
-/// The program is not reaped before that: so its id stays its own, however many processes come and go meanwhile.
+/// The program is not reaped before that, so its id cannot be reused by another process.
 pub struct Group {
     child: Child,
     watchdog: Option<Watchdog>,
@@ -39,7 +39,7 @@ pub struct Group {
 struct Watchdog {
     stop: Sender<()>,
     thread: JoinHandle<()>,
-    has_bitten: Arc<AtomicBool>,
+    has_fired: Arc<AtomicBool>,
 }
 
 impl Group {
@@ -83,7 +83,7 @@ impl Group {
     /// Waits for the program's end: its exit status, or `None` if a signal killed it.
     pub fn wait(&self) -> Option<i32> {
         let ended = self.wait_with(WaitIdOptions::empty()).expect("it ends");
-        let overdue = self.watchdog.as_ref().is_some_and(|watchdog| watchdog.has_bitten.load(SeqCst));
+        let overdue = self.watchdog.as_ref().is_some_and(|watchdog| watchdog.has_fired.load(SeqCst));
         assert!(!overdue, "it did not end within {:?}", patience(DEADLINE));
         ended.exit_status()
     }
@@ -112,15 +112,15 @@ pub(super) fn with_default_interrupts(command: &mut Command) -> &mut Command {
 impl Watchdog {
     fn start(group: Pid) -> Self {
         let (stop, stopped) = channel();
-        let has_bitten = Arc::new(AtomicBool::new(false));
-        let bites = Arc::clone(&has_bitten);
+        let has_fired = Arc::new(AtomicBool::new(false));
+        let fires = Arc::clone(&has_fired);
         let thread = thread::spawn(move || {
             if stopped.recv_timeout(patience(DEADLINE)) == Err(RecvTimeoutError::Timeout) {
-                bites.store(true, SeqCst);
+                fires.store(true, SeqCst);
                 let _ = kill_process_group(group, Signal::KILL);
             }
         });
-        Self { stop, thread, has_bitten }
+        Self { stop, thread, has_fired }
     }
 }
 
@@ -155,7 +155,7 @@ impl Conversation {
         self.group.pid()
     }
 
-    /// Waits for the next line, without its end.
+    /// Waits for the next line, and returns it without the line end.
     #[track_caller]
     pub fn hear(&mut self) -> String {
         let mut line = String::new();
@@ -216,7 +216,7 @@ impl Terminal {
         tcsetwinsize(&screen, Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).expect("it is a terminal");
         let path = ptsname(&screen, Vec::new()).expect("it is a pseudoterminal");
         let line = File::from(open(path, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).expect("unlocked"));
-        // Else the kernel throws away what is shown just after a key that sends a signal.
+        // Without it, the kernel drops output that comes just after a key that sends a signal.
         let mut modes = tcgetattr(&line).expect("it is a terminal");
         modes.local_modes |= LocalModes::NOFLSH;
         tcsetattr(&line, OptionalActions::Now, &modes).expect("it is a terminal");
@@ -254,7 +254,7 @@ impl Terminal {
         (self.group.wait(), self.shown)
     }
 
-    /// Reads what is shown next; false if nobody has the terminal open any more.
+    /// Reads more output; false if no process has the terminal open any more.
     fn read_more(&mut self) -> bool {
         let mut bytes = [0; 4096];
         match self.screen.read(&mut bytes) {
@@ -263,7 +263,7 @@ impl Terminal {
                 self.shown.push_str(&String::from_utf8_lossy(&bytes[..count]));
                 true
             }
-            // That is what a terminal without the other side says.
+            // A terminal whose other side is closed gives this error.
             Err(error) if error.raw_os_error() == Some(libc::EIO) => false,
             Err(error) => panic!("cannot read from the terminal: {error}"),
         }

@@ -3,20 +3,18 @@
 use std::{
     ffi::{OsStr, OsString},
     fs,
-    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
 use rustix::process::geteuid;
-use tempfile::TempDir;
 use zctrace::report::Report;
 
-use super::{Conversation, Finished, Launch, Program, Run, program, report::assert_bytes_add_up};
+use super::{Conversation, Finished, Launch, Program, Run, TestDir, program, report::assert_bytes_add_up};
 
 /// Names the `zctrace` to test.
 const BIN_VARIABLE: &str = "ZCTRACE_BIN";
 
-/// A run of zctrace to be.
+/// A run of zctrace, before it is started.
 #[derive(Clone)]
 pub struct Zctrace {
     launch: Launch,
@@ -31,9 +29,12 @@ pub fn zctrace() -> Zctrace {
     Zctrace { launch: Launch::default(), binary: binary(), through: Vec::new(), options: Vec::new() }
 }
 
+/// Both backends, as options.
+pub const BACKENDS: [&str; 2] = ["--backend=ebpf", "--backend=strace"];
+
 /// One for each backend.
 pub fn each_backend() -> [Zctrace; 2] {
-    [zctrace().ebpf(), zctrace().option("--backend=strace")]
+    BACKENDS.map(|backend| zctrace().option(backend))
 }
 
 /// The one that the environment names, or the one that was built beside the workloads.
@@ -51,12 +52,12 @@ impl Zctrace {
         self
     }
 
-    /// Calls thread by thread.
+    /// Reports calls by thread.
     pub fn by_thread(self) -> Self {
         self.option("--by=thread")
     }
 
-    /// The backend that counts in the kernel, and no other in its place.
+    /// Uses the eBPF backend and no other.
     pub fn ebpf(self) -> Self {
         self.option("--backend=ebpf")
     }
@@ -66,13 +67,13 @@ impl Zctrace {
         self.option(format!("--syscalls={set}"))
     }
 
-    /// Has it started by another program, like `unshare`.
+    /// Starts it through another program, like `unshare`.
     pub fn through(mut self, words: &[impl AsRef<OsStr>]) -> Self {
         self.through.extend(words.iter().map(|word| word.as_ref().to_owned()));
         self
     }
 
-    /// Takes another copy of zctrace.
+    /// Uses another copy of zctrace.
     pub fn binary(mut self, path: impl Into<PathBuf>) -> Self {
         self.binary = path.into();
         self
@@ -96,8 +97,8 @@ impl Zctrace {
         self
     }
 
-    /// Traces the program to its end, with the report taken as JSON from a file. Unless another backend is asked for, it must be
-    /// eBPF's: strace must not take over unnoticed.
+    /// Traces the program to its end and reads the report from a JSON file. Unless the test chooses a backend, the report must be by eBPF:
+    /// strace must not take over unnoticed.
     #[track_caller]
     pub fn run(self, program: &Program) -> Run {
         let is_free = !self.has_option("--backend");
@@ -114,7 +115,7 @@ impl Zctrace {
         Run { report: report.read(&finished.stderr), finished }
     }
 
-    /// Traces the program to its end; where the report goes is as the options say.
+    /// Traces the program to its end; the options say where the report goes.
     pub fn show(self, program: &Program) -> Finished {
         self.launch_of(program).finish()
     }
@@ -135,6 +136,11 @@ impl Zctrace {
         self.option("--").launch_with(program.words())
     }
 
+    /// A command line with no words after the options.
+    pub fn launch(self) -> Launch {
+        self.launch_with(&[""; 0])
+    }
+
     /// A command line with these words at its end, and no `--` before them.
     pub fn launch_with(self, words: &[impl AsRef<OsStr>]) -> Launch {
         self.launch.words(&self.through).words(&[self.binary]).words(&self.options).words(words)
@@ -142,15 +148,15 @@ impl Zctrace {
 }
 
 /// Where a report will be.
-pub struct ReportFile(TempDir);
+pub struct ReportFile(TestDir);
 
 impl ReportFile {
     fn new() -> Self {
-        Self(tempfile::tempdir().expect("a temporary directory"))
+        Self(TestDir::new())
     }
 
     fn path(&self) -> PathBuf {
-        self.0.path().join("report.json")
+        self.0.join("report.json")
     }
 
     fn ordered_from(&self, zctrace: Zctrace) -> Zctrace {
@@ -173,7 +179,7 @@ impl ReportFile {
     }
 }
 
-/// How zctrace refused: in one line, leaving nothing behind.
+/// A refusal by zctrace: one line, and nothing left behind.
 pub struct Refusal {
     status: Option<i32>,
     message: String,
@@ -185,7 +191,7 @@ fn trespass() -> Program {
 }
 
 impl Zctrace {
-    /// Makes sure that this is refused, whatever the command is.
+    /// Makes sure that zctrace refuses to run, whatever the command is.
     #[track_caller]
     pub fn refuses(self) -> Refusal {
         self.refuses_to_run(&trespass())
@@ -211,9 +217,9 @@ impl Zctrace {
 impl Refusal {
     #[track_caller]
     fn of(launch: Launch) -> Self {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        // The user may be another one.
-        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).expect("it is ours");
+        let dir = TestDir::new();
+        // zctrace may run as another user.
+        dir.set_mode(0o777);
         let finished = launch.dir(dir.path()).finish();
         let message = finished.stderr;
         assert!(message.starts_with("zctrace: ") && message.lines().count() == 1, "not one line of zctrace's: {message:?}");
@@ -237,7 +243,7 @@ impl Refusal {
         self.message.trim_end().trim_start_matches("zctrace: ")
     }
 
-    /// With these words in the message, in capitals or not.
+    /// With these words in the message, in upper or lower case.
     #[track_caller]
     pub fn saying(self, words: &str) -> Self {
         assert!(self.message.to_lowercase().contains(&words.to_lowercase()), "no {words:?} in {:?}", self.message);

@@ -2,7 +2,7 @@
 
 use std::{
     env,
-    fs::{self, File},
+    fs::File,
     io::{self, Read as _, Write as _},
     panic::{AssertUnwindSafe, catch_unwind},
     process::{Command, Stdio},
@@ -14,12 +14,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::harness::TestDir;
+
 use rustix::{
     fs::MemfdFlags,
     process::{getpid, getppid},
     thread::gettid,
 };
-use tempfile::TempDir;
 use zctrace::{
     Report, RunError, Sysno, Tracer,
     backend::Choice,
@@ -45,9 +46,8 @@ fn alone(test: impl FnOnce()) {
 }
 
 /// A directory with a file `in` of this size.
-fn folder_with(bytes: usize) -> TempDir {
-    let folder = tempfile::tempdir().expect("a directory");
-    fs::write(folder.path().join("in"), vec![7; bytes]).expect("room for it");
+fn folder_with(bytes: usize) -> TestDir {
+    let folder = TestDir::with("in", vec![7; bytes]);
     folder
 }
 
@@ -77,8 +77,8 @@ fn all_calls(closure: impl FnOnce()) -> Vec<(String, u64)> {
 fn io_copy_between_files_is_copy_file_range_of_exactly_its_bytes() {
     alone(|| {
         let folder = folder_with(300_000);
-        let mut from = File::open(folder.path().join("in")).expect("is there");
-        let mut to = File::create(folder.path().join("out")).expect("room for it");
+        let mut from = File::open(folder.join("in")).expect("is there");
+        let mut to = File::create(folder.join("out")).expect("room for it");
         let (copied, report) = zctrace::trace(|| io::copy(&mut from, &mut to)).expect("is traced");
         assert_eq!(copied.expect("is copied"), 300_000);
         let call = report.syscall(Sysno::copy_file_range).expect("was counted");

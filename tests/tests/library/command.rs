@@ -16,7 +16,7 @@ use zctrace::{
     report::{Api, State},
 };
 
-use crate::harness::{patience, wait_until};
+use crate::harness::{TestDir, patience, wait_until};
 
 const BACKENDS: [Choice; 2] = [Choice::Ebpf, Choice::Strace];
 
@@ -29,8 +29,7 @@ fn sh(script: &str, backend: Choice) -> Command {
 #[test]
 fn a_command_gives_a_report() {
     for backend in BACKENDS {
-        let folder = tempfile::tempdir().expect("a directory");
-        fs::write(folder.path().join("in"), vec![1; 100_000]).expect("room for it");
+        let folder = TestDir::with("in", vec![1; 100_000]);
         let report =
             Command::new("cp").args(["in", "out"]).current_dir(folder.path()).backend(backend).report().expect("is traced");
         assert_eq!((report.exit.code, report.command.as_slice()), (Some(0), ["cp", "in", "out"].map(String::from).as_slice()));
@@ -66,8 +65,8 @@ fn more_output_than_a_pipe_holds_is_captured() {
 fn streams_can_be_set() {
     let mut input = tempfile::tempfile().expect("a file");
     std::io::Write::write_all(&mut input, b"hello").and_then(|()| std::io::Seek::rewind(&mut input)).expect("room");
-    let folder = tempfile::tempdir().expect("a directory");
-    let path = folder.path().join("out");
+    let folder = TestDir::new();
+    let path = folder.join("out");
     let mut command = sh("cat; cat nothing", Choice::Ebpf);
     command.stdin(input).stdout(File::create(&path).expect("room")).stderr(Stream::null().expect("is there"));
     assert_eq!(command.report().expect("is traced").exit.code, Some(1));
@@ -95,8 +94,8 @@ fn the_environment_can_be_set_and_cleared() {
 #[test]
 fn a_program_is_searched_on_the_commands_path_and_in_its_directory() {
     for backend in BACKENDS {
-        let folder = tempfile::tempdir().expect("a directory");
-        crate::harness::copy_program("/bin/true".as_ref(), &folder.path().join("zc-only-here"));
+        let folder = TestDir::new();
+        crate::harness::copy_program("/bin/true".as_ref(), &folder.join("zc-only-here"));
         let mut command = Command::new("zc-only-here");
         command.backend(backend);
         assert!(matches!(command.report(), Err(RunError::Launch(_))));
@@ -111,7 +110,7 @@ fn a_program_is_searched_on_the_commands_path_and_in_its_directory() {
 #[test]
 fn a_timeout_kills_the_command_and_all_its_descendants() {
     for backend in BACKENDS {
-        let folder = tempfile::tempdir().expect("a directory");
+        let folder = TestDir::new();
         let mut command = sh("setsid sleep 1000 & echo $! > pid; (sleep 1000); true", backend);
         command.current_dir(folder.path()).timeout(Duration::from_millis(700));
         let began = Instant::now();
@@ -122,7 +121,7 @@ fn a_timeout_kills_the_command_and_all_its_descendants() {
             "'sh' did not end within 700ms: it was killed, together with everything that it had started"
         );
         assert!(began.elapsed() < patience(Duration::from_secs(20)));
-        let pid = fs::read_to_string(folder.path().join("pid")).expect("was written");
+        let pid = folder.read("pid");
         // Somebody else may have to reap it.
         let is_gone = || {
             let state = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
@@ -145,23 +144,23 @@ fn wait_all_waits_for_descendants() {
     for backend in BACKENDS {
         let script = "(read line < fifo; echo over > over) & exec > /dev/null";
         let run = |wait: bool| {
-            let folder = tempfile::tempdir().expect("a directory");
+            let folder = TestDir::new();
             crate::harness::fifo(folder.path());
             let mut command = sh(script, backend);
             command.current_dir(folder.path());
-            let path = folder.path().join("fifo");
+            let path = folder.join("fifo");
             if wait {
                 let report = thread::scope(|scope| {
                     let report = scope.spawn(|| command.wait_all().report().expect("is traced"));
                     fs::write(&path, "\n").expect("is read");
                     report.join().expect("does not panic")
                 });
-                assert!(folder.path().join("over").exists());
+                assert!(folder.join("over").exists());
                 report
             } else {
                 let report = command.report().expect("is traced");
                 fs::write(&path, "\n").expect("is read");
-                wait_until("the descendant is done", || folder.path().join("over").exists());
+                wait_until("the descendant is done", || folder.join("over").exists());
                 report
             }
         };

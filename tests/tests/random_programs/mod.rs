@@ -18,7 +18,7 @@ use zc_tests::truth::{Truth, make_sources};
 use zctrace::report::Report;
 
 use self::judge::{Failure, Judged, judge};
-use crate::harness::{Program, Zctrace, program, zctrace};
+use crate::harness::{Program, TestDir, Zctrace, program, zctrace};
 
 /// Programs under each backend, if nothing else is asked for.
 const PROGRAMS: u64 = 240;
@@ -92,7 +92,7 @@ impl Plan {
 
     /// Traces a program, or several in turn.
     fn trace(&self, words: &[String], numbers: impl Iterator<Item = u64>) -> (Report, Vec<Truth>) {
-        let directory = tempfile::tempdir().expect("a temporary directory");
+        let directory = TestDir::new();
         make_sources(directory.path()).expect("room for files");
         let run = self.zctrace().dir(directory.path()).run_with_any_backend(&self.program(words));
         run.finished.successful();

@@ -70,32 +70,6 @@ impl Meter {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::{Meter, Moved};
-
-    #[test]
-    fn what_is_said_can_be_read() {
-        for moved in
-            [Moved { bytes: 0, crc32: None }, Moved { bytes: 5, crc32: Some(0x3610_a686) }, Moved { bytes: 7, crc32: Some(1) }]
-        {
-            assert_eq!(moved.to_string().parse(), Ok(moved));
-        }
-        for text in ["", "5", "x bytes", "5 bytes, crc32 xyz", "5 bytes more"] {
-            assert_eq!(text.parse::<Moved>(), Err(()), "{text:?}");
-        }
-    }
-
-    /// The check value of the CRC's definition.
-    #[test]
-    fn the_checksum_is_the_usual_one() {
-        let mut meter = Meter::new(true);
-        meter.pass(b"1234");
-        meter.pass(b"56789");
-        assert_eq!(meter.read().to_string(), "9 bytes, crc32 cbf43926");
-    }
-}
-
 /// What one read of the check asks for.
 const BUFFER: usize = 256 * 1024;
 
@@ -166,5 +140,31 @@ impl Again {
             bail!("{}: {} of the {count} bytes are not there", context(), reader.limit());
         }
         Ok(hasher.finalize())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Meter, Moved};
+
+    #[test]
+    fn what_is_said_can_be_read() {
+        for moved in
+            [Moved { bytes: 0, crc32: None }, Moved { bytes: 5, crc32: Some(0x3610_a686) }, Moved { bytes: 7, crc32: Some(1) }]
+        {
+            assert_eq!(moved.to_string().parse(), Ok(moved));
+        }
+        for text in ["", "5", "x bytes", "5 bytes, crc32 xyz", "5 bytes more"] {
+            assert_eq!(text.parse::<Moved>(), Err(()), "{text:?}");
+        }
+    }
+
+    /// The check value of the CRC's definition.
+    #[test]
+    fn the_checksum_is_the_usual_one() {
+        let mut meter = Meter::new(true);
+        meter.pass(b"1234");
+        meter.pass(b"56789");
+        assert_eq!(meter.read().to_string(), "9 bytes, crc32 cbf43926");
     }
 }

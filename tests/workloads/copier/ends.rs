@@ -195,53 +195,6 @@ impl Spec {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::Spec;
-
-    fn parse(text: &str) -> Spec {
-        let Ok(spec) = text.parse();
-        spec
-    }
-
-    #[test]
-    fn a_spec_is_shown_as_it_was_written() {
-        for text in ["in", "./unix:in", "/dev/null", "unix:/run/x.sock", "tcp:localhost:80", "pipe:in", "memfd:", "memfd:in", "-"]
-        {
-            assert_eq!(parse(text).to_string(), text);
-        }
-    }
-
-    #[test]
-    fn a_prefix_names_a_kind() {
-        assert_eq!(parse("unix:a:b"), Spec::Unix("a:b".into()));
-        assert_eq!(parse("tcp:[::1]:80"), Spec::Tcp("[::1]:80".into()));
-        assert_eq!(parse("pipe:/dev/null"), Spec::Pipe("/dev/null".into()));
-        assert_eq!(parse("udp:x"), Spec::Path("udp:x".into()));
-    }
-
-    #[test]
-    fn a_source_is_somewhere() {
-        for text in ["", "pipe:", "memfd:"] {
-            let error = parse(text).check_source().expect_err("nowhere").to_string();
-            assert!(error.starts_with(if text.is_empty() { "--from is empty" } else { text }), "{text:?}: {error}");
-        }
-        for text in ["in", "pipe:in", "memfd:in", "unix:x", "tcp:x:1", "-"] {
-            assert!(parse(text).check_source().is_ok(), "{text:?}");
-        }
-    }
-
-    #[test]
-    fn only_a_path_is_appended_to() {
-        for (text, emptied, appended) in
-            [("out", true, true), ("memfd:", true, false), ("-", true, false), ("memfd:out", false, false), ("", false, false)]
-        {
-            assert_eq!(parse(text).check_destination(false).is_ok(), emptied, "{text:?}");
-            assert_eq!(parse(text).check_destination(true).is_ok(), appended, "{text:?}");
-        }
-    }
-}
-
 /// How a destination is to be opened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SinkOptions {
@@ -384,6 +337,53 @@ impl Drop for Helper {
             // Both fail if it has ended already, which is fine.
             let _ = child.kill();
             let _ = child.wait();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Spec;
+
+    fn parse(text: &str) -> Spec {
+        let Ok(spec) = text.parse();
+        spec
+    }
+
+    #[test]
+    fn a_spec_is_shown_as_it_was_written() {
+        for text in ["in", "./unix:in", "/dev/null", "unix:/run/x.sock", "tcp:localhost:80", "pipe:in", "memfd:", "memfd:in", "-"]
+        {
+            assert_eq!(parse(text).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_prefix_names_a_kind() {
+        assert_eq!(parse("unix:a:b"), Spec::Unix("a:b".into()));
+        assert_eq!(parse("tcp:[::1]:80"), Spec::Tcp("[::1]:80".into()));
+        assert_eq!(parse("pipe:/dev/null"), Spec::Pipe("/dev/null".into()));
+        assert_eq!(parse("udp:x"), Spec::Path("udp:x".into()));
+    }
+
+    #[test]
+    fn a_source_is_somewhere() {
+        for text in ["", "pipe:", "memfd:"] {
+            let error = parse(text).check_source().expect_err("nowhere").to_string();
+            assert!(error.starts_with(if text.is_empty() { "--from is empty" } else { text }), "{text:?}: {error}");
+        }
+        for text in ["in", "pipe:in", "memfd:in", "unix:x", "tcp:x:1", "-"] {
+            assert!(parse(text).check_source().is_ok(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_path_is_appended_to() {
+        for (text, emptied, appended) in
+            [("out", true, true), ("memfd:", true, false), ("-", true, false), ("memfd:out", false, false), ("", false, false)]
+        {
+            assert_eq!(parse(text).check_destination(false).is_ok(), emptied, "{text:?}");
+            assert_eq!(parse(text).check_destination(true).is_ok(), appended, "{text:?}");
         }
     }
 }

@@ -23,8 +23,7 @@ fn of_script(options: &[&str], script: &str) -> Launch {
 
 /// A folder with this `zctrace.toml`.
 fn folder(toml: &str) -> TestDir {
-    let folder = TestDir::with("zctrace.toml", toml);
-    folder
+    TestDir::with("zctrace.toml", toml)
 }
 
 /// Runs the checks of a folder.

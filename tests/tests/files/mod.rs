@@ -14,8 +14,7 @@ const BYTES: u64 = 300_001;
 
 /// A directory with a file `in` of [`BYTES`].
 fn directory() -> TestDir {
-    let directory = TestDir::with("in", vec![7; usize::try_from(BYTES).expect("few")]);
-    directory
+    TestDir::with("in", vec![7; usize::try_from(BYTES).expect("few")])
 }
 
 /// A case of the program `odd-files`.

@@ -47,8 +47,7 @@ fn alone(test: impl FnOnce()) {
 
 /// A directory with a file `in` of this size.
 fn folder_with(bytes: usize) -> TestDir {
-    let folder = TestDir::with("in", vec![7; bytes]);
-    folder
+    TestDir::with("in", vec![7; bytes])
 }
 
 /// Writes so often one byte to nowhere.

@@ -264,7 +264,7 @@ fn verify_fails_and_shows_what_differs() {
 fn verify_notes_that_the_first_run_read_stdin() {
     let finished = zctrace().option("--verify").input(b"1\n2\n").show(&program("cat"));
     assert_eq!(finished.code, Some(1), "{}", finished.stderr);
-    assert!(finished.stderr.contains("read from stdin"), "{}", finished.stderr);
+    assert!(finished.stderr.contains("needed from stdin"), "{}", finished.stderr);
 }
 
 #[test]

@@ -159,5 +159,5 @@ fn files_that_cannot_be_read_are_refused() {
 #[test]
 fn several_reports_at_once_are_refused() {
     let (_dir, path) = saved("ebpf");
-    report_of(&[&path, &path]).refuses_words(&[]).with_status(125).saying("one by one");
+    report_of(&[&path, &path]).refuses_words(&[]).with_status(125).saying("one at a time");
 }

@@ -100,9 +100,13 @@ fn a_command_that_kills_its_process_group_does_not_kill_other_checks() {
     );
     let finished = run_in(folder.path(), &[]);
     let text = finished.text();
-    assert_eq!(finished.code, Some(1), "{text}");
-    assert!(text.starts_with("FAILED kills ") && text.contains("exit.code is none: SIGTERM killed the command"), "{text}");
-    assert!(text.contains("\nok     next ") && text.ends_with("\n2 checks: 1 passed, 1 failed\n"), "{text}");
+    // The zctrace that traces the command is in the same group: the signal ends the command first, or the trace.
+    let (start, reason, summary) = match finished.code {
+        Some(1) => ("FAILED kills ", "exit.code is none: SIGTERM killed the command", "1 passed, 1 failed"),
+        _ => ("ERROR  kills ", "could not be run: interrupted by SIGTERM", "1 passed, 1 could not be run"),
+    };
+    assert!(text.starts_with(start) && text.contains(reason), "{:?} {text}", finished.code);
+    assert!(text.contains("\nok     next ") && text.ends_with(&format!("\n2 checks: {summary}\n")), "{text}");
 }
 
 #[test]

@@ -130,7 +130,11 @@ fn with_the_proc_of_another_namespace_counters_of_running_processes_are_unknown(
     run.assert_exact();
     let sleep = run.descendants().iter().find(|process| process.state == State::Running).expect("it lives");
     assert_eq!((sleep.usage.page_faults.minor, sleep.usage.user_ns), (None, None));
-    assert!(run.report.notes.iter().any(|note| note.contains("/proc belongs to another PID namespace")), "{:?}", run.report.notes);
+    assert!(
+        run.report.notes.iter().any(|note| note.contains("/proc belongs to another PID namespace")),
+        "{:?}",
+        run.report.notes
+    );
 }
 
 #[test]

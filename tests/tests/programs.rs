@@ -77,7 +77,7 @@ fn cp_reads_and_writes_a_file_with_holes() {
     assert_copied(&directory, "out");
     let transfer = run.report.transfer("in", "out");
     assert_eq!(transfer.api, Api::ReadWrite, "{}", transfer.verdict);
-    assert!(transfer.verdict.contains(": cp reads and writes where the source has holes, or "), "{}", transfer.verdict);
+    assert!(transfer.verdict.contains(": cp reads and writes if the source has holes, or "), "{}", transfer.verdict);
 }
 
 #[test]

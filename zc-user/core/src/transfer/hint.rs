@@ -1,4 +1,4 @@
-//! What would be cheaper, and its price.
+//! Hints: what would be cheaper, and what it costs.
 
 use super::{
     rules::{Case, Way, was_refused},
@@ -30,7 +30,7 @@ const STORED: &[FileKind] = &[Regular, Memfd, Block];
 const CONNECTION: &[FileKind] = &[Tcp, UnixStream];
 
 /// A program that makes other bytes of those that it reads, or reads them for their own sake, needs its loop. No trace tells.
-const IF_IT_ONLY_COPIES: &str = "if the program neither looks at the bytes nor changes them";
+const IF_IT_ONLY_COPIES: &str = "if the program neither inspects nor changes the bytes";
 
 /// An interface that would do with fewer copies.
 #[derive(Debug)]
@@ -41,16 +41,11 @@ struct Cheaper {
     /// Whether it takes no two filesystems.
     within_one_filesystem: bool,
     gain: &'static str,
-    price: &'static str,
+    cost: &'static str,
 }
 
-const fn cheaper(
-    [from, to]: [&'static [FileKind]; 2],
-    syscall: &'static str,
-    gain: &'static str,
-    price: &'static str,
-) -> Cheaper {
-    Cheaper { from, to, syscall, within_one_filesystem: false, gain, price }
+const fn cheaper([from, to]: [&'static [FileKind]; 2], syscall: &'static str, gain: &'static str, cost: &'static str) -> Cheaper {
+    Cheaper { from, to, syscall, within_one_filesystem: false, gain, cost }
 }
 
 /// What can replace a loop through user memory. Whether a file was opened with `O_APPEND` no trace tells.
@@ -61,14 +56,14 @@ const CHEAPER: &[Cheaper] = &[
     cheaper(
         [STORED, CONNECTION],
         "sendfile",
-        "sendfile would copy nothing through user memory",
-        "later changes of the file may show in data already sent",
+        "sendfile would avoid copying through user memory",
+        "later changes to the file may show up in data already sent",
     ),
     cheaper(
         [STORED, &[Pipe]],
         "splice",
-        "splice would copy nothing through user memory",
-        "later changes of the file may show in what is not yet read from the pipe",
+        "splice would avoid copying through user memory",
+        "later changes to the file may show up in data not yet read from the pipe",
     ),
     Cheaper {
         within_one_filesystem: true,
@@ -76,34 +71,34 @@ const CHEAPER: &[Cheaper] = &[
             [&[Regular], &[Regular]],
             "copy_file_range",
             "copy_file_range would copy within the kernel, or share blocks",
-            "it needs this loop as its fallback: not every filesystem has it, none to another, nor with O_APPEND",
+            "keep this loop as a fallback, since not every filesystem supports it, and none does across filesystems or with O_APPEND",
         )
     },
     cheaper(
         [STORED, STORED],
         "sendfile",
         "sendfile would copy within the kernel",
-        "it needs this loop as its fallback: not every filesystem takes it, nor a destination opened with O_APPEND",
+        "keep this loop as a fallback, since not every filesystem supports it, and none does with O_APPEND",
     ),
     cheaper(
         [&[Pipe], STORED],
         "splice",
-        "splice would copy nothing through user memory",
-        "it needs this loop as its fallback: not every filesystem takes it, nor a destination opened with O_APPEND",
+        "splice would avoid copying through user memory",
+        "keep this loop as a fallback, since not every filesystem supports it, and none does with O_APPEND",
     ),
-    cheaper([&[Pipe], &[Pipe, Tcp, UnixStream]], "splice", "splice would copy nothing through user memory", "none"),
-    cheaper([CONNECTION, &[Pipe]], "splice", "splice would copy nothing through user memory", "none"),
+    cheaper([&[Pipe], &[Pipe, Tcp, UnixStream]], "splice", "splice would avoid copying through user memory", "none"),
+    cheaper([CONNECTION, &[Pipe]], "splice", "splice would avoid copying through user memory", "none"),
     cheaper(
         [&[Tcp], CONNECTION],
         "splice",
-        "splice through a pipe would copy nothing through user memory",
-        "two calls for each piece, and a pipe for each pair of connections",
+        "splice through a pipe would avoid copying through user memory",
+        "two calls per piece, and a pipe per pair of connections",
     ),
     cheaper(
         [&[Tcp], &[Regular]],
         "splice",
-        "splice through a pipe would copy nothing through user memory",
-        "two calls for each piece, a pipe, and this loop as the fallback: not every filesystem takes it, nor O_APPEND",
+        "splice through a pipe would avoid copying through user memory",
+        "two calls per piece, a pipe, and this loop as a fallback, since not every filesystem supports it, and none does with O_APPEND",
     ),
 ];
 
@@ -128,7 +123,7 @@ fn instead_of_a_loop(case: &Case<'_>) -> Option<String> {
             && (!cheaper.within_one_filesystem || may_be_on_one_filesystem(from, to))
             && !was_refused(&case.facts.attempts, cheaper.syscall)
     });
-    found.map(|cheaper| format!("{}, {IF_IT_ONLY_COPIES}; price: {}", cheaper.gain, cheaper.price))
+    found.map(|cheaper| format!("{}, {IF_IT_ONLY_COPIES}; cost: {}", cheaper.gain, cheaper.cost))
 }
 
 /// Fewer pieces, if they are small because the program asks for no more: what comes from a pipe or a socket is as much as was sent, and
@@ -142,10 +137,13 @@ fn in_larger_pieces(bytes: u64, case: &Case<'_>) -> Option<String> {
     }
     let each = if case.api == Api::Splice { PIPE_BYTES } else { LARGE_CALL_BYTES };
     let uses_memory = matches!(case.api, Api::ReadWrite | Api::IoUring);
-    let price =
-        if uses_memory { ", if the program can handle as much at once; price: the memory for it" } else { "; price: none" };
+    let cost = if uses_memory {
+        ", if the program can handle that much at once; cost: memory for the larger buffer"
+    } else {
+        "; cost: none"
+    };
     let (name, few) = (verdict::name(case.api), bytes.div_ceil(each));
-    Some(format!("{name} in as few as {few} pieces instead of {pieces}, with {} at a time{price}", short_bytes(each)))
+    Some(format!("{name} with {} at a time could need as few as {few} pieces instead of {pieces}{cost}", short_bytes(each)))
 }
 
 fn is(kinds: &[FileKind], end: &End) -> bool {

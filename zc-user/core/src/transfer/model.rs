@@ -58,7 +58,7 @@ pub struct Transfer {
     pub verdict: String,
     /// Why this interface was chosen, where a known rule says so.
     pub reason: Option<Reason>,
-    /// What would be cheaper, and its price; `None`: nothing known.
+    /// What would be cheaper, and what it costs; `None`: nothing is known.
     pub hint: Option<String>,
     /// The processes that took part, if they are several: one for each part of the way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -118,12 +118,12 @@ impl Transfer {
         }
         let inferred = match self.evidence {
             Some(Evidence::Order) => "inferred from the order of calls",
-            Some(Evidence::Totals) => "inferred from equal numbers of bytes",
+            Some(Evidence::Totals) => "inferred from equal byte counts",
             Some(Evidence::Memory | Evidence::Mapping) => "inferred from the memory that the calls used",
             Some(Evidence::Call) | None => "inferred",
         };
         Some(match self.proven_bytes {
-            Some(1..) if self.proven_bytes == self.bytes => "all of that proven, and there may be more".to_owned(),
+            Some(1..) if self.proven_bytes == self.bytes => "all of it proven, but there may be more".to_owned(),
             Some(proven @ 1..) => format!("{} of it proven, the rest {inferred}", units::least_bytes(proven)),
             _ => inferred.to_owned(),
         })

@@ -19,7 +19,7 @@ pub(super) fn sentence(case: &Case<'_>, reason: Option<&Reason>) -> String {
     let mut sentence = clause(case.api, case.bytes, case.facts);
     sentence.push_str(match case.way {
         Way::Straight | Way::Unseen => "",
-        Way::Handled => ", copied or changed in memory in between",
+        Way::Handled => ", copied or changed in memory on the way",
         Way::Changed => ", changed on the way",
     });
     sentence.push_str(&after(&case.facts.attempts));
@@ -37,7 +37,7 @@ pub(super) fn clause(api: Api, bytes: Option<u64>, facts: &Facts) -> String {
         return clause;
     }
     let count = facts.retries.values().sum();
-    format!("{clause}, {} made again ({})", calls(count), names(&facts.retries))
+    format!("{clause}, {} retried ({})", calls(count), names(&facts.retries))
 }
 
 fn work(api: Api, bytes: Option<u64>, facts: &Facts) -> String {
@@ -46,8 +46,8 @@ fn work(api: Api, bytes: Option<u64>, facts: &Facts) -> String {
         format!("{} failed ({})", calls(count), names(&facts.errors))
     };
     let work = match bytes {
-        None if api == Api::Reflink => format!("{} that shared blocks instead of copying them", calls(facts.moving_calls)),
-        None => format!("{}, how many bytes is unknown", calls(facts.moving_calls)),
+        None if api == Api::Reflink => format!("{} that shared blocks instead of copying", calls(facts.moving_calls)),
+        None => format!("{}, number of bytes unknown", calls(facts.moving_calls)),
         Some(0) if facts.moving_calls + facts.zero_calls == 0 => return failed(),
         Some(0) => format!("{} that found nothing to copy", calls(facts.zero_calls)),
         Some(bytes) => moved(bytes, facts),

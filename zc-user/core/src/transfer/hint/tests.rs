@@ -80,18 +80,18 @@ fn small_calls(name: &'static str) -> impl Fn(FileId, FileId) -> Vec<Row> {
 fn every_hint_instead_of_a_loop_asks_whether_the_program_only_copies() {
     for (from, to) in [(Regular, Tcp), (Regular, Pipe), (Regular, Regular), (Block, Regular), (Pipe, Regular), (Tcp, Tcp)] {
         let hint = between(from, to).hint(large_pieces()).expect("is a loop");
-        assert!(hint.contains(", if the program neither looks at the bytes nor changes them; price: "), "{hint}");
+        assert!(hint.contains(", if the program neither inspects nor changes the bytes; cost: "), "{hint}");
     }
     let mapped = |from, to| vec![map(from, 4 * MIB), written_from("sendto", from, to, 4, 4 * MIB)];
     let hint = between(Regular, Tcp).hint(mapped).expect("copies through user memory");
-    assert!(hint.contains(", if the program neither looks at the bytes nor changes them; "), "{hint}");
+    assert!(hint.contains(", if the program neither inspects nor changes the bytes; "), "{hint}");
 }
 
 #[test]
 fn every_interface_that_a_loop_hints_at_has_its_kinds_in_the_table() {
     for (from, to, expected) in [
-        (Regular, UnixStream, "sendfile would copy nothing"),
-        (Regular, Pipe, "splice would copy nothing"),
+        (Regular, UnixStream, "sendfile would avoid copying"),
+        (Regular, Pipe, "splice would avoid copying"),
         (Regular, Regular, "copy_file_range would copy within"),
         (Memfd, Regular, "sendfile would copy within"),
         (Pipe, Regular, "splice would"),
@@ -133,7 +133,7 @@ fn a_file_that_moves_within_itself_needs_its_loop() {
 #[test]
 fn pieces_may_be_larger_if_the_program_asks_for_no_more() {
     let expected =
-        "read + write in as few as 32 pieces instead of 1024, with 128 KiB at a time, if the program can handle as much";
+        "read + write with 128 KiB at a time could need as few as 32 pieces instead of 1024, if the program can handle that much";
     between(Regular, Regular).after("copy_file_range", libc::EBADF).hints_at(pieces(4096, 4096), expected);
     assert_eq!(between(Regular, Regular).after("copy_file_range", libc::EBADF).hint(pieces(4096, MIB)), None);
 }
@@ -161,10 +161,10 @@ fn what_the_kernel_makes_up_comes_a_page_at_a_time() {
 
 #[test]
 fn small_calls_that_name_both_ends_could_be_larger_at_no_price() {
-    let expected = "sendfile in as few as 32 pieces instead of 1024, with 128 KiB at a time; price: none";
+    let expected = "sendfile with 128 KiB at a time could need as few as 32 pieces instead of 1024; cost: none";
     between(Regular, Tcp).hints_at(small_calls("sendfile"), expected);
     // A pipe holds no more.
-    let expected = "splice in as few as 64 pieces instead of 1024, with 64 KiB at a time; price: none";
+    let expected = "splice with 64 KiB at a time could need as few as 64 pieces instead of 1024; cost: none";
     between(Regular, Pipe).hints_at(small_calls("splice"), expected);
     assert_eq!(between(Pipe, Regular).hint(small_calls("splice")), None);
 }

@@ -58,7 +58,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         from: FILE,
         only_without_length: true,
-        ..rust(Api::ReadWrite, RUST_BUFFER, "uses its 8 KiB buffer where the file's length is 0, as that of files in procfs is")
+        ..rust(Api::ReadWrite, RUST_BUFFER, "uses its 8 KiB buffer for files of length 0, such as those in procfs")
     },
     Rule {
         from: FILE_OR_BLOCK,
@@ -69,20 +69,20 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         from: SOCKET,
         to: &[Regular, Memfd, Block, Char, Tcp, UnixStream],
-        ..rust(Api::ReadWrite, RUST_BUFFER, "uses splice from a socket only into a pipe")
+        ..rust(Api::ReadWrite, RUST_BUFFER, "uses splice from a socket only if the destination is a pipe")
     },
     Rule {
         from: &[Char],
         to: &[Regular, Memfd, Block, Char, Tcp, UnixStream],
-        ..rust(Api::ReadWrite, RUST_BUFFER, "uses its 8 KiB buffer for what comes from a character device")
+        ..rust(Api::ReadWrite, RUST_BUFFER, "uses its 8 KiB buffer to read from a character device")
     },
     Rule {
         after: &["copy_file_range", "sendfile"],
         proof: Proof::Sure,
-        ..rust(Api::ReadWrite, RUST_BUFFER, "falls back to its 8 KiB buffer where copy_file_range and sendfile fail")
+        ..rust(Api::ReadWrite, RUST_BUFFER, "falls back to its 8 KiB buffer when copy_file_range and sendfile fail")
     },
-    Rule { after: &["sendfile"], ..rust(Api::ReadWrite, RUST_BUFFER, "falls back to its 8 KiB buffer where sendfile fails") },
-    Rule { after: &["splice"], ..rust(Api::ReadWrite, RUST_BUFFER, "falls back to its 8 KiB buffer where splice fails") },
+    Rule { after: &["sendfile"], ..rust(Api::ReadWrite, RUST_BUFFER, "falls back to its 8 KiB buffer when sendfile fails") },
+    Rule { after: &["splice"], ..rust(Api::ReadWrite, RUST_BUFFER, "falls back to its 8 KiB buffer when splice fails") },
     Rule {
         from: FILE,
         to: FILE,
@@ -92,13 +92,13 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         after: &["copy_file_range"],
         proof: Proof::Sure,
-        ..rust(Api::Sendfile, RUST_SENDFILE, "goes on with sendfile where copy_file_range fails")
+        ..rust(Api::Sendfile, RUST_SENDFILE, "falls back to sendfile when copy_file_range fails")
     },
     Rule { from: FILE, to: &[Char, Block], ..rust(Api::Sendfile, RUST_SENDFILE, "uses sendfile from a file to a device") },
     Rule {
         from: &[Block],
         to: &[Regular, Memfd, Char, Block],
-        ..rust(Api::Sendfile, RUST_SENDFILE, "uses sendfile from a block device to what is no pipe and no socket")
+        ..rust(Api::Sendfile, RUST_SENDFILE, "uses sendfile from a block device to anything but a pipe or a socket")
     },
     Rule { from: &[Pipe], ..rust(Api::Splice, RUST_SENDFILE, "uses splice from a pipe") },
     Rule { from: SOCKET, to: &[Pipe], ..rust(Api::Splice, RUST_SENDFILE, "uses splice from a socket into a pipe") },
@@ -116,7 +116,7 @@ pub(super) const RULES: &[Rule] = &[
         from: SOCKET,
         ..go(Api::Splice, Asked::Any, "uses splice, through a pipe of its own, from a TCP or Unix connection", GO_SPLICE_SOURCE)
     },
-    go(Api::ReadWrite, Asked::Exactly(32 << 10), "uses its 32 KiB buffer where neither side knows a shorter way", GO_COPY_SOURCE),
+    go(Api::ReadWrite, Asked::Exactly(32 << 10), "uses its 32 KiB buffer when neither side has a faster way", GO_COPY_SOURCE),
     Rule {
         from: FILE,
         to: FILE,
@@ -125,26 +125,26 @@ pub(super) const RULES: &[Rule] = &[
             PYTHON,
             Api::Sendfile,
             Asked::LengthOrAtLeast(8 << 20),
-            "asks sendfile for the whole file at once, or for 8 MiB if that is more",
+            "asks sendfile for the whole file at once, or for 8 MiB if the file is smaller",
             PYTHON_SOURCE,
         )
     },
-    Rule { after: &["copy_file_range"], ..cp(Api::ReadWrite, Asked::Any, "falls back to a loop of 128 KiB and more") },
+    Rule { after: &["copy_file_range"], ..cp(Api::ReadWrite, Asked::Any, "falls back to reads and writes of at least 128 KiB") },
     // The extents of a source with holes are of any length, and so is what is asked for.
     Rule {
         from: &[Regular],
         to: &[Regular],
         after: &["ioctl(FICLONE)"],
-        ..cp(Api::ReadWrite, Asked::Any, "reads and writes where the source has holes, or with --sparse=always")
+        ..cp(Api::ReadWrite, Asked::Any, "reads and writes if the source has holes, or with --sparse=always")
     },
     Rule {
         from: &[Regular],
         to: &[Regular],
         ..cp(Api::ReadWrite, Asked::Exactly(128 << 10), "reads and writes with --reflink=never, and always before coreutils 9.0")
     },
-    cp(Api::Reflink, Asked::Any, "shares blocks where the filesystem can"),
+    cp(Api::Reflink, Asked::Any, "shares blocks if the filesystem can"),
     Rule {
         after: &["ioctl(FICLONE)"],
-        ..cp(Api::CopyFileRange, Asked::Any, "uses copy_file_range where files cannot share their blocks")
+        ..cp(Api::CopyFileRange, Asked::Any, "uses copy_file_range if the files cannot share blocks")
     },
 ];

@@ -92,7 +92,7 @@ fn rust_file_without_length() {
     let process = scene.process("copier", reads_and_writes(8192)(from, to));
     process.toolchain = Some(Toolchain { language: Language::Rust, version: "1.95.0".into() });
     let verdict = &analyse(&scene.trace).processes[0].transfers[0].verdict;
-    assert!(verdict.contains(": if this is std::io::copy, it uses its 8 KiB buffer where the file's length is 0"), "{verdict}");
+    assert!(verdict.contains(": if this is std::io::copy, it uses its 8 KiB buffer for files of length 0"), "{verdict}");
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn rust_from_a_socket() {
         Tcp,
         Regular,
         reads_and_writes(8192),
-        "if this is std::io::copy, it uses splice from a socket only into a pipe",
+        "if this is std::io::copy, it uses splice from a socket only if the destination is a pipe",
     );
 }
 
@@ -113,7 +113,7 @@ fn rust_from_a_character_device() {
         Char,
         Regular,
         reads_and_writes(8192),
-        "if this is std::io::copy, it uses its 8 KiB buffer for what comes from a character",
+        "if this is std::io::copy, it uses its 8 KiB buffer to read from a character",
     );
 }
 
@@ -125,18 +125,12 @@ fn rust_where_sendfile_or_splice_fails() {
         Regular,
         Regular,
         rows,
-        "std::io::copy falls back to its 8 KiB buffer where copy_file_range and sendfile fail",
+        "std::io::copy falls back to its 8 KiB buffer when copy_file_range and sendfile fail",
     );
     let rows = after("sendfile", libc::EINVAL, reads_and_writes(8192));
-    assert_reason(
-        RUST,
-        Block,
-        Regular,
-        rows,
-        "if this is std::io::copy, it falls back to its 8 KiB buffer where sendfile fails;",
-    );
+    assert_reason(RUST, Block, Regular, rows, "if this is std::io::copy, it falls back to its 8 KiB buffer when sendfile fails;");
     let rows = after("splice", libc::EINVAL, reads_and_writes(8192));
-    assert_reason(RUST, Pipe, Regular, rows, "if this is std::io::copy, it falls back to its 8 KiB buffer where splice fails");
+    assert_reason(RUST, Pipe, Regular, rows, "if this is std::io::copy, it falls back to its 8 KiB buffer when splice fails");
 }
 
 #[test]
@@ -148,7 +142,7 @@ fn rust_file_to_file() {
 #[test]
 fn rust_where_copy_file_range_fails() {
     let rows = after("copy_file_range", libc::EXDEV, copies("sendfile", 0x7fff_f000));
-    let expected = "std::io::copy goes on with sendfile where copy_file_range fails; copy_file_range does not work between these";
+    let expected = "std::io::copy falls back to sendfile when copy_file_range fails; copy_file_range does not work between these";
     assert_reason(RUST, Regular, Regular, rows, expected);
 }
 
@@ -220,7 +214,7 @@ fn go_between_connections() {
 
 #[test]
 fn go_in_general() {
-    assert_reason(GO, Regular, Pipe, reads_and_writes(32768), "if this is io.Copy, it uses its 32 KiB buffer where neither");
+    assert_reason(GO, Regular, Pipe, reads_and_writes(32768), "if this is io.Copy, it uses its 32 KiB buffer when neither");
 }
 
 #[test]
@@ -237,9 +231,9 @@ fn python_copies_with_sendfile() {
 #[test]
 fn cp_shares_blocks_or_copies_ranges_or_reads_and_writes() {
     let reflink = |from, to| vec![copy("ioctl(FICLONE)", from, to, 1, 0).at(1)];
-    assert_reason(CP, Regular, Regular, reflink, "cp shares blocks where the filesystem can");
+    assert_reason(CP, Regular, Regular, reflink, "cp shares blocks if the filesystem can");
     let range = || copies("copy_file_range", 0x7fff_ffff_c000_0000 / 2);
-    let expected = "cp uses copy_file_range where files cannot share their blocks; the filesystem cannot share blocks";
+    let expected = "cp uses copy_file_range if the files cannot share blocks; the filesystem cannot share blocks";
     assert_reason(CP, Regular, Regular, after("ioctl(FICLONE)", libc::EOPNOTSUPP, range()), expected);
     let rows = after("ioctl(FICLONE)", libc::EXDEV, after("copy_file_range", libc::EXDEV, reads_and_writes(131_072)));
     assert_reason(
@@ -247,7 +241,7 @@ fn cp_shares_blocks_or_copies_ranges_or_reads_and_writes() {
         Regular,
         Regular,
         rows,
-        "cp falls back to a loop of 128 KiB and more; copy_file_range does not work between",
+        "cp falls back to reads and writes of at least 128 KiB; copy_file_range does not work between",
     );
 }
 
@@ -258,7 +252,7 @@ fn cp_reads_and_writes_if_told_to() {
 
 #[test]
 fn cp_reads_and_writes_what_has_holes() {
-    let expected = "cp reads and writes where the source has holes, or with --sparse=always; the filesystem cannot share blocks";
+    let expected = "cp reads and writes if the source has holes, or with --sparse=always; the filesystem cannot share blocks";
     for each in [131_072, 65_536] {
         let rows = after("ioctl(FICLONE)", libc::EOPNOTSUPP, reads_and_writes(each));
         assert_reason(CP, Regular, Regular, rows, expected);

@@ -73,7 +73,7 @@ fn what_is_proven_in_part_says_how_much() {
     scene.process("fw3", rows);
     let transfer = only(&scene);
     assert_eq!(figures(&transfer), inferred(all, direct));
-    assert_eq!(transfer.verdict, "read + write, 287 calls of 10.2 KiB on average, copied or changed in memory in between");
+    assert_eq!(transfer.verdict, "read + write, 287 calls of 10.2 KiB on average, copied or changed in memory on the way");
     assert_eq!(transfer.amount().as_deref(), Some("at least 2.8 MiB"));
     assert_eq!(transfer.doubt().as_deref(), Some("857.4 KiB of it proven, the rest inferred from the order of calls"));
     assert_eq!(transfer.hint, None);

@@ -25,7 +25,7 @@ fn a_reflink_copies_an_unknown_number_of_bytes() {
     scene.process("copier", vec![copy("ioctl(FICLONE)", from, to, 1, 0)]);
     assert_eq!(transfers(&scene), [("in".into(), "out".into(), Api::Reflink, None)]);
     let verdict = &analyse(&scene.trace).processes[0].transfers[0].verdict;
-    assert_eq!(verdict, "reflink, 1 call that shared blocks instead of copying them");
+    assert_eq!(verdict, "reflink, 1 call that shared blocks instead of copying");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn retries_are_waste_not_attempts() {
     let transfer = &analyse(&scene.trace).processes[0].transfers[0];
     assert!(transfer.attempts.is_empty());
     assert_eq!(transfer.retries["EAGAIN"], 7);
-    assert_eq!(transfer.verdict, "sendfile, 2 calls of 512 KiB, 7 calls made again (EAGAIN)");
+    assert_eq!(transfer.verdict, "sendfile, 2 calls of 512 KiB, 7 calls retried (EAGAIN)");
 }
 
 #[test]

@@ -1,69 +1,73 @@
-//! Which bytes went from where to where: from the rows of a trace to transfers. Pure.
+//! Derives transfers from a trace: which bytes went from where to where, and how that is known. Pure: no I/O.
 //!
 //! ```text
-//! rows ──activity──▶ per process: copies, reads and writes by file
-//!        ──direct, memory──▶ proven flows ──alike, loops, totals──▶ inferred ones
-//!        ──pipes (conduits)──▶ flows through a pipe joined ──attempts──▶ what failed before
-//!        ──crossing (conduits)──▶ chains over several processes
-//!        ──accounts──▶ what is attributed of each file ──describe (ends, facts, verdict, rules, hint)──▶ the report's transfers
+//! Trace ─ activity: the rows of a process, by what they did with which file
+//!   │
+//!   ├─ by_call ────── one call names both ends                    proven
+//!   ├─ by_buffer ──── written from memory that a read filled      proven, or inferred
+//!   ├─ by_stream ──── equal samples of both streams               inferred
+//!   ├─ by_order ───── a thread reads, then writes as much         inferred
+//!   ├─ by_totals ──── as many bytes read as written               inferred
+//!   │     (inference: what the last three share)
+//!   ├─ lower_bounds ─ proven flows that may be only a part
+//!   ├─ pipes ──────── into a pipe and out of it: one flow
+//!   ├─ by_call ────── failed attempts join the flow that followed
+//!   ▼
+//! Flow ── conduits: chains from process to process, through pipes and connections
+//!   │
+//!   ├─ attribution: how much of each file's bytes the flows explain
+//!   └─ describe: Transfer, with verdict ◀─ summary, rules (why this interface), hint (what is cheaper)
 //! ```
 //!
-//! A flow is made of rows, and every figure of it is a sum over them; nothing is estimated. A flow is exact or inferred, and what is
-//! inferred is a lower bound. What no rule explains stays with its file, unattributed.
+//! `flow` is what all of them work on, `model` is what the report shows. A flow consists of rows, and each of its figures is a
+//! sum over them; nothing is estimated. A flow is exact or inferred, and the bytes of an inferred one are a lower bound. Bytes
+//! that nothing explains stay with their file, as unattributed.
 
-mod accounts;
 mod activity;
-mod alike;
-mod attempts;
-mod balance;
-mod bounds;
+mod attribution;
+mod by_buffer;
+mod by_call;
+mod by_order;
+mod by_stream;
+mod by_totals;
 mod conduits;
-mod crossing;
 mod describe;
-mod direct;
-mod doubt;
-mod ends;
-mod errors;
-mod facts;
 mod flow;
 mod hint;
-mod left;
-mod loops;
-mod memory;
+mod inference;
+mod lower_bounds;
 mod model;
 mod pipes;
 mod rules;
-mod shared;
-mod totals;
-mod verdict;
+mod summary;
 
 pub(crate) use activity::Role;
-pub(crate) use direct::api as api_of_call;
-pub(crate) use ends::Ends;
+pub(crate) use by_call::api as api_of_call;
+pub(crate) use describe::EndTable;
 pub use model::{
     Api, Attempt, Certainty, DestinationTotals, End, Evidence, Hop, Inode, Reason, Share, SourceTotals, Transfer, Unattributed,
 };
 
 use crate::trace::Trace;
-use accounts::{Accounts, Origin};
 use activity::Activity;
-use bounds::FirstReads;
+use attribution::{Attribution, Origin};
 use conduits::Conduits;
 use flow::Flow;
+use lower_bounds::FirstReads;
 
 /// What the analysis found in a trace.
 #[derive(Debug)]
 pub(crate) struct Analysis {
-    /// Process by process, in the order of the trace.
+    /// One for each process, in the order of the trace.
     pub processes: Vec<InProcess>,
-    /// Transfers that cross processes.
+    /// Transfers over several processes.
     pub across: Vec<Transfer>,
-    /// Whether all that was written is in exact transfers, or known to come from memory, and nothing was lost:
+    /// Whether every written byte is in an exact transfer or known to come from memory, and nothing was lost:
     /// [`Report::transfers_exact`](crate::report::Report::transfers_exact).
     pub is_exact: bool,
 }
 
-/// What it found in one process.
+/// What the analysis found in one process.
 #[derive(Debug, Default)]
 pub(crate) struct InProcess {
     /// Transfers within the process, those with the most bytes first.
@@ -72,16 +76,16 @@ pub(crate) struct InProcess {
     pub sources: Vec<SourceTotals>,
     /// Files that it wrote.
     pub destinations: Vec<DestinationTotals>,
-    /// Bytes that stand in no transfer.
+    /// Bytes that are in no transfer.
     pub unattributed: Unattributed,
 }
 
 /// Analyses a trace.
 pub(crate) fn analyse(trace: &Trace) -> Analysis {
-    let ends = Ends::new(trace);
+    let ends = EndTable::new(trace);
     let activities: Vec<Activity> = trace.processes.iter().map(|process| Activity::of(process, trace)).collect();
     let conduits = Conduits::of(trace, &activities);
-    let own_memory = accounts::own_memory(&activities);
+    let own_memory = attribution::own_memory(&activities);
     let first_reads = FirstReads::of(&activities);
     let has_own_memory = |activity: &Activity<'_>| own_memory.contains(&activity.process.pid);
     let flows: Vec<Vec<Flow>> =
@@ -90,12 +94,13 @@ pub(crate) fn analyse(trace: &Trace) -> Analysis {
     let processes = activities.iter().zip(&flows).map(|(activity, flows)| {
         let has_own = conduits.has_all_files() && has_own_memory(activity);
         let origin = if has_own { Origin::OwnMemory } else { Origin::Unknown };
-        let Accounts { destinations, sources, unattributed, is_exact: are_exact } = Accounts::of(activity, flows, origin, &ends);
+        let Attribution { destinations, sources, unattributed, is_exact: are_exact } =
+            Attribution::of(activity, flows, origin, &ends);
         is_exact &= are_exact;
         InProcess { transfers: describe::transfers(flows, activity, &ends), sources, destinations, unattributed }
     });
     let processes = processes.collect();
-    let across = crossing::chains(&activities, &flows, &conduits);
+    let across = conduits::chains(&activities, &flows, &conduits);
     Analysis { processes, across: describe::chains(&across, &ends), is_exact }
 }
 
@@ -106,18 +111,18 @@ fn in_process<'a>(
     first_reads: &FirstReads,
     has_own_memory: bool,
 ) -> Vec<Flow<'a>> {
-    let mut flows = direct::flows(activity);
-    flows.extend(memory::flows(activity));
-    alike::add(&mut flows, activity);
-    loops::add(&mut flows, activity);
-    alike::judge_order(&mut flows, activity);
-    flows.retain(|flow| memory::is_worth_showing(flow, activity));
+    let mut flows = by_call::flows(activity);
+    flows.extend(by_buffer::flows(activity));
+    by_stream::add(&mut flows, activity);
+    by_order::add(&mut flows, activity);
+    by_stream::mark_or_drop_changed(&mut flows, activity);
+    flows.retain(|flow| by_buffer::is_worth_showing(flow, activity));
     if !activity.sees_memory {
-        totals::add(&mut flows, activity);
+        by_totals::add(&mut flows, activity);
     }
-    bounds::mark(&mut flows, activity, first_reads);
+    lower_bounds::mark(&mut flows, activity, first_reads);
     let mut flows = pipes::join(flows, activity, conduits, has_own_memory);
-    attempts::add(&mut flows, activity);
+    by_call::add_attempts(&mut flows, activity);
     flows
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{End, SortKey, Syscall, fold::fold_rows};
 use crate::{
     trace::{FileId, Input, Process, Row, Trace},
-    transfer::{Ends, Role},
+    transfer::{EndTable, Role},
 };
 
 /// Everything that was done with one file, for `--files`.
@@ -35,7 +35,7 @@ pub struct FileTotals {
 
 /// The totals of every file that rows name, those with the most bytes first.
 pub(super) fn totals(trace: &Trace) -> Vec<FileTotals> {
-    let ends = Ends::new(trace);
+    let ends = EndTable::new(trace);
     let mut by_file: BTreeMap<FileId, FileTotals> = BTreeMap::new();
     let mut of = |file: FileId, count: &dyn Fn(&mut FileTotals)| {
         let totals = by_file.entry(file).or_insert_with(|| FileTotals {
@@ -111,7 +111,7 @@ pub struct FileCalls {
 }
 
 /// The calls of a process by file. Each call is in one place.
-pub(super) fn calls_by_file(process: &Process, ends: &Ends<'_>, sort: SortKey) -> Vec<FileCalls> {
+pub(super) fn calls_by_file(process: &Process, ends: &EndTable<'_>, sort: SortKey) -> Vec<FileCalls> {
     let mut by_files: BTreeMap<(Option<FileId>, Option<FileId>), Vec<&Row>> = BTreeMap::new();
     for row in process.threads.iter().flat_map(|thread| &thread.rows) {
         by_files.entry(files_named_by(row)).or_default().push(row);

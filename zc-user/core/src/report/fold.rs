@@ -16,7 +16,7 @@ use crate::{
     errno,
     syscall::Call,
     trace::{self, Counters, Loss, Row, Times, Trace},
-    transfer::{self, Ends, InProcess},
+    transfer::{self, EndTable, InProcess},
     words::words,
 };
 
@@ -70,7 +70,7 @@ impl Report {
         let processes = match options.detail {
             Detail::Total => Vec::new(),
             Detail::Process | Detail::Thread => {
-                let ends = Ends::new(trace);
+                let ends = EndTable::new(trace);
                 let processes = trace.processes.iter().zip(analysis.processes);
                 processes.map(|(process, moved)| fold_process(process, moved, &ends, *options)).collect()
             }
@@ -132,7 +132,7 @@ fn totals(processes: &[trace::Process], sort: SortKey) -> Totals {
     }
 }
 
-fn fold_process(process: &trace::Process, moved: InProcess, ends: &Ends<'_>, options: Options) -> Process {
+fn fold_process(process: &trace::Process, moved: InProcess, ends: &EndTable<'_>, options: Options) -> Process {
     let by_thread = match options.detail {
         Detail::Thread => process.threads.iter().map(|thread| fold_thread(thread, options.sort)).collect(),
         Detail::Process | Detail::Total => Vec::new(),

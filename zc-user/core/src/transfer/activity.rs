@@ -1,4 +1,4 @@
-//! [`Activity`]: the rows of a process by what they did with which file.
+//! [`Activity`]: the rows of a process, sorted by what the calls did with which file.
 
 use std::collections::BTreeMap;
 
@@ -8,71 +8,71 @@ use crate::{
     trace::{File, FileId, FileKind, Input, Part, Process, Row, STRACE, Trace},
 };
 
-/// What a process did, file by file.
+/// The rows of a process, by role and file.
 #[derive(Debug)]
 pub(super) struct Activity<'a> {
     pub(super) process: &'a Process,
     files: &'a [File],
     /// Calls that name both ends.
     pub(super) copies: BTreeMap<(FileId, FileId), Vec<&'a Row>>,
-    /// Calls that take bytes from a file and name no other; `None`: the file was not identified.
+    /// Calls that take bytes from a file and name no other file. `None`: the file was not identified.
     pub(super) reads: BTreeMap<Option<FileId>, Vec<&'a Row>>,
-    /// Calls that bring bytes to a file and name no other, likewise.
+    /// Calls that bring bytes to a file and name no other file, likewise.
     pub(super) writes: BTreeMap<Option<FileId>, Vec<&'a Row>>,
-    /// Of these, those whose buffer lies in a mapping, by the file mapped and the file written.
-    pub(super) mapped: BTreeMap<(FileId, FileId), Vec<&'a Row>>,
-    /// Of these, those whose buffer holds bytes that had been read, by the file read and the file written, whichever threads did so.
-    pub(super) held: BTreeMap<(FileId, FileId), Held<'a>>,
-    /// Calls that lend memory to a pipe (`vmsplice`), by the pipe.
+    /// The part of `writes` whose buffer lies in a mapping: by mapped file and written file.
+    pub(super) from_mappings: BTreeMap<(FileId, FileId), Vec<&'a Row>>,
+    /// The part of `writes` whose buffer holds bytes that were read before, by any thread: by file read and file written.
+    pub(super) from_buffers: BTreeMap<(FileId, FileId), FromBuffer<'a>>,
+    /// Calls that lend memory to a pipe (`vmsplice`), by pipe.
     pub(super) lent: BTreeMap<FileId, Vec<&'a Row>>,
     /// Calls that map a file.
     pub(super) mappings: BTreeMap<FileId, Vec<&'a Row>>,
-    /// What each thread read, and wrote after it.
-    pub(super) threads: Vec<Paired<'a>>,
-    /// Whether `reads` and `mappings` have all that was read and mapped.
+    /// What each thread read, and what it wrote afterwards.
+    pub(super) threads: Vec<ThreadActivity<'a>>,
+    /// Whether `reads` and `mappings` are complete: every call that can bring bytes into memory was counted.
     counts_reads: bool,
-    /// Whether `held` and `mapped` would have it all.
+    /// Whether the backend sees memory, so that `from_buffers` and `from_mappings` are complete.
     pub(super) sees_memory: bool,
-    /// Whether the kernel moved bytes for the process in ways that no row tells of: by Linux AIO, or by an `io_uring` that the backend does
-    /// not see.
+    /// Whether the kernel moved bytes for the process that are in no row: by Linux AIO, or by an `io_uring` that the backend does not
+    /// see.
     pub(super) has_unseen_operations: bool,
 }
 
-/// What was written to one file from memory that holds bytes of another.
+/// What was written to one file from buffers that hold bytes of another.
 #[derive(Debug, Default)]
-pub(super) struct Held<'a> {
-    /// Calls whose sampled bytes were as they had been read.
+pub(super) struct FromBuffer<'a> {
+    /// Calls whose sampled bytes were the same as when they were read.
     pub(super) same: Vec<&'a Row>,
     /// Calls whose sampled bytes differed.
     pub(super) changed: Vec<&'a Row>,
-    /// Calls of which nothing was sampled.
+    /// Calls without a sample.
     pub(super) unsampled: Vec<&'a Row>,
-    /// Bytes in calls that wrote from several files.
+    /// Parts of calls that wrote bytes of several files.
     pub(super) parts: Vec<&'a Part>,
 }
 
-/// What a thread read and wrote, and which of it belongs together by the order of its calls.
+/// What a thread read and wrote, and which of that belongs together by the order of its calls.
 #[derive(Debug, Default)]
-pub(super) struct Paired<'a> {
-    /// What was read, by file.
+pub(super) struct ThreadActivity<'a> {
+    /// Reads, by file.
     pub(super) reads: BTreeMap<FileId, Vec<&'a Row>>,
-    /// All that was written, by file.
-    pub(super) written: BTreeMap<FileId, Vec<&'a Row>>,
-    /// Of this, what had been read before, by source and destination, where memory does not tell.
-    pub(super) writes: BTreeMap<FileId, BTreeMap<FileId, Vec<&'a Row>>>,
-    /// How many bytes of each file memory explains.
+    /// All writes, by file.
+    pub(super) writes: BTreeMap<FileId, Vec<&'a Row>>,
+    /// The part of `writes` that followed reads, where memory does not show the source: by source, then destination.
+    pub(super) writes_after: BTreeMap<FileId, BTreeMap<FileId, Vec<&'a Row>>>,
+    /// The bytes of each source that memory accounts for.
     pub(super) explained: BTreeMap<FileId, u64>,
 }
 
-impl<'a> Paired<'a> {
+impl<'a> ThreadActivity<'a> {
     fn read(&mut self, from: FileId, row: &'a Row) {
         self.reads.entry(from).or_default().push(row);
     }
 
-    fn written(&mut self, source: Option<Input>, to: FileId, row: &'a Row) {
-        self.written.entry(to).or_default().push(row);
+    fn write(&mut self, source: Option<Input>, to: FileId, row: &'a Row) {
+        self.writes.entry(to).or_default().push(row);
         match source {
-            Some(Input::LastRead(from)) => self.writes.entry(from).or_default().entry(to).or_default().push(row),
+            Some(Input::LastRead(from)) => self.writes_after.entry(from).or_default().entry(to).or_default().push(row),
             Some(Input::Held(from) | Input::Changed(from) | Input::Unsampled(from)) => self.explain(from, row.paired_bytes),
             Some(Input::Named(_) | Input::Mapped(_)) | None => {}
         }
@@ -85,7 +85,7 @@ impl<'a> Paired<'a> {
 }
 
 impl<'a> Activity<'a> {
-    /// Sorts the rows of a process.
+    /// Sorts the rows of a process by their roles.
     pub(super) fn of(process: &'a Process, trace: &'a Trace) -> Self {
         let mut activity = Self {
             process,
@@ -93,33 +93,33 @@ impl<'a> Activity<'a> {
             copies: BTreeMap::new(),
             reads: BTreeMap::new(),
             writes: BTreeMap::new(),
-            mapped: BTreeMap::new(),
+            from_mappings: BTreeMap::new(),
             lent: BTreeMap::new(),
             mappings: BTreeMap::new(),
-            held: BTreeMap::new(),
+            from_buffers: BTreeMap::new(),
             threads: Vec::new(),
             counts_reads: counts_reads(trace),
             sees_memory: trace.sees_memory,
             has_unseen_operations: false,
         };
         for thread in &process.threads {
-            let mut paired = Paired::default();
+            let mut in_thread = ThreadActivity::default();
             for row in thread.rows.iter().chain(&thread.ring_rows).filter(|row| row.calls > 0) {
                 activity.has_unseen_operations |=
                     row.is_unseen_submission() && (row.call.name == "io_submit" || trace.backend == STRACE);
-                activity.sort(row, &mut paired);
+                activity.sort(row, &mut in_thread);
             }
             for part in &thread.parts {
                 let from = part.from.file();
-                paired.explain(from, part.bytes);
-                activity.held.entry((from, part.to)).or_default().parts.push(part);
+                in_thread.explain(from, part.bytes);
+                activity.from_buffers.entry((from, part.to)).or_default().parts.push(part);
             }
-            activity.threads.push(paired);
+            activity.threads.push(in_thread);
         }
         activity
     }
 
-    fn sort(&mut self, row: &'a Row, thread: &mut Paired<'a>) {
+    fn sort(&mut self, row: &'a Row, thread: &mut ThreadActivity<'a>) {
         match Role::of(row) {
             Role::Copies(from, to) => self.copies.entry((from, to)).or_default().push(row),
             Role::Reads(file) => {
@@ -132,12 +132,12 @@ impl<'a> Activity<'a> {
             Role::Writes(source, to) => {
                 self.writes.entry(to).or_default().push(row);
                 let Some(to) = to else { return };
-                thread.written(source, to, row);
+                thread.write(source, to, row);
                 match source {
-                    Some(Input::Mapped(from)) => self.mapped.entry((from, to)).or_default().push(row),
-                    Some(Input::Held(from)) => self.held.entry((from, to)).or_default().same.push(row),
-                    Some(Input::Changed(from)) => self.held.entry((from, to)).or_default().changed.push(row),
-                    Some(Input::Unsampled(from)) => self.held.entry((from, to)).or_default().unsampled.push(row),
+                    Some(Input::Mapped(from)) => self.from_mappings.entry((from, to)).or_default().push(row),
+                    Some(Input::Held(from)) => self.from_buffers.entry((from, to)).or_default().same.push(row),
+                    Some(Input::Changed(from)) => self.from_buffers.entry((from, to)).or_default().changed.push(row),
+                    Some(Input::Unsampled(from)) => self.from_buffers.entry((from, to)).or_default().unsampled.push(row),
                     Some(Input::Named(_) | Input::LastRead(_)) | None => {}
                 }
             }
@@ -146,37 +146,37 @@ impl<'a> Activity<'a> {
         }
     }
 
-    /// What a file is, if known.
+    /// The file, if known.
     pub(super) fn file(&self, id: FileId) -> Option<&'a File> {
         self.files.get(usize::try_from(id.0).ok()?)
     }
 
-    /// What kind of file it is, if known.
+    /// The kind of the file, if known.
     pub(super) fn kind(&self, id: FileId) -> Option<FileKind> {
         self.file(id)?.kind
     }
 
-    /// Whether a file looks like the program of the process or one of its libraries: they are mapped to be run.
+    /// Whether a file looks like the program of the process or a shared library. These are mapped in order to be run.
     pub(super) fn is_program(&self, id: FileId) -> bool {
         let is_library = |(_, version): (&str, &str)| version.is_empty() || version.starts_with('.');
         self.name(id).is_some_and(|name| name.rsplit_once(".so").is_some_and(is_library)) || self.is_executed(id)
     }
 
-    /// Whether a file is called as the program of the process.
+    /// Whether a file has the name of the program that the process runs.
     pub(super) fn is_executed(&self, id: FileId) -> bool {
         let name = self.name(id);
         name.is_some() && name == self.process.exe.as_deref().and_then(last_part)
     }
 
-    /// Whether it read and mapped nothing but programs, what their loader reads, and the list of its own mappings (as glibc does to find
-    /// the stack).
+    /// Whether the process read and mapped nothing but programs, what their loader reads, and the list of its own mappings, which glibc
+    /// reads to find the stack.
     pub(super) fn reads_nothing(&self) -> bool {
         let path = |id: FileId| self.file(id).and_then(|file| file.path.as_deref()).unwrap_or_default();
         let is_maps = |id: FileId| path(id).starts_with("/proc/") && path(id).ends_with("/maps");
         let is_loaded = |id: &FileId| self.is_program(*id) || self.name(*id) == Some("ld.so.cache");
         let moved = |rows: &[&Row]| sum_bytes(rows) != Some(0);
         let mut reads = self.reads.iter().filter(|(_, rows)| moved(rows));
-        // The loader reads the head of a library; who reads more of it may copy it.
+        // The loader reads only the head of a library. A process that reads more may be copying it.
         let is_head =
             |rows: &[&Row]| sum_bytes(rows).is_some_and(|bytes| bytes <= moving_calls(rows).saturating_mul(MOST_HEAD_BYTES));
         self.counts_reads
@@ -194,7 +194,7 @@ impl<'a> Activity<'a> {
     }
 }
 
-/// The loader reads so many bytes of a library at once, at most: `struct filebuf` of glibc's elf/dl-load.c.
+/// The loader reads at most this many bytes of a library at once: `struct filebuf` in glibc's elf/dl-load.c.
 const MOST_HEAD_BYTES: u64 = 832;
 
 fn last_part(path: &str) -> Option<&str> {
@@ -215,13 +215,13 @@ pub(crate) enum Role {
     Copies(FileId, FileId),
     /// Took bytes from a file.
     Reads(Option<FileId>),
-    /// Brought bytes to a file, and what is known of where they came from.
+    /// Brought bytes to a file. The first field is what is known of their source.
     Writes(Option<Input>, Option<FileId>),
     /// Lent memory to a pipe.
     Lends(FileId),
     /// Mapped a file.
     Maps(FileId),
-    /// Anything else.
+    /// None of these.
     Other,
 }
 

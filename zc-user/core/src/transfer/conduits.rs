@@ -1,37 +1,43 @@
-//! [`Conduits`]: what all processes put into pipes and connections, and took out of them.
+//! Pipes and connections: what all processes wrote into them and read from them ([`Conduits`]), and the flows of several processes that meet
+//! in them ([`chains`]).
+//!
+//! A conduit delivers all bytes that come in. So if one flow brings `a` bytes, another takes `b`, and `w` were written in all, then at least
+//! `a + b - w` bytes went from the one to the other. If one of them has all the bytes (`a = w` or `b = w`), this number is exact:
+//! `cat in | tee out`. Otherwise it is a lower bound: an HTTP server writes a header before the file, and a client keeps what follows it.
 
 use std::{
     borrow::Cow,
-    collections::{HashMap, hash_map::Entry},
+    collections::{HashMap, HashSet, hash_map::Entry},
 };
 
-use super::{activity::Activity, flow::sum_bytes};
+use super::{
+    activity::Activity,
+    flow::{Flow, sum_bytes},
+};
 use crate::{
     syscall::{Fds, TABLE},
-    trace::{File, FileId, FileKind, Row, Trace},
+    trace::{File, FileId, FileKind, Process, Row, Trace},
+    transfer::{Api, Certainty, Evidence},
 };
 
-/// What went into files and came out of them, and which ends belong together.
-///
-/// A conduit hands on bytes in the order in which they came. So where all that came in is from one source, all that comes out is, too:
-/// that is proven if no way in or out can have been missed.
+/// How much went into each file and came out of it, and which sockets are the two ends of a connection.
 #[derive(Debug)]
 pub(super) struct Conduits<'a> {
     files: &'a [File],
     written: HashMap<FileId, Option<u64>>,
     read: HashMap<FileId, Option<u64>>,
-    /// Unix sockets by inode; `None`: there were several.
+    /// Unix sockets by inode. `None`: several have the same.
     unix: HashMap<u64, Option<FileId>>,
-    /// TCP sockets by their own address and their peer's, likewise.
+    /// TCP sockets by their own address and that of their peer, likewise.
     tcp: HashMap<(Cow<'a, str>, Cow<'a, str>), Option<FileId>>,
-    /// Whether no call can be missing, and none lacks its files.
+    /// Whether no selected call is missing, and every call has its files.
     has_all_files: bool,
-    /// Whether, moreover, every call that moves bytes was counted.
+    /// Whether, in addition, every call that moves bytes was selected.
     is_complete: bool,
 }
 
 impl<'a> Conduits<'a> {
-    /// Of this trace.
+    /// The conduits of a trace.
     pub(super) fn of(trace: &'a Trace, activities: &[Activity<'a>]) -> Self {
         let has_all_files = has_all_files(trace, activities);
         let ids = || (0..).map(FileId).zip(&trace.files);
@@ -52,28 +58,29 @@ impl<'a> Conduits<'a> {
         }
     }
 
-    /// Whether every counted call stands in a row with its files.
+    /// Whether every counted call is in a row with its files.
     pub(super) fn has_all_files(&self) -> bool {
         self.has_all_files
     }
 
-    /// Everything that was written into a file, by all processes. `None`: some call does not tell.
+    /// All bytes that were written into a file, by all processes. `None`: some call does not say.
     pub(super) fn written(&self, file: FileId) -> Option<u64> {
         self.written.get(&file).copied().unwrap_or(Some(0))
     }
 
-    /// Everything that was taken out of a file, likewise.
+    /// All bytes that were taken out of a file, likewise.
     pub(super) fn read(&self, file: FileId) -> Option<u64> {
         self.read.get(&file).copied().unwrap_or(Some(0))
     }
 
-    /// Whether the trace has all that went into a conduit and came out of it. A pipe with a name is open to everybody.
+    /// Whether the trace has everything that went into a conduit and came out of it. A pipe with a name is never closed, because processes
+    /// that are not traced can open it.
     pub(super) fn is_closed(&self, file: FileId) -> bool {
         let is_named_pipe = self.file(file).is_some_and(|file| file.kind == Some(FileKind::Pipe) && file.path.is_some());
         self.is_complete && !is_named_pipe
     }
 
-    /// Where what is written into a file comes out.
+    /// The file where the bytes written into this one come out.
     pub(super) fn outlet(&self, id: FileId) -> Option<FileId> {
         let file = self.file(id)?;
         match file.kind? {
@@ -88,7 +95,7 @@ impl<'a> Conduits<'a> {
     }
 }
 
-/// Whether no counted call is missing, nor its file.
+/// Whether no counted call is missing, and each has its files.
 fn has_all_files(trace: &Trace, activities: &[Activity<'_>]) -> bool {
     let moved = |rows: &Vec<&Row>| sum_bytes(rows) != Some(0);
     let lacks_files = |activity: &Activity<'_>| {
@@ -100,14 +107,14 @@ fn has_all_files(trace: &Trace, activities: &[Activity<'_>]) -> bool {
     !lost && !has_unseen && trace.calls_without_files == 0 && !activities.iter().any(lacks_files)
 }
 
-/// Whether every call that moves bytes was counted. Of a log that somebody recorded, nobody knows.
+/// Whether every call that moves bytes was counted. Unknown for a recorded log, so false there.
 fn counts_all(trace: &Trace) -> bool {
     let moves = |fds| matches!(fds, Fds::Reads(_) | Fds::Writes(_) | Fds::Pipe(_) | Fds::Copies { .. });
     let counted = trace.counted.as_ref();
     counted.is_some_and(|counted| TABLE.iter().filter(|spec| moves(spec.fds)).all(|spec| counted.contains(spec.name)))
 }
 
-/// The values by their keys; `None` where a key has several.
+/// The values by their keys. `None` if a key has several.
 fn unique<K: std::hash::Hash + Eq, V>(pairs: impl Iterator<Item = (K, V)>) -> HashMap<K, Option<V>> {
     let mut found = HashMap::new();
     for (key, value) in pairs {
@@ -121,10 +128,10 @@ fn unique<K: std::hash::Hash + Eq, V>(pairs: impl Iterator<Item = (K, V)>) -> Ha
     found
 }
 
-/// The rows of an activity by file: those that write, or those that read.
+/// Gives the rows of an activity by file: those that write, or those that read.
 type RowsByFile<'a> = fn(&Activity<'a>) -> Vec<(FileId, Vec<&'a Row>)>;
 
-/// What was written into (or read from) each file, by all processes. `None`: some call does not tell.
+/// The bytes written into (or read from) each file, by all processes. `None`: some call does not say.
 fn totals<'a>(activities: &[Activity<'a>], rows: RowsByFile<'a>) -> HashMap<FileId, Option<u64>> {
     let mut totals: HashMap<FileId, Option<u64>> = HashMap::new();
     for (file, rows) in activities.iter().flat_map(rows) {
@@ -141,7 +148,7 @@ fn written_rows<'a>(activity: &Activity<'a>) -> Vec<(FileId, Vec<&'a Row>)> {
     writes.chain(lent).chain(copies).collect()
 }
 
-/// `tee` takes nothing out.
+/// The rows that take bytes out of each file. `tee` takes nothing out.
 fn read_rows<'a>(activity: &Activity<'a>) -> Vec<(FileId, Vec<&'a Row>)> {
     let reads = activity.reads.iter().filter_map(|(file, rows)| Some(((*file)?, rows.clone())));
     let is_tee = |row: &Row| matches!(row.call.as_ring_operation().unwrap_or(&row.call.name), "tee");
@@ -149,10 +156,158 @@ fn read_rows<'a>(activity: &Activity<'a>) -> Vec<(FileId, Vec<&'a Row>)> {
     reads.chain(activity.copies.iter().map(|((from, _), rows)| (*from, taken(rows)))).collect()
 }
 
-/// An address as the other end may have it: a socket of IPv6 shows an IPv4 address as `[::ffff:127.0.0.1]:80`.
+/// The address in the form that both ends share: an IPv6 socket shows an IPv4 address as `[::ffff:127.0.0.1]:80`.
 fn address(address: &str) -> Cow<'_, str> {
     match address.strip_prefix("[::ffff:").and_then(|rest| rest.split_once(']')) {
         Some((host, port)) if host.contains('.') => format!("{host}{port}").into(),
         _ => address.into(),
     }
+}
+
+/// Flows of several processes: each begins where the one before it ended.
+#[derive(Debug)]
+pub(super) struct Chain<'f, 'a> {
+    pub(super) hops: Vec<Hop<'f, 'a>>,
+    /// What went from end to end.
+    pub(super) carried: Carried,
+}
+
+/// The part of one process.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hop<'f, 'a> {
+    pub(super) process: &'a Process,
+    pub(super) flow: &'f Flow<'a>,
+}
+
+/// What went from the source of a chain to the end of a hop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Carried {
+    /// Exact, or a lower bound if it is inferred.
+    pub(super) bytes: u64,
+    /// The proven part of `bytes`.
+    pub(super) proven_bytes: u64,
+    /// Exact if every hop is exact, nothing else can have gone in or out unseen, and in every conduit one of the two flows had all the bytes.
+    pub(super) certainty: Certainty,
+    /// The weakest evidence for any of the bytes.
+    pub(super) evidence: Evidence,
+}
+
+/// A flow out of a conduit that meets a flow into it.
+#[derive(Debug, Clone, Copy)]
+struct Meeting {
+    /// The index of the flow out of it.
+    out: usize,
+    /// All bytes that were written into the conduit.
+    written_bytes: u64,
+    /// All bytes that were read from it.
+    read_bytes: u64,
+    /// Whether the trace has all of both, see [`Conduits::is_closed`].
+    is_closed: bool,
+}
+
+/// The chains of a trace, each as long as possible.
+pub(super) fn chains<'f, 'a>(
+    activities: &[Activity<'a>],
+    flows: &'f [Vec<Flow<'a>>],
+    conduits: &Conduits<'_>,
+) -> Vec<Chain<'f, 'a>> {
+    let hops = activities.iter().zip(flows);
+    let hops: Vec<Hop> =
+        hops.flat_map(|(activity, flows)| flows.iter().map(|flow| Hop { process: activity.process, flow })).collect();
+    let meetings = meetings(&hops, conduits);
+    let mut search = Search { hops: &hops, meetings: &meetings, path: Vec::new(), chains: Vec::new() };
+    let is_inner: HashSet<usize> = meetings.values().flatten().map(|meeting| meeting.out).collect();
+    for start in (0..hops.len()).filter(|start| meetings.contains_key(start) && !is_inner.contains(start)) {
+        if let Some(carried) = Carried::of_flow(hops[start].flow) {
+            search.extend(start, carried);
+        }
+    }
+    search.chains
+}
+
+/// A depth-first search for all chains from a flow.
+struct Search<'s, 'f, 'a> {
+    hops: &'s [Hop<'f, 'a>],
+    meetings: &'s HashMap<usize, Vec<Meeting>>,
+    /// The flows of the current chain.
+    path: Vec<usize>,
+    chains: Vec<Chain<'f, 'a>>,
+}
+
+impl Search<'_, '_, '_> {
+    fn extend(&mut self, hop: usize, carried: Carried) {
+        self.path.push(hop);
+        let mut has_next = false;
+        let meetings = self.meetings;
+        for meeting in meetings.get(&hop).into_iter().flatten() {
+            let next = carried.through(meeting, self.hops[meeting.out].flow).filter(|_| !self.path.contains(&meeting.out));
+            if let Some(next) = next {
+                has_next = true;
+                self.extend(meeting.out, next);
+            }
+        }
+        if !has_next && self.path.len() > 1 {
+            let hops = self.path.iter().map(|&hop| self.hops[hop]).collect();
+            self.chains.push(Chain { hops, carried });
+        }
+        self.path.pop();
+    }
+}
+
+impl Carried {
+    /// What a flow brings to its destination. `None`: nothing, or unknown.
+    fn of_flow(flow: &Flow<'_>) -> Option<Self> {
+        let (bytes, proven_bytes) = (flow.bytes?, flow.proven_bytes.unwrap_or(0));
+        (bytes > 0).then_some(Self { bytes, proven_bytes, certainty: flow.certainty(), evidence: flow.evidence })
+    }
+
+    /// The part of it that a flow out of the conduit carries on. `None`: perhaps nothing.
+    fn through(self, meeting: &Meeting, out: &Flow<'_>) -> Option<Self> {
+        let Meeting { written_bytes, read_bytes, is_closed, .. } = *meeting;
+        let out = Self::of_flow(out)?;
+        let overlap = |came: u64, went: u64| came.checked_add(went)?.checked_sub(written_bytes).filter(|&bytes| bytes > 0);
+        let weakest = self.evidence.max(out.evidence);
+        if !is_closed {
+            // Others may have written and read. Only if all figures agree, they are likely to be the same bytes.
+            let is_all = [self.bytes, out.bytes, read_bytes].iter().all(|&bytes| bytes == written_bytes);
+            let evidence = weakest.max(Evidence::Totals);
+            return is_all.then_some(Self { bytes: written_bytes, proven_bytes: 0, certainty: Certainty::Inferred, evidence });
+        }
+        let is_whole = self.bytes == written_bytes || out.bytes == written_bytes;
+        let are_exact = [self.certainty, out.certainty].iter().all(|&certainty| certainty == Certainty::Exact);
+        Some(Self {
+            bytes: overlap(self.bytes, out.bytes)?,
+            proven_bytes: overlap(self.proven_bytes, out.proven_bytes).unwrap_or(0),
+            certainty: if is_whole && are_exact { Certainty::Exact } else { Certainty::Inferred },
+            evidence: weakest,
+        })
+    }
+}
+
+/// Where flows of different processes meet, by the index of the flow into the conduit.
+fn meetings(hops: &[Hop<'_, '_>], conduits: &Conduits<'_>) -> HashMap<usize, Vec<Meeting>> {
+    // `tee` copies: its bytes also stay in the pipe where they were.
+    let movers = || hops.iter().enumerate().filter(|(_, hop)| hop.flow.api != Api::Tee);
+    let mut outs: HashMap<FileId, Vec<usize>> = HashMap::new();
+    for (out, hop) in movers() {
+        if let Some(from) = hop.flow.from.file() {
+            outs.entry(from).or_default().push(out);
+        }
+    }
+    let mut meetings = HashMap::new();
+    for (into, hop) in movers() {
+        let Some(outlet) = conduits.outlet(hop.flow.to) else { continue };
+        let (Some(written_bytes), Some(read_bytes)) = (conduits.written(hop.flow.to), conduits.read(outlet)) else { continue };
+        // If more came out than went in, a process that is not traced wrote to the conduit.
+        if read_bytes > written_bytes {
+            continue;
+        }
+        let is_closed = conduits.is_closed(outlet) && conduits.is_closed(hop.flow.to);
+        let of_others = outs.get(&outlet).into_iter().flatten().filter(|&&out| hops[out].process.pid != hop.process.pid);
+        let found: Vec<_> = of_others.map(|&out| Meeting { out, written_bytes, read_bytes, is_closed }).collect();
+        if !found.is_empty() {
+            meetings.insert(into, found);
+        }
+    }
+    meetings
 }

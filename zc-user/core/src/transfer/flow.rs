@@ -1,4 +1,4 @@
-//! [`Flow`]: bytes that went from one end to another, as the rows that say so.
+//! [`Flow`]: bytes that went from one end to another within a process, and the rows that show it.
 
 use std::{collections::HashSet, ptr};
 
@@ -12,9 +12,9 @@ use crate::{
 /// Where bytes came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Source {
-    /// From a file.
+    /// A file.
     File(FileId),
-    /// From the program's own memory.
+    /// The program's own memory.
     Memory,
 }
 
@@ -33,31 +33,31 @@ pub(super) struct Flow<'a> {
     pub(super) from: Source,
     pub(super) to: FileId,
     pub(super) api: Api,
-    /// The weakest evidence that its bytes rest on.
+    /// The weakest evidence for any of its bytes.
     pub(super) evidence: Evidence,
-    /// Bytes that arrived; `None`: the calls do not tell.
+    /// Bytes that arrived. `None`: the calls do not say.
     pub(super) bytes: Option<u64>,
-    /// Those of them that are proven. The flow is exact if that is all of them.
+    /// The part of `bytes` that is proven. A flow can be exact only if this is all of them.
     pub(super) proven_bytes: Option<u64>,
-    /// Whether bytes went the same way of which no sample tells whether they were changed.
+    /// Whether some of its bytes were not sampled, so that nobody knows whether they were changed.
     pub(super) is_partly_unsampled: bool,
-    /// Whether more bytes may have gone the same way: then the figure is a lower bound.
+    /// Whether more bytes may have gone from this source to this destination. Then `bytes` is a lower bound.
     pub(super) may_be_more: bool,
-    /// What became of the bytes in the program's memory.
+    /// What happened to the bytes in the program's memory.
     pub(super) condition: Condition,
-    /// Calls at the source, of a flow whose calls name one end each.
+    /// Calls at the source, if the calls of this flow name one end each.
     pub(super) reading: Vec<&'a Row>,
-    /// Calls at the destination; calls that name both ends are here.
+    /// Calls at the destination. Calls that name both ends are here.
     pub(super) writing: Vec<&'a Row>,
-    /// What calls wrote beside the bytes of other sources. These calls are in the rows of other flows.
+    /// What calls wrote together with bytes of other sources. The rows of these calls are in other flows.
     pub(super) parts: Vec<&'a Part>,
-    /// Calls that failed, or moved nothing, before these were tried; in their order.
+    /// Calls that failed or moved nothing before these calls were tried, in order.
     pub(super) attempts: Vec<&'a Row>,
-    /// The ways from pipe to pipe by which the bytes went, from the source to the destination; none, if they went there straight.
+    /// The steps from the source through pipes to the destination. Empty if no pipe lies between them.
     pub(super) hops: Vec<Leg>,
 }
 
-/// A way without a stop between.
+/// One step of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Leg {
     pub(super) from: Source,
@@ -76,33 +76,33 @@ impl Leg {
         Self { from, to, api, evidence, certainty: flow.certainty(), bytes, proven_bytes }
     }
 
-    /// As much of it.
+    /// The same leg with another number of bytes.
     pub(super) fn with_bytes(self, bytes: u64) -> Self {
         let proven_bytes = if self.certainty == Certainty::Exact { bytes } else { 0 };
         Self { bytes: Some(bytes), proven_bytes: Some(proven_bytes), ..self }
     }
 }
 
-/// What is known of bytes while they were in the program's memory.
+/// What is known of the bytes while they were in the program's memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Condition {
     /// No sample of them differs.
     #[default]
     AsRead,
-    /// They were something else when they were written, wherever or almost wherever they were sampled.
+    /// They were changed: of the bytes in sampled calls, most are in calls with a sample that differs; or the two streams differ.
     Changed,
-    /// Most calls wrote them as they had been read. A sample of the others' differs.
+    /// Of the bytes in sampled calls, at least half are in calls whose samples all agree. The other calls wrote something else.
     Replaced,
 }
 
 impl<'a> Flow<'a> {
-    /// A loop of which nothing is proven.
+    /// A flow of which nothing is proven.
     pub(super) fn inferred(from: FileId, to: FileId, api: Api, evidence: Evidence, bytes: u64) -> Self {
         let (bytes, proven_bytes) = (Some(bytes), Some(0));
         Self { evidence, bytes, proven_bytes, ..Self::direct(Source::File(from), to, api, Vec::new()) }
     }
 
-    /// A flow by calls that name both ends.
+    /// A flow of calls that name both ends.
     pub(super) fn direct(from: Source, to: FileId, api: Api, writing: Vec<&'a Row>) -> Self {
         let bytes = sum_bytes(&writing);
         Self {
@@ -123,25 +123,25 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// The ways that it went: its hops, or itself.
+    /// Its steps: the hops, or the flow itself.
     pub(super) fn legs(&self) -> impl Iterator<Item = Leg> {
         let own = self.hops.is_empty().then(|| Leg::of(self));
         self.hops.iter().copied().chain(own)
     }
 
-    /// Adds bytes that are not proven.
+    /// Adds bytes that are inferred.
     pub(super) fn infer(&mut self, bytes: u64, evidence: Evidence, reading: &[&'a Row], writing: &[&'a Row]) {
         self.bytes = self.bytes.and_then(|known| known.checked_add(bytes));
         self.evidence = self.evidence.max(evidence);
         for (rows, more) in [(&mut self.reading, reading), (&mut self.writing, writing)] {
             rows.extend(more.iter().filter(|row| !only_failed(row)));
-            // The same reads may have been taken for what is proven.
+            // The proven part may already have the same reads.
             let mut seen = HashSet::new();
             rows.retain(|row| seen.insert(ptr::from_ref::<Row>(row)));
         }
     }
 
-    /// How sure it is. Calls that do not tell their bytes prove what they do all the same.
+    /// How sure it is. Calls that do not say how many bytes they moved (a reflink) still prove that they moved them.
     pub(super) fn certainty(&self) -> Certainty {
         let is_weak = matches!(self.evidence, Evidence::Order | Evidence::Totals);
         if is_weak || self.may_be_more || self.condition != Condition::AsRead || self.bytes != self.proven_bytes {
@@ -151,12 +151,12 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// All its calls but the attempts.
+    /// All its rows except the attempts.
     pub(super) fn rows(&self) -> impl Iterator<Item = &'a Row> {
         self.reading.iter().chain(&self.writing).copied()
     }
 
-    /// Whether its bytes were read into memory and written from there, by calls (or operations) that name one end each.
+    /// Whether the bytes were read into memory and written from there, by calls or io_uring operations that name one end each.
     pub(super) fn is_loop(&self) -> bool {
         match self.api {
             Api::ReadWrite => true,
@@ -165,12 +165,12 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// The file whose plain reads this flow took its bytes from.
+    /// The source, if plain reads took the bytes from it.
     pub(super) fn read_from(&self) -> Option<FileId> {
         self.from.file().filter(|_| self.is_loop())
     }
 
-    /// The file whose plain writes brought its bytes.
+    /// The destination, if plain writes brought the bytes to it.
     pub(super) fn written_to(&self) -> Option<FileId> {
         (self.read_from().is_some() || self.api == Api::MmapWrite).then_some(self.to)
     }
@@ -180,28 +180,28 @@ impl<'a> Flow<'a> {
         first_order(&self.writing)
     }
 
-    /// When it was written to for the last time, as [`Row::last_order`].
+    /// When the destination was last written to, as [`Row::last_order`].
     pub(super) fn last_order(&self) -> Option<u64> {
         last_order(&self.writing)
     }
 }
 
-/// The last order among these rows; `None` if one is unknown.
+/// The last order of these rows. `None` if one is unknown.
 fn last_order(rows: &[&Row]) -> Option<u64> {
     rows.iter().map(|row| row.last_order).reduce(|a, b| Some(a?.max(b?))).flatten()
 }
 
-/// The sum of what these rows moved; `None` as soon as one does not tell.
+/// The bytes that these rows moved. `None` if one of them does not say.
 pub(super) fn sum_bytes(rows: &[&Row]) -> Option<u64> {
     rows.iter().filter(|row| row.calls > row.errors).map(|row| row.bytes).reduce(|a, b| a?.checked_add(b?)).unwrap_or(Some(0))
 }
 
-/// The first order among these rows; `None` if one is unknown.
+/// The first order of these rows. `None` if one is unknown.
 pub(super) fn first_order(rows: &[&Row]) -> Option<u64> {
     rows.iter().map(|row| row.order).reduce(|a, b| Some(a?.min(b?))).flatten()
 }
 
-/// When the first bytes of these rows had moved; `None` if unknown.
+/// When the first call of these rows that moved bytes had returned. `None` if unknown.
 pub(super) fn first_moved(rows: &[&Row]) -> Option<u64> {
     rows.iter().filter_map(|row| row.moved_order).min()
 }
@@ -211,7 +211,7 @@ pub(super) fn moving_calls(rows: &[&Row]) -> u64 {
     rows.iter().map(|row| moving(row)).sum()
 }
 
-/// Whether the row is of operations of `io_uring` that moved something.
+/// Whether these are io_uring operations that moved something.
 pub(super) fn is_by_ring(row: &Row) -> bool {
     row.call.as_ring_operation().is_some() && moving(row) > 0
 }
@@ -220,12 +220,12 @@ fn moving(row: &Row) -> u64 {
     row.calls.saturating_sub(row.errors).saturating_sub(row.zero_calls)
 }
 
-/// Whether the row has failed calls alone, and none that a program just makes again.
+/// Whether all calls of the row failed, and not only with errnos that mean "try again".
 pub(super) fn only_failed(row: &Row) -> bool {
     row.errors > 0 && row.calls == row.errors && row.errnos.keys().any(|&errno| !is_retry(errno))
 }
 
-/// Whether a call that failed so is made again as it was: `EAGAIN`, `EINTR`, and the restarts that only tracers see.
+/// Whether programs simply repeat a call that failed with this errno: `EAGAIN`, `EINTR`, and the restarts that only tracers see.
 pub(super) fn is_retry(errno: u32) -> bool {
     errno == libc::EAGAIN.unsigned_abs() || errno == libc::EINTR.unsigned_abs() || is_restart(errno)
 }

@@ -1,8 +1,8 @@
 //! Hints: what would be cheaper, and what it costs.
 
 use super::{
-    rules::{Case, Way, was_refused},
-    verdict,
+    describe::api_name,
+    rules::{Case, Handling, was_refused},
 };
 use crate::{
     trace::FileKind::{self, Block, Memfd, Pipe, Regular, Tcp, UnixStream},
@@ -10,18 +10,18 @@ use crate::{
     units::short_bytes,
 };
 
-/// Of fewer bytes nothing is to be gained.
+/// Below this, there is nothing to gain.
 const LEAST_BYTES: u64 = 1 << 20;
-/// Calls that move less than this spend most of their time on the way into the kernel and back.
+/// Calls that move less than this spend most of their time entering and leaving the kernel.
 const SMALL_CALL_BYTES: u64 = 32 << 10;
-/// What is recommended instead.
+/// The size that is recommended instead.
 const LARGE_CALL_BYTES: u64 = 128 << 10;
-/// What a pipe holds unless it was made larger: `pipe(7)`.
+/// The default capacity of a pipe: `pipe(7)`.
 const PIPE_BYTES: u64 = 64 << 10;
 
-/// The filesystems whose files give as much at once as is asked for, and to `sendfile` and `splice` as well. Those that make up their
-/// bytes do not: procfs and sysfs give a page at a time.
-const STORING: &[&str] = &[
+/// Filesystems that store their files. A read gets as many bytes as it asks for, and `sendfile` and `splice` work. Filesystems that
+/// generate their bytes, such as procfs and sysfs, give one page at a time.
+const STORING_FILESYSTEMS: &[&str] = &[
     "bcachefs", "btrfs", "ceph", "cifs", "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs", "gfs2", "iso9660", "jfs", "nfs",
     "nfs4", "nilfs2", "ntfs3", "ocfs2", "overlay", "ramfs", "smb3", "squashfs", "tmpfs", "ubifs", "udf", "vfat", "xfs", "zfs",
 ];
@@ -29,16 +29,16 @@ const STORING: &[&str] = &[
 const STORED: &[FileKind] = &[Regular, Memfd, Block];
 const CONNECTION: &[FileKind] = &[Tcp, UnixStream];
 
-/// A program that makes other bytes of those that it reads, or reads them for their own sake, needs its loop. No trace tells.
+/// A program that changes the bytes, or needs to see them, has to keep its loop. A trace does not show that.
 const IF_IT_ONLY_COPIES: &str = "if the program neither inspects nor changes the bytes";
 
-/// An interface that would do with fewer copies.
+/// An interface that needs fewer copies.
 #[derive(Debug)]
 struct Cheaper {
     from: &'static [FileKind],
     to: &'static [FileKind],
     syscall: &'static str,
-    /// Whether it takes no two filesystems.
+    /// Whether both files must be on the same filesystem.
     within_one_filesystem: bool,
     gain: &'static str,
     cost: &'static str,
@@ -48,10 +48,10 @@ const fn cheaper([from, to]: [&'static [FileKind]; 2], syscall: &'static str, ga
     Cheaper { from, to, syscall, within_one_filesystem: false, gain, cost }
 }
 
-/// What can replace a loop through user memory. Whether a file was opened with `O_APPEND` no trace tells.
+/// What can replace a loop through user memory. A trace does not show whether a file was opened with `O_APPEND`, so the hints mention it.
 ///
-/// Source: the manual pages `sendfile(2)`, `splice(2)`, `copy_file_range(2)`; for what may change later, `safe_kernel_copy` in rust-lang/rust
-/// `library/std/src/sys/io/kernel_copy/linux.rs`.
+/// Source: the manual pages `sendfile(2)`, `splice(2)`, `copy_file_range(2)`. For later changes to the file: `safe_kernel_copy` in
+/// rust-lang/rust `library/std/src/sys/io/kernel_copy/linux.rs`.
 const CHEAPER: &[Cheaper] = &[
     cheaper(
         [STORED, CONNECTION],
@@ -102,37 +102,38 @@ const CHEAPER: &[Cheaper] = &[
     ),
 ];
 
-/// A hint, if there is anything to gain.
+/// A hint, if there is something to gain.
 pub(super) fn hint(case: &Case<'_>) -> Option<String> {
-    // A program that handles the bytes itself needs them in its memory, in pieces that suit it.
-    let bytes = case.bytes.filter(|&bytes| bytes >= LEAST_BYTES && case.way == Way::Straight)?;
+    // A program that copies or changes the bytes itself needs them in its memory, in pieces that suit it.
+    let bytes = case.bytes.filter(|&bytes| bytes >= LEAST_BYTES && case.handling == Handling::AsRead)?;
     instead_of_a_loop(case).or_else(|| in_larger_pieces(bytes, case))
 }
 
 fn instead_of_a_loop(case: &Case<'_>) -> Option<String> {
     let (from, to) = (case.from, case.to);
     let is_loop = matches!(case.api, Api::ReadWrite | Api::MmapWrite);
-    // What adds bytes of its own needs user memory, and so does what moves the bytes of one file within it.
-    let may_only_copy = !case.facts.has_other_bytes && (from.inode.is_none() || from.inode != to.inode);
-    if !is_loop || !may_only_copy || makes_up_its_bytes(from) || (is(STORED, to) && seems_to_append(case)) {
+    // A program that adds bytes of its own needs user memory. So does one that moves bytes within one file.
+    let may_only_copy = !case.summary.has_other_bytes && (from.inode.is_none() || from.inode != to.inode);
+    if !is_loop || !may_only_copy || has_generated_bytes(from) || (is_one_of(STORED, to) && seems_to_append(case)) {
         return None;
     }
     let found = CHEAPER.iter().find(|cheaper| {
-        is(cheaper.from, from)
-            && is(cheaper.to, to)
+        is_one_of(cheaper.from, from)
+            && is_one_of(cheaper.to, to)
             && (!cheaper.within_one_filesystem || may_be_on_one_filesystem(from, to))
-            && !was_refused(&case.facts.attempts, cheaper.syscall)
+            && !was_refused(&case.summary.attempts, cheaper.syscall)
     });
     found.map(|cheaper| format!("{}, {IF_IT_ONLY_COPIES}; cost: {}", cheaper.gain, cheaper.cost))
 }
 
-/// Fewer pieces, if they are small because the program asks for no more: what comes from a pipe or a socket is as much as was sent, and
-/// what goes into one that keeps messages apart is a message.
+/// Suggests larger pieces, if they are small because the program asks for no more. From a pipe or a socket comes as much as was sent, and
+/// what is written to a socket that keeps message boundaries is a message, so these get no hint.
 fn in_larger_pieces(bytes: u64, case: &Case<'_>) -> Option<String> {
-    let pieces = case.facts.moving_calls;
-    let is_small = bytes.checked_div(pieces)? < SMALL_CALL_BYTES && case.facts.asked_at_source()? < SMALL_CALL_BYTES;
-    let takes_more = is(STORED, case.to) || is(CONNECTION, case.to) || (is(&[Pipe], case.to) && case.api == Api::Splice);
-    if !is_small || !takes_more || !is(STORED, case.from) || makes_up_its_bytes(case.from) {
+    let pieces = case.summary.moving_calls;
+    let is_small = bytes.checked_div(pieces)? < SMALL_CALL_BYTES && case.summary.asked_at_source()? < SMALL_CALL_BYTES;
+    let takes_more =
+        is_one_of(STORED, case.to) || is_one_of(CONNECTION, case.to) || (is_one_of(&[Pipe], case.to) && case.api == Api::Splice);
+    if !is_small || !takes_more || !is_one_of(STORED, case.from) || has_generated_bytes(case.from) {
         return None;
     }
     let each = if case.api == Api::Splice { PIPE_BYTES } else { LARGE_CALL_BYTES };
@@ -142,18 +143,18 @@ fn in_larger_pieces(bytes: u64, case: &Case<'_>) -> Option<String> {
     } else {
         "; cost: none"
     };
-    let (name, few) = (verdict::name(case.api), bytes.div_ceil(each));
+    let (name, few) = (api_name(case.api), bytes.div_ceil(each));
     Some(format!("{name} with {} at a time could need as few as {few} pieces instead of {pieces}{cost}", short_bytes(each)))
 }
 
-fn is(kinds: &[FileKind], end: &End) -> bool {
+fn is_one_of(kinds: &[FileKind], end: &End) -> bool {
     kinds.iter().any(|kind| end.kind.as_deref() == Some(kind.name()))
 }
 
-/// Whether it may be a file whose bytes the kernel or another program makes as they are read.
-fn makes_up_its_bytes(end: &End) -> bool {
-    let is_stored = end.size != Some(0) && end.fs.as_deref().is_some_and(|name| STORING.contains(&name));
-    is(&[Regular], end) && !is_stored
+/// Whether the kernel or another program may generate the bytes of this file when they are read.
+fn has_generated_bytes(end: &End) -> bool {
+    let is_stored = end.size != Some(0) && end.fs.as_deref().is_some_and(|name| STORING_FILESYSTEMS.contains(&name));
+    is_one_of(&[Regular], end) && !is_stored
 }
 
 fn may_be_on_one_filesystem(from: &End, to: &End) -> bool {
@@ -163,14 +164,14 @@ fn may_be_on_one_filesystem(from: &End, to: &End) -> bool {
     }
 }
 
-/// Whether a call was refused as it is where the destination was opened with `O_APPEND`.
+/// Whether an attempt failed as it does if the destination was opened with `O_APPEND`.
 fn seems_to_append(case: &Case<'_>) -> bool {
     let is_refusal = |attempt: &Attempt| match attempt.syscall.as_str() {
         "copy_file_range" => attempt.errno == "EBADF",
         "sendfile" | "sendfile64" | "splice" => attempt.errno == "EINVAL",
         _ => false,
     };
-    case.facts.attempts.iter().any(is_refusal)
+    case.summary.attempts.iter().any(is_refusal)
 }
 
 #[cfg(test)]

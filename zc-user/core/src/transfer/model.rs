@@ -1,4 +1,4 @@
-//! Which bytes went from where to where, as the analysis finds it and the report shows it.
+//! What the report shows: transfers, and the bytes that are in none.
 
 use std::collections::BTreeMap;
 
@@ -16,60 +16,60 @@ pub struct Transfer {
     pub to: End,
     /// The kernel interface that did it.
     pub api: Api,
-    /// How it is known that these bytes went from the one end to the other: the weakest evidence that [`bytes`](Self::bytes) rests on.
-    /// `None`: a report of an older version.
+    /// How it is known that these bytes went from one end to the other: the weakest evidence for any of [`bytes`](Self::bytes). `None`: a
+    /// report of an older version.
     #[serde(default)]
     pub evidence: Option<Evidence>,
-    /// How sure that is. A report of an older version, which did not tell, proved nothing.
+    /// How sure that is. Reports of older versions do not say, and are read as inferred.
     #[serde(default)]
     pub certainty: Certainty,
-    /// Bytes that arrived: to the byte if the transfer is exact, at least so many if it is inferred. `None`: the calls do not tell.
+    /// Bytes that arrived: exact, or a lower bound if the transfer is inferred. `None`: the calls do not say.
     pub bytes: Option<u64>,
-    /// Those of them that calls, memory or a mapping prove: all of an exact transfer. `None`: the calls do not tell.
+    /// The part of `bytes` that calls, memory or a mapping prove: all of them if the transfer is exact. `None`: the calls do not say.
     #[serde(default)]
     pub proven_bytes: Option<u64>,
-    /// Calls that took part, failed ones and those that met the end of the source included; those of `attempts` are not. Calls that
-    /// served several transfers, such as the reads of a source with several destinations, are shared among these by their bytes and
-    /// rounded down; so are the other figures. A call that wrote bytes of several files at once counts in each of their transfers.
+    /// Calls that took part, including those that failed or found the end of the source, but not those of `attempts`. Calls that served
+    /// several transfers, such as the reads of a source with several destinations, are divided among these by their bytes and rounded
+    /// down. So are the other figures. A call that wrote bytes of several files at once counts in each of their transfers.
     pub calls: u64,
-    /// The same, call by call. An operation of io_uring is named `io_uring:read`.
+    /// The same, by name of the call. An io_uring operation is named `io_uring:read`.
     pub calls_by_syscall: BTreeMap<String, u64>,
-    /// What was tried before and failed, in this order.
+    /// What was tried before and failed, in order.
     pub attempts: Vec<Attempt>,
-    /// Bytes for each call that moved some at the destination.
+    /// Mean bytes of the calls that moved some at the destination.
     pub mean_bytes: Option<u64>,
-    /// Times that the program went into the kernel and back for this transfer: its system calls, and those of `attempts`. `None` of
-    /// io_uring: the calls of `io_uring_enter` that submit operations belong to no transfer alone.
+    /// How often the program entered the kernel for this transfer: its system calls and those of `attempts`. `None` for io_uring: a call
+    /// of `io_uring_enter` may submit operations of several transfers.
     pub crossings: Option<u64>,
-    /// Bytes that passed through the program's own memory, once for each time they were copied there or from there.
+    /// Bytes that were copied to or from the program's own memory. A byte that is read and then written counts twice.
     pub user_memory_bytes: Option<u64>,
     /// Calls that moved less than they asked for.
     pub short_calls: u64,
     /// Calls that returned 0: the end of the source, or a probe for it.
     pub zero_calls: u64,
-    /// Calls that failed and were made again, by errno: `EAGAIN`, `EINTR`, `ERESTARTSYS`.
+    /// Calls that failed and were retried, by errno: `EAGAIN`, `EINTR`, `ERESTARTSYS`.
     pub retries: BTreeMap<String, u64>,
-    /// Calls that failed otherwise, by errno.
+    /// Calls that failed for other reasons, by errno.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub errors: BTreeMap<String, u64>,
     /// Time in these calls, ns.
     pub total_ns: Option<u64>,
-    /// One sentence: what did it, and why, where the reason is known.
+    /// One sentence: what moved the bytes, and why, if the reason is known.
     pub verdict: String,
-    /// Why this interface was chosen, where a known rule says so.
+    /// Why this interface was used, if a known rule says so.
     pub reason: Option<Reason>,
     /// What would be cheaper, and what it costs; `None`: nothing is known.
     pub hint: Option<String>,
-    /// The processes that took part, if they are several: one for each part of the way.
+    /// The processes that took part, one for each step, if there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pids: Vec<u32>,
-    /// The way that the bytes went, if it led through pipes or connections: from hop to hop. Hops of one process are in no other
-    /// transfer; hops of several processes are transfers of these, too.
+    /// The steps by which the bytes went through pipes or connections. Hops within one process are in no other transfer. Hops over
+    /// several processes are also transfers of these processes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<Hop>,
 }
 
-/// A part of the way of a transfer.
+/// One step of a transfer through pipes or connections.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Hop {
     /// The process that moved the bytes.
@@ -82,7 +82,7 @@ pub struct Hop {
     pub api: Api,
     /// Bytes that arrived, as [`Transfer::bytes`].
     pub bytes: Option<u64>,
-    /// Those of them that are proven.
+    /// The proven part of `bytes`.
     pub proven_bytes: Option<u64>,
     /// How it is known.
     pub evidence: Evidence,
@@ -91,7 +91,7 @@ pub struct Hop {
 }
 
 impl Transfer {
-    /// Its bytes for a person: `5.0 MiB`, or `at least 4.7 MiB`. `None`: the calls do not tell.
+    /// Its bytes as text: `5.0 MiB`, or `at least 4.7 MiB`. `None`: the calls do not say.
     pub fn amount(&self) -> Option<String> {
         Some(match self.certainty {
             Certainty::Exact => units::bytes(self.bytes?),
@@ -99,7 +99,7 @@ impl Transfer {
         })
     }
 
-    /// Whether this transfer, within the process `pid`, is a part of the way of another over several processes.
+    /// Whether this transfer, within the process `pid`, is a step of the transfer `way` over several processes.
     pub fn is_hop_of(&self, pid: u32, way: &Self) -> bool {
         let hops = || way.hops.iter().filter(|hop| hop.pid == pid);
         let is_hop = |from: &End, to: &End, api| hops().any(|hop| hop.from == *from && hop.to == *to && hop.api == api);
@@ -110,8 +110,8 @@ impl Transfer {
         }
     }
 
-    /// What an inferred transfer rests on: `3.6 MiB of it proven, the rest inferred from the order of calls`; or, of a lower bound that is
-    /// proven as a whole, that. `None`: it is exact.
+    /// What an inferred transfer rests on: `3.6 MiB of it proven, the rest inferred from the order of calls`. If all its bytes are proven and
+    /// it is a lower bound, that. `None`: it is exact.
     pub fn doubt(&self) -> Option<String> {
         if self.certainty == Certainty::Exact {
             return None;
@@ -133,31 +133,31 @@ impl Transfer {
 /// One end of a transfer. `None` (`null`): the backend cannot know.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct End {
-    /// What it is: see [`FileKind::name`](crate::trace::FileKind::name).
+    /// The kind of file, see [`FileKind::name`](crate::trace::FileKind::name).
     pub kind: Option<String>,
     /// The type of its filesystem.
     pub fs: Option<String>,
-    /// Its path, relative to the directory that the command was launched in if it lies below; of a Unix socket, the address.
+    /// Its path, relative to the directory that the command was launched in if it is below it. For a Unix socket, the address.
     pub path: Option<String>,
     /// Length in bytes when it was first used.
     pub size: Option<u64>,
-    /// Of a socket: the `HOST:PORT` of its own end.
+    /// For a socket, the `HOST:PORT` of its own end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local: Option<String>,
-    /// Of a socket: the `HOST:PORT` of the other end.
+    /// For a socket, the `HOST:PORT` of the other end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
-    /// Device and inode, as `stat` tells them; of btrfs, eBPF tells the device of the filesystem, and `stat` that of the subvolume.
+    /// Device and inode, as in `stat`. On btrfs, eBPF gives the device of the filesystem, and `stat` that of the subvolume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inode: Option<Inode>,
 }
 
 impl End {
-    /// The kind of an end that is no file: the program's own memory (of `vmsplice`).
+    /// The kind of an end that is not a file: the program's own memory (`vmsplice`).
     pub const MEMORY: &str = "memory";
 }
 
-/// Which file it is, beyond its name.
+/// Identifies a file independently of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Inode {
     /// Device number of the filesystem.
@@ -166,19 +166,18 @@ pub struct Inode {
     pub number: u64,
 }
 
-/// How it is known that bytes went from one end to another, the surest first.
+/// How it is known that bytes went from one end to another, the strongest evidence first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Evidence {
-    /// Calls name both ends.
+    /// One call names both ends.
     #[serde(alias = "calls")]
     Call,
-    /// What was written lay in memory where it had been read to, and nothing was seen to fill that memory in between.
+    /// The bytes were written from the memory that they had been read to, and nothing was seen to fill that memory in between.
     Memory,
-    /// What was written lay in memory that the source is mapped to.
+    /// The bytes were written from a mapping of the source.
     Mapping,
-    /// A thread read and then wrote, in turn. The backend does not see memory, or the program copied the bytes within it (or changed
-    /// them).
+    /// A thread read and then wrote as much, in turn. The backend does not see memory, or the program copied or changed the bytes there.
     Order,
     /// As many bytes were read as written.
     Totals,
@@ -203,7 +202,7 @@ impl Evidence {
 pub enum Certainty {
     /// The bytes went there, as many as the figure says.
     Exact,
-    /// Something speaks for it, and the figure is a lower bound.
+    /// It is likely, and the figure is a lower bound.
     #[default]
     Inferred,
 }
@@ -221,10 +220,10 @@ impl Certainty {
 /// A kernel interface that moves bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Api {
-    /// Any loop through user memory, whichever read- and write-like calls it uses.
+    /// A loop through user memory, with any calls that read and write.
     #[serde(rename = "read+write")]
     ReadWrite,
-    /// The source mapped, and written from there.
+    /// The source is mapped, and written from the mapping.
     #[serde(rename = "mmap+write")]
     MmapWrite,
     /// `sendfile`.
@@ -242,7 +241,7 @@ pub enum Api {
     /// `copy_file_range`.
     #[serde(rename = "copy_file_range")]
     CopyFileRange,
-    /// `ioctl(FICLONE)` or `ioctl(FICLONERANGE)`: the files share their blocks, no byte is moved.
+    /// `ioctl(FICLONE)` or `ioctl(FICLONERANGE)`: the files share blocks, and no byte is moved.
     #[serde(rename = "reflink")]
     Reflink,
     /// Reads and writes through an io_uring.
@@ -251,7 +250,7 @@ pub enum Api {
 }
 
 impl Api {
-    /// Every one.
+    /// All of them.
     pub const ALL: [Self; 9] = [
         Self::ReadWrite,
         Self::MmapWrite,
@@ -285,27 +284,27 @@ impl Api {
 pub struct Attempt {
     /// The call.
     pub syscall: String,
-    /// How it failed: the errno's name, or [`NOTHING_MOVED`](Self::NOTHING_MOVED) if it returned 0 although there was something to move.
+    /// How it failed: the name of the errno, or [`NOTHING_MOVED`](Self::NOTHING_MOVED) if it returned 0 although there was something to move.
     pub errno: String,
     /// How often.
     pub calls: u64,
 }
 
 impl Attempt {
-    /// Stands for an errno where a call returned 0, as `copy_file_range` does for files of procfs.
+    /// Stands in for the errno if a call returned 0, as `copy_file_range` does for files in procfs.
     pub const NOTHING_MOVED: &str = "0 bytes";
 }
 
-/// A rule that explains a choice.
+/// A rule that explains why an interface was used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reason {
-    /// The rule in one clause: it follows the facts and a colon.
+    /// The rule in one clause, which follows a colon in the verdict.
     pub text: String,
-    /// Where it is written: project, file and version.
+    /// Where the rule is documented: project, file and version.
     pub source: String,
 }
 
-/// Bytes that a process read or wrote and that stand in no transfer.
+/// Bytes that a process read or wrote and that are in no transfer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Unattributed {
     /// Files that were read without a known destination, those with the most bytes first.
@@ -314,53 +313,53 @@ pub struct Unattributed {
     pub written: Vec<Share>,
 }
 
-/// Some bytes of one file.
+/// The unattributed bytes of one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Share {
     /// The file; `None`: it was not identified.
     pub file: Option<End>,
-    /// Bytes; `None`: the calls do not tell (`recvmmsg`).
+    /// Bytes. `None`: the calls do not say (`recvmmsg`).
     pub bytes: Option<u64>,
     /// Calls that moved some of these bytes and took part in no transfer.
     pub calls: u64,
-    /// Calls that took part in transfers and may have moved some of these bytes besides: a header before what was copied, say.
+    /// Calls that took part in transfers and may also have moved some of these bytes, such as a header before copied bytes.
     #[serde(default)]
     pub partly_attributed_calls: u64,
 }
 
-/// All that a process read from one file.
+/// What a process read from one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SourceTotals {
     /// The file; `None`: it was not identified.
     pub file: Option<End>,
-    /// Bytes that it read; `None`: the calls do not tell.
+    /// Bytes that it read. `None`: the calls do not say.
     pub read_bytes: Option<u64>,
-    /// Calls that read some.
+    /// Calls that read some bytes.
     pub read_calls: u64,
-    /// At most so many of these bytes were written on, once or more often, as far as transfers tell: bytes that were written twice are
-    /// not told from others. The rest of `read_bytes` stands in no transfer.
+    /// Upper bound of the bytes read that were written on, as far as transfers show: bytes that were written twice count twice, up to
+    /// `read_bytes`. The rest of `read_bytes` is in no transfer.
     pub written_on_bytes: Option<u64>,
 }
 
-/// All that a process wrote to one file: in bytes and in calls, `written` is `attributed` plus `unattributed`.
+/// What a process wrote to one file. In bytes and in calls, `written` is `attributed` plus `unattributed`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DestinationTotals {
     /// The file; `None`: it was not identified.
     pub file: Option<End>,
-    /// Bytes that it wrote; `None`: the calls do not tell.
+    /// Bytes that it wrote. `None`: the calls do not say.
     pub written_bytes: Option<u64>,
-    /// Calls that wrote some.
+    /// Calls that wrote some bytes.
     pub written_calls: u64,
-    /// Bytes that stand in transfers.
+    /// Bytes that are in transfers.
     pub attributed_bytes: u64,
-    /// Calls that wrote some of those; they may have written others besides.
+    /// Calls that wrote some of `attributed_bytes`. They may have written other bytes, too.
     pub attributed_calls: u64,
-    /// Those of `attributed_bytes` that are proven.
+    /// The proven part of `attributed_bytes`.
     pub proven_bytes: u64,
-    /// Bytes that stand in no transfer; `None`: the calls do not tell.
+    /// Bytes that are in no transfer. `None`: the calls do not say.
     pub unattributed_bytes: Option<u64>,
-    /// Calls that wrote nothing that stands in a transfer.
+    /// Calls that wrote nothing that is in a transfer.
     pub unattributed_calls: u64,
-    /// Those of `unattributed_bytes` that are known to come from the program's own memory.
+    /// The part of `unattributed_bytes` that is known to come from the program's own memory.
     pub memory_bytes: u64,
 }

@@ -1,21 +1,21 @@
-//! Into a pipe and out of it again in one process: one flow, of which the pipe is a hop.
+//! Joins a flow into a pipe with the flow out of it, within one process: the pipe becomes a hop.
 
 use std::collections::BTreeMap;
 
 use super::{
     activity::Activity,
-    bounds::has_unknown_bytes,
+    by_totals,
     conduits::Conduits,
     flow::{Flow, Leg, Source, moving_calls},
-    totals,
+    lower_bounds::has_unknown_bytes,
 };
 use crate::{
     trace::{FileId, FileKind, Input, Row},
     transfer::{Api, Certainty, Evidence},
 };
 
-/// Joins what was spliced (or, with `vmsplice`, lent) into a pipe with what was spliced out of it, if nothing else went into the pipe or
-/// came out of it: else nobody knows whose bytes came out, and the flows into the pipe and out of it stand by themselves.
+/// Joins what was spliced (or lent by `vmsplice`) into a pipe with what was spliced out of it. If anything else went into the pipe or came
+/// out of it, nobody knows whose bytes came out, and the flows stay separate.
 pub(super) fn join<'a>(
     flows: Vec<Flow<'a>>,
     activity: &Activity<'a>,
@@ -33,7 +33,7 @@ pub(super) fn join<'a>(
             None => joined.push(flow),
         }
     }
-    for flow in lent(activity, has_own_memory) {
+    for flow in vmsplice_flows(activity, has_own_memory) {
         pipes.entry(flow.to).or_default().ins.push(flow);
     }
     for (file, pipe) in pipes {
@@ -46,15 +46,15 @@ fn is_pipe(activity: &Activity<'_>, file: FileId) -> bool {
     activity.kind(file) == Some(FileKind::Pipe)
 }
 
-/// What `vmsplice` brought into pipes. Of a process that `has_own_memory`, all that is not known to be of a file is its own.
-fn lent<'a>(activity: &Activity<'a>, has_own_memory: bool) -> Vec<Flow<'a>> {
+/// The flows of `vmsplice` into pipes. If the process `has_own_memory`, bytes of no known file are proven to be its own.
+fn vmsplice_flows<'a>(activity: &Activity<'a>, has_own_memory: bool) -> Vec<Flow<'a>> {
     let mut by_ends: BTreeMap<(Option<Input>, FileId), Vec<&Row>> = BTreeMap::new();
     for (&to, rows) in &activity.lent {
         for &row in rows {
             let is_known = |input: &Input| match *input {
                 Input::Mapped(file) => !activity.is_program(file),
                 Input::Held(file) | Input::Unsampled(file) => activity.carries_bytes(file),
-                // What was changed may be something else by now: a single call does not tell.
+                // Changed bytes may be something else by now; one call is not enough to tell.
                 Input::Named(_) | Input::LastRead(_) | Input::Changed(_) => false,
             };
             by_ends.entry((row.ends.input.filter(is_known), to)).or_default().push(row);
@@ -65,8 +65,8 @@ fn lent<'a>(activity: &Activity<'a>, has_own_memory: bool) -> Vec<Flow<'a>> {
         let is_checked = rows.iter().all(|row| row.checked_calls > 0);
         let from = input.map_or(Source::Memory, |input| Source::File(input.file()));
         let flow = Flow::direct(from, to, Api::Vmsplice, rows);
-        let by_total = || flow.bytes.and_then(|bytes| totals::mapped_source(activity, bytes));
-        // What a process lends may be what it read before.
+        let by_total = || flow.bytes.and_then(|bytes| by_totals::mapped_source(activity, bytes));
+        // Otherwise the process may lend what it read before.
         let from_memory = if has_own_memory { flow.bytes } else { Some(0) };
         let (from, evidence, proven_bytes) = match input {
             Some(Input::Mapped(_)) => (from, Evidence::Mapping, Some(covered)),
@@ -78,7 +78,7 @@ fn lent<'a>(activity: &Activity<'a>, has_own_memory: bool) -> Vec<Flow<'a>> {
         };
         let calls = if evidence == Evidence::Memory { None } else { Some(&activity.mappings) };
         let reading = from.file().and_then(|from| calls?.get(&from)).cloned().unwrap_or_default();
-        // What the rest of the memory held is unknown.
+        // If part of the memory held bytes of a file, nothing is known of the rest.
         let bytes = if input.is_some() { Some(covered) } else { flow.bytes };
         let is_partly_known = |to| activity.lent.get(&to).is_some_and(|rows| rows.iter().any(|row| has_unknown_bytes(row)));
         let may_be_more = activity.has_unseen_operations || (input.is_some() && is_partly_known(flow.to));
@@ -87,29 +87,29 @@ fn lent<'a>(activity: &Activity<'a>, has_own_memory: bool) -> Vec<Flow<'a>> {
     by_ends.into_iter().map(flow).collect()
 }
 
-/// What went through one pipe.
+/// The flows into and out of one pipe.
 #[derive(Debug, Default)]
 struct Pipe<'a> {
     ins: Vec<Flow<'a>>,
     outs: Vec<Flow<'a>>,
 }
 
-/// How the sources of a pipe belong to its destinations.
+/// How the sources of a pipe match its destinations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Joint {
-    /// All bytes are from one source, or all went to one destination.
+    /// All bytes come from one source, or all went to one destination.
     Single,
-    /// Each source was followed by a destination that took its bytes before the next source came.
+    /// For each source, one destination took all its bytes before the next source began.
     InTurn,
-    /// The same, as far as the beginnings of calls tell.
+    /// The same, but only the times when calls began show it.
     SeemsInTurn,
 }
 
 impl<'a> Pipe<'a> {
-    /// The flows through the pipe, and those into it and out of it that cannot be joined.
+    /// The flows through the pipe, and those into and out of it that cannot be joined.
     ///
-    /// A backend that does not see memory does not see either whether a `vmsplice` moved into the pipe or out of it: only what came out of
-    /// the pipe tells.
+    /// A backend that does not see memory cannot tell whether a `vmsplice` moved bytes into the pipe or out of it. So there, flows of
+    /// `vmsplice` that cannot be joined are dropped.
     fn join(mut self, file: FileId, conduits: &Conduits<'_>, activity: &Activity<'a>) -> Vec<Flow<'a>> {
         let (came, went) = (sum(&self.ins), sum(&self.outs));
         let is_only_way = conduits.written(file) == Some(came) && conduits.read(file) == Some(went) && went <= came;
@@ -146,25 +146,25 @@ impl<'a> Pipe<'a> {
         joined
     }
 
-    /// How sources and destinations belong together, if they do. To be called in order.
+    /// How sources and destinations match, if they do. Both must be sorted by order.
     fn joint(&self, is_empty: bool, is_one_thread: bool) -> Option<Joint> {
         match (self.ins.len(), self.outs.len()) {
             (0, _) | (_, 0) => None,
             (1, _) => Some(Joint::Single),
-            // Of what stayed in the pipe, nobody knows whose it is.
+            // If some bytes stayed in the pipe, nobody knows whose they are.
             (_, 1) => is_empty.then_some(Joint::Single),
             _ if !self.took_turns() => None,
             _ => {
                 let flows = || self.ins.iter().chain(&self.outs);
                 let is_one_call = |flow: &Flow<'_>| moving_calls(&flow.writing) == 1;
-                // A call of another thread may be under way longer than its beginning tells, and so may an operation of a ring.
+                // Only the beginning of a call is known. A call of another thread, or an io_uring operation, may end much later.
                 let is_after_another = is_one_thread && flows().all(|flow| flow.api == Api::Splice);
                 Some(if is_after_another || flows().all(is_one_call) { Joint::InTurn } else { Joint::SeemsInTurn })
             }
         }
     }
 
-    /// Whether every source was followed by a destination of the same bytes, and both were done with before the next source came.
+    /// Whether each source was followed by a destination with the same number of bytes, and both ended before the next source began.
     fn took_turns(&self) -> bool {
         let in_turn = |(into, out): (&Flow<'_>, &Flow<'_>)| into.bytes == out.bytes && into.order() < out.order();
         let is_before =
@@ -179,7 +179,7 @@ fn sum(flows: &[Flow<'_>]) -> u64 {
     flows.iter().map(|flow| flow.bytes.unwrap_or(0)).fold(0, u64::saturating_add)
 }
 
-/// The flow from the source of one to the destination of the other.
+/// The flow from the source of `into` to the destination of `out`.
 fn through<'a>(into: &Flow<'a>, out: &Flow<'a>, bytes: u64, is_proven: bool) -> Flow<'a> {
     let are_exact = is_proven && [into, out].iter().all(|flow| flow.certainty() == Certainty::Exact);
     let evidence = into.evidence.max(out.evidence);

@@ -1,77 +1,76 @@
-//! Why a program chose an interface: rules as data, each with its source.
+//! Reasons: why a program used an interface, and why another one failed. The rules are data, each with its source.
 //!
-//! A rule applies only where the program is recognised (by its name, or by what it was built with) and did what the rule's library
-//! does: the sizes that it asks for are part of most rules. An unknown program gets no reason. Which function of a program made the
-//! calls, no trace tells: where a loop of one's own looks the same, the reason is a condition.
+//! A rule applies only if the program is recognised, by its name or by what it was built with, and if its calls look like those of the
+//! rule's library. For most rules that includes the sizes that the calls ask for. An unknown program gets no reason. A trace does not
+//! show which function made the calls: if other code could make the same calls, the reason begins with "if this is".
 
 mod table;
 
 use super::{
-    errors,
-    facts::Facts,
     flow::{Condition, Flow},
+    summary::Summary,
 };
 use crate::{
     trace::{FileKind, Language, Process},
     transfer::{Api, Attempt, End, Evidence, Reason},
 };
-use table::RULES;
+use table::{MEANINGS, RULES};
 
-/// A transfer as the rules look at it.
+/// What the rules look at: a transfer and its process.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Case<'a> {
     pub(super) process: &'a Process,
-    pub(super) way: Way,
+    pub(super) handling: Handling,
     pub(super) api: Api,
     pub(super) from: &'a End,
     pub(super) to: &'a End,
     pub(super) bytes: Option<u64>,
-    pub(super) facts: &'a Facts,
+    pub(super) summary: &'a Summary,
 }
 
-/// What became of the bytes within the program, as far as that is seen.
+/// What the program did with the bytes, as far as is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
-    /// They were written as they had been read, or the backend sees no memory.
-    Straight,
-    /// They were written from other memory than they had been read to: the program copied them, or made others of them.
-    Handled,
-    /// They were other bytes when they were written than when they were read.
+pub(super) enum Handling {
+    /// It wrote them as it had read them, or the backend does not see memory.
+    AsRead,
+    /// It wrote them from other memory than it had read them to: it copied or changed them.
+    CopiedOrChanged,
+    /// It changed them between read and write.
     Changed,
-    /// Only their number says that they are the same.
-    Unseen,
+    /// Only the number of bytes says that they are the same.
+    Unknown,
 }
 
-impl Way {
-    /// By how it is known that bytes went from one end to the other.
+impl Handling {
+    /// Follows from the evidence of a flow.
     pub(super) fn of(flow: &Flow<'_>, sees_memory: bool) -> Self {
         match flow.evidence {
             _ if flow.condition != Condition::AsRead => Self::Changed,
-            // What lies elsewhere than it was read to was copied there, at least.
-            Evidence::Order if sees_memory => Self::Handled,
-            Evidence::Totals if sees_memory && flow.api == Api::ReadWrite => Self::Handled,
-            Evidence::Call | Evidence::Memory | Evidence::Mapping | Evidence::Order => Self::Straight,
-            Evidence::Totals => Self::Unseen,
+            // The bytes were written from a place that they were not read to, so the program at least copied them.
+            Evidence::Order if sees_memory => Self::CopiedOrChanged,
+            Evidence::Totals if sees_memory && flow.api == Api::ReadWrite => Self::CopiedOrChanged,
+            Evidence::Call | Evidence::Memory | Evidence::Mapping | Evidence::Order => Self::AsRead,
+            Evidence::Totals => Self::Unknown,
         }
     }
 }
 
-/// A rule. What is empty or `None` holds for all.
+/// A rule. An empty list matches everything.
 #[derive(Debug)]
 struct Rule {
     program: Program,
     api: Api,
     from: &'static [FileKind],
     to: &'static [FileKind],
-    /// Whether only of sources whose length is 0, as that of files in procfs.
+    /// Whether the length of the source must be 0, as it is for files in procfs.
     only_without_length: bool,
-    /// Calls that were tried before, all of them.
+    /// Calls that must all have been tried before.
     after: &'static [&'static str],
-    /// What each call at the source, or each call that names both ends, asked for.
+    /// The bytes that each call at the source, or each call that names both ends, asked for.
     asked: Asked,
-    /// Whose rule it is: a program, or a function of a library.
+    /// The program or library function that the rule is about.
     library: &'static str,
-    /// What that does, as a clause without its subject.
+    /// What it does, as a clause without its subject.
     text: &'static str,
     proof: Proof,
     /// Project, file and version where it is written.
@@ -81,20 +80,20 @@ struct Rule {
 /// How sure it is that the rule's library made the calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Proof {
-    /// The program is the library, or what was tried before, and with which sizes, is its own.
+    /// The program is the library, or only this library makes these attempts with these sizes.
     Sure,
-    /// Other code of a program built alike may do the same.
-    Alike,
+    /// Other code in a program of the same language may make the same calls.
+    Likely,
 }
 
-/// Of which program a rule is.
+/// The program that a rule is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Program {
-    /// One built with this language, its compiler not older than this version.
+    /// Built with this language, by a compiler of at least this version.
     Built(Language, [u32; 2]),
-    /// One of this name, not built with one of those languages: there are other programs that are called so.
+    /// Has this name, and is not built with one of those languages: there are other programs of the same name.
     Named(&'static str),
-    /// One whose name is this and perhaps a version.
+    /// Has this name, perhaps followed by a version.
     Interpreter(&'static str),
 }
 
@@ -103,28 +102,39 @@ enum Program {
 enum Asked {
     Any,
     Exactly(u64),
-    /// The source's length, or this if that is more.
+    /// The length of the source, or this if it is more.
     LengthOrAtLeast(u64),
 }
 
-/// Why this interface, if a rule knows; and what the last failed attempt means, if that is known.
+/// What it means that a call failed with an errno.
+#[derive(Debug)]
+struct Meaning {
+    syscall: &'static str,
+    errno: &'static str,
+    /// A clause that explains it.
+    text: &'static str,
+    /// Where this is documented.
+    source: &'static str,
+}
+
+/// Why this interface was used, if a rule says so, and what the failure of the last attempt means, if that is known.
 pub(super) fn reason(case: &Case<'_>) -> Option<Reason> {
-    let did_something = case.facts.moving_calls + case.facts.zero_calls > 0;
-    // Who changes the bytes does not just copy them, and a copy is what the rules are about.
-    let is_copy = did_something && case.way != Way::Changed;
+    let did_something = case.summary.moving_calls + case.summary.zero_calls > 0;
+    // The rules are about copies. A program that changes the bytes does more than that.
+    let is_copy = did_something && case.handling != Handling::Changed;
     let rule = RULES.iter().find(|rule| is_copy && rule.applies(case));
-    let refused = case.facts.attempts.last().and_then(|attempt| errors::meaning_of(&attempt.syscall, &attempt.errno));
-    let failed = || refusal(case.facts);
+    let refused = case.summary.attempts.last().and_then(|attempt| meaning_of(&attempt.syscall, &attempt.errno));
+    let failed = || refusal(case.summary);
     let clauses = rule.map(|rule| (rule.clause(), rule.source));
     let clauses = clauses.into_iter().chain(refused.or_else(failed).map(|meaning| (meaning.text.to_owned(), meaning.source)));
     let (texts, sources): (Vec<String>, Vec<&str>) = clauses.unzip();
     (!texts.is_empty()).then(|| Reason { text: texts.join("; "), source: sources.join("; ") })
 }
 
-/// What it means that the interface itself failed, if nothing was tried before.
-fn refusal(facts: &Facts) -> Option<&'static errors::Meaning> {
-    let (syscall, errno) = (facts.by_syscall.keys().next()?, facts.errors.keys().next()?);
-    errors::meaning_of(syscall, errno).filter(|_| facts.attempts.is_empty() && facts.moving_calls == 0)
+/// What the failure of the interface itself means, if nothing was tried before and nothing was moved.
+fn refusal(summary: &Summary) -> Option<&'static Meaning> {
+    let (syscall, errno) = (summary.by_syscall.keys().next()?, summary.errors.keys().next()?);
+    meaning_of(syscall, errno).filter(|_| summary.attempts.is_empty() && summary.moving_calls == 0)
 }
 
 impl Rule {
@@ -132,24 +142,24 @@ impl Rule {
         let kinds =
             |kinds: &[FileKind], end: &End| kinds.is_empty() || kinds.iter().any(|kind| end.kind.as_deref() == Some(kind.name()));
         self.api == case.api
-            && self.program.is(case.process)
+            && self.program.matches(case.process)
             && kinds(self.from, case.from)
             && kinds(self.to, case.to)
             && (!self.only_without_length || case.from.size == Some(0))
-            && self.after.iter().all(|syscall| was_refused(&case.facts.attempts, syscall))
+            && self.after.iter().all(|syscall| was_refused(&case.summary.attempts, syscall))
             && self.asked.fits(case)
     }
 
     fn clause(&self) -> String {
         match self.proof {
             Proof::Sure => format!("{} {}", self.library, self.text),
-            Proof::Alike => format!("if this is {}, it {}", self.library, self.text),
+            Proof::Likely => format!("if this is {}, it {}", self.library, self.text),
         }
     }
 }
 
 impl Program {
-    fn is(self, process: &Process) -> bool {
+    fn matches(self, process: &Process) -> bool {
         let name = process.exe.as_deref().and_then(|path| path.rsplit('/').next()).or(process.comm.as_deref());
         match self {
             Self::Built(language, since) => {
@@ -176,13 +186,23 @@ impl Asked {
             Self::Exactly(bytes) => bytes,
             Self::LengthOrAtLeast(bytes) => case.from.size.unwrap_or(0).max(bytes),
         };
-        case.facts.asked_at_source() == Some(wanted)
+        case.summary.asked_at_source() == Some(wanted)
     }
 }
 
 /// Whether this call is one of the attempts.
 pub(super) fn was_refused(attempts: &[Attempt], syscall: &str) -> bool {
     attempts.iter().any(|attempt| attempt.syscall == syscall)
+}
+
+/// What the failure of this call with this errno means, if known. `sendfile64` is treated as `sendfile`, and `FICLONERANGE` as `FICLONE`.
+fn meaning_of(syscall: &str, errno: &str) -> Option<&'static Meaning> {
+    let syscall = match syscall {
+        "sendfile64" => "sendfile",
+        "ioctl(FICLONERANGE)" => "ioctl(FICLONE)",
+        other => other,
+    };
+    MEANINGS.iter().find(|meaning| meaning.syscall == syscall && meaning.errno == errno)
 }
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
-//! The analysis as a whole, on made-up traces.
+//! Tests of the analysis as a whole, on made-up traces.
 
-mod accounts;
-mod across;
-mod alike;
+mod attribution;
+mod by_call;
+mod by_order;
+mod by_stream;
+mod by_totals;
 mod certainty;
-mod direct;
-mod loops;
+mod conduits;
+mod ground_truth;
 mod pipes;
 mod properties;
-mod totals;
-mod truth;
 
 use super::*;
 use crate::{
@@ -26,7 +26,7 @@ use crate::{
 
 const MIB: u64 = 1 << 20;
 
-/// What the analysis says of the only process: from, to, API and bytes of each transfer.
+/// Source, destination, API and bytes of each transfer of the only process.
 fn transfers(scene: &Scene) -> Vec<(String, String, Api, Option<u64>)> {
     let analysis = analyse(&scene.trace);
     assert_eq!(analysis.processes.len(), 1);
@@ -43,7 +43,7 @@ fn one(from: &str, to: &str, api: Api, bytes: u64) -> Vec<(String, String, Api, 
 }
 
 #[test]
-fn of_unknown_files_nothing_is_said_but_their_bytes() {
+fn unidentified_files_have_bytes_but_no_transfers() {
     let mut trace = crate::report::sample::copier();
     trace.calls_without_files = 5;
     let analysis = analyse(&trace);

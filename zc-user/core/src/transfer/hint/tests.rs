@@ -1,4 +1,4 @@
-//! What is hinted at, and where nothing is, as it would not work.
+//! Which hints are given, and where none is given because it would not work.
 
 use super::*;
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 
 const MIB: u64 = 1 << 20;
 
-/// Between which files a program of the test copies, and how.
+/// A copy between two files, and an attempt before it.
 struct Copy {
     scene: Scene,
     before: Option<(&'static str, i32)>,
@@ -41,7 +41,7 @@ impl Copy {
         Self { before: Some((name, errno)), ..self }
     }
 
-    /// What is hinted at for a program that does this.
+    /// The hint for a program with these rows.
     fn hint(mut self, rows: impl Fn(FileId, FileId) -> Vec<Row>) -> Option<String> {
         let (from, to) = (FileId(0), FileId(1));
         let before = self.before.map(|(name, errno)| copy(name, from, to, 0, 0).failed(errno, 1).at(1));
@@ -71,13 +71,13 @@ fn large_pieces() -> impl Fn(FileId, FileId) -> Vec<Row> {
     pieces(128 << 10, 128 << 10)
 }
 
-/// As many small calls that name both ends.
+/// 1024 small calls that name both ends.
 fn small_calls(name: &'static str) -> impl Fn(FileId, FileId) -> Vec<Row> {
     move |from, to| vec![copy(name, from, to, 1024, 4 * MIB).zero(1).each(4096).at(8)]
 }
 
 #[test]
-fn every_hint_instead_of_a_loop_asks_whether_the_program_only_copies() {
+fn every_hint_to_replace_a_loop_says_that_the_program_must_only_copy() {
     for (from, to) in [(Regular, Tcp), (Regular, Pipe), (Regular, Regular), (Block, Regular), (Pipe, Regular), (Tcp, Tcp)] {
         let hint = between(from, to).hint(large_pieces()).expect("is a loop");
         assert!(hint.contains(", if the program neither inspects nor changes the bytes; cost: "), "{hint}");
@@ -88,7 +88,7 @@ fn every_hint_instead_of_a_loop_asks_whether_the_program_only_copies() {
 }
 
 #[test]
-fn every_interface_that_a_loop_hints_at_has_its_kinds_in_the_table() {
+fn each_pair_of_kinds_gets_its_hint() {
     for (from, to, expected) in [
         (Regular, UnixStream, "sendfile would avoid copying"),
         (Regular, Pipe, "splice would avoid copying"),
@@ -113,7 +113,7 @@ fn copy_file_range_is_for_one_filesystem() {
 }
 
 #[test]
-fn nothing_but_a_loop_appends() {
+fn no_hint_replaces_a_loop_that_appends() {
     assert_eq!(between(Regular, Regular).after("copy_file_range", libc::EBADF).hint(large_pieces()), None);
     assert_eq!(between(Block, Regular).after("sendfile", libc::EINVAL).hint(large_pieces()), None);
     assert_eq!(between(Pipe, Regular).after("splice", libc::EINVAL).hint(large_pieces()), None);
@@ -124,14 +124,14 @@ fn nothing_but_a_loop_appends() {
 }
 
 #[test]
-fn a_file_that_moves_within_itself_needs_its_loop() {
+fn moving_bytes_within_a_file_needs_the_loop() {
     let mut within = between(Regular, Regular);
     within.scene.trace.files[1].identity = within.scene.trace.files[0].identity;
     assert_eq!(within.hint(large_pieces()), None);
 }
 
 #[test]
-fn pieces_may_be_larger_if_the_program_asks_for_no_more() {
+fn larger_pieces_are_suggested_if_the_program_asks_for_small_ones() {
     let expected =
         "read + write with 128 KiB at a time could need as few as 32 pieces instead of 1024, if the program can handle that much";
     between(Regular, Regular).after("copy_file_range", libc::EBADF).hints_at(pieces(4096, 4096), expected);
@@ -139,8 +139,8 @@ fn pieces_may_be_larger_if_the_program_asks_for_no_more() {
 }
 
 #[test]
-fn pieces_are_as_large_as_they_come_and_messages_as_they_are() {
-    // A datagram each; what a sender sends; what a terminal or a device gives.
+fn messages_and_streams_get_no_hint_about_pieces() {
+    // Datagrams; what a peer sends; what a terminal or a device gives.
     for (from, to) in
         [(Udp, Udp), (Regular, Udp), (Regular, UnixDatagram), (UnixSeqpacket, Regular), (UnixStream, Regular), (Char, Tcp)]
     {
@@ -150,7 +150,7 @@ fn pieces_are_as_large_as_they_come_and_messages_as_they_are() {
 }
 
 #[test]
-fn what_the_kernel_makes_up_comes_a_page_at_a_time() {
+fn generated_files_get_no_hint() {
     for filesystem in ["proc", "sysfs", "fuse.sshfs"] {
         assert_eq!(between(Regular, Regular).filesystems(filesystem, "ext4").hint(pieces(4096, 4096)), None, "{filesystem}");
     }
@@ -160,7 +160,7 @@ fn what_the_kernel_makes_up_comes_a_page_at_a_time() {
 }
 
 #[test]
-fn small_calls_that_name_both_ends_could_be_larger_at_no_price() {
+fn larger_calls_that_name_both_ends_cost_nothing() {
     let expected = "sendfile with 128 KiB at a time could need as few as 32 pieces instead of 1024; cost: none";
     between(Regular, Tcp).hints_at(small_calls("sendfile"), expected);
     // A pipe holds no more.

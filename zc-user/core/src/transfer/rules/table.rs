@@ -1,6 +1,6 @@
-//! The rules.
+//! The data: which library uses which interface when ([`RULES`]), and what an errno means ([`MEANINGS`]).
 
-use super::{Asked, Program, Proof, Rule};
+use super::{Asked, Meaning, Program, Proof, Rule};
 use crate::{
     trace::{
         FileKind::{self, Block, Char, Memfd, Pipe, Regular, Tcp, UnixStream},
@@ -9,16 +9,16 @@ use crate::{
     transfer::Api,
 };
 
-/// What Rust's standard library calls a file.
+/// What Rust's standard library treats as a file.
 const FILE: &[FileKind] = &[Regular, Memfd];
 const FILE_OR_BLOCK: &[FileKind] = &[Regular, Memfd, Block];
 const SOCKET: &[FileKind] = &[Tcp, UnixStream];
 const ANY: &[FileKind] = &[];
 
 const RUST_SOURCE: &str = "rust-lang/rust library/std/src/sys/io/kernel_copy/linux.rs, 1.95.0";
-/// The rule against what could still change has been there since 1.70, the other sizes and ways for longer.
+/// Since 1.70 it avoids `sendfile` and `splice` where the file could still change; its other choices and sizes are older.
 const RUST: Program = Program::Built(Language::Rust, [1, 70]);
-/// Its buffer, its pieces for `copy_file_range`, and those for `sendfile` and `splice`.
+/// What it asks for: its buffer, then the pieces for `copy_file_range`, and those for `sendfile` and `splice`.
 const RUST_BUFFER: Asked = Asked::Exactly(8 << 10);
 const RUST_RANGE: Asked = Asked::Exactly(0x4000_0000);
 const RUST_SENDFILE: Asked = Asked::Exactly(0x7fff_f000);
@@ -34,9 +34,9 @@ const PYTHON_SOURCE: &str = "python/cpython Lib/shutil.py, 3.11";
 const CP: Program = Program::Named("cp");
 const CP_SOURCE: &str = "coreutils/coreutils src/copy.c, 9.1";
 
-/// A rule that holds between any ends; what is more special is set on top of it.
+/// A rule for any ends. Callers override what is more specific.
 const fn rule(program: Program, api: Api, asked: Asked, text: &'static str, source: &'static str) -> Rule {
-    let (library, proof) = ("", Proof::Alike);
+    let (library, proof) = ("", Proof::Likely);
     Rule { program, api, from: ANY, to: ANY, only_without_length: false, after: &[], asked, library, text, proof, source }
 }
 
@@ -53,7 +53,7 @@ const fn cp(api: Api, asked: Asked, text: &'static str) -> Rule {
     Rule { library: "cp", proof: Proof::Sure, ..rule(CP, api, asked, text, CP_SOURCE) }
 }
 
-/// Every rule. The first that applies is taken: what is more special stands first.
+/// Every rule. The first that applies is taken, so specific rules come before general ones.
 pub(super) const RULES: &[Rule] = &[
     Rule {
         from: FILE,
@@ -130,7 +130,7 @@ pub(super) const RULES: &[Rule] = &[
         )
     },
     Rule { after: &["copy_file_range"], ..cp(Api::ReadWrite, Asked::Any, "falls back to reads and writes of at least 128 KiB") },
-    // The extents of a source with holes are of any length, and so is what is asked for.
+    // cp copies each extent of a source with holes, so its requests may have any size.
     Rule {
         from: &[Regular],
         to: &[Regular],
@@ -147,4 +147,82 @@ pub(super) const RULES: &[Rule] = &[
         after: &["ioctl(FICLONE)"],
         ..cp(Api::CopyFileRange, Asked::Any, "uses copy_file_range if the files cannot share blocks")
     },
+];
+
+const fn meaning(syscall: &'static str, errno: &'static str, text: &'static str, source: &'static str) -> Meaning {
+    Meaning { syscall, errno, text, source }
+}
+
+const COPY_FILE_RANGE_2: &str = "man-pages 6.03 copy_file_range(2), ERRORS; Linux 6.12 fs/read_write.c";
+const SENDFILE_2: &str = "man-pages 6.03 sendfile(2), ERRORS; Linux 6.12 fs/splice.c";
+const SPLICE_2: &str = "man-pages 6.03 splice(2), ERRORS; Linux 6.12 fs/splice.c";
+const FICLONE_2: &str = "man-pages 6.03 ioctl_ficlonerange(2), ERRORS; Linux 6.12 fs/remap_range.c";
+
+/// What errnos mean, by call.
+pub(super) const MEANINGS: &[Meaning] = &[
+    meaning("copy_file_range", "EXDEV", "copy_file_range does not work between these two filesystems", COPY_FILE_RANGE_2),
+    meaning(
+        "copy_file_range",
+        "EBADF",
+        "copy_file_range refuses a destination opened with O_APPEND or without write access",
+        COPY_FILE_RANGE_2,
+    ),
+    meaning(
+        "copy_file_range",
+        "EINVAL",
+        "copy_file_range works only on regular files, and not on overlapping ranges",
+        COPY_FILE_RANGE_2,
+    ),
+    meaning("copy_file_range", "EOPNOTSUPP", "the filesystem does not support copy_file_range", COPY_FILE_RANGE_2),
+    meaning(
+        "copy_file_range",
+        "ENOSYS",
+        "a sandbox denies copy_file_range, or the kernel is older than Linux 4.5",
+        "man-pages 6.03 copy_file_range(2), VERSIONS; seccomp(2), SECCOMP_RET_ERRNO",
+    ),
+    meaning("copy_file_range", "EPERM", "the destination is immutable, or a sandbox denies copy_file_range", COPY_FILE_RANGE_2),
+    meaning("copy_file_range", "ETXTBSY", "copy_file_range cannot copy a file in use as swap", COPY_FILE_RANGE_2),
+    meaning(
+        "copy_file_range",
+        "0 bytes",
+        "copy_file_range took the source for empty: it relies on the file's length, which is 0 in special filesystems such as procfs",
+        "man-pages 6.03 copy_file_range(2), BUGS; Linux 6.12 fs/read_write.c",
+    ),
+    meaning(
+        "sendfile",
+        "EINVAL",
+        "sendfile needs a source that can be mapped, and a destination opened without O_APPEND",
+        SENDFILE_2,
+    ),
+    meaning(
+        "sendfile",
+        "ENOSYS",
+        "a sandbox denies sendfile, or the kernel does not have it",
+        "man-pages 6.03 sendfile(2), NOTES; seccomp(2), SECCOMP_RET_ERRNO",
+    ),
+    meaning("sendfile", "EBADF", "sendfile needs a source open for reading and a destination open for writing", SENDFILE_2),
+    meaning(
+        "splice",
+        "EINVAL",
+        "splice needs a pipe at one end, and at the other a file that supports it and was opened without O_APPEND",
+        SPLICE_2,
+    ),
+    meaning("splice", "EBADF", "splice needs a source open for reading and a destination open for writing", SPLICE_2),
+    meaning(
+        "splice",
+        "ENOSYS",
+        "a sandbox denies splice, or the kernel does not have it",
+        "man-pages 6.03 splice(2), VERSIONS; seccomp(2), SECCOMP_RET_ERRNO",
+    ),
+    meaning("ioctl(FICLONE)", "EOPNOTSUPP", "the filesystem cannot share blocks between files", FICLONE_2),
+    meaning("ioctl(FICLONE)", "ENOTTY", "the filesystem cannot share blocks between files", FICLONE_2),
+    meaning("ioctl(FICLONE)", "EXDEV", "only files of one filesystem can share blocks", FICLONE_2),
+    meaning(
+        "ioctl(FICLONE)",
+        "EINVAL",
+        "these two files cannot share blocks: they are not regular files, or the ranges are not aligned to blocks",
+        FICLONE_2,
+    ),
+    meaning("ioctl(FICLONE)", "EPERM", "the destination is immutable", FICLONE_2),
+    meaning("ioctl(FICLONE)", "ETXTBSY", "a file in use as swap cannot share its blocks", FICLONE_2),
 ];

@@ -1,11 +1,13 @@
-//! One test for each rule: a trace of what its library does, and the reason that it gets; and the same by an unknown program without.
+//! One test for each rule: a program that does what the library does gets the reason, and an unknown program that does the same does not.
 
 use super::*;
 use crate::{
+    errno,
     report::{
-        Transfer,
+        Attempt, Transfer,
         sample::files::{Scene, copy, read, written_after},
     },
+    syscall::TABLE,
     trace::{FileId, FileKind::*, Row, Toolchain},
     transfer::analyse,
 };
@@ -34,7 +36,7 @@ fn after(name: &'static str, errno: i32, rows: impl Fn(FileId, FileId) -> Vec<Ro
     move |from, to| std::iter::once(copy(name, from, to, 0, 0).failed(errno, 1).at(1)).chain(rows(from, to)).collect()
 }
 
-/// The transfer of a program that does this between a file of one kind and one of another.
+/// The transfer of a program with these rows between files of these kinds.
 fn transfer(
     (name, language): (&str, Option<Language>),
     from: FileKind,
@@ -50,7 +52,7 @@ fn transfer(
     transfers.remove(0)
 }
 
-/// That the program is given this reason, and an unknown one that does the same is not.
+/// Asserts that the program gets this reason, and that an unknown program with the same rows does not.
 fn assert_reason(
     program: (&str, Option<Language>),
     from: FileKind,
@@ -162,7 +164,7 @@ fn rust_file_to_device() {
         copies("sendfile", 0x7fff_f000),
         "if this is std::io::copy, it uses sendfile from a block device to",
     );
-    // That it does not do by itself.
+    // std::io::copy does not do that unless something else failed.
     assert_eq!(transfer(RUST, Regular, Regular, copies("sendfile", 0x7fff_f000)).reason, None);
     assert_eq!(transfer(RUST, Regular, Tcp, copies("sendfile", 0x7fff_f000)).reason, None);
 }
@@ -246,12 +248,12 @@ fn cp_shares_blocks_or_copies_ranges_or_reads_and_writes() {
 }
 
 #[test]
-fn cp_reads_and_writes_if_told_to() {
+fn cp_reads_and_writes_with_reflink_never() {
     assert_reason(CP, Regular, Regular, reads_and_writes(131_072), "cp reads and writes with --reflink=never, and");
 }
 
 #[test]
-fn cp_reads_and_writes_what_has_holes() {
+fn cp_reads_and_writes_a_source_with_holes() {
     let expected = "cp reads and writes if the source has holes, or with --sparse=always; the filesystem cannot share blocks";
     for each in [131_072, 65_536] {
         let rows = after("ioctl(FICLONE)", libc::EOPNOTSUPP, reads_and_writes(each));
@@ -260,7 +262,7 @@ fn cp_reads_and_writes_what_has_holes() {
 }
 
 #[test]
-fn other_sizes_than_the_library_s_get_no_reason() {
+fn sizes_other_than_those_of_the_library_get_no_reason() {
     assert_eq!(transfer(RUST, Regular, Tcp, reads_and_writes(65536)).reason, None);
     assert_eq!(transfer(RUST, Regular, Regular, copies("copy_file_range", MIB)).reason, None);
     assert_eq!(transfer(GO, Regular, Pipe, reads_and_writes(8192)).reason, None);
@@ -268,27 +270,27 @@ fn other_sizes_than_the_library_s_get_no_reason() {
 }
 
 #[test]
-fn what_is_called_like_cp_but_built_otherwise_is_another_program() {
+fn a_rust_program_named_cp_is_not_that_of_coreutils() {
     let rows = after("ioctl(FICLONE)", libc::EOPNOTSUPP, copies("copy_file_range", MIB));
     let reason = transfer(("cp", Some(Language::Rust)), Regular, Regular, rows).reason.expect("knows the errno");
     assert!(!reason.text.contains("cp "), "{reason:?}");
 }
 
 #[test]
-fn an_older_compiler_s_library_is_not_known() {
+fn rules_need_a_recent_enough_compiler() {
     let program = Program::Built(Language::Rust, [1, 70]);
     let built = |version: &str| Process {
         toolchain: Some(Toolchain { language: Language::Rust, version: version.into() }),
         ..Process::default()
     };
-    assert!(program.is(&built("1.70.0")) && program.is(&built("1.95.0-nightly")) && program.is(&built("2.0")));
-    assert!(!program.is(&built("1.69.9")) && !program.is(&built("")) && !program.is(&Process::default()));
+    assert!(program.matches(&built("1.70.0")) && program.matches(&built("1.95.0-nightly")) && program.matches(&built("2.0")));
+    assert!(!program.matches(&built("1.69.9")) && !program.matches(&built("")) && !program.matches(&Process::default()));
 }
 
-/// A size, or none, anybody may ask for: 8 KiB, 32 KiB, the file's length, as much as the kernel moves at once. What somebody wrote by
-/// hand in the same language must not be called the library.
+/// Other code in the same language may ask for the same sizes: 8 KiB, 32 KiB, the length of the file, the most that the kernel moves at
+/// once. It must not be taken for the library.
 #[test]
-fn only_what_was_tried_before_and_how_much_was_asked_for_tell_a_library_from_other_code() {
+fn only_attempts_together_with_sizes_tell_a_library_from_other_code() {
     for rule in RULES.iter().filter(|rule| !matches!(rule.program, Program::Named(_))) {
         let told_apart = rule.after.contains(&"copy_file_range") && matches!(rule.asked, Asked::Exactly(_));
         assert_eq!(rule.proof == Proof::Sure, told_apart, "{rule:?}");
@@ -297,9 +299,37 @@ fn only_what_was_tried_before_and_how_much_was_asked_for_tell_a_library_from_oth
 }
 
 #[test]
-fn every_rule_says_where_it_is_written() {
+fn every_rule_names_its_source() {
     for rule in RULES {
         assert!(rule.source.contains('/') && rule.source.contains(", ") && !rule.source.contains("://"), "{rule:?}");
         assert!(!rule.text.ends_with('.') && !rule.library.is_empty(), "{rule:?}");
     }
+}
+
+#[test]
+fn every_meaning_has_an_existing_call_and_errno() {
+    let errnos: Vec<String> = (1..=133).map(errno::name).collect();
+    for meaning in MEANINGS {
+        assert!(TABLE.iter().any(|spec| spec.name == meaning.syscall), "{meaning:?}");
+        assert!(meaning.errno == Attempt::NOTHING_MOVED || errnos.iter().any(|name| name == meaning.errno), "{meaning:?}");
+        let found = meaning_of(meaning.syscall, meaning.errno).expect("is found");
+        assert_eq!(found.text, meaning.text, "two for one errno");
+    }
+}
+
+/// Container runtimes let denied calls fail as if the kernel did not have them.
+#[test]
+fn enosys_may_come_from_a_sandbox() {
+    let missing: Vec<_> = MEANINGS.iter().filter(|meaning| meaning.errno == "ENOSYS").collect();
+    assert_eq!(missing.len(), 3);
+    for meaning in missing {
+        assert!(meaning.text.starts_with(&format!("a sandbox denies {}, or the kernel ", meaning.syscall)), "{meaning:?}");
+    }
+}
+
+#[test]
+fn variants_of_a_call_mean_the_same() {
+    assert_eq!(meaning_of("sendfile64", "EINVAL").map(|meaning| meaning.syscall), Some("sendfile"));
+    assert_eq!(meaning_of("ioctl(FICLONERANGE)", "EXDEV").map(|meaning| meaning.syscall), Some("ioctl(FICLONE)"));
+    assert!(meaning_of("read", "EIO").is_none());
 }

@@ -1,4 +1,4 @@
-//! What is proven, what is inferred, and that neither is ever more than the truth.
+//! What is proven and what is inferred. Neither is ever more than the truth.
 
 use super::*;
 use crate::{
@@ -17,7 +17,7 @@ fn only(scene: &Scene) -> Transfer {
     transfers.swap_remove(0)
 }
 
-/// How sure it is, the bytes, and those of them that are proven.
+/// Certainty, bytes and proven bytes of a transfer.
 fn figures(transfer: &Transfer) -> (Certainty, Option<u64>, Option<u64>) {
     (transfer.certainty, transfer.bytes, transfer.proven_bytes)
 }
@@ -54,15 +54,15 @@ fn each_evidence_has_its_certainty() {
         assert_eq!((transfer.evidence, transfer.certainty, transfer.bytes), (Some(evidence), certainty, Some(MIB)));
     }
     scene.trace.processes.clear();
-    // Equal sums speak where nobody sees the memory.
+    // Equal byte counts are evidence only if the backend does not see memory.
     scene.trace.sees_memory = false;
     scene.threads("copier", vec![vec![read("read", from, 16, MIB).at(1)], vec![write("write", to, 16, MIB).at(2)]]);
     assert_eq!((only(&scene).evidence, only(&scene).certainty), (Some(Evidence::Totals), Certainty::Inferred));
 }
 
-/// Stdio writes part from its own buffer and part from the caller's.
+/// Stdio writes some bytes from its own buffer and some directly from that of the caller.
 #[test]
-fn what_is_proven_in_part_says_how_much() {
+fn a_partly_proven_transfer_says_how_much() {
     let (mut scene, from, to) = seen();
     let (all, direct) = (2_999_754, 878_026);
     let rows = vec![
@@ -94,7 +94,7 @@ fn a_little_more_by_order_makes_the_proven_figure_a_lower_bound() {
 }
 
 #[test]
-fn no_ratio_decides_what_memory_proves() {
+fn memory_proves_bytes_however_few_they_are() {
     let (mut scene, from, to) = seen();
     scene.process("tar", vec![read("read", from, 1, 100), written_held("write", from, to, 1, 10_240, 100)]);
     assert_eq!(figures(&only(&scene)), inferred(100, 100));
@@ -103,10 +103,10 @@ fn no_ratio_decides_what_memory_proves() {
 }
 
 #[test]
-fn a_thread_writes_what_another_has_read() {
+fn a_thread_may_write_what_another_has_read() {
     let (mut scene, from, to) = seen();
     let zero = scene.regular("zero");
-    // The writer itself reads zeros as often.
+    // The writing thread itself reads as many zeroes.
     let writer = vec![read("read", zero, 45, 2_949_120), written_held("write", from, to, 45, 2_949_120, 2_949_120)];
     scene.threads("copier", vec![writer, vec![read("read", from, 45, 2_949_120)]]);
     assert_eq!(transfers(&scene), one("in", "out", Api::ReadWrite, 2_949_120));
@@ -131,7 +131,7 @@ fn a_source_may_feed_several_destinations() {
 }
 
 #[test]
-fn what_was_changed_on_the_way_is_no_copy() {
+fn bytes_changed_on_the_way_are_not_a_copy() {
     let (mut scene, from, to) = seen();
     let rows = |same: u64| {
         vec![
@@ -140,7 +140,7 @@ fn what_was_changed_on_the_way_is_no_copy() {
             written_changed("write", from, to, 128 - same / 8192, MIB - same, MIB - same),
         ]
     };
-    // One call that differs is enough: the others may differ where they were not sampled. What stands there instead is not counted.
+    // One call that differs is enough: the others may differ where they were not sampled. Replaced bytes do not count.
     for (same, stated) in [(0, MIB), (MIB - 8192, MIB - 8192)] {
         scene.trace.processes.clear();
         scene.process("tr", rows(same)).toolchain = Some(Toolchain { language: Language::Rust, version: "1.95.0".into() });
@@ -153,29 +153,29 @@ fn what_was_changed_on_the_way_is_no_copy() {
 }
 
 #[test]
-fn a_buffer_that_is_used_again_for_a_message_is_no_transfer() {
+fn a_buffer_reused_for_a_message_is_not_a_transfer() {
     let (mut scene, from, to) = seen();
     let rows = vec![read("read", from, 1, 4000), written_changed("write", from, to, 1, 60, 60)];
     scene.process("program", rows);
     assert_eq!(transfers(&scene), []);
 }
 
-/// A local buffer of one function lies where that of another has been.
+/// The local buffer of one function lies where that of another one was.
 #[test]
-fn other_bytes_where_a_file_s_had_been_are_no_transfer() {
+fn other_bytes_in_a_reused_buffer_are_not_a_transfer() {
     let (mut scene, from, to) = seen();
     scene.process("program", vec![read("read", from, 40, 800_000), written_changed("write", from, to, 40, 799_960, 799_960)]);
     assert_eq!(transfers(&scene), []);
 }
 
-/// One call writes what was read twice, the second time from a copy, or a header before it: nobody sees which.
+/// One call writes what was read twice, the second time from a copy; or it writes a header before it. Nobody sees which.
 #[test]
-fn what_stands_beside_proven_bytes_may_be_the_same_bytes_again() {
+fn unknown_bytes_next_to_proven_ones_may_be_a_second_copy() {
     let (mut scene, from, to) = seen();
     let reading = || read("read", from, 1, MIB).spanning(10, 20);
     scene.process("twice", vec![reading(), written_held("writev", from, to, 1, 2 * MIB, MIB).spanning(30, 40)]);
     assert_eq!(figures(&only(&scene)), inferred(MIB, MIB));
-    // What was written before anything was read is no copy of it.
+    // Bytes that were written before the source was read cannot be a copy of it.
     scene.trace.processes.clear();
     let other = scene.regular("other");
     let header = written_held("write", other, to, 1, 600, 100).spanning(3, 4);
@@ -190,9 +190,9 @@ fn what_stands_beside_proven_bytes_may_be_the_same_bytes_again() {
     assert_eq!(found, [exact(MIB), inferred(100, 100)]);
 }
 
-/// A copy of a process has what the other one had read.
+/// A forked process has the memory of its creator, and so what the creator had read.
 #[test]
-fn what_the_creator_of_a_process_had_read_may_be_written_before_it_reads_itself() {
+fn a_process_may_write_what_its_creator_read() {
     for (is_copy, reads, expected) in [(true, true, inferred(MIB, MIB)), (true, false, exact(MIB)), (false, false, exact(MIB))] {
         let (mut scene, from, to) = seen();
         let other = scene.regular("other");
@@ -215,7 +215,7 @@ fn what_the_creator_of_a_process_had_read_may_be_written_before_it_reads_itself(
 }
 
 #[test]
-fn what_was_read_meanwhile_may_be_among_what_is_inferred() {
+fn bytes_read_meanwhile_are_subtracted_from_an_inferred_figure() {
     let reads = [(5, 6), (12, 13), (50, 60)];
     for ((entered, left), bytes) in reads.into_iter().zip([MIB, MIB - 5000, MIB]) {
         let mut scene = Scene::new();
@@ -242,7 +242,7 @@ fn without_a_sample_nothing_is_proven() {
     assert_eq!(transfer.evidence, Some(Evidence::Memory));
 }
 
-/// The records of tar: one call writes the ends of one file, a header, and the beginning of the next.
+/// Like the records of tar: one call writes the end of one file, a header, and the beginning of the next file.
 #[test]
 fn calls_that_write_from_several_files_count_for_each() {
     let (mut scene, first, to) = seen();
@@ -253,24 +253,24 @@ fn calls_that_write_from_several_files_count_for_each() {
     scene.process("tar", rows).threads[0].parts = vec![part];
     let analysis = analyse(&scene.trace);
     let [large, small] = analysis.processes[0].transfers.as_slice() else { panic!("{analysis:?}") };
-    // The rest may hold copies of them, as far as anybody sees.
+    // The rest of the bytes may be copies of them, as far as anybody sees.
     assert_eq!((figures(large), figures(small)), (inferred(15_000, 15_000), inferred(3_000, 3_000)));
     assert_eq!((&small.calls_by_syscall["write"], small.calls, small.total_ns), (&1, 2, None));
     assert_eq!(analysis.processes[0].unattributed.written[0].bytes, Some(2_480));
 }
 
 #[test]
-fn what_other_threads_read_and_keep_may_be_among_what_is_written() {
+fn bytes_that_other_threads_read_and_keep_are_subtracted() {
     let mut scene = Scene::new();
     let [from, other, to] = ["in", "other", "out"].map(|name| scene.regular(name));
     let copier = || vec![read("read", from, 100, MIB), written_after("write", from, to, 100, MIB, MIB)];
     scene.threads("copier", vec![copier(), vec![read("read", other, 10, 1000)]]);
     assert_eq!(figures(&only(&scene)), inferred(MIB - 1000, 0));
-    // As much as was copied: then nothing is known.
+    // If they read as much as was copied, nothing is known.
     scene.trace.processes.clear();
     scene.threads("copier", vec![copier(), vec![read("read", other, 100, MIB)]]);
     assert_eq!(transfers(&scene), []);
-    // Of the same file it makes no difference.
+    // If they read the same file, it makes no difference.
     scene.trace.processes.clear();
     scene.threads("copier", vec![copier(), copier()]);
     assert_eq!(figures(&only(&scene)), inferred(2 * MIB, 0));

@@ -18,7 +18,7 @@ fn into_a_pipe_and_out_of_it_is_one_transfer() {
 }
 
 #[test]
-fn splices_by_a_ring_are_joined_as_well() {
+fn splices_by_io_uring_are_joined_too() {
     let mut scene = Scene::new();
     let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
     scene.process("copier", vec![]).threads[0].ring_rows =
@@ -30,7 +30,7 @@ fn splices_by_a_ring_are_joined_as_well() {
 }
 
 #[test]
-fn what_stayed_in_the_pipe_got_no_further() {
+fn bytes_that_stayed_in_the_pipe_are_a_transfer_into_it() {
     let mut scene = Scene::new();
     let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
     scene.process("copier", vec![copy("splice", from, pipe, 2, 100), copy("splice", pipe, to, 1, 60)]);
@@ -41,9 +41,9 @@ fn what_stayed_in_the_pipe_got_no_further() {
     assert_eq!(analysis.processes[0].unattributed, Unattributed::default());
 }
 
-/// As in a program that reads what it has spliced in, and writes zeros into the pipe instead.
+/// For example, the program reads what it spliced in, and writes zeroes into the pipe instead.
 #[test]
-fn a_pipe_that_was_also_read_and_written_is_no_way_through() {
+fn a_pipe_that_was_also_read_and_written_is_not_joined() {
     let mut scene = Scene::new();
     let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
     let rows = vec![
@@ -61,7 +61,7 @@ fn a_pipe_that_was_also_read_and_written_is_no_way_through() {
 }
 
 #[test]
-fn another_process_at_the_pipe_makes_it_no_way_through() {
+fn a_pipe_that_another_process_uses_is_not_joined() {
     let mut scene = Scene::new();
     let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
     scene.process("copier", vec![copy("splice", from, pipe, 1, 100), copy("splice", pipe, to, 1, 100)]);
@@ -73,7 +73,7 @@ fn another_process_at_the_pipe_makes_it_no_way_through() {
 }
 
 #[test]
-fn a_way_through_a_pipe_shows_its_hops_and_is_as_sure_as_the_pipe_is_closed() {
+fn a_joined_transfer_shows_its_hops_and_is_exact_only_if_the_pipe_is_closed() {
     let mut scene = Scene::new();
     let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
     scene.process("copier", vec![copy("splice", from, pipe, 1, 100), copy("splice", pipe, to, 1, 100)]);
@@ -116,19 +116,19 @@ fn sources_that_took_turns_keep_their_destinations() {
         analyse(&scene.trace).processes[0].transfers.iter().map(|transfer| transfer.certainty).collect()
     };
     assert_eq!(certainties(&scene), [Certainty::Exact; 3]);
-    // Of several calls each, the last ones tell: one thread does one thing after the other.
+    // With several calls each, the last ones count: a single thread makes one call after the other.
     scene.trace.processes[0].threads[0].rows.iter_mut().for_each(|row| row.calls = 2);
     assert_eq!(certainties(&scene), [Certainty::Exact; 3]);
     let mut threads = Scene { trace: scene.trace.clone() };
     threads.trace.processes[0].threads.push(Thread::default());
     assert_eq!(certainties(&threads), [Certainty::Inferred; 3], "a call of another thread may end later");
-    // Bytes of the second source may have come while some of the first were in the pipe.
+    // Bytes of the second source may have entered while some of the first were still in the pipe.
     scene.trace.processes[0].threads[0].rows[1].last_order = Some(3);
     assert_eq!(transfers(&scene).len(), 6);
 }
 
 #[test]
-fn a_pipe_that_many_shared_is_the_end_of_its_transfers() {
+fn a_pipe_shared_by_several_sources_and_destinations_is_not_joined() {
     let mut scene = Scene::new();
     let pipe = scene.pipe();
     let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| scene.regular(name));
@@ -149,7 +149,7 @@ fn lent_memory_comes_from_memory_or_the_file_that_it_maps() {
     let out = || copy("splice", pipe, to, 16, MIB);
     scene.process("copier", vec![map(from, MIB), written_from("vmsplice", from, pipe, 16, MIB), out()]);
     assert_eq!(transfers(&scene), one("in", "out", Api::Vmsplice, MIB));
-    // A backend that sees no buffers: the mapping has as many bytes.
+    // For a backend that does not see buffers: the mapping has as many bytes.
     scene.trace.processes[0].threads[0].rows = vec![map(from, MIB), write("vmsplice", pipe, 16, MIB), out()];
     assert_eq!(transfers(&scene), one("in", "out", Api::Vmsplice, MIB));
     scene.trace.processes[0].threads[0].rows = vec![write("vmsplice", pipe, 16, MIB), out()];
@@ -157,7 +157,7 @@ fn lent_memory_comes_from_memory_or_the_file_that_it_maps() {
 }
 
 #[test]
-fn a_failed_way_through_a_pipe_is_an_attempt() {
+fn a_failed_splice_into_a_pipe_is_an_attempt() {
     let mut scene = Scene::new();
     let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
     let rows = vec![

@@ -1,4 +1,4 @@
-//! Whatever a program does: no transfer is invented, and no byte is counted twice.
+//! Properties that hold whatever a program does: no transfer is invented, and no byte is counted twice.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ const FILES: u32 = 6;
 /// One thing that a thread does.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// From a file, to a place in memory.
+    /// Reads from a file to a place in memory: file, bytes, place.
     Read(u32, u64, u64),
-    /// To a file, from a place in memory.
+    /// Writes to a file from a place in memory: file, bytes, place.
     Write(u32, u64, u64),
     Copy(&'static str, u32, u32, u64),
 }
@@ -23,7 +23,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let file = 0..FILES;
     // Few sizes, so that they often agree.
     let size = prop_oneof![Just(0), Just(4096), Just(8192), 1_u64..20_000];
-    // Near enough to one another to overlap.
+    // Close enough to each other to overlap.
     let place = (1_u64..5).prop_map(|place| place * 6000);
     let name = prop_oneof![Just("splice"), Just("sendfile"), Just("copy_file_range")];
     let step = prop_oneof![
@@ -34,10 +34,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step, 0..60)
 }
 
-/// What went out of each file and into it, by inode.
+/// The bytes that went out of each file and into it, by inode.
 type Totals = BTreeMap<u64, [u64; 2]>;
 
-/// A scene of several kinds of files; the odd ones are pipes.
+/// A scene with several files. Those with odd numbers are pipes.
 fn scene() -> (Scene, Vec<FileId>) {
     let mut scene = Scene::new();
     let files = (0..FILES).map(|index| if index % 2 == 1 { scene.pipe() } else { scene.regular(&index.to_string()) }).collect();
@@ -82,7 +82,7 @@ fn inode(end: &End) -> u64 {
 
 proptest! {
     #[test]
-    fn no_file_takes_more_than_was_written(threads in vec(steps(), 1..4), sees_memory in any::<bool>()) {
+    fn no_byte_is_invented_or_counted_twice(threads in vec(steps(), 1..4), sees_memory in any::<bool>()) {
         let (scene, totals) = run(&threads, sees_memory);
         let analysis = analyse(&scene.trace);
         let process = &analysis.processes[0];
@@ -102,17 +102,17 @@ proptest! {
             let all = totals[file];
             prop_assert!(found[1] <= all[1], "{file}: {found:?} of {all:?}");
         }
-        // A regular file's bytes are all somewhere, those of a source more than once if they were written more than once; a pipe's may be
-        // inside of a transfer.
+        // All bytes of a regular file are in a transfer or unattributed; those of a source several times if they were written several times.
+        // The bytes of a pipe may be inside a transfer, as a hop.
         for (file, all) in totals.iter().filter(|(file, _)| *file % 2 == 0) {
             let found = found.get(file).copied().unwrap_or_default();
             prop_assert!(found[0] >= all[0] && found[1] == all[1], "{file}: {found:?} of {all:?}");
         }
     }
 
-    /// Every write is at most half as long as the read before it, and no total of writes is one of reads.
+    /// Every write is at most half as long as the read before it, and no sum of writes equals a sum of reads.
     #[test]
-    fn what_does_not_balance_is_no_transfer(steps in vec((0..FILES, 0..FILES, 1_u64..100), 1..80)) {
+    fn unbalanced_reads_and_writes_are_not_a_transfer(steps in vec((0..FILES, 0..FILES, 1_u64..100), 1..80)) {
         let (mut scene, files) = scene();
         let file = |index: u32| files[usize::try_from(index).expect("fits")];
         let mut thread = Loop::default();
@@ -125,9 +125,9 @@ proptest! {
         prop_assert!(analysis.processes[0].transfers.is_empty(), "{:?}", analysis.processes[0].transfers);
     }
 
-    /// A real loop is found whatever its pieces are, and whatever else was read before.
+    /// A real loop is found, whatever its pieces are and whatever else was read before it.
     #[test]
-    fn what_is_copied_is_a_transfer(pieces in vec(1_u64..100_000, 1..50), before in vec(1_u64..5000, 0..5)) {
+    fn a_copy_is_a_transfer_whatever_its_pieces(pieces in vec(1_u64..100_000, 1..50), before in vec(1_u64..5000, 0..5)) {
         let (mut scene, files) = scene();
         let mut thread = Loop::default();
         for bytes in before {
@@ -135,7 +135,7 @@ proptest! {
         }
         for &bytes in &pieces {
             thread.read(files[0], bytes);
-            // As short writes do.
+            // Like short writes.
             thread.write(files[2], bytes / 3);
             thread.write(files[2], bytes - bytes / 3);
         }

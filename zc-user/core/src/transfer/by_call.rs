@@ -1,18 +1,61 @@
-//! What was tried between the same ends before, and did not work.
+//! Flows of calls that name both ends, and the attempts that failed before a flow.
+//!
+//! An attempt is a call that moved no byte between the ends of a flow, and came before it: it failed, or it returned 0 although there was
+//! something to move.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::{
     activity::Activity,
-    flow::{Flow, only_failed},
+    flow::{Flow, Source, only_failed},
 };
-use crate::trace::{FileId, FileKind, Row};
+use crate::{
+    syscall::{Call, FICLONE, FICLONERANGE},
+    trace::{FileId, FileKind, Row},
+    transfer::Api,
+};
 
-/// Adds its attempts to each flow.
+/// The interface of a call that names both ends.
+pub(crate) fn api(call: &Call) -> Option<Api> {
+    Some(match call.name.as_ref() {
+        "sendfile" | "sendfile64" => Api::Sendfile,
+        "splice" => Api::Splice,
+        "tee" => Api::Tee,
+        "copy_file_range" => Api::CopyFileRange,
+        FICLONE | FICLONERANGE => Api::Reflink,
+        _ if call.as_ring_operation().is_some() => Api::IoUring,
+        _ => return None,
+    })
+}
+
+/// The flows of calls that name both ends, one for each pair of ends and interface.
 ///
-/// An attempt is a call that did not move a byte between these ends, and came first: it failed, or returned 0 although there was
-/// something to move. One that names one end alone (`splice` into a pipe of its own, say) belongs to the first flow of that end.
-pub(super) fn add<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
+/// If something moved between two ends, interfaces that moved nothing there are attempts. If nothing moved at all, the flow is that of
+/// the last interface that did not fail (the source was empty), or of the last one if all failed.
+pub(super) fn flows<'a>(activity: &Activity<'a>) -> Vec<Flow<'a>> {
+    activity.copies.iter().flat_map(|(&(from, to), rows)| between(from, to, rows)).collect()
+}
+
+fn between<'a>(from: FileId, to: FileId, rows: &[&'a Row]) -> Vec<Flow<'a>> {
+    let mut by_api: BTreeMap<Api, Vec<&Row>> = BTreeMap::new();
+    for &row in rows {
+        if let Some(api) = api(&row.call) {
+            by_api.entry(api).or_default().push(row);
+        }
+    }
+    let flows = by_api.into_iter().map(|(api, rows)| Flow::direct(Source::File(from), to, api, rows));
+    let (moved, idle): (Vec<Flow>, Vec<Flow>) = flows.partition(|flow| flow.bytes != Some(0));
+    if moved.is_empty() { idle.into_iter().max_by_key(last_choice).into_iter().collect() } else { moved }
+}
+
+/// Orders flows that moved nothing: one that did not fail comes last, then the latest.
+fn last_choice(flow: &Flow<'_>) -> (bool, Option<u64>) {
+    (!flow.writing.iter().all(|row| only_failed(row)), flow.order())
+}
+
+/// Adds to each flow the attempts before it. An attempt that names only one of the ends, such as a `splice` into a pipe of the program's
+/// own, goes to the first flow with that end.
+pub(super) fn add_attempts<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
     let via_pipes = take_failed_via_pipes(flows, activity);
     drop_idle(flows);
     for flow in flows.iter_mut() {
@@ -40,7 +83,7 @@ pub(super) fn add<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
     }
 }
 
-/// Drops the flows that moved nothing, where another between the same ends moved something later: their calls are its attempts.
+/// Drops flows that moved nothing if a later flow between the same ends moved something. Their calls are attempts of that flow.
 fn drop_idle(flows: &mut Vec<Flow<'_>>) {
     let ends = |flow: &Flow<'_>| (flow.from, flow.to);
     let moved: HashMap<_, _> = flows.iter().filter(|flow| flow.bytes != Some(0)).map(|flow| (ends(flow), flow.order())).collect();
@@ -63,7 +106,8 @@ fn is_of(flow: &Flow<'_>, row: &Row) -> bool {
     flow.rows().any(|one| std::ptr::eq(one, row))
 }
 
-/// Takes out the flows that failed into or out of a pipe through which nothing went: attempts to go from one end to another by it.
+/// Removes and returns failed flows into or out of a pipe that nothing went through, if something else moved at their other end: these
+/// are attempts to splice through the pipe.
 fn take_failed_via_pipes<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) -> Vec<Flow<'a>> {
     let failed = |flow: &Flow<'_>| flow.bytes == Some(0) && flow.writing.iter().all(|row| only_failed(row));
     let ends = |flow: &Flow<'a>| [flow.from.file(), Some(flow.to)];
@@ -82,7 +126,7 @@ fn take_failed_via_pipes<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>)
     flows.extract_if(.., |flow| is_attempt(flow)).collect()
 }
 
-/// Gives each of these calls to the first flow that this end is one of, if it came before.
+/// Gives each of these failed calls to the first flow with the same end, if the call came before that flow.
 fn give_to_first<'a>(flows: &mut [Flow<'a>], failed: &[(FileId, &'a Row)], end: fn(&Flow<'a>) -> Option<FileId>) {
     if failed.is_empty() {
         return;

@@ -1,9 +1,9 @@
-//! Ends that agree in their bytes alone.
+//! Ends that only their equal byte counts connect.
 
 use super::*;
 
 #[test]
-fn a_loop_over_two_threads_is_known_by_its_bytes() {
+fn a_loop_over_two_threads_is_found_by_its_byte_count() {
     let mut scene = Scene::new();
     let (from, to) = (scene.regular("in"), scene.file(Tcp, "sock"));
     let reader = vec![read("read", from, 16, MIB).at(1)];
@@ -13,7 +13,7 @@ fn a_loop_over_two_threads_is_known_by_its_bytes() {
 }
 
 #[test]
-fn reads_and_writes_of_a_ring_are_known_by_their_bytes() {
+fn io_uring_reads_and_writes_are_found_by_their_byte_count() {
     let mut scene = Scene::new();
     let (from, to) = (scene.regular("in"), scene.file(Tcp, "sock"));
     scene.process("copier", vec![]).threads[0].ring_rows =
@@ -25,12 +25,12 @@ fn reads_and_writes_of_a_ring_are_known_by_their_bytes() {
 }
 
 #[test]
-fn other_bytes_another_order_or_a_third_file_make_it_none() {
+fn another_count_another_order_or_a_third_file_gives_no_transfer() {
     let mut scene = Scene::new();
     let [from, other] = ["in", "other"].map(|name| scene.regular(name));
     let to = scene.regular("out");
     let cases = [
-        // It waits in the call before the other begins: so it may wait for what the other writes.
+        // The read begins first but returns later: it may wait for what the other call writes.
         vec![read("read", from, 16, MIB).spanning(1, 3), write("write", to, 16, MIB).at(2)],
         vec![read("read", from, 16, MIB).at(1), write("write", to, 16, MIB - MIB / 16).at(2)],
         vec![read("read", from, 16, MIB).at(2), write("write", to, 16, MIB).at(1)],
@@ -45,7 +45,7 @@ fn other_bytes_another_order_or_a_third_file_make_it_none() {
 }
 
 #[test]
-fn a_mapping_is_the_source_of_as_many_bytes() {
+fn a_mapping_of_as_many_bytes_is_the_source() {
     let mut scene = Scene::new();
     let (from, to) = (scene.regular("in"), scene.regular("out"));
     scene.process("copier", vec![map(from, MIB).at(1), write("write", to, 1, MIB).at(2)]);
@@ -56,7 +56,7 @@ fn a_mapping_is_the_source_of_as_many_bytes() {
 fn a_loop_that_threads_take_turns_in_is_one_transfer() {
     let mut scene = Scene::new();
     let (from, to) = (scene.regular("in"), scene.regular("out"));
-    // As tokio's blocking threads do: the first wrote what the second read, which in the end wrote what the first read.
+    // Like tokio's blocking threads: each thread writes what the other one has read.
     let [mut first, mut second] = [Loop::default(), Loop::default()];
     second.read(from, 0);
     for _ in 0..20 {

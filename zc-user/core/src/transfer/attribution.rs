@@ -1,4 +1,4 @@
-//! The books of a process: for each file that it wrote, how much of that is attributed; for each that it read, how much went on.
+//! Attribution: how much of what a process wrote to each file is in transfers, and how much of what it read from each file was written on.
 
 use std::{
     cmp::Reverse,
@@ -7,8 +7,8 @@ use std::{
 };
 
 use super::{
-    Ends,
     activity::Activity,
+    describe::EndTable,
     flow::{Flow, Leg, moving_calls, sum_bytes},
 };
 use crate::{
@@ -17,57 +17,57 @@ use crate::{
     transfer::{DestinationTotals, End, Share, SourceTotals, Unattributed},
 };
 
-/// The accounts of one process.
+/// What is attributed in one process.
 #[derive(Debug, Default)]
-pub(super) struct Accounts {
+pub(super) struct Attribution {
     /// Files that were written, those with the most bytes first.
     pub(super) destinations: Vec<DestinationTotals>,
     /// Files that were read, likewise.
     pub(super) sources: Vec<SourceTotals>,
-    /// What stands in no transfer.
+    /// Bytes that are in no transfer.
     pub(super) unattributed: Unattributed,
-    /// Whether all that was written is in exact flows, or known to come from memory.
+    /// Whether every written byte is in an exact flow or known to come from memory.
     pub(super) is_exact: bool,
 }
 
-/// Where bytes come from that were read nowhere.
+/// Where written bytes come from if no flow has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The process read nothing but its program: all that it writes is its own.
+    /// The process read nothing but its program, so everything it writes is its own.
     OwnMemory,
-    /// It may be from anywhere.
+    /// They may come from anywhere.
     Unknown,
 }
 
-impl Accounts {
-    /// Of what a process did, and the flows that were found in it.
-    pub(super) fn of(activity: &Activity<'_>, flows: &[Flow<'_>], origin: Origin, ends: &Ends<'_>) -> Self {
+impl Attribution {
+    /// From what a process did and the flows that were found in it.
+    pub(super) fn of(activity: &Activity<'_>, flows: &[Flow<'_>], origin: Origin, ends: &EndTable<'_>) -> Self {
         let rows = flows.iter().flat_map(|flow| flow.rows().chain(flow.attempts.iter().copied()));
         let used: HashSet<*const Row> = rows.map(ptr::from_ref).collect();
-        let (given, brought) = (taken(flows, |leg| leg.from.file()), taken(flows, |leg| Some(leg.to)));
-        let of = |taken: &HashMap<FileId, Taken>, file: Option<FileId>| {
-            file.and_then(|file| taken.get(&file).copied()).unwrap_or_default()
+        let (given, brought) = (attributed(flows, |leg| leg.from.file()), attributed(flows, |leg| Some(leg.to)));
+        let of = |attributed: &HashMap<FileId, Attributed>, file: Option<FileId>| {
+            file.and_then(|file| attributed.get(&file).copied()).unwrap_or_default()
         };
-        let mut accounts = Self { is_exact: true, ..Self::default() };
+        let mut attribution = Self { is_exact: true, ..Self::default() };
         for (&file, rows) in &written(activity) {
-            let side = Side { rows, used: &used, taken: of(&brought, file) };
+            let side = Side { rows, used: &used, attributed: of(&brought, file) };
             let destination = side.destination(activity, origin, file.map(|file| ends.end(file)));
-            accounts.is_exact &= file.is_some_and(|file| !activity.carries_bytes(file)) || is_exact(&destination);
-            accounts.unattributed.written.extend(side.share(destination.file.as_ref()));
-            accounts.destinations.push(destination);
+            attribution.is_exact &= file.is_some_and(|file| !activity.carries_bytes(file)) || is_exact(&destination);
+            attribution.unattributed.written.extend(side.share(destination.file.as_ref()));
+            attribution.destinations.push(destination);
         }
         for (&file, rows) in &read(activity) {
-            let side = Side { rows, used: &used, taken: of(&given, file) };
+            let side = Side { rows, used: &used, attributed: of(&given, file) };
             let source = side.source(file.map(|file| ends.end(file)));
-            accounts.unattributed.read.extend(side.share(source.file.as_ref()));
-            accounts.sources.push(source);
+            attribution.unattributed.read.extend(side.share(source.file.as_ref()));
+            attribution.sources.push(source);
         }
-        for shares in [&mut accounts.unattributed.read, &mut accounts.unattributed.written] {
+        for shares in [&mut attribution.unattributed.read, &mut attribution.unattributed.written] {
             shares.sort_by_key(|share| Reverse(share.bytes));
         }
-        accounts.destinations.sort_by_key(|destination| Reverse(destination.written_bytes));
-        accounts.sources.sort_by_key(|source| Reverse(source.read_bytes));
-        accounts
+        attribution.destinations.sort_by_key(|destination| Reverse(destination.written_bytes));
+        attribution.sources.sort_by_key(|source| Reverse(source.read_bytes));
+        attribution
     }
 }
 
@@ -76,27 +76,27 @@ fn is_exact(destination: &DestinationTotals) -> bool {
     own && destination.attributed_bytes == destination.proven_bytes
 }
 
-/// The rows of one file, those that write or those that read.
+/// The rows of one file: those that write, or those that read.
 struct Side<'s, 'a> {
     rows: &'s [&'a Row],
     used: &'s HashSet<*const Row>,
-    taken: Taken,
+    attributed: Attributed,
 }
 
-/// What flows took of a file.
+/// The bytes of a file that are in flows.
 #[derive(Debug, Default, Clone, Copy)]
-struct Taken {
+struct Attributed {
     bytes: u64,
     proven_bytes: u64,
 }
 
-/// What flows took of each file: at their source, or at their destination.
-fn taken(flows: &[Flow<'_>], end: fn(&Leg) -> Option<FileId>) -> HashMap<FileId, Taken> {
-    let mut all: HashMap<FileId, Taken> = HashMap::new();
+/// The bytes of each file that are in flows, at this end of the flows.
+fn attributed(flows: &[Flow<'_>], end: fn(&Leg) -> Option<FileId>) -> HashMap<FileId, Attributed> {
+    let mut all: HashMap<FileId, Attributed> = HashMap::new();
     for (file, leg) in flows.iter().flat_map(Flow::legs).filter_map(|leg| Some((end(&leg)?, leg))) {
-        let taken = all.entry(file).or_default();
-        taken.bytes = taken.bytes.saturating_add(leg.bytes.unwrap_or(0));
-        taken.proven_bytes = taken.proven_bytes.saturating_add(leg.proven_bytes.unwrap_or(0));
+        let attributed = all.entry(file).or_default();
+        attributed.bytes = attributed.bytes.saturating_add(leg.bytes.unwrap_or(0));
+        attributed.proven_bytes = attributed.proven_bytes.saturating_add(leg.proven_bytes.unwrap_or(0));
     }
     all
 }
@@ -106,24 +106,24 @@ impl Side<'_, '_> {
         sum_bytes(self.rows)
     }
 
-    /// Bytes that no flow has.
-    fn left(&self) -> Option<u64> {
-        self.bytes().map(|bytes| bytes.saturating_sub(self.taken.bytes))
+    /// Bytes that are in no flow.
+    fn unattributed_bytes(&self) -> Option<u64> {
+        self.bytes().map(|bytes| bytes.saturating_sub(self.attributed.bytes))
     }
 
     fn is_used(&self, row: &Row) -> bool {
         self.used.contains(&ptr::from_ref(row))
     }
 
-    /// Calls that moved something and stand in no flow, or in some flow.
+    /// Calls that moved something and are in some flow, or in none.
     fn calls(&self, in_flows: bool) -> u64 {
         self.rows.iter().filter(|row| self.is_used(row) == in_flows).map(|row| moving_calls(&[row])).sum()
     }
 
-    /// Calls of flows that may have moved some of the bytes that no flow has.
+    /// Calls of flows that may also have moved bytes that are in no flow.
     fn partly_attributed_calls(&self) -> u64 {
         let whole_calls = self.rows.iter().filter(|row| !self.is_used(row)).filter_map(|row| row.bytes);
-        if self.left().is_some_and(|left| left <= whole_calls.fold(0, u64::saturating_add)) {
+        if self.unattributed_bytes().is_some_and(|left| left <= whole_calls.fold(0, u64::saturating_add)) {
             return 0;
         }
         let used = || self.rows.iter().filter(|row| self.is_used(row));
@@ -135,9 +135,9 @@ impl Side<'_, '_> {
         }
     }
 
-    /// What stands in no flow, if there is anything.
+    /// What is in no flow, if anything.
     fn share(&self, file: Option<&End>) -> Option<Share> {
-        let bytes = self.left();
+        let bytes = self.unattributed_bytes();
         (bytes != Some(0)).then(|| Share {
             file: file.cloned(),
             bytes,
@@ -147,7 +147,7 @@ impl Side<'_, '_> {
     }
 
     fn destination(&self, activity: &Activity<'_>, origin: Origin, file: Option<End>) -> DestinationTotals {
-        let (written_bytes, unattributed_bytes) = (self.bytes(), self.left());
+        let (written_bytes, unattributed_bytes) = (self.bytes(), self.unattributed_bytes());
         let constants = self.rows.iter().filter(|row| is_constant(row, activity)).map(|row| row.paired_bytes);
         let memory_bytes = match (origin, unattributed_bytes) {
             (_, None) => 0,
@@ -159,9 +159,9 @@ impl Side<'_, '_> {
             file,
             written_bytes,
             written_calls: attributed_calls + unattributed_calls,
-            attributed_bytes: self.taken.bytes,
+            attributed_bytes: self.attributed.bytes,
             attributed_calls,
-            proven_bytes: self.taken.proven_bytes,
+            proven_bytes: self.attributed.proven_bytes,
             unattributed_bytes,
             unattributed_calls,
             memory_bytes,
@@ -174,19 +174,19 @@ impl Side<'_, '_> {
             file,
             read_bytes,
             read_calls: self.rows.iter().map(|row| moving_calls(&[row])).sum(),
-            written_on_bytes: read_bytes.map(|read| read.min(self.taken.bytes)),
+            written_on_bytes: read_bytes.map(|read| read.min(self.attributed.bytes)),
         }
     }
 }
 
-/// Whether a write's bytes lie in the program that the process runs: its constants.
+/// Whether the bytes of a write are constants: they lie in the mapping of the program that the process runs.
 fn is_constant(row: &Row, activity: &Activity<'_>) -> bool {
     matches!(row.ends.input, Some(Input::Mapped(file)) if activity.is_executed(file))
 }
 
 type RowsByFile<'a> = BTreeMap<Option<FileId>, Vec<&'a Row>>;
 
-/// All calls that wrote to each file. What a reflink shares is not written.
+/// All calls that wrote to each file. A reflink writes nothing.
 fn written<'a>(activity: &Activity<'a>) -> RowsByFile<'a> {
     let mut all = activity.writes.clone();
     for (&(_, to), rows) in &activity.copies {
@@ -218,11 +218,11 @@ fn moved(row: &Row) -> bool {
     row.calls > row.errors && row.bytes != Some(0)
 }
 
-/// The pids of processes all of whose bytes are their own: they, and all whose memory they may have, read nothing but programs.
+/// The processes that write only their own bytes: they, and all processes whose memory they may have, read nothing but programs.
 pub(super) fn own_memory(activities: &[Activity<'_>]) -> BTreeSet<u32> {
     let reads_nothing: HashMap<u32, bool> =
         activities.iter().map(|activity| (activity.process.pid, activity.reads_nothing())).collect();
-    // Who never executed a program shares memory with its creator, perhaps in both directions.
+    // A process that never executed a program may share memory with its creator, in both directions.
     let are_copies_clean = activities.iter().all(|activity| activity.process.exe.is_some() || activity.reads_nothing());
     let parents: HashMap<u32, u32> =
         activities.iter().filter_map(|activity| Some((activity.process.pid, activity.process.ppid?))).collect();
@@ -230,7 +230,7 @@ pub(super) fn own_memory(activities: &[Activity<'_>]) -> BTreeSet<u32> {
         let mut line = std::iter::successors(Some(*pid), |pid| parents.get(pid).copied()).take(activities.len());
         line.all(|pid| reads_nothing.get(&pid).copied().unwrap_or(true))
     };
-    // Who executed no program since the trace began, nor did its creators, has memory from before.
+    // If neither a process nor its creators executed a program in this trace, it has memory from before the trace.
     let executed: BTreeSet<u32> =
         activities.iter().filter(|activity| activity.process.exe.is_some()).map(|activity| activity.process.pid).collect();
     let began_in_trace = |pid: &u32| {

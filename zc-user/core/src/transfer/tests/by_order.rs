@@ -1,4 +1,4 @@
-//! Reads and writes of one thread.
+//! Reads and writes of one thread, with and without a backend that sees memory.
 
 use super::*;
 
@@ -22,7 +22,7 @@ fn a_loop_that_balances_is_a_transfer() {
     assert_eq!(analysis.processes[0].unattributed, Unattributed::default());
 }
 
-/// Reads both and then writes both, over and over: of a backend that sees memory, or not.
+/// Reads from two files and then writes to two files, over and over.
 fn two_in_turn(mut thread: Loop) -> Vec<(String, String, Api, Option<u64>)> {
     let mut scene = Scene::new();
     let [(first, copy_of_first), (second, copy_of_second)] =
@@ -39,14 +39,14 @@ fn two_in_turn(mut thread: Loop) -> Vec<(String, String, Api, Option<u64>)> {
 }
 
 #[test]
-fn two_copies_in_turn_are_told_apart_by_memory_and_else_not_at_all() {
+fn memory_tells_interleaved_copies_apart_and_order_does_not() {
     let copied = |from, to| one(from, to, Api::ReadWrite, 409_600);
     assert_eq!(two_in_turn(Loop::seen()), [copied("a", "A"), copied("b", "B")].concat());
     assert_eq!(two_in_turn(Loop::default()), []);
 }
 
 #[test]
-fn what_is_written_from_elsewhere_in_between_is_no_part_of_it() {
+fn writes_from_other_memory_in_between_are_not_part_of_a_loop() {
     for mut thread in [Loop::seen(), Loop::default()] {
         let mut scene = Scene::new();
         let [from, to, progress] = ["in", "out", "progress"].map(|name| scene.regular(name));
@@ -77,7 +77,7 @@ fn a_program_that_writes_much_more_than_it_reads_copies_nothing() {
     }
 }
 
-/// Each of four copies, of which three threads do the next piece in turn: one reads, and another may write what it read.
+/// Four copies by three threads. The threads take turns: one reads a piece, and another one may write it.
 fn passed_on(threads: [Loop; 3]) -> Vec<(String, String, Api, Option<u64>)> {
     let mut threads = threads;
     let mut scene = Scene::new();
@@ -95,14 +95,14 @@ fn passed_on(threads: [Loop; 3]) -> Vec<(String, String, Api, Option<u64>)> {
 }
 
 #[test]
-fn work_that_threads_pass_on_is_known_by_memory_and_totals_and_else_not_at_all() {
+fn memory_shows_work_that_threads_pass_on_and_order_does_not() {
     let expected: Vec<_> = (0..4).flat_map(|n| one(&format!("in{n}"), &format!("out{n}"), Api::ReadWrite, 60 * 4096)).collect();
     assert_eq!(passed_on(std::array::from_fn(|_| Loop::seen())), expected);
     assert_eq!(passed_on(std::array::from_fn(|_| Loop::default())), []);
 }
 
 #[test]
-fn how_it_is_known_is_told() {
+fn a_transfer_states_its_evidence() {
     for (mut thread, evidence) in [(Loop::seen(), Evidence::Memory), (Loop::default(), Evidence::Order)] {
         let mut scene = Scene::new();
         let [from, to] = ["in", "out"].map(|name| scene.regular(name));
@@ -114,7 +114,7 @@ fn how_it_is_known_is_told() {
 }
 
 #[test]
-fn the_figures_of_several_destinations_add_up_to_what_there_was() {
+fn figures_shared_by_several_destinations_add_up() {
     let mut scene = Scene::new();
     let from = scene.regular("in");
     let mut thread = Loop::seen();
@@ -129,12 +129,12 @@ fn the_figures_of_several_destinations_add_up_to_what_there_was() {
     let transfers = &analyse(&scene.trace).processes[0].transfers;
     let sum = |figure: fn(&Transfer) -> u64| transfers.iter().map(figure).sum::<u64>();
     assert_eq!((transfers.len(), sum(|one| one.bytes.unwrap_or(0))), (100, 409_600));
-    assert_eq!(sum(|one| one.calls), 100, "10 reads for 100 of them are less than one each");
+    assert_eq!(sum(|one| one.calls), 100, "10 reads divided by 100 transfers round down to 0 each");
     assert!(sum(|one| one.crossings.unwrap_or(0)) <= 110);
 }
 
 #[test]
-fn a_message_after_the_loader_is_none() {
+fn a_message_after_the_loader_is_not_a_transfer() {
     for message in [6, 800, 900] {
         let mut scene = Scene::new();
         let (libc, stdout) = (scene.regular("libc.so.6"), scene.regular("tty"));
@@ -150,7 +150,7 @@ fn a_message_after_the_loader_is_none() {
 }
 
 #[test]
-fn a_search_is_none() {
+fn a_search_is_not_a_transfer() {
     let mut scene = Scene::new();
     let (from, to) = (scene.regular("log"), scene.regular("found"));
     let mut thread = Loop::default();
@@ -163,7 +163,7 @@ fn a_search_is_none() {
 }
 
 #[test]
-fn a_server_that_answers_is_none_but_what_memory_shows_of_an_echo_is() {
+fn answers_are_not_transfers_but_an_echo_that_memory_shows_is() {
     let answers = |mut thread: Loop, answer, place| {
         let mut scene = Scene::new();
         let socket = scene.file(Tcp, "sock");
@@ -178,7 +178,7 @@ fn a_server_that_answers_is_none_but_what_memory_shows_of_an_echo_is() {
     for (answer, echoed) in [(5000, 10_000), (101, 10_000), (99, 9_900), (100, 10_000)] {
         assert_eq!(answers(Loop::seen(), answer, Loop::BUFFER), echo(echoed));
         assert_eq!(answers(Loop::seen(), answer, 0), [], "from other memory");
-        assert_eq!(answers(Loop::default(), answer, 0), [], "without its memory, an answer may be as long as the question");
+        assert_eq!(answers(Loop::default(), answer, 0), [], "if memory is unseen, an answer may be as long as the question");
     }
 }
 
@@ -193,12 +193,12 @@ fn a_server_with_headers_is_credited_with_what_it_read() {
         thread.write(socket, 1200);
     }
     scene.process("server", thread.rows());
-    // All but the first page: a single message that is longer than what was read says nothing.
+    // All but the first page: a single write that is longer than what was read is no evidence.
     assert_eq!(transfers(&scene), one("page.html", "sock", Api::ReadWrite, 99_000));
 }
 
 #[test]
-fn what_wakes_is_no_end() {
+fn an_eventfd_is_not_an_end() {
     let mut scene = Scene::new();
     let [first, second] = [scene.file(Eventfd, "a"), scene.file(Eventfd, "b")];
     let mut thread = Loop::default();
@@ -227,7 +227,7 @@ fn threads_of_a_process_add_up() {
 }
 
 #[test]
-fn writes_out_of_a_mapping_are_a_transfer_of_their_own_kind() {
+fn writes_from_a_mapping_have_an_api_of_their_own() {
     let mut scene = Scene::new();
     let (from, to) = (scene.regular("in"), scene.file(Tcp, "sock"));
     scene.process("copier", vec![map(from, MIB), written_from("sendto", from, to, 4, MIB)]);
@@ -238,7 +238,7 @@ fn writes_out_of_a_mapping_are_a_transfer_of_their_own_kind() {
 }
 
 #[test]
-fn constants_of_the_program_are_no_transfer_but_those_of_its_data_are() {
+fn constants_of_the_program_are_not_a_transfer_but_mapped_data_is() {
     let mut scene = Scene::new();
     let (program, library, data) = (scene.regular("hello"), scene.regular("libc.so.6"), scene.regular("messages"));
     let to = scene.regular("out");
@@ -262,7 +262,7 @@ fn the_last_piece_may_be_shorter() {
 }
 
 #[test]
-fn bytes_of_the_program_s_own_are_no_part_of_it() {
+fn bytes_of_the_program_itself_are_not_part_of_a_loop() {
     let mut scene = Scene::new();
     let (from, to) = (scene.regular("in"), scene.regular("out.tar"));
     let rows = vec![read("read", from, 100, 1_000_000), written_after("write", from, to, 100, 1_024_000, 1_000_000)];
@@ -274,11 +274,11 @@ fn bytes_of_the_program_s_own_are_no_part_of_it() {
 }
 
 #[test]
-fn a_write_that_begins_with_other_bytes_does_not_fill_up_a_loop() {
+fn a_write_that_begins_with_other_bytes_does_not_complete_a_loop() {
     let mut scene = Scene::new();
     let [from, to, other] = ["in", "out", "other"].map(|name| scene.regular(name));
     let of = |head: &[u8], row: Row| Row { head: Head::of(head), moved_order: Some(1), ..row };
-    // The program's own 10 bytes make up for the 10 that went elsewhere, which are too few to be shown.
+    // The program's own 10 bytes make up for the 10 that went to `other`, which are too few to be shown.
     let rows = |own: &[u8]| {
         vec![
             of(b"read first", read("read", from, 40, 400)),
@@ -291,7 +291,7 @@ fn a_write_that_begins_with_other_bytes_does_not_fill_up_a_loop() {
     let copied = |bytes| one("in", "out", Api::ReadWrite, bytes);
     assert_eq!(transfers(&scene), copied(390));
 
-    // Where no bytes are seen, nothing tells it from the last piece.
+    // Without the first bytes, that write looks like the last piece.
     scene.trace.processes[0].threads[0].rows = rows(b"");
     assert_eq!(transfers(&scene), copied(400));
 }

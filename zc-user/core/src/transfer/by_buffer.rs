@@ -1,33 +1,33 @@
-//! Writes from memory that holds bytes of a file: read to it before, or mapped to it.
+//! Flows from memory that holds bytes of a file: a read filled it, or the file is mapped there.
 //!
-//! Where the bytes came from is proven if calls were sampled and no sample differs. Bytes that were changed on the way, or never
-//! sampled, are inferred to be those of the file, and stand as a transfer if they [balance](super::balance).
+//! The source is proven if calls were sampled and no sample differs. Bytes that were changed on the way or never sampled are inferred to be
+//! those of the file, and shown only if the bytes read and written balance ([`is_worth_showing`]).
 
 use super::{
-    activity::{Activity, Held},
-    balance::{MANY, covers},
+    activity::{Activity, FromBuffer},
     flow::{Condition, Flow, Source, is_by_ring, moving_calls, only_failed, sum_bytes},
+    inference::{MANY_CALLS, is_most_of},
 };
 use crate::{
     trace::{FileId, FileKind, Input, Row},
     transfer::{Api, Evidence},
 };
 
-/// The flows from memory.
+/// The flows from buffers and from mappings.
 pub(super) fn flows<'a>(activity: &Activity<'a>) -> Vec<Flow<'a>> {
     let carries = |from: &FileId, to: &FileId| activity.carries_bytes(*from) && activity.carries_bytes(*to);
-    let held = activity.held.iter().filter(|((from, to), _)| carries(from, to));
-    held.filter_map(|(&ends, held)| from_held(ends, held, activity)).chain(mapped(activity)).collect()
+    let held = activity.from_buffers.iter().filter(|((from, to), _)| carries(from, to));
+    held.filter_map(|(&ends, held)| buffer_flow(ends, held, activity)).chain(mapping_flows(activity)).collect()
 }
 
-/// The flow from memory that bytes of a file had been read to.
-fn from_held<'a>((from, to): (FileId, FileId), held: &Held<'a>, activity: &Activity<'a>) -> Option<Flow<'a>> {
+/// The flow from buffers that reads of a file filled.
+fn buffer_flow<'a>((from, to): (FileId, FileId), held: &FromBuffer<'a>, activity: &Activity<'a>) -> Option<Flow<'a>> {
     let sums = Sums::of(held);
-    let bytes = sums.stated()?;
+    let bytes = sums.shown_bytes()?;
     let is_proven = sums.changed == 0 && sums.checked_calls > 0;
     let reading = activity.reads.get(&Some(from)).cloned().unwrap_or_default();
     let writing: Vec<&Row> = held.same.iter().chain(&held.changed).chain(&held.unsampled).copied().collect();
-    // A file that is written back to itself is updated: the samples may have missed what changed. A socket answers with what it heard.
+    // A stored file written back to itself is an update, whose changes the samples may have missed. A socket may echo what came in.
     let is_stored = matches!(activity.kind(from), Some(FileKind::Regular | FileKind::Memfd | FileKind::Block));
     if from == to && (is_stored || !is_proven) {
         return None;
@@ -52,18 +52,18 @@ fn from_held<'a>((from, to): (FileId, FileId), held: &Held<'a>, activity: &Activ
     })
 }
 
-/// What was written of one file to another.
+/// Sums of what was written of one file to another.
 #[derive(Default)]
 struct Sums {
-    /// Bytes in calls of which no sample differs.
+    /// Bytes in calls whose samples all agree.
     same: u64,
-    /// Bytes in calls of which a sample differs.
+    /// Bytes in calls with a sample that differs.
     changed: u64,
-    /// Bytes of which there is no sample.
+    /// Bytes without a sample.
     unsampled: u64,
-    /// Whether there are such bytes, or some that may have been written before.
+    /// Whether there are calls (or parts of calls) without a sample.
     is_partly_unsampled: bool,
-    /// Calls that were sampled, and of which no sample differs.
+    /// Calls that were sampled and whose samples all agree.
     checked_calls: u64,
 }
 
@@ -76,13 +76,13 @@ impl Sums {
         }
     }
 
-    /// How many bytes the flow has. Of those that were replaced, nobody knows how many.
-    fn stated(&self) -> Option<u64> {
+    /// The bytes that the flow shows. `None` if there are none. Replaced bytes are left out, because nobody knows how many came from the file.
+    fn shown_bytes(&self) -> Option<u64> {
         let changed = if self.condition() == Condition::Changed { self.changed } else { 0 };
         [changed, self.unsampled].into_iter().try_fold(self.same, u64::checked_add).filter(|&bytes| bytes > 0)
     }
 
-    fn of(held: &Held<'_>) -> Self {
+    fn of(held: &FromBuffer<'_>) -> Self {
         let mut sums = Self::default();
         let rows = |rows: &[&Row]| rows.iter().map(|row| row.paired_bytes).fold(0, u64::saturating_add);
         sums.same = rows(&held.same);
@@ -107,14 +107,15 @@ impl Sums {
     }
 }
 
-/// Whether a flow from memory is worth showing: it is proven, or its bytes balance. What was changed in most calls must balance exactly,
-/// and over many of them: else a buffer was used again for something else.
+/// Whether a flow is worth showing: some of it is proven, most of it was written as it had been read, or the bytes read and written
+/// balance. If most bytes were changed, their numbers must be equal, over many calls. Otherwise the program probably reused the buffer for
+/// something else.
 pub(super) fn is_worth_showing(flow: &Flow<'_>, activity: &Activity<'_>) -> bool {
     let Some(bytes) = flow.bytes.filter(|_| flow.is_loop() && flow.proven_bytes == Some(0)) else { return true };
     let written = activity.writes.get(&Some(flow.to)).map_or(Some(0), |rows| sum_bytes(rows));
     let Some((read, written)) = sum_bytes(&flow.reading).zip(written) else { return false };
-    let is_many = moving_calls(&flow.reading) >= MANY && moving_calls(&flow.writing) >= MANY;
-    let is_near = is_many && bytes <= read && covers(bytes, read) && covers(bytes, written);
+    let is_many = moving_calls(&flow.reading) >= MANY_CALLS && moving_calls(&flow.writing) >= MANY_CALLS;
+    let is_near = is_many && bytes <= read && is_most_of(bytes, read) && is_most_of(bytes, written);
     let is_equal = bytes == read && bytes == written;
     match flow.condition {
         Condition::Replaced => true,
@@ -123,8 +124,8 @@ pub(super) fn is_worth_showing(flow: &Flow<'_>, activity: &Activity<'_>) -> bool
     }
 }
 
-/// Writes whose buffer lies in a mapping of a file. Constants of the program itself are no transfer.
-fn mapped<'a>(activity: &Activity<'a>) -> impl Iterator<Item = Flow<'a>> {
+/// The flows of writes whose buffer lies in a mapping of a file. Constants of the program are not a transfer.
+fn mapping_flows<'a>(activity: &Activity<'a>) -> impl Iterator<Item = Flow<'a>> {
     let flow = |(&(from, to), rows): (&(FileId, FileId), &Vec<&'a Row>)| {
         let bytes = rows.iter().map(|row| row.paired_bytes).fold(0, u64::saturating_add);
         let reading = activity.mappings.get(&from).cloned().unwrap_or_default();
@@ -137,5 +138,5 @@ fn mapped<'a>(activity: &Activity<'a>) -> impl Iterator<Item = Flow<'a>> {
             ..Flow::direct(Source::File(from), to, Api::MmapWrite, rows.clone())
         })
     };
-    activity.mapped.iter().filter_map(flow)
+    activity.from_mappings.iter().filter_map(flow)
 }

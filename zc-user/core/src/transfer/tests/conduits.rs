@@ -1,4 +1,4 @@
-//! Chains over several processes.
+//! Chains of flows over several processes.
 
 use super::*;
 use crate::{
@@ -33,7 +33,7 @@ fn a_pipeline_is_one_transfer_over_its_processes() {
 }
 
 #[test]
-fn a_way_over_several_processes_is_exact_if_all_of_it_is() {
+fn a_chain_is_exact_if_every_hop_is() {
     let held = |from, to| vec![read("read", from, 8, MIB).zero(1), written_held("write", from, to, 8, MIB, MIB)];
     for (second, certainty) in [(true, Certainty::Exact), (false, Certainty::Inferred)] {
         let mut scene = Scene::new();
@@ -48,7 +48,7 @@ fn a_way_over_several_processes_is_exact_if_all_of_it_is() {
 }
 
 #[test]
-fn a_connection_has_two_ends() {
+fn a_connection_joins_its_two_sockets() {
     let mut scene = Scene::new();
     let (from, to) = (scene.regular("in"), scene.regular("out"));
     for [near, far] in [scene.socketpair(), scene.connection("127.0.0.1:5000", "127.0.0.1:80")] {
@@ -59,12 +59,12 @@ fn a_connection_has_two_ends() {
     }
 }
 
-/// A process that read from a file, and wrote so many of these bytes from where they lay.
+/// The rows of a process that read from a file and wrote this many of these bytes from the same buffer.
 fn held(from: FileId, to: FileId, read_bytes: u64, written_bytes: u64) -> Vec<Row> {
     vec![read("read", from, 8, read_bytes).zero(1), written_held("write", from, to, 8, written_bytes, written_bytes)]
 }
 
-/// What went from end to end: bytes, and those of them that are proven.
+/// What went from end to end.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Way {
     from: String,
@@ -121,13 +121,13 @@ fn a_header_before_the_file_makes_it_a_lower_bound() {
     scene.process("server", vec![write("write", server, 1, 200), copy("sendfile", from, server, 1, MIB)]);
     scene.process("client", held(client, to, MIB + 200, MIB));
     assert_eq!(ways(&scene), [way("in", "out", MIB - 200, false)]);
-    // Of bytes that may come from elsewhere, nothing is said.
+    // If all bytes may come from elsewhere, there is no chain.
     scene.process("other", vec![write("write", server, 1, 2 * MIB), read("read", client, 1, 2 * MIB)]);
     assert!(ways(&scene).is_empty());
 }
 
 #[test]
-fn what_others_wrote_or_read_unseen_makes_it_none() {
+fn a_chain_ends_where_others_may_have_read_or_written() {
     let mut scene = Scene::new();
     let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
     for rows in [vec![read("read", pipe, 1, 5)], vec![read("recvmmsg", pipe, 1, 0)]] {
@@ -137,7 +137,7 @@ fn what_others_wrote_or_read_unseen_makes_it_none() {
         scene.process("other", rows);
         assert!(across(&scene).is_empty());
     }
-    // A pipe with a name is open to everybody.
+    // Anybody can open a pipe with a name, so the figures have to agree.
     let fifo = scene.file(FileKind::Pipe, "fifo");
     scene.trace.processes.clear();
     scene.process("cat", cat(from, fifo));
@@ -148,7 +148,7 @@ fn what_others_wrote_or_read_unseen_makes_it_none() {
 }
 
 #[test]
-fn a_very_long_pipeline_is_told_in_short() {
+fn the_verdict_of_a_long_pipeline_is_shortened() {
     let mut scene = Scene::new();
     let mut from = scene.regular("in");
     for _ in 0..100 {

@@ -1,14 +1,14 @@
-//! Which proven flows may be only a part of what went the same way.
+//! Marks proven flows that may be only a part of what went from their source to their destination.
 //!
-//! A figure is exact if it is all that went from the source to the destination. The program may have copied some of the bytes to
-//! another buffer and written them from there, which nobody sees. So a flow is exact
+//! A figure is exact only if it is all that went from the source to the destination. The program may have copied some bytes to another
+//! buffer and written them from there, which nobody sees. So a flow through memory can be exact only
 //!
 //! - if every byte of its destination is proven to come from somewhere,
-//! - or if every byte that was read from its source is proven to have gone there, and none can have gone there again: whatever was
-//!   written there from memory of which nothing is known was written before the first of these bytes was read. That holds for what
-//!   stands beside proven bytes in one call, too: it may be the header of an archive, or a second copy of the same bytes.
+//! - or if every byte read from its source is proven to be in the flow, and none can have been written to the destination a second time.
+//!   That is so if everything of unknown origin was written there before the source was first read. It includes bytes of unknown origin
+//!   next to proven ones in the same call: they may be an archive header, or a second copy of the same bytes.
 //!
-//! Otherwise it is a lower bound, as is everything where the kernel moved bytes unseen.
+//! All other flows through memory are lower bounds. So are all flows of a process for which the kernel moved bytes unseen.
 
 use std::collections::HashMap;
 
@@ -26,83 +26,84 @@ pub(super) fn mark(flows: &mut [Flow<'_>], activity: &Activity<'_>, first_reads:
             flow.may_be_more = true;
         }
         let Some(destination) = flow.written_to().and_then(|to| destinations.get(&to)) else { continue };
-        let is_once =
-            is_exhausted(flow, activity) && !flow.is_partly_unsampled && !may_be_again(flow, destination, activity, first_reads);
-        flow.may_be_more |= !(destination.is_filled || is_once) || destination.is_lent_unknown_bytes;
+        let is_once = is_source_used_up(flow, activity)
+            && !flow.is_partly_unsampled
+            && !may_be_repeated(flow, destination, activity, first_reads);
+        flow.may_be_more |= !(destination.is_explained || is_once) || destination.has_unknown_lent_bytes;
     }
 }
 
-/// What is known of all that was written to one file.
+/// What is known of everything that was written to one file.
 #[derive(Debug)]
 struct Destination {
-    /// Whether every byte of it is proven to come from somewhere.
-    is_filled: bool,
-    /// When something of which nothing is known was last written, as [`Row::last_order`]; the last number if nobody knows when.
+    /// Whether every byte is proven to come from somewhere.
+    is_explained: bool,
+    /// When bytes of unknown origin were last written, as [`Row::last_order`]; `u64::MAX` if nobody knows when.
     last_unknown: Option<u64>,
-    is_lent_unknown_bytes: bool,
+    has_unknown_lent_bytes: bool,
 }
 
-/// The files that flows through memory lead to.
+/// The destinations of flows through memory.
 fn destinations(flows: &[Flow<'_>], activity: &Activity<'_>) -> HashMap<FileId, Destination> {
-    let beside = beside(activity);
+    let unknown_bytes = unknown_bytes(activity);
     let destination = |(to, proven): (FileId, u64)| {
         let writes = activity.writes.get(&Some(to)).map(Vec::as_slice).unwrap_or_default();
-        let is_partly_unknown = beside.get(&to).is_some_and(|&bytes| bytes > 0);
+        let is_partly_unknown = unknown_bytes.get(&to).is_some_and(|&bytes| bytes > 0);
         let is_unknown = |row: &&&Row| match row.ends.input {
             Some(Input::Held(_) | Input::Mapped(_)) => is_partly_unknown && row.bytes != Some(row.paired_bytes),
             _ => row.bytes != Some(0),
         };
         let lent = activity.lent.get(&to).map(Vec::as_slice).unwrap_or_default();
         let destination = Destination {
-            is_filled: sum_bytes(writes).is_some_and(|written| written <= proven),
+            is_explained: sum_bytes(writes).is_some_and(|written| written <= proven),
             last_unknown: writes.iter().filter(is_unknown).map(|row| row.last_order.unwrap_or(u64::MAX)).max(),
-            is_lent_unknown_bytes: lent.iter().any(|row| has_unknown_bytes(row)),
+            has_unknown_lent_bytes: lent.iter().any(|row| has_unknown_bytes(row)),
         };
         (to, destination)
     };
     proven(flows).into_iter().map(destination).collect()
 }
 
-/// By destination, what calls wrote beside the bytes of files, so that nothing is known of it.
-fn beside(activity: &Activity<'_>) -> HashMap<FileId, u64> {
-    let mut beside: HashMap<FileId, u64> = HashMap::new();
+/// For each destination, the bytes of unknown origin in calls that also wrote bytes of a file.
+fn unknown_bytes(activity: &Activity<'_>) -> HashMap<FileId, u64> {
+    let mut unknown_bytes: HashMap<FileId, u64> = HashMap::new();
     for (&to, rows) in &activity.writes {
         let Some(to) = to else { continue };
         let known = rows.iter().filter(|row| matches!(row.ends.input, Some(Input::Held(_) | Input::Mapped(_))));
         let bytes = known.map(|row| row.bytes.map_or(u64::MAX, |bytes| bytes.saturating_sub(row.paired_bytes)));
-        beside.insert(to, bytes.fold(0, u64::saturating_add));
+        unknown_bytes.insert(to, bytes.fold(0, u64::saturating_add));
     }
-    for ((_, to), held) in &activity.held {
-        if let Some(bytes) = beside.get_mut(to) {
-            let parts = held.parts.iter().filter(|part| matches!(part.from, Input::Held(_))).map(|part| part.bytes);
+    for ((_, to), from_buffer) in &activity.from_buffers {
+        if let Some(bytes) = unknown_bytes.get_mut(to) {
+            let parts = from_buffer.parts.iter().filter(|part| matches!(part.from, Input::Held(_))).map(|part| part.bytes);
             *bytes = bytes.saturating_sub(parts.fold(0, u64::saturating_add));
         }
     }
-    beside
+    unknown_bytes
 }
 
-/// Whether every byte that was read from the source of the flow is in it.
-fn is_exhausted(flow: &Flow<'_>, activity: &Activity<'_>) -> bool {
+/// Whether the flow has every byte that was read from its source.
+fn is_source_used_up(flow: &Flow<'_>, activity: &Activity<'_>) -> bool {
     match flow.read_from() {
-        // One read of /dev/zero serves any number of writes, and its bytes are too much alike to be told apart.
+        // One read of /dev/zero can serve any number of writes, and its bytes look the same wherever they come from.
         Some(from) if activity.kind(from) == Some(FileKind::Char) => false,
         Some(from) => activity
             .reads
             .get(&Some(from))
             .is_some_and(|rows| sum_bytes(rows).is_some_and(|read| Some(read) <= flow.proven_bytes)),
-        // A mapping: all of the file was written.
+        // A mapping: the flow must have the whole file.
         None => flow.from.file().and_then(|from| activity.file(from)?.size_bytes) == flow.proven_bytes,
     }
 }
 
-/// Whether memory that was lent to a pipe is not all known to be of a file.
+/// Whether some of the memory that was lent to a pipe is not known to hold bytes of a file.
 pub(super) fn has_unknown_bytes(lent: &Row) -> bool {
     let is_known = matches!(lent.ends.input, Some(Input::Held(_) | Input::Mapped(_)));
     !is_known || lent.bytes.is_none_or(|bytes| lent.paired_bytes < bytes)
 }
 
-/// Whether something of which nothing is known was written to the destination after the source was read first.
-fn may_be_again(flow: &Flow<'_>, destination: &Destination, activity: &Activity<'_>, first_reads: &FirstReads) -> bool {
+/// Whether bytes of unknown origin were written to the destination after the source was first read.
+fn may_be_repeated(flow: &Flow<'_>, destination: &Destination, activity: &Activity<'_>, first_reads: &FirstReads) -> bool {
     let began = match flow.read_from() {
         Some(from) => first_reads.of_file(from, activity.process.pid),
         None => flow.reading.iter().filter_map(|row| row.order).min(),
@@ -110,14 +111,14 @@ fn may_be_again(flow: &Flow<'_>, destination: &Destination, activity: &Activity<
     destination.last_unknown.is_some_and(|last| began.is_none_or(|began| last >= began))
 }
 
-/// When each file was read first, by a process or by those whose memory it may have.
+/// When each file was first read, by a process or by one whose memory it may have.
 #[derive(Debug)]
 pub(super) struct FirstReads {
-    /// By process: who executed the program that it runs, since which memory is copied or shared.
+    /// For each process, the process that executed the program: from there on, memory was copied or shared.
     programs: HashMap<u32, u32>,
-    /// By process that executed a program: who created it.
+    /// For each process that executed a program, the one that created it.
     creators: HashMap<u32, u32>,
-    /// By process that executed a program: the first reads of it and of all that it created to run the same program.
+    /// For each process that executed a program, the first reads of that process and of its descendants that run the same program.
     first: HashMap<u32, HashMap<FileId, u64>>,
 }
 
@@ -143,7 +144,8 @@ impl FirstReads {
         Self { programs, creators, first }
     }
 
-    /// When the first bytes of the file had been read. Who executes a program may have written before what its creator had read.
+    /// When the first bytes of the file had been read. Creators count as well: a process may have written what its creator had read before it
+    /// executed its own program.
     fn of_file(&self, file: FileId, pid: u32) -> Option<u64> {
         let next = |program: &u32| self.programs.get(self.creators.get(program)?).copied();
         let programs = std::iter::successors(self.programs.get(&pid).copied(), next).take(self.programs.len());
@@ -151,7 +153,7 @@ impl FirstReads {
     }
 }
 
-/// What is proven of each destination.
+/// The proven bytes of each destination.
 fn proven(flows: &[Flow<'_>]) -> HashMap<FileId, u64> {
     let mut proven: HashMap<FileId, u64> = HashMap::new();
     for (file, flow) in flows.iter().filter_map(|flow| Some((flow.written_to()?, flow))) {

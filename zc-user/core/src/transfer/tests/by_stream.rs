@@ -1,4 +1,4 @@
-//! Streams that have the same bytes at all places, or not.
+//! Streams that are equal at all sampled places, and streams that are not.
 
 use super::*;
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     trace::{Row, Stream},
 };
 
-/// A scene of a backend that sees memory; its files have the contents that the sums stand for, all read or all written.
+/// A scene of a backend that sees memory. A sum stands for the contents of a file that was read or written as a whole.
 struct Streams {
     scene: Scene,
 }
@@ -34,7 +34,7 @@ impl Streams {
         &mut self.scene.trace.files[usize::try_from(file.0).expect("fits")].streams
     }
 
-    /// What is said of a process with a thread for each of these rows.
+    /// The transfers of a process with one thread for each of these rows.
     fn said(&mut self, rows: Vec<Row>) -> Vec<Transfer> {
         self.scene.trace.processes.clear();
         self.scene.threads("copier", rows.into_iter().map(|row| vec![row]).collect());
@@ -42,13 +42,13 @@ impl Streams {
     }
 }
 
-/// What a transfer comes to.
+/// Certainty, evidence, bytes and proven bytes of a transfer.
 fn figures(transfer: &Transfer) -> (Certainty, Option<Evidence>, Option<u64>, Option<u64>) {
     (transfer.certainty, transfer.evidence, transfer.bytes, transfer.proven_bytes)
 }
 
 #[test]
-fn streams_that_are_alike_are_joined_and_others_are_not() {
+fn equal_streams_are_joined_and_others_are_not() {
     let mut streams = Streams::new();
     let from = streams.source("in", MIB, 7);
     let (to, other) = (streams.destination("out", MIB, 7), streams.destination("other", MIB, 8));
@@ -60,7 +60,7 @@ fn streams_that_are_alike_are_joined_and_others_are_not() {
 }
 
 #[test]
-fn what_was_not_looked_at_as_a_whole_says_nothing() {
+fn incomplete_streams_and_zeroes_show_nothing() {
     let mut streams = Streams::new();
     let (from, to) = (streams.source("in", MIB - 1, 7), streams.destination("out", MIB - 1, 7));
     assert_eq!(streams.said(vec![read("read", from, 16, MIB).at(1), write("write", to, 16, MIB).at(2)]), []);
@@ -70,7 +70,7 @@ fn what_was_not_looked_at_as_a_whole_says_nothing() {
 }
 
 #[test]
-fn of_two_sources_that_are_alike_nobody_knows_which_it_was() {
+fn two_equal_sources_give_no_transfer() {
     let mut streams = Streams::new();
     let (from, copy) = (streams.source("in", MIB, 7), streams.source("copy", MIB, 7));
     let to = streams.destination("out", MIB, 7);
@@ -79,7 +79,7 @@ fn of_two_sources_that_are_alike_nobody_knows_which_it_was() {
 }
 
 #[test]
-fn a_flow_that_is_proven_in_part_is_completed() {
+fn a_partly_proven_flow_is_completed() {
     let mut streams = Streams::new();
     let (from, to) = (streams.source("in", MIB, 7), streams.destination("out", MIB, 7));
     let half = MIB / 2;
@@ -97,7 +97,7 @@ fn a_flow_that_is_proven_in_part_is_completed() {
 }
 
 #[test]
-fn a_loop_whose_streams_differ_changed_its_bytes_and_a_single_call_each_is_chance() {
+fn a_loop_whose_streams_differ_changed_the_bytes_and_a_single_call_is_chance() {
     let mut streams = Streams::new();
     let (from, to) = (streams.source("in", MIB, 7), streams.destination("out", MIB, 8));
     for (calls, is_stated) in [(16, true), (1, false)] {

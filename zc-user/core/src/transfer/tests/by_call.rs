@@ -1,4 +1,4 @@
-//! Calls that name both ends, and what was tried before them.
+//! Calls that name both ends, and attempts before them.
 
 use super::*;
 
@@ -29,7 +29,7 @@ fn a_reflink_copies_an_unknown_number_of_bytes() {
 }
 
 #[test]
-fn what_failed_before_is_an_attempt() {
+fn a_call_that_failed_before_is_an_attempt() {
     let mut scene = Scene::new();
     let [from, to] = ["in", "out"].map(|name| scene.regular(name));
     let rows = vec![
@@ -49,7 +49,7 @@ fn what_failed_before_is_an_attempt() {
 }
 
 #[test]
-fn what_failed_after_is_no_attempt() {
+fn a_call_that_failed_afterwards_is_not_an_attempt() {
     let mut scene = Scene::new();
     let [from, to] = ["in", "out"].map(|name| scene.regular(name));
     let failed = copy("copy_file_range", from, to, 0, 0).failed(libc::EXDEV, 1).at(9);
@@ -96,7 +96,7 @@ fn a_copy_that_failed_says_so() {
 }
 
 #[test]
-fn retries_are_waste_not_attempts() {
+fn retries_are_not_attempts() {
     let mut scene = Scene::new();
     let (from, to) = (scene.regular("in"), scene.file(Tcp, "sock"));
     scene.process("nginx", vec![copy("sendfile", from, to, 2, MIB).failed(libc::EAGAIN, 7)]);
@@ -107,7 +107,7 @@ fn retries_are_waste_not_attempts() {
 }
 
 #[test]
-fn a_last_call_that_moved_much_less_is_not_told_as_one_of_many() {
+fn a_much_shorter_last_call_makes_the_size_an_upper_limit() {
     let mut scene = Scene::new();
     let (from, to) = (scene.regular("in"), scene.file(Tcp, "sock"));
     let cases = [(3, 4500, "sendfile, 3 calls of up to 2 KiB"), (100, 204_700, "sendfile, 100 calls of 2 KiB")];

@@ -1,4 +1,4 @@
-//! What is attributed of each file, and when all of it is exact.
+//! What is attributed of each file, and when all transfers are exact.
 
 use super::*;
 use crate::{
@@ -17,7 +17,7 @@ fn destination(scene: &Scene) -> DestinationTotals {
     analyse(&scene.trace).processes.swap_remove(0).destinations.swap_remove(0)
 }
 
-/// Written, attributed, proven and left: bytes; then calls.
+/// Written, attributed, proven and unattributed bytes; written, attributed and unattributed calls.
 fn figures(one: &DestinationTotals) -> ([u64; 4], [u64; 3]) {
     let bytes =
         [one.written_bytes.expect("is known"), one.attributed_bytes, one.proven_bytes, one.unattributed_bytes.expect("is known")];
@@ -25,7 +25,7 @@ fn figures(one: &DestinationTotals) -> ([u64; 4], [u64; 3]) {
 }
 
 #[test]
-fn what_was_written_is_what_is_attributed_and_what_is_not() {
+fn written_is_attributed_plus_unattributed() {
     let (mut scene, from, to) = copier();
     let rows = vec![
         read("read", from, 10, 10_000),
@@ -39,7 +39,7 @@ fn what_was_written_is_what_is_attributed_and_what_is_not() {
 }
 
 #[test]
-fn bytes_beside_those_of_a_transfer_have_their_calls() {
+fn unattributed_bytes_may_be_in_calls_of_a_transfer() {
     let (mut scene, from, to) = copier();
     scene.process("copier", vec![read("read", from, 10, 10_000), written_held("write", from, to, 10, 10_500, 10_000)]);
     let share = &analyse(&scene.trace).processes[0].unattributed.written[0];
@@ -47,7 +47,7 @@ fn bytes_beside_those_of_a_transfer_have_their_calls() {
 }
 
 #[test]
-fn a_source_tells_how_much_of_it_was_written_on() {
+fn a_source_shows_how_much_of_it_was_written_on() {
     let (mut scene, from, to) = copier();
     let other = scene.regular("other");
     let rows = vec![read("read", from, 10, 10_000), written_held("write", from, to, 8, 8_000, 8_000)];
@@ -55,13 +55,13 @@ fn a_source_tells_how_much_of_it_was_written_on() {
     let source = |scene: &Scene| analyse(&scene.trace).processes.swap_remove(0).sources.swap_remove(0);
     let figures = |source: SourceTotals| (source.read_bytes, source.read_calls, source.written_on_bytes);
     assert_eq!(figures(source(&scene)), (Some(10_000), 10, Some(8_000)));
-    // Twice: more than that cannot have been written on.
+    // They are written a second time, but more than was read cannot have been written on.
     let twice = written_held("write", from, other, 8, 8_000, 8_000);
     scene.trace.processes[0].threads[0].rows.push(twice);
     assert_eq!(figures(source(&scene)), (Some(10_000), 10, Some(10_000)));
 }
 
-/// Whether all transfers of this process are said to be exact.
+/// Whether all transfers of a process with these rows are exact.
 fn is_exact(rows: impl Fn(FileId, FileId) -> Vec<Row>) -> bool {
     let (mut scene, from, to) = copier();
     scene.process("copier", rows(from, to));
@@ -69,22 +69,22 @@ fn is_exact(rows: impl Fn(FileId, FileId) -> Vec<Row>) -> bool {
 }
 
 #[test]
-fn all_is_exact_if_every_byte_is_proven_or_comes_from_memory() {
+fn all_transfers_are_exact_if_every_byte_is_proven_or_comes_from_memory() {
     let held = |from, to, held| vec![read("read", from, 8, MIB), written_held("write", from, to, 8, MIB, held)];
     assert!(is_exact(|_, _| vec![]));
     assert!(is_exact(|from, to| vec![copy("sendfile", from, to, 1, MIB)]));
     assert!(is_exact(|from, to| held(from, to, MIB)));
     assert!(is_exact(|from, to| vec![map(from, MIB), written_from("write", from, to, 1, MIB)]));
-    assert!(is_exact(|_, to| vec![write("write", to, 1, 23)]), "who has read nothing writes its own");
-    assert!(!is_exact(|from, to| held(from, to, MIB - 1)), "one byte is from nobody knows where");
+    assert!(is_exact(|_, to| vec![write("write", to, 1, 23)]), "a process that read nothing writes its own bytes");
+    assert!(!is_exact(|from, to| held(from, to, MIB - 1)), "one byte has an unknown source");
     assert!(!is_exact(|from, to| vec![read("read", from, 1, 23), write("write", to, 1, 23)]));
     assert!(!is_exact(|from, to| vec![map(from, 23), write("write", to, 1, 23)]), "it may be from the mapping");
     assert!(!is_exact(|from, to| vec![read("read", from, 8, MIB), written_after("write", from, to, 8, MIB, MIB)]));
-    assert!(!is_exact(|_, to| vec![write("sendmmsg", to, 1, 0)]), "how many bytes is unknown");
+    assert!(!is_exact(|_, to| vec![write("sendmmsg", to, 1, 0)]), "the number of bytes is unknown");
 }
 
 #[test]
-fn what_the_loader_reads_is_nobody_s_source() {
+fn reads_of_the_loader_are_not_a_source() {
     let exact = |bytes| {
         let (mut scene, _, to) = copier();
         let libc = scene.regular("libc.so.6");
@@ -96,7 +96,7 @@ fn what_the_loader_reads_is_nobody_s_source() {
 }
 
 #[test]
-fn a_child_has_the_memory_of_its_parent() {
+fn a_child_may_write_what_its_parent_read() {
     let (mut scene, from, to) = copier();
     scene.process("sh", vec![read("read", from, 1, 100)]).pid = 10;
     let child = scene.process("sh", vec![write("write", to, 1, 100)]);
@@ -105,14 +105,14 @@ fn a_child_has_the_memory_of_its_parent() {
 }
 
 #[test]
-fn who_ran_before_the_trace_has_memory_from_before() {
+fn a_process_that_ran_before_the_trace_has_memory_from_before() {
     let (mut scene, _, to) = copier();
     scene.process("test", vec![write("write", to, 1, 100)]).exe = None;
     assert!(!analyse(&scene.trace).is_exact);
 }
 
 #[test]
-fn with_something_lost_nothing_is_all_exact() {
+fn a_loss_that_touches_transfers_makes_them_inexact() {
     let (mut scene, from, to) = copier();
     scene.process("copier", vec![copy("sendfile", from, to, 1, MIB)]);
     for loss in Loss::ALL {
@@ -125,7 +125,7 @@ fn with_something_lost_nothing_is_all_exact() {
 }
 
 #[test]
-fn what_wakes_does_not_count() {
+fn eventfds_do_not_count() {
     let (mut scene, from, to) = copier();
     let wake = scene.file(Eventfd, "eventfd");
     scene.process("tokio", vec![copy("sendfile", from, to, 1, MIB), read("read", wake, 1, 8), write("write", wake, 1, 8)]);

@@ -1,5 +1,5 @@
-//! Random programs whose truth is known by construction: a model knows whose each byte in memory and in pipes is. What is said to be
-//! proven must be true to the byte, and the books must balance.
+//! Random programs whose transfers are known by construction: a model tracks the source of each byte in memory and in pipes. Proven bytes
+//! must be true to the byte, and the figures of the report must add up.
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
@@ -33,7 +33,7 @@ enum Step {
     Read { thread: usize, from: usize, place: usize, bytes: usize },
     /// Writes to a file from within a place.
     Write { thread: usize, to: usize, place: usize, skip: usize, bytes: usize },
-    /// Copies memory, which no tracer sees; a sample shows that what lay there was changed.
+    /// Copies memory, which no tracer sees. Samples show that the bytes at the target were changed.
     Copy { from: usize, to: usize, bytes: usize },
     /// A call fills a place with bytes of no file.
     Fill { place: usize, bytes: usize },
@@ -56,13 +56,13 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Whose a byte is: the file that it was last read from, or nobody's.
+/// The file that a byte was last read from, if any.
 type Owner = Option<usize>;
 
-/// Bytes by where they came from and where they went.
+/// Numbers of bytes by source and destination.
 type Moved = BTreeMap<(usize, usize), u64>;
 
-/// What is true, and what a tracer sees of it.
+/// What really happens, and what a tracer sees of it.
 struct World {
     sees_memory: bool,
     memory: Vec<Owner>,
@@ -71,9 +71,9 @@ struct World {
     pipes: BTreeMap<usize, Vec<Owner>>,
     threads: [Seen; THREADS],
     files: Vec<FileId>,
-    /// What was moved by a call, or by a read and a write.
+    /// Bytes that one call moved, or a read and a write.
     legs: Moved,
-    /// What came out of a pipe, by whose it was when it went in.
+    /// Bytes that came out of a pipe, by their source when they went in.
     ways: Moved,
     written: BTreeMap<usize, u64>,
     order: u64,
@@ -113,7 +113,7 @@ impl World {
         (world, scene)
     }
 
-    /// What comes out of a file: as much as is asked for, or as a pipe holds.
+    /// The bytes that come out of a file: as many as asked for, or as many as the pipe holds.
     fn take(&mut self, from: usize, bytes: usize) -> Vec<Owner> {
         if from < REGULAR {
             return vec![None; bytes];
@@ -179,7 +179,7 @@ impl World {
                     }
                 }
             }
-            // To where it is already.
+            // Source and destination are the same.
             Step::Copy { .. } | Step::Splice { .. } => {}
         }
     }
@@ -207,7 +207,7 @@ impl World {
         }
     }
 
-    /// The report on what a tracer sees. Its books are checked where it is made.
+    /// The report on what a tracer sees. `from_trace` checks that its figures add up.
     fn report(&mut self, mut scene: Scene) -> Report {
         let process = scene.threads("program", vec![Vec::new(); THREADS]);
         for (thread, seen) in process.threads.iter_mut().zip(std::mem::take(&mut self.threads)) {
@@ -222,7 +222,7 @@ fn number(end: &End) -> usize {
     usize::try_from(end.inode.expect("every file has one").number).expect("fits") - 100
 }
 
-/// Holds what a report says of a program against the truth. Gives how many bytes were proven.
+/// Compares the report on a program with the truth. Returns the number of proven bytes.
 fn compare(steps: &[Step], sees_memory: bool) -> Result<u64, TestCaseError> {
     let (mut world, scene) = World::new(sees_memory);
     for &step in steps {
@@ -248,13 +248,13 @@ fn compare(steps: &[Step], sees_memory: bool) -> Result<u64, TestCaseError> {
         let truth = world.legs.get(ends).copied().unwrap_or(0);
         prop_assert!(bytes <= truth, "{bytes} bytes are said to be proven of {truth}, {ends:?}");
     }
-    // Where nothing is hidden from the tracer, nothing is missing, but what a file got of its own: that is an update, and no transfer.
+    // If nothing is hidden from the tracer, everything is proven. Bytes that go back to their own file are an update, not a transfer.
     if sees_memory && !steps.iter().any(|step| matches!(step, Step::Copy { .. })) {
         proven.retain(|(from, to), bytes| *bytes > 0 && from != to);
         let legs: BTreeMap<_, _> = world.legs.iter().map(|(ends, bytes)| (*ends, *bytes)).filter(|((a, b), _)| a != b).collect();
         prop_assert_eq!(&proven, &legs);
     }
-    // What a process writes that has read nothing is its own.
+    // A process that has read nothing writes its own bytes, so there is nothing to compare.
     let has_read = report.processes[0].syscalls.iter().any(|call| call.name == "read");
     for (to, &written) in world.written.iter().filter(|_| report.transfers_exact && has_read) {
         let all: u64 = proven.iter().filter(|((from, end), _)| end == to && from != to).map(|(_, bytes)| bytes).sum();
@@ -265,7 +265,7 @@ fn compare(steps: &[Step], sees_memory: bool) -> Result<u64, TestCaseError> {
 }
 
 #[test]
-fn what_is_proven_is_true() {
+fn proven_bytes_are_true() {
     let seed = std::env::var("ZC_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(rand_seed);
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&u64::to_le_bytes(seed));

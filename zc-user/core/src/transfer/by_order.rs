@@ -1,54 +1,52 @@
-//! Loops of reads and writes that only the order of a thread's calls tells of: always inferred, never proven.
+//! Flows that only the order of a thread's calls shows: it read from one file and then wrote as much to another. Never proven.
 //!
-//! Backends tell of a write what its thread had read before ([`zc_ebpf::Sequence`]), where memory does not tell more. That a thread reads
-//! one file and then writes another does not make it a copy: the dynamic loader reads 832 bytes of libc before the first message is
-//! written. A loop is worth showing only if the bytes balance:
+//! Where memory does not show the source of a write, backends say what its thread had read before ([`zc_ebpf::Sequence`]). A write after a
+//! read is not always a copy: the dynamic loader reads 832 bytes of libc before a program writes its first message. So a loop is shown only
+//! if its bytes balance:
 //!
-//! - at least 3/4 of what was read from the source was written on, and at least 3/4 of all that was written there had been read somewhere;
-//! - exactly all of both, if there were fewer than [`MANY`] reads or writes;
-//! - never, if source and destination are one file: an answer may be as long as the question;
-//! - never, if other threads read as much of other files: work may be passed on among threads, and what one of them writes next may be
-//!   what another has read.
+//! - at least 3/4 of what was read from the source was written on, and at least 3/4 of what was written to the destination had been read;
+//! - with fewer than [`MANY_CALLS`] reads or writes, exactly all of both;
+//! - source and destination are not the same file, because an answer may be as long as the question;
+//! - the other threads read less than 3/4 as much from any other file, because threads may hand work to each other, and a thread may write
+//!   what another one has read.
 //!
-//! The figure is a lower bound: what memory explains of the source has gone elsewhere; and what other threads read and did not write
-//! themselves, or this one read meanwhile from other files, may be among the bytes that it wrote.
+//! The figure is a lower bound. Bytes of the source that memory accounts for do not count. Bytes that other threads read and did not write
+//! themselves, or that this thread read meanwhile from other files, may be among those written, so they are subtracted.
 
 use std::collections::{BTreeMap, HashSet};
 
 use super::{
-    activity::{Activity, Paired},
-    balance::{MANY, are_worth_adding, covers},
-    doubt::Doubt,
+    activity::{Activity, ThreadActivity},
     flow::{Flow, Source, moving_calls, sum_bytes},
-    left::Left,
+    inference::{MANY_CALLS, ReadMeanwhile, Unclaimed, is_most_of, is_worth_adding},
 };
 use crate::{
     trace::{FileId, Input, Row},
     transfer::{Api, Evidence},
 };
 
-/// Adds the loops to what is proven.
+/// Adds the loops that balance.
 pub(super) fn add<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
     let settled = Settled::of(flows);
-    let mut left = Left::of(flows, activity);
-    let mut found: BTreeMap<(FileId, FileId), Found<'a>> = BTreeMap::new();
+    let mut unclaimed = Unclaimed::of(flows, activity);
+    let mut found: BTreeMap<(FileId, FileId), ProcessLoop<'a>> = BTreeMap::new();
     let threads = Threads::of(activity);
-    for (index, thread) in activity.threads.iter().enumerate().filter(|(_, thread)| !thread.writes.is_empty()) {
-        for found_here in Balance::of(activity, thread, &threads, index).all() {
-            let ends = (found_here.from, found_here.to);
-            let bytes = left.take(ends.0, ends.1, found_here.bytes);
-            if bytes > 0 && settled.leaves_room_for(ends) {
+    for (index, thread) in activity.threads.iter().enumerate().filter(|(_, thread)| !thread.writes_after.is_empty()) {
+        for in_thread in ThreadBalance::of(activity, thread, &threads, index).all() {
+            let ends = (in_thread.from, in_thread.to);
+            let bytes = unclaimed.take(ends.0, ends.1, in_thread.bytes);
+            if bytes > 0 && settled.allows(ends) {
                 let sum = found.entry(ends).or_default();
                 sum.bytes += bytes;
-                sum.reading.extend(found_here.reading);
-                sum.writing.extend(found_here.writing);
+                sum.reading.extend(in_thread.reading);
+                sum.writing.extend(in_thread.writing);
             }
         }
     }
     for ((from, to), found) in found {
         let known = flows.iter_mut().find(|flow| flow.is_loop() && flow.from == Source::File(from) && flow.to == to);
         match known {
-            Some(flow) if are_worth_adding(found.bytes, flow.bytes.unwrap_or(0)) => {
+            Some(flow) if is_worth_adding(found.bytes, flow.bytes.unwrap_or(0)) => {
                 flow.infer(found.bytes, Evidence::Order, &found.reading, &found.writing);
             }
             Some(_) => {}
@@ -57,15 +55,15 @@ pub(super) fn add<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
     }
 }
 
-/// What all threads together seem to have moved from one file to another.
+/// What all threads of the process together moved from one file to another.
 #[derive(Default)]
-struct Found<'a> {
+struct ProcessLoop<'a> {
     bytes: u64,
     reading: Vec<&'a Row>,
     writing: Vec<&'a Row>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> ProcessLoop<'a> {
     fn flow(self, from: FileId, to: FileId) -> Flow<'a> {
         let mut flow = Flow::inferred(from, to, Api::ReadWrite, Evidence::Order, 0);
         flow.infer(self.bytes, Evidence::Order, &self.reading, &self.writing);
@@ -73,8 +71,8 @@ impl<'a> Found<'a> {
     }
 }
 
-/// The ends of flows from memory whose calls wrote nothing else: a loop with one of them and another end is rather a message of the
-/// program, as of its progress.
+/// The ends of flows whose calls wrote nothing else. A loop between one of these ends and a third file is more likely a message of the
+/// program, such as its progress.
 struct Settled {
     ends: HashSet<FileId>,
     pairs: HashSet<(FileId, FileId)>,
@@ -91,18 +89,18 @@ impl Settled {
         Self { ends: ends.flatten().collect(), pairs: pairs().collect() }
     }
 
-    fn leaves_room_for(&self, (from, to): (FileId, FileId)) -> bool {
+    fn allows(&self, (from, to): (FileId, FileId)) -> bool {
         self.pairs.contains(&(from, to)) || !(self.ends.contains(&from) || self.ends.contains(&to))
     }
 }
 
-/// What the threads of a process read, and did not write on themselves.
+/// What the threads of a process read and did not write themselves.
 struct Threads {
-    /// By thread: what it read beyond what it wrote of it.
+    /// For each thread, how many bytes it read and did not write.
     kept: Vec<u64>,
-    /// How many bytes of each file memory explains.
+    /// The bytes of each file that memory accounts for.
     explained: BTreeMap<FileId, u64>,
-    /// By thread: the two files of which the others read most that memory does not explain, and how much.
+    /// For each thread, the two files of which other threads read the most bytes that memory does not account for.
     by_others: Vec<[(u64, Option<FileId>); 2]>,
 }
 
@@ -113,7 +111,7 @@ impl Threads {
             let sum = explained.entry(file).or_default();
             *sum = sum.saturating_add(bytes);
         }
-        let by_others = |thread: &Paired<'_>| {
+        let by_others = |thread: &ThreadActivity<'_>| {
             let mut most = [(0, None); 2];
             for (file, rows) in &activity.reads {
                 let Some(file) = file.filter(|&file| activity.carries_bytes(file)) else { continue };
@@ -135,41 +133,41 @@ impl Threads {
         }
     }
 
-    /// What other threads read of another file at most.
+    /// The most bytes that other threads read of one file other than this.
     fn most_of_another(&self, thread: usize, file: FileId) -> u64 {
         self.by_others[thread].iter().find(|(_, other)| *other != Some(file)).map_or(0, |(bytes, _)| *bytes)
     }
 
-    /// What other threads read and may have given to this one.
+    /// Bytes that other threads read, did not write, and may have handed to this one.
     fn kept_by_others(&self, thread: usize) -> u64 {
         let others = self.kept.iter().enumerate().filter(|(index, _)| *index != thread);
         others.map(|(_, &bytes)| bytes).fold(0, u64::saturating_add)
     }
 }
 
-fn kept(thread: &Paired<'_>, activity: &Activity<'_>) -> u64 {
+fn kept(thread: &ThreadActivity<'_>, activity: &Activity<'_>) -> u64 {
     let is_data = |file: FileId| activity.carries_bytes(file) && !activity.is_program(file);
     let read = thread.reads.iter().filter(|(file, _)| is_data(**file));
     let read = read.map(|(_, rows)| sum_bytes(rows).unwrap_or(u64::MAX)).fold(0, u64::saturating_add);
-    let written = thread.writes.values().flatten().flat_map(|(_, rows)| rows).map(|row| row.paired_bytes);
+    let written = thread.writes_after.values().flatten().flat_map(|(_, rows)| rows).map(|row| row.paired_bytes);
     let written = written.chain(thread.explained.values().copied()).fold(0, u64::saturating_add);
     read.saturating_sub(written)
 }
 
-/// Weighs what a thread read against what it wrote.
-struct Balance<'b, 'a> {
+/// Compares what a thread read with what it wrote.
+struct ThreadBalance<'b, 'a> {
     activity: &'b Activity<'a>,
-    thread: &'b Paired<'a>,
+    thread: &'b ThreadActivity<'a>,
     threads: &'b Threads,
     index: usize,
-    /// All that was written, by destination. Summed once: thousands of sources may have the same one.
-    written: BTreeMap<FileId, Loop<'b, 'a>>,
-    /// What it read and did not write on, by the order of its calls.
-    doubt: Doubt,
+    /// All that was written, by destination. Summed once, because thousands of sources may share a destination.
+    written: BTreeMap<FileId, Written<'b, 'a>>,
+    /// What it read and, by the order of its calls, did not write.
+    read_meanwhile: ReadMeanwhile,
 }
 
-/// What one thread seems to have moved.
-struct FoundHere<'b, 'a> {
+/// What one thread moved from one file to another.
+struct ThreadLoop<'b, 'a> {
     from: FileId,
     to: FileId,
     bytes: u64,
@@ -177,34 +175,35 @@ struct FoundHere<'b, 'a> {
     writing: &'b [&'a Row],
 }
 
-impl<'b, 'a> Balance<'b, 'a> {
-    fn of(activity: &'b Activity<'a>, thread: &'b Paired<'a>, threads: &'b Threads, index: usize) -> Self {
-        let written = thread.written.iter().map(|(&to, rows)| (to, Loop::of(rows))).collect();
+impl<'b, 'a> ThreadBalance<'b, 'a> {
+    fn of(activity: &'b Activity<'a>, thread: &'b ThreadActivity<'a>, threads: &'b Threads, index: usize) -> Self {
+        let written = thread.writes.iter().map(|(&to, rows)| (to, Written::of(rows))).collect();
         let left = |(&file, rows): (&FileId, &'b Vec<&'a Row>)| {
-            let in_turn = thread.writes.get(&file).into_iter().flatten().flat_map(|(_, rows)| rows).map(|row| row.paired_bytes);
+            let in_turn =
+                thread.writes_after.get(&file).into_iter().flatten().flat_map(|(_, rows)| rows).map(|row| row.paired_bytes);
             let explained = threads.explained.get(&file).copied().unwrap_or(0);
             let known = in_turn.fold(explained, u64::saturating_add);
             (file, rows.as_slice(), sum_bytes(rows).unwrap_or(u64::MAX).saturating_sub(known))
         };
-        let doubt = Doubt::of(thread.reads.iter().map(left), activity);
-        Self { activity, thread, threads, index, written, doubt }
+        let read_meanwhile = ReadMeanwhile::of(thread.reads.iter().map(left), activity);
+        Self { activity, thread, threads, index, written, read_meanwhile }
     }
 
     /// The loops from all sources.
-    fn all(&self) -> impl Iterator<Item = FoundHere<'b, 'a>> {
-        let sources = self.thread.writes.keys().filter(|&&from| self.activity.carries_bytes(from));
-        sources.flat_map(|&from| self.found(from))
+    fn all(&self) -> impl Iterator<Item = ThreadLoop<'b, 'a>> {
+        let sources = self.thread.writes_after.keys().filter(|&&from| self.activity.carries_bytes(from));
+        sources.flat_map(|&from| self.loops_from(from))
     }
 
     /// The loops from one source, if its bytes balance.
-    fn found(&self, from: FileId) -> Vec<FoundHere<'b, 'a>> {
+    fn loops_from(&self, from: FileId) -> Vec<ThreadLoop<'b, 'a>> {
         let reading = self.thread.reads.get(&from).map(Vec::as_slice).unwrap_or_default();
         let Some(read) = self.read(from, reading) else { return Vec::new() };
-        let Some(by_destination) = self.thread.writes.get(&from) else { return Vec::new() };
-        let mut candidates: Vec<(FileId, Loop)> = by_destination
+        let Some(by_destination) = self.thread.writes_after.get(&from) else { return Vec::new() };
+        let mut candidates: Vec<(FileId, Written)> = by_destination
             .iter()
             .filter(|(to, _)| from != **to && self.activity.carries_bytes(**to))
-            .map(|(&to, rows)| (to, Loop::of(rows)))
+            .map(|(&to, rows)| (to, Written::of(rows)))
             .filter(|(to, one)| one.covered() && self.is_covered(*to))
             .collect();
         if let Some(whole) = self.whole(from, read, by_destination) {
@@ -212,75 +211,83 @@ impl<'b, 'a> Balance<'b, 'a> {
         }
         let written_on: u64 = candidates.iter().map(|(_, one)| one.paired).fold(0, u64::saturating_add);
         let exact = written_on == read && candidates.iter().all(|(_, one)| one.exact());
-        let is_many =
-            moving_calls(reading) >= MANY && candidates.iter().map(|(_, one)| moving_calls(one.rows)).sum::<u64>() >= MANY;
-        let near = is_many && written_on <= read && covers(written_on, read) && !by_destination.contains_key(&from);
+        let is_many = moving_calls(reading) >= MANY_CALLS
+            && candidates.iter().map(|(_, one)| moving_calls(one.rows)).sum::<u64>() >= MANY_CALLS;
+        let near = is_many && written_on <= read && is_most_of(written_on, read) && !by_destination.contains_key(&from);
         if read == 0 || !(exact || near) {
             return Vec::new();
         }
         let doubtful = self.threads.kept_by_others(self.index);
-        let found = |(to, one): (FileId, Loop<'b, 'a>)| {
-            let doubtful = doubtful.saturating_add(self.doubt.meanwhile(from, reading, one.rows));
+        let found = |(to, one): (FileId, Written<'b, 'a>)| {
+            let doubtful = doubtful.saturating_add(self.read_meanwhile.bytes_during(from, reading, one.rows));
             let bytes = one.paired.saturating_sub(doubtful);
-            FoundHere { from, to, bytes, reading, writing: one.rows }
+            ThreadLoop { from, to, bytes, reading, writing: one.rows }
         };
         candidates.into_iter().map(found).collect()
     }
 
-    /// What was read from a file and did not go, by better evidence, elsewhere.
+    /// Bytes read from a file that memory does not account for. `None` if unknown, or if other threads read at least 3/4 as much
+    /// from another file.
     fn read(&self, from: FileId, reading: &[&Row]) -> Option<u64> {
         let read = sum_bytes(reading)?;
         let of_another = self.threads.most_of_another(self.index, from);
-        if of_another > 0 && covers(of_another, read) {
+        if of_another > 0 && is_most_of(of_another, read) {
             return None;
         }
         Some(read.saturating_sub(self.thread.explained.get(&from).copied().unwrap_or(0)))
     }
 
-    /// Whether most of what was written there had been read somewhere.
+    /// Whether most of what was written to this destination had been read somewhere.
     fn is_covered(&self, to: FileId) -> bool {
         self.written.get(&to).is_some_and(|all| all.covered())
     }
 
-    /// The one destination that got as many bytes as were read, from nowhere else. What was written to others in between (of the
-    /// progress, say) came from the program itself.
+    /// The only destination that got exactly as many bytes as were read from this source, and none of another source. Then writes to other
+    /// destinations in between, such as progress messages, came from the program itself.
     ///
-    /// Writes that order does not pair count, too, unless they begin with other bytes than every read of the source.
-    fn whole(&self, from: FileId, read: u64, by_destination: &BTreeMap<FileId, Vec<&'a Row>>) -> Option<(FileId, Loop<'b, 'a>)> {
+    /// Writes without a known source count as well, unless their first bytes differ from those of every read of the source.
+    fn whole(
+        &self,
+        from: FileId,
+        read: u64,
+        by_destination: &BTreeMap<FileId, Vec<&'a Row>>,
+    ) -> Option<(FileId, Written<'b, 'a>)> {
         let reading = self.thread.reads.get(&from).map(Vec::as_slice).unwrap_or_default();
         let is_from_here = |row: &&Row| match row.ends.input {
             Some(Input::LastRead(file)) => file == from,
             Some(_) => false,
             None => reading.iter().any(|read| !read.head.differs_from(&row.head)),
         };
-        let is_whole = |to: FileId, all: &Loop<'_, '_>| {
+        let is_whole = |to: FileId, all: &Written<'_, '_>| {
             let is_likely = from != to && self.activity.carries_bytes(to) && all.covered();
-            is_likely && all.written == Some(read) && all.rows.iter().all(is_from_here)
+            is_likely && all.bytes == Some(read) && all.rows.iter().all(is_from_here)
         };
         let ends = by_destination.keys().filter_map(|&to| Some((to, *self.written.get(&to)?)));
-        let mut found = ends.filter(|(to, all)| is_whole(*to, all)).map(|(to, all)| (to, Loop { paired: read, ..all }));
+        let mut found = ends.filter(|(to, all)| is_whole(*to, all)).map(|(to, all)| (to, Written { paired: read, ..all }));
         found.next().filter(|_| found.next().is_none())
     }
 }
 
-/// What was written to one destination: from one source, or all of it.
+/// What was written to one destination, from one source or in all.
 #[derive(Clone, Copy)]
-struct Loop<'r, 'a> {
+struct Written<'r, 'a> {
     rows: &'r [&'a Row],
+    /// Bytes whose source is known by order.
     paired: u64,
-    written: Option<u64>,
+    /// All bytes; `None`: unknown.
+    bytes: Option<u64>,
 }
 
-impl<'r, 'a> Loop<'r, 'a> {
+impl<'r, 'a> Written<'r, 'a> {
     fn of(rows: &'r [&'a Row]) -> Self {
-        Self { rows, paired: rows.iter().map(|row| row.paired_bytes).fold(0, u64::saturating_add), written: sum_bytes(rows) }
+        Self { rows, paired: rows.iter().map(|row| row.paired_bytes).fold(0, u64::saturating_add), bytes: sum_bytes(rows) }
     }
 
     fn exact(self) -> bool {
-        self.paired > 0 && self.written == Some(self.paired)
+        self.paired > 0 && self.bytes == Some(self.paired)
     }
 
     fn covered(self) -> bool {
-        self.paired > 0 && self.written.is_some_and(|written| covers(self.paired, written))
+        self.paired > 0 && self.bytes.is_some_and(|bytes| is_most_of(self.paired, bytes))
     }
 }

@@ -27,7 +27,7 @@ use nix::{
     },
     unistd::Pid,
 };
-use zc_ebpf::programs::UNDISTURBED;
+use zc_ebpf::programs::NOT_PREEMPTED;
 use zc_tests::bpf::{Function, LIMIT_BYTES, LOOK_UP, LOOP, Object, Row, Rows, deepest_chain, deepest_chain_with};
 use zctrace::backend::ebpf::embedded_object;
 
@@ -147,7 +147,7 @@ fn the_figures_of_this_kernels_verifier_are_within_the_golden_table() {
     }
     // What only closures need is not loaded here, and of two programs that do the same, one.
     let (replaced, substitutes): (Vec<_>, Vec<_>) =
-        UNDISTURBED.map(|(replaced, substitute, _)| (replaced, substitute)).into_iter().unzip();
+        NOT_PREEMPTED.map(|(replaced, substitute, _)| (replaced, substitute)).into_iter().unzip();
     let without = |other: Vec<&'static str>| other.into_iter().chain(["scope"]).collect::<BTreeSet<_>>();
     assert!(unloaded == without(replaced) || unloaded == without(substitutes), "not loaded: {unloaded:?} of {loads:?}");
     // libtest keeps back what goes through println.

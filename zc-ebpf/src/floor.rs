@@ -1,16 +1,16 @@
-//! The floor of any design that traces system calls: two programs that do nothing. `cargo xtask bench` compares with it.
+//! Two programs that do nothing: the least that tracing system calls can cost. `cargo xtask bench` compares zctrace with them.
 #![no_std]
 #![no_main]
 
 use aya_ebpf::{macros::btf_tracepoint, programs::BtfTracePointContext};
 
-/// Nothing, at every entry.
+/// Does nothing at every entry.
 #[btf_tracepoint(function = "sys_enter")]
 fn sys_enter(_ctx: BtfTracePointContext) -> i32 {
     0
 }
 
-/// Nothing, at every exit.
+/// Does nothing at every exit.
 #[btf_tracepoint(function = "sys_exit")]
 fn sys_exit(_ctx: BtfTracePointContext) -> i32 {
     0
@@ -22,7 +22,7 @@ fn panic(_info: &core::panic::PanicInfo<'_>) -> ! {
     loop {}
 }
 
-/// As of the other object.
+/// The same licence as that of the other object.
 #[unsafe(link_section = "license")]
 #[unsafe(no_mangle)]
 static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";

@@ -1,7 +1,7 @@
-//! The contract between zctrace's eBPF programs and user space: keys and rows of maps, events, loss counters, names.
+//! The contract between zctrace's eBPF programs and user space: keys and values of the maps, events, losses, names.
 //!
-//! Both sides compile this library, so a layout cannot differ between them.
-//! All types are `#[repr(C)]`, free of padding, and valid for every bit pattern.
+//! Both sides compile this library, so they cannot disagree about a layout.
+//! All types are `#[repr(C)]`, have no padding, and are valid for every bit pattern.
 #![no_std]
 #![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 
@@ -11,9 +11,9 @@ pub mod pairing;
 pub use abi::*;
 pub use pairing::{memory::Memory, order::Sequence, stream::Stream};
 
-/// Names of the programs, as user space finds them in the object file, with the tracepoint that each is attached to.
+/// Names of the programs in the object file, each with the tracepoint that user space attaches it to.
 pub mod programs {
-    /// `(program, tracepoint)`, in the order in which user space attaches them: a task is followed before it is counted.
+    /// `(program, tracepoint)`, in the order in which user space attaches them. Those that follow tasks come before those that count calls.
     pub const ALL: [(&str, &str); 6] = [
         ("sched_switch", "sched_switch"),
         ("sched_process_exit", "sched_process_exit"),
@@ -23,9 +23,9 @@ pub mod programs {
         ("sys_enter", "sys_enter"),
     ];
 
-    /// `(program of ALL or RING, the program that takes its place, what that is attached to)`, on kernels that may preempt programs. Such a
-    /// kernel skips a program as long as another task of that CPU is in the middle of it, which is until that has its next turn.
-    pub const UNDISTURBED: [(&str, &str, Site); 9] = [
+    /// `(program of ALL or RING, its replacement, where the replacement is attached)`: for kernels that may preempt programs. If such a
+    /// kernel preempts a task in the middle of a program, it skips that program for all other tasks of the CPU until the task runs again.
+    pub const NOT_PREEMPTED: [(&str, &str, Site); 9] = [
         ("sched_process_exit", "exit_event", Site::Event { category: "sched", name: "sched_process_exit" }),
         ("sched_process_exec", "exec_event", Site::Event { category: "sched", name: "sched_process_exec" }),
         ("sched_process_fork", "task_woken", Site::Tracepoint("sched_wakeup_new")),
@@ -37,26 +37,26 @@ pub mod programs {
         ("ring_submit", "ring_submit_event", Site::Event { category: "io_uring", name: "io_uring_submit_req" }),
     ];
 
-    /// What a program is attached to.
+    /// Where a program is attached.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Site {
         /// A tracepoint.
         Tracepoint(&'static str),
-        /// Perf's event of a tracepoint: the kernel keeps preemption off meanwhile, and fills in a record first.
+        /// The perf event of a tracepoint. The kernel disables preemption, fills in a record, and then runs the programs.
         Event {
-            /// The folder in `/sys/kernel/tracing/events`.
+            /// The directory in `/sys/kernel/tracing/events`.
             category: &'static str,
-            /// The folder in that.
+            /// The directory within the category.
             name: &'static str,
         },
     }
 
-    /// Attached to nothing: user space has it run (`BPF_PROG_TEST_RUN`) in the thread that is to come into scope or to leave it, with one
-    /// of [`scope`](crate::scope)'s constants as its first argument.
+    /// Not attached to anything: a thread runs it with `BPF_PROG_TEST_RUN` to come into scope or to leave it. Its first argument is one of
+    /// the constants in [`scope`](crate::scope).
     pub const SCOPE: &str = "scope";
 
-    /// `(program, tracepoints)`: those that see what `io_uring` does. Each is attached to the first of its tracepoints that the kernel
-    /// has: one was renamed in 6.3.
+    /// `(program, tracepoints)`: the programs for `io_uring`. Each is attached to the first of its tracepoints that the kernel has, because
+    /// Linux 6.3 renamed one.
     pub const RING: [(&str, &[&str]); 4] = [
         ("ring_complete", &["io_uring_complete"]),
         ("ring_create", &["io_uring_create"]),
@@ -65,35 +65,34 @@ pub mod programs {
     ];
 }
 
-/// What a thread that runs [`programs::SCOPE`] wants.
+/// The first argument of [`programs::SCOPE`]: what the calling thread asks for.
 pub mod scope {
-    /// To come into scope: it is the root of the trace. The call by which it says so is not counted.
+    /// Enter the scope as the root of the trace. The `bpf` call that asks for this is not counted.
     pub const ENTER: u64 = 0;
-    /// Not to be counted any more; what it has created stays in scope.
+    /// Stop counting this thread. The tasks that it created stay in scope.
     pub const PAUSE: u64 = 1;
-    /// To leave, after a pause: its counters are final.
+    /// Leave the scope, after [`PAUSE`]: the counters are final.
     pub const LEAVE: u64 = 2;
 }
 
-/// Names of the maps, as user space finds them in the object file.
+/// Names of the maps in the object file.
 pub mod maps {
     /// Hash, address of a `task_struct` -> [`Task`](crate::Task): the tasks that are followed now.
     pub const TASKS: &str = "TASKS";
-    /// Hash, [`RowKey`](crate::RowKey) without files -> [`Row`](crate::Row): the calls that are in no row of [`FILE_ROWS`]. Every call that
-    /// was counted has its row here, if only an empty one, so that there is room for it when there is none for its files.
+    /// Hash, [`RowKey`](crate::RowKey) without files -> [`Row`](crate::Row): the calls that have no row in [`FILE_ROWS`]. Every counted call
+    /// has a row here, even an empty one, so that it can still be counted when [`FILE_ROWS`] is full.
     pub const ROWS: &str = "ROWS";
     /// Hash, [`RowKey`](crate::RowKey) with files -> [`Row`](crate::Row).
     pub const FILE_ROWS: &str = "FILE_ROWS";
-    /// Hash, [`RowKey`](crate::RowKey) -> [`Part`](crate::Part): what calls wrote from other files than that of their row.
+    /// Hash, [`RowKey`](crate::RowKey) -> [`Part`](crate::Part): bytes that calls wrote from files other than the one in their row.
     pub const PARTS: &str = "PARTS";
-    /// Hash, [`ErrnoKey`](crate::ErrnoKey) without files -> number of calls that failed so; the errnos of [`ROWS`].
+    /// Hash, [`ErrnoKey`](crate::ErrnoKey) without files -> number of calls that failed with this errno, for [`ROWS`].
     pub const ERRNOS: &str = "ERRNOS";
-    /// Hash, [`ErrnoKey`](crate::ErrnoKey) with files -> number of calls that failed so; the errnos of [`FILE_ROWS`].
+    /// Hash, [`ErrnoKey`](crate::ErrnoKey) with files -> number of calls that failed with this errno, for [`FILE_ROWS`].
     pub const FILE_ERRNOS: &str = "FILE_ERRNOS";
     /// Hash, [`FileKey`](crate::FileKey) -> [`KnownFile`](crate::KnownFile).
     pub const FILES: &str = "FILES";
-    /// Ring buffer of events, each of which begins with an [`EventHeader`](crate::EventHeader) or is a
-    /// [`FileSeen`](crate::FileSeen).
+    /// Ring buffer of events. Each is a [`FileSeen`](crate::FileSeen) or begins with an [`EventHeader`](crate::EventHeader).
     pub const EVENTS: &str = "EVENTS";
     /// Hash, [`Task::space`](crate::Task::space) -> [`Memory`](crate::Memory): the address spaces that reads have filled.
     pub const MEMORIES: &str = "MEMORIES";
@@ -103,11 +102,11 @@ pub mod maps {
     pub const CONTROL: &str = "CONTROL";
     /// Per-CPU array, [`Loss`](crate::Loss) -> count.
     pub const LOSSES: &str = "LOSSES";
-    /// Array of one u32, the kernel side's only global that can be written: 1 as soon as nothing more counts.
+    /// Array of one u32, the only writable global that user space uses: 1 once the trace is over and nothing more is counted.
     pub const IS_OVER: &str = ".bss";
 }
 
-/// Names of the globals that user space fills in before the programs are loaded, and that nobody writes afterwards.
+/// Names of the globals that user space fills in before it loads the programs. They do not change afterwards.
 pub mod globals {
     /// Of type [`KernelFields`](crate::KernelFields).
     pub const FIELDS: &str = "FIELDS";
@@ -115,7 +114,7 @@ pub mod globals {
     pub const SPECS: &str = "SPECS";
 }
 
-/// What user space tells the programs, and they each other. One writer at a time.
+/// What user space tells the programs, and what the programs share with each other. One writer at a time, except for the atomic counters.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Control {
@@ -125,17 +124,17 @@ pub struct Control {
     pub pidns_inode: u64,
     /// Process id of the tracer in that namespace.
     pub tracer_pid: u32,
-    /// Thread id of the tracer's thread that launches the command: what its other threads fork is not ours.
+    /// Thread id of the tracer's thread that launches the command. Tasks that the tracer's other threads fork are not traced.
     pub tracer_tid: u32,
-    /// What the next task is that this thread creates, as one of [`armed`]'s constants. Set by user space, cleared by the kernel side.
+    /// What the next task is that this thread creates: one of the constants in [`armed`]. User space sets it, the kernel side clears it.
     pub armed: u32,
-    /// How deep the tracer's PID namespace is nested; found when the root is forked.
+    /// How deep the tracer's PID namespace is nested. Found when the root is forked.
     pub pidns_level: u32,
-    /// Most files that get a number.
+    /// How many files can get a number.
     pub max_files: u32,
     /// Unused; keeps the layout free of padding.
     pub reserved: u32,
-    /// The last [`Task::serial`] given out; 64 bits wide for the sake of the atomic instruction.
+    /// The last [`Task::serial`] given out. It has 64 bits because the atomic instruction needs them.
     pub last_serial: u64,
     /// The last [`FileNumber`] given out.
     pub last_file: u64,
@@ -145,15 +144,15 @@ pub struct Control {
 
 /// What the next task is that the tracer's launching thread creates.
 pub mod armed {
-    /// Nobody to follow.
+    /// A task that is not followed.
     pub const OFF: u32 = 0;
     /// The root of the trace.
     pub const ROOT: u32 = 1;
-    /// One that shows which programs run: [`phase::REHEARSING`](crate::phase::REHEARSING).
+    /// A task that shows which programs run: [`phase::REHEARSING`](crate::phase::REHEARSING).
     pub const REHEARSAL: u32 = 2;
 }
 
-/// Ways in which the programs lose or merge a number. The discriminant is the index in [`maps::LOSSES`].
+/// The ways in which the programs can lose or merge a number. The discriminant is the index in [`maps::LOSSES`].
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
@@ -165,31 +164,32 @@ pub enum Loss {
     UncountedErrno = 2,
     /// An event did not fit into the ring buffer.
     LostEvent = 3,
-    /// A call returned whose entry was not seen, since seccomp answered it: counted, without time. What is lost is its time alone.
+    /// A call returned whose entry was not seen, because seccomp answered it. It is counted; only its time is lost.
     UntimedCall = 4,
-    /// An operation of `io_uring` that was asked not to tell of its success.
+    /// An operation of `io_uring` was told not to report its success.
     SilentOperation = 5,
-    /// A completion of an operation of `io_uring` for which the queue had no room: the kernel does not tell of which.
+    /// The completion queue of an `io_uring` had no room. The kernel does not say which operation completed.
     OverflowedOperation = 6,
-    /// What a call wrote from a further file was not counted: the map of parts was full. The call itself is counted.
+    /// The bytes that a call wrote from a second or later file were not counted: the map of parts was full. The call itself is counted.
     UncountedPart = 7,
-    /// A selected call of a thread that is not in scope, in the process of one that came into scope by itself.
+    /// A thread that is not in scope made a selected call, in the process of a thread that entered the scope by itself.
     OtherThread = 8,
 }
 
 /// Number of [`Loss`] variants.
 pub const LOSSES: u32 = 9;
 
-/// Name of the tracer's own thread beside one that is in scope by itself: what it does is not counted as another thread's work.
+/// Name of the tracer's own thread in the process of a thread that entered the scope by itself. Its calls are not
+/// [`OtherThread`](Loss::OtherThread) losses.
 pub const WATCHER_COMM: [u8; COMM_BYTES] = *b"zctrace-watches\0";
 
-/// Plain old data, for aya's maps.
+/// Implements aya's marker trait for plain old data, which values of maps need.
 #[cfg(feature = "user")]
 mod pod {
     macro_rules! pod {
         ($($type:ident),+) => {
             $(
-                // SAFETY: `repr(C)`, only integers and arrays of them, no padding (asserted below), valid for all bit patterns.
+                // SAFETY: `repr(C)`, only integers and arrays of integers, no padding (asserted below), valid for all bit patterns.
                 unsafe impl aya::Pod for crate::$type {}
             )+
         };
@@ -208,7 +208,7 @@ const _: () = {
     assert!(size_of::<Sequence>() == 32);
     assert!(size_of::<Range>() == 7 * 8 + 6 * 4 + 2 * 4 * SAMPLES);
     assert!(size_of::<Memory>() == 2 * 8 + 8 * 4 + SOURCES * 8 + RANGES * size_of::<Range>());
-    // With its key and the kernel's own head, an element of a hash should stay within a page.
+    // An element of a hash map, with its key and the kernel's header, should fit into a page.
     assert!(size_of::<Memory>() <= 4096 - 64);
     assert!(size_of::<Mapping>() == 2 * 8 + 2 * 4);
     assert!(

@@ -1,5 +1,5 @@
-//! The programs: one short function per hook. What they do is in [`hooks`], which also has those that take the place of others on kernels
-//! that may preempt them.
+//! The programs: one short function for each hook. What they do is in [`hooks`], where the replacements for kernels that may preempt
+//! programs are, too.
 #![no_std]
 #![no_main]
 #![expect(clippy::needless_pass_by_value, reason = "the macro passes the context by value")]
@@ -7,7 +7,7 @@
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
     clippy::cast_sign_loss,
-    reason = "registers are 64 bits wide, whatever they hold"
+    reason = "registers have 64 bits, whatever type they hold"
 )]
 #![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 
@@ -40,7 +40,7 @@ fn sys_exit(ctx: BtfTracePointContext) -> i32 {
     0
 }
 
-/// `sched_process_fork(struct task_struct *parent, struct task_struct *child)`, before the child can run.
+/// `sched_process_fork(struct task_struct *parent, struct task_struct *child)`. It fires before the child can run.
 #[btf_tracepoint(function = "sched_process_fork")]
 fn sched_process_fork(ctx: BtfTracePointContext) -> i32 {
     follow::forked(ctx.arg(0), ctx.arg(1));
@@ -109,7 +109,8 @@ fn panic(_info: &core::panic::PanicInfo<'_>) -> ! {
     loop {}
 }
 
-/// Helpers with a GPL licence (reading kernel memory) are open to this object: "Dual MIT/GPL" is what the kernel calls our licence.
+/// Some helpers, such as those that read kernel memory, need a licence that is compatible with the GPL. "Dual MIT/GPL" is the kernel's
+/// name for ours.
 #[unsafe(link_section = "license")]
 #[unsafe(no_mangle)]
 static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";

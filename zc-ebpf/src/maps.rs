@@ -1,4 +1,4 @@
-//! Every map, and the counting of losses. User space sizes the hashes when it loads the object.
+//! All maps and globals, and the functions that count losses. User space sets the sizes of the hashes when it loads the object.
 
 use aya_ebpf::{
     Global,
@@ -17,23 +17,23 @@ use crate::{
     hooks::ring::{Maker, RingInput},
 };
 
-/// Address of a `task_struct` -> the task, while it is followed. Preallocated: to follow a new task must not depend on free memory.
+/// Address of a `task_struct` -> the task, while it is followed. Preallocated, so that following a task does not depend on free memory.
 #[map]
 pub static TASKS: HashMap<u64, Task> = HashMap::with_max_entries(1, 0);
 
-/// The counts. Rows are large and their number is unknown, so memory is taken as they come.
+/// The counts. Rows are large and nobody knows how many there will be, so each is allocated when it is needed.
 #[map]
 pub static ROWS: HashMap<RowKey, Row> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
-/// The counts by file. A map of its own: however many files there are, they take no room from the calls.
+/// The counts by file. They have a map of their own, so that many files cannot take the room that calls need.
 #[map]
 pub static FILE_ROWS: HashMap<RowKey, Row> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
-/// What reads have filled in each address space. Memory is taken as processes read.
+/// What reads have filled in each address space. An entry is allocated when a process first reads.
 #[map]
 pub static MEMORIES: HashMap<u32, Memory> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
-/// What calls wrote from other files than that of their row.
+/// Bytes that calls wrote from files other than the one in their row.
 #[map]
 pub static PARTS: HashMap<RowKey, Part> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
@@ -49,27 +49,27 @@ pub static FILE_ERRNOS: HashMap<ErrnoKey, u64> = HashMap::with_max_entries(1, BP
 #[map]
 pub static FILES: HashMap<FileKey, KnownFile> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
-/// What was read from each file and written to it, at some places, by [`stream_slot`](zc_ebpf::stream_slot).
+/// Sampled bytes of what was read from each file and written to it, by [`stream_slot`](zc_ebpf::stream_slot).
 #[map]
 pub static STREAMS: Array<Stream> = Array::with_max_entries(2 * STREAM_FILES, 0);
 
-/// A block of memory that is summed up: too large for the stack.
+/// A block of memory for checksums: too large for the stack.
 #[map]
 pub static BLOCK: PerCpuArray<Block> = PerCpuArray::with_max_entries(1, 0);
 
-/// Where an event of a file is put together: too large for the stack, and sent with just the bytes that are filled.
+/// Where the event of a file is put together: it is too large for the stack, and only the bytes that are filled are sent.
 #[map]
 pub static SCRATCH: PerCpuArray<FileSeen> = PerCpuArray::with_max_entries(1, 0);
 
-/// The walk along a path, on its way: of what is on the stack, the verifier would follow every value that it can take.
+/// The state of a walk along a path. It is in a map because the verifier follows every value that a variable on the stack can have.
 #[map]
 pub static WALK: PerCpuArray<Walk> = PerCpuArray::with_max_entries(1, 0);
 
-/// Tasks starting, executing, ending; files seen for the first time.
+/// Events: a task started, executed or ended; a file was seen for the first time.
 #[map]
 pub static EVENTS: RingBuf = RingBuf::with_byte_size(4096, 0);
 
-/// Where operations of `io_uring` take bytes from that name two files: the kernel forgets that before they complete.
+/// Address of an `io_uring` request that names two files -> its input. The kernel forgets the input before the request completes.
 #[map]
 pub static RING_INPUTS: HashMap<u64, RingInput> = HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
 
@@ -77,7 +77,7 @@ pub static RING_INPUTS: HashMap<u64, RingInput> = HashMap::with_max_entries(4096
 #[map]
 pub static POLLED_RINGS: HashMap<u64, Maker> = HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
 
-/// What to do with each call. A global, so that finding it takes no call of a helper, and filling it in no system call.
+/// What to do with each call. A global: it needs no helper call to look up, and no system call to fill in.
 #[unsafe(no_mangle)]
 static SPECS: Global<[CallSpec; SPEC_SLOTS as usize]> = Global::new([CallSpec::NONE; SPEC_SLOTS as usize]);
 
@@ -100,42 +100,43 @@ pub fn spec(slot: u32) -> Option<CallSpec> {
 #[map]
 pub static CONTROL: Array<Control> = Array::with_max_entries(1, 0);
 
-/// 1: the trace is over, and nothing more is counted. A global of its own, since to read an entry of a map takes a look-up.
+/// 1: the trace is over, and nothing more is counted. A global, because reading an entry of a map takes a look-up.
 #[unsafe(no_mangle)]
 static mut IS_OVER: u32 = 0;
 
-/// How often which [`Loss`] happened.
+/// How often each [`Loss`] happened.
 #[map]
 pub static LOSSES: PerCpuArray<u64> = PerCpuArray::with_max_entries(LOSS_COUNT, 0);
 
-/// The row that new rows are copied from: too large for the stack.
+/// New rows are copied from this one, because a row is too large for the stack.
 pub static EMPTY_ROW: Row = Row::EMPTY;
 
-/// The memory that new ones are copied from, likewise.
+/// New memories are copied from this one, for the same reason.
 pub static EMPTY_MEMORY: Memory = Memory::NOTHING;
 
-/// Whether the trace is over: programs are taken off one after the other, and what they see until then does not count.
+/// Whether the trace is over. Programs are detached one after the other; what they see until then is not counted.
 #[inline(always)]
 pub fn is_over() -> bool {
-    // SAFETY: no reference to it exists; volatile because user space writes it while programs run.
+    // SAFETY: there is no reference to it. Volatile because user space writes it while programs run.
     unsafe { core::ptr::read_volatile(&raw const IS_OVER) != 0 }
 }
 
-/// Counts a loss, so that the report says "lower bound".
-pub fn lose(loss: Loss) {
+/// Counts a loss. The report then says "lower bound".
+pub fn count_loss(loss: Loss) {
     if let Some(count) = LOSSES.get_ptr_mut(loss as u32) {
-        // SAFETY: a value of a map. Atomic, as another program of this CPU may have been preempted here.
+        // SAFETY: a value of a map. Atomic, because another program may have been preempted here on this CPU.
         unsafe { fetch_add(count, 1) };
     }
 }
 
-/// The same number, of which the compiler knows nothing. Otherwise the compiler may compare what the number came from a second time. The
-/// verifier of 6.1 follows both comparisons even where they contradict each other, and refuses what it finds there.
+/// Returns the number, but hides from the compiler where it came from. Otherwise the compiler may compare its origin a second time. The
+/// verifier of 6.1 follows both comparisons even where they contradict each other, and rejects the impossible path.
 #[inline(always)]
 fn opaque(number: u64) -> u64 {
     let mut value = number;
     #[cfg(target_arch = "bpf")]
-    // SAFETY: it changes nothing. Without any instruction, the kernel refuses the line numbers, of which two would stand at one place.
+    // SAFETY: adding 0 changes nothing. There has to be an instruction: without one, two line numbers would belong to one place, and the
+    // kernel refuses that.
     unsafe {
         core::arch::asm!("{value} += 0", value = inout(reg) value, options(pure, nomem, nostack));
     }
@@ -147,7 +148,7 @@ fn opaque(number: u64) -> u64 {
     value
 }
 
-/// Sets a number that other CPUs set as well, and returns what it was before.
+/// Atomically sets a number and returns its old value.
 ///
 /// # Safety
 ///
@@ -168,9 +169,9 @@ pub unsafe fn exchange(number: *mut u64, new: u64) -> u64 {
     value
 }
 
-/// Adds to a number that other CPUs add to as well, and returns what it was before.
+/// Atomically adds to a number and returns its old value.
 ///
-/// rustc knows no atomics for BPF, the instruction set does (v3): `BPF_ATOMIC | BPF_FETCH`.
+/// The BPF instruction set (v3) has atomics, `BPF_ATOMIC | BPF_FETCH`, but rustc does not offer them.
 ///
 /// # Safety
 ///

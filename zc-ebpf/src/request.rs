@@ -1,4 +1,4 @@
-//! The size that a call asks for, found at its exit: by then the kernel itself has read the caller's memory, so it is there.
+//! The size that a call asks for. It is found at the call's exit: by then the kernel has read the caller's memory, so it is present.
 
 use core::ffi::c_void;
 
@@ -16,7 +16,7 @@ pub const FICLONE: u32 = 0x4004_9409;
 /// `FICLONERANGE`: `_IOW(0x94, 13, struct file_clone_range)`.
 pub const FICLONERANGE: u32 = 0x4020_940d;
 
-/// Makes the call under way the variant that its arguments say, with what to do with that. Returns whether this variant is selected.
+/// Finds the variant of a multiplexed call from its arguments, and takes over that variant's spec. Returns whether it is selected.
 #[inline(always)]
 pub fn choose_variant(task: &mut Task) -> bool {
     let argument = task.arguments.get(task.spec.argument) as u32;
@@ -66,7 +66,7 @@ pub fn message_flags(task: &Task) -> u64 {
     if task.spec.message_flags == 0 { 0 } else { task.arguments.get(task.spec.message_flags - 1) }
 }
 
-/// Whether the call under way only looks at what it receives: that stays in the socket, so it has not moved.
+/// Whether the call under way only peeks: the data stays in the socket, so nothing has moved.
 #[inline(always)]
 pub fn is_peek(task: &Task) -> bool {
     /// `MSG_PEEK` of the kernel's include/linux/socket.h.
@@ -74,7 +74,7 @@ pub fn is_peek(task: &Task) -> bool {
     message_flags(task) & MSG_PEEK != 0
 }
 
-/// Sum of the lengths of a `struct iovec[count]`: two words each, the length second; and whether it can be read.
+/// The sum of the lengths in a `struct iovec[count]`, and whether it could be read. An element has two words, the second is the length.
 #[inline(always)]
 fn vector(base: u64, count: u64, compat: u32) -> (u64, bool) {
     if count > MAX_VECTOR {
@@ -86,10 +86,10 @@ fn vector(base: u64, count: u64, compat: u32) -> (u64, bool) {
     }
 }
 
-/// Stands for a sum that cannot be had.
+/// Stands for a sum that could not be read.
 const UNREADABLE: u64 = u64::MAX;
 
-/// A helper does the loop: the verifier looks at one round of it instead of at a thousand. Global, so that it does so once.
+/// A helper runs the loop, so that the verifier checks one round instead of a thousand. A global function, so that it does so once.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn sum_of_lengths(base: u64, count: u32, compat: u32) -> u64 {
@@ -108,7 +108,7 @@ struct Sum {
     unreadable: u32,
 }
 
-/// One round: adds the length of an element. 1 ends the loop.
+/// One round of the loop: adds the length of an element. Returns 1 to end the loop.
 extern "C" fn add_element(index: u64, sum: *mut c_void) -> i64 {
     // SAFETY: the helper passes on the pointer that `vector` gave it.
     let sum = unsafe { &mut *sum.cast::<Sum>() };
@@ -123,15 +123,15 @@ extern "C" fn add_element(index: u64, sum: *mut c_void) -> i64 {
     }
 }
 
-/// Where the vector of a `struct msghdr` stands, and the number of its elements: its third and fourth word (the second is a 4-byte
-/// length, padded).
+/// The address of the vector in a `struct msghdr`, and the number of its elements: the third and fourth word. (The second is a length of
+/// 4 bytes, padded.)
 #[inline(always)]
 pub fn vector_of(message: u64, compat: bool) -> Option<(u64, u64)> {
     let word_bytes = if compat { 4 } else { 8 };
     Some((word(message.wrapping_add(2 * word_bytes), compat)?, word(message.wrapping_add(3 * word_bytes), compat)?))
 }
 
-/// A word of the caller's memory, of the caller's size.
+/// Reads a word of the caller's memory. Its size is that of the caller's words.
 #[inline(always)]
 pub fn word(address: u64, compat: bool) -> Option<u64> {
     // SAFETY: the helper checks the address.

@@ -1,4 +1,4 @@
-//! Where a call is counted: in the row of its files, or for want of room in the one without.
+//! Finds the row that a call is counted in: the row with its files or, if there is no room for that, the row without files.
 
 use core::ptr::NonNull;
 
@@ -7,18 +7,19 @@ use zc_ebpf::{CallId, Ends, ErrnoKey, Part, Row, RowKey};
 
 use crate::maps::{EMPTY_ROW, ERRNOS, FILE_ERRNOS, FILE_ROWS, PARTS, ROWS};
 
-/// A call's place in the maps. Rows and errnos are never removed while programs run, and have one writer, their own task; but for
-/// those of `io_uring`'s operations.
+/// A call's place in the maps. Rows and errnos are never removed while programs run. Only their own task writes them, except for those of
+/// `io_uring` operations.
 pub struct Place {
     /// Its row.
     pub row: NonNull<Row>,
-    /// Its count of the errno; `None` if it has none, or there is no room for it.
+    /// The count of its errno. `None` if it has no errno, or if there is no room for the count.
     pub errno: Option<NonNull<u64>>,
-    /// Whether the row is one without files although the call has some, for want of room.
+    /// Whether the call has files, but there was no room for a row with them.
     pub without_files: bool,
 }
 
-/// The place of a call by the task with this serial number; `None` if the maps are full. `errno` is 0 for a call that has none.
+/// Finds the place of a call, or makes one. `serial` is the task's number, `errno` is 0 for a call without one. `None` if the maps are
+/// full.
 #[inline(always)]
 pub fn place(serial: u32, call: CallId, ends: Ends, errno: u32) -> Option<Place> {
     if !ends.is_none() && !ends.lack_room() {
@@ -36,7 +37,7 @@ pub fn place(serial: u32, call: CallId, ends: Ends, errno: u32) -> Option<Place>
     Some(Place { row, errno, without_files: !ends.is_none() })
 }
 
-/// Where bytes are counted that a call wrote from a further file; `None` if the map is full.
+/// Where the bytes are counted that a call wrote from a second or later file. `None` if the map is full.
 #[inline(always)]
 pub fn part(key: RowKey) -> Option<NonNull<Part>> {
     entry(&PARTS, key, &Part { bytes: 0, calls: 0, checked_calls: 0 })
@@ -47,14 +48,14 @@ fn file_row(key: RowKey) -> Option<NonNull<Row>> {
     FILE_ROWS.get_ptr_mut(key).and_then(NonNull::new).or_else(|| new_file_row(key))
 }
 
-/// First the row without files, so that the call's place is safe, then the one with them.
+/// Makes the row without files first, so that the call can be counted in any case, and then the row with files.
 #[inline(never)]
 fn new_file_row(key: RowKey) -> Option<NonNull<Row>> {
     entry(&ROWS, RowKey { ends: Ends::NONE, ..key }, &EMPTY_ROW)?;
     entry(&FILE_ROWS, key, &EMPTY_ROW)
 }
 
-/// As with rows.
+/// Makes the counts of an errno in the same order.
 #[inline(never)]
 fn file_errno(key: ErrnoKey) -> Option<NonNull<u64>> {
     if let Some(count) = FILE_ERRNOS.get_ptr_mut(key) {
@@ -64,13 +65,13 @@ fn file_errno(key: ErrnoKey) -> Option<NonNull<u64>> {
     entry(&FILE_ERRNOS, key, &0)
 }
 
-/// The entry of this key, made if need be; `None` if the map is full.
+/// Finds the entry of this key, or makes one. `None` if the map is full.
 #[inline(always)]
 fn entry<K: Copy, V>(map: &HashMap<K, V>, key: K, empty: &V) -> Option<NonNull<V>> {
     if let Some(value) = map.get_ptr_mut(key) {
         return NonNull::new(value);
     }
-    // Operations of `io_uring` complete on several CPUs at once: another may have been faster.
+    // Operations of `io_uring` complete on several CPUs at once, so another CPU may have made the entry.
     let _ = map.insert(key, empty, BPF_NOEXIST.into());
     map.get_ptr_mut(key).and_then(NonNull::new)
 }

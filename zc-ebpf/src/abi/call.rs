@@ -1,4 +1,4 @@
-//! Which call, and what the programs do with it.
+//! How a system call is identified, and what the programs do with it.
 
 /// Which system call: its number in the low 16 bits, and the flags [`VARIANT_SHIFT`], [`RING`], [`X32`] and [`COMPAT`].
 pub type CallId = u32;
@@ -6,14 +6,14 @@ pub type CallId = u32;
 pub const COMPAT: CallId = 1 << 31;
 /// In [`CallId`]: the call came through the x32 ABI (64-bit entry, 32-bit pointers).
 pub const X32: CallId = 1 << 30;
-/// In [`CallId`]: no call but an operation of `io_uring`; the number is its opcode, or [`UNKNOWN_OPERATION`].
+/// In [`CallId`]: an operation of `io_uring`, not a call. The number is its opcode, or [`UNKNOWN_OPERATION`].
 pub const RING: CallId = 1 << 29;
-/// Stands for an opcode that the kernel does not tell.
+/// Stands for an opcode that the kernel does not report.
 pub const UNKNOWN_OPERATION: u32 = 0xffff;
-/// Stands for an operation that the kernel refused as invalid before it looked at its files. Of an opcode that the kernel does not know it
-/// keeps a 0, that of a nop (`io_init_req` of its `io_uring/io_uring.c`): which one it was cannot be told.
+/// Stands for an operation that the kernel refused as invalid before it looked at its files. If the kernel does not know an opcode, it
+/// stores 0 instead, the opcode of a nop (`io_init_req` in its `io_uring/io_uring.c`), so the original is lost.
 pub const INVALID_OPERATION: u32 = 0xfffe;
-/// In [`CallId`]: where the variant of a multiplexed call stands (see [`FICLONE_VARIANT`]).
+/// In [`CallId`]: the position of the variant of a multiplexed call (see [`FICLONE_VARIANT`]).
 pub const VARIANT_SHIFT: u32 = 16;
 /// Bits of the variant, after shifting.
 pub const VARIANT_MASK: CallId = 0xff;
@@ -21,27 +21,29 @@ pub const VARIANT_MASK: CallId = 0xff;
 pub const FICLONE_VARIANT: CallId = 1;
 /// Variant of `ioctl`: `FICLONERANGE`.
 pub const FICLONERANGE_VARIANT: CallId = 2;
-/// Variants of `socketcall`, the 32-bit call that stands for many: this and its first argument.
+/// Variants of `socketcall`, the 32-bit call that multiplexes the socket calls: this, or'ed with its first argument.
 pub const SOCKET_VARIANTS: CallId = 0x20;
-/// First arguments of `socketcall` that mean something are below this.
+/// The first arguments that `socketcall` knows are below this.
 pub const SOCKET_CALLS: u32 = 32;
 /// Bits of the number in [`CallId`].
 pub const NUMBER_MASK: CallId = 0xffff;
-/// The number in a [`CallId`] that stands for this and all beyond, which no table has; as an unsigned number also for what is below 0.
+/// The number in a [`CallId`] that stands for all numbers from here on, which no table has. Negative numbers are among them, because
+/// they are read as unsigned.
 pub const FIRST_BEYOND: u32 = 0xffff;
-/// In a [`CallId`] of 32-bit ARM: this and what follows stand for that architecture's private calls (`__ARM_NR_BASE` in the kernel's
-/// arch/arm/include/uapi/asm/unistd.h, `0x0f0000`), whose own numbers have no room in a table.
+/// In a [`CallId`] of 32-bit ARM: the numbers from here on stand for that architecture's private calls (from `__ARM_NR_BASE`, `0x0f0000`,
+/// in the kernel's arch/arm/include/uapi/asm/unistd.h), whose own numbers are too large for a table.
 pub const ARM_PRIVATE: u32 = 0x3f0;
-/// Numbers of private calls of 32-bit ARM that are told apart.
+/// How many private calls of 32-bit ARM are distinguished.
 pub const ARM_PRIVATE_CALLS: u32 = 8;
 /// No call is under way.
 pub const NO_CALL: CallId = u32::MAX;
 
-/// Slots a table of calls has in [`globals::SPECS`](crate::globals::SPECS); numbers from here on share the last slot.
+/// Slots of a table of calls in [`globals::SPECS`](crate::globals::SPECS). All larger numbers share the last slot.
 pub const TABLE_SLOTS: u32 = 1024;
-/// Opcodes of `io_uring`: all that fit into the kernel's field.
+/// Number of opcodes of `io_uring`: all that fit into the kernel's field.
 pub const OPCODES: u32 = 256;
-/// Slots of [`globals::SPECS`](crate::globals::SPECS): the native table, the 32-bit one, `io_uring`'s operations, and what `socketcall` stands for.
+/// Slots of [`globals::SPECS`](crate::globals::SPECS): the native table, the 32-bit table, the operations of `io_uring`, and the variants
+/// of `socketcall`.
 pub const SPEC_SLOTS: u32 = 2 * TABLE_SLOTS + OPCODES + SOCKET_CALLS;
 
 /// The slot in [`globals::SPECS`](crate::globals::SPECS) of a call with this number.
@@ -57,21 +59,21 @@ pub const fn operation_slot(opcode: u8) -> u32 {
     2 * TABLE_SLOTS + opcode as u32
 }
 
-/// The slot in [`globals::SPECS`](crate::globals::SPECS) of a `socketcall` with this first argument; 0, which means nothing, stands for all
-/// that mean nothing.
+/// The slot in [`globals::SPECS`](crate::globals::SPECS) of a `socketcall` with this first argument. All unknown arguments share the slot of
+/// 0, which is unknown, too.
 #[inline(always)]
 pub const fn socket_slot(argument: u32) -> u32 {
     2 * TABLE_SLOTS + OPCODES + if argument < SOCKET_CALLS { argument } else { 0 }
 }
 
-/// Whether this error is one by which the kernel says to itself that a signal ended a call, and that no program sees: `ERESTARTSYS`,
-/// `ERESTARTNOINTR`, `ERESTARTNOHAND` and `ERESTART_RESTARTBLOCK` of its include/linux/errno.h.
+/// Whether this is one of the kernel-internal errors of a call that a signal interrupted: `ERESTARTSYS`, `ERESTARTNOINTR`,
+/// `ERESTARTNOHAND` and `ERESTART_RESTARTBLOCK` of its include/linux/errno.h. No program sees them.
 #[inline(always)]
 pub const fn is_restart(errno: u32) -> bool {
     matches!(errno, 512..=514 | 516)
 }
 
-/// What the programs do with a call of this number. Aligned, so that two loads copy it.
+/// What the programs do with a call. Aligned, so that two loads copy it.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallSpec {
@@ -79,7 +81,7 @@ pub struct CallSpec {
     pub selected: u8,
     /// How the size asked for is found: one of [`requested`]'s constants.
     pub requested: u8,
-    /// Index of the argument that [`requested`](Self::requested) speaks of.
+    /// Index of the argument that [`requested`](Self::requested) refers to.
     pub argument: u8,
     /// 1: a positive result is a number of bytes.
     pub returns_bytes: u8,
@@ -87,16 +89,16 @@ pub struct CallSpec {
     pub count_argument: u8,
     /// Which arguments name files: one of [`fds`]'s constants.
     pub fds: u8,
-    /// Index of the first argument that [`fds`](Self::fds) speaks of.
+    /// Index of the first argument that [`fds`](Self::fds) refers to.
     pub first: u8,
-    /// Index of the second one.
+    /// Index of the second argument that [`fds`](Self::fds) refers to.
     pub second: u8,
-    /// Which memory of the caller the kernel writes, beyond what a call reads from a file: 0 none, [`fills::ALL`] unknown, else the
-    /// index of the pointer, from 1.
+    /// Which memory of the caller the kernel writes, apart from bytes that a call reads from a file: one of the constants in [`fills`],
+    /// or the index of the pointer, from 1.
     pub fills: u8,
-    /// Index, from 1, of the argument that counts the elements there; 0: there is one.
+    /// Index, from 1, of the argument with the number of elements in that memory. 0: there is one element.
     pub fills_count: u8,
-    /// Bytes of an element there.
+    /// Size of such an element, bytes.
     pub fills_bytes: u16,
     /// Index, from 1, of the argument with the `MSG_...` flags; 0: there are none.
     pub message_flags: u8,
@@ -105,7 +107,7 @@ pub struct CallSpec {
 }
 
 impl CallSpec {
-    /// A call that is not looked at.
+    /// A call that the programs ignore.
     pub const NONE: Self = Self {
         selected: selected::NEVER,
         requested: requested::NONE,
@@ -125,29 +127,29 @@ impl CallSpec {
 
 /// Which memory of its caller the kernel writes in a call.
 pub mod fills {
-    /// None that any read could have filled.
+    /// None that a read could have filled.
     pub const NONE: u8 = 0;
-    /// It is not known which.
+    /// Unknown, so possibly all of it.
     pub const ALL: u8 = u8::MAX;
-    /// What lies above the address in the first argument, within [`ABOVE_BYTES`]: `brk` takes it away.
+    /// The [`ABOVE_BYTES`] above the address in the first argument: `brk` removes them.
     pub const ABOVE: u8 = u8::MAX - 1;
-    /// More than a heap shrinks by, and less than lies between a heap and what is mapped.
+    /// More than a heap ever shrinks by, and less than the distance between the heap and the mappings.
     pub const ABOVE_BYTES: u64 = 1 << 30;
 }
 
 /// Whether a call is counted.
 pub mod selected {
-    /// Not looked at.
+    /// Never.
     pub const NEVER: u8 = 0;
-    /// Every one.
+    /// Always.
     pub const ALWAYS: u8 = 1;
-    /// Only those that are a variant (see [`FICLONE_VARIANT`](crate::FICLONE_VARIANT)).
+    /// Only if it is a variant (see [`FICLONE_VARIANT`](crate::FICLONE_VARIANT)).
     pub const VARIANTS: u8 = 2;
 }
 
 /// How the size that a call asks for is found.
 pub mod requested {
-    /// The call names no size that is comparable to its result.
+    /// The call asks for no size that could be compared with its result.
     pub const NONE: u8 = 0;
     /// The argument is the size.
     pub const SIZE: u8 = 1;
@@ -155,15 +157,16 @@ pub mod requested {
     pub const IOVEC: u8 = 2;
     /// The argument points to a `struct msghdr`.
     pub const MSGHDR: u8 = 3;
-    /// The call is `ioctl`: the argument is the command, which makes a variant of the call.
+    /// The call is `ioctl`: the argument is the command, which selects a variant of the call.
     pub const IOCTL: u8 = 4;
-    /// The call is `socketcall`: its first argument makes a variant of it, with a spec of its own.
+    /// The call is `socketcall`: its first argument selects a variant, which has a spec of its own.
     pub const SOCKETCALL: u8 = 5;
-    /// Somewhere in memory that is not looked at.
+    /// The size is in memory that the programs do not read.
     pub const UNKNOWN: u8 = 6;
 }
 
-/// Which arguments of a call name files, and which way bytes go.
+/// Which arguments of a call name files, and in which direction bytes go. "First" and "second" are
+/// [`CallSpec::first`](crate::CallSpec::first) and [`CallSpec::second`](crate::CallSpec::second).
 pub mod fds {
     /// None.
     pub const NONE: u8 = 0;
@@ -175,12 +178,12 @@ pub mod fds {
     pub const COPIES: u8 = 3;
     /// The first is a pipe: bytes go into it if it is open for writing, else they come out of it.
     pub const PIPE: u8 = 4;
-    /// The call is about the file of the first.
+    /// The call acts on the file of the first, and moves no bytes.
     pub const ON: u8 = 5;
-    /// The call is `ioctl`: it is about the file of the first, and as a variant, bytes go there from the file of its request.
+    /// The call is `ioctl`: it acts on the file of the first. If it is a variant, bytes go there from the file that its request names.
     pub const IOCTL: u8 = 6;
 
-    /// Whether a call with such arguments leaves every descriptor of the caller as it is, or adds new ones at most (`recvmsg`).
+    /// Whether a call with such arguments leaves every open descriptor of the caller as it is. It may add new ones (`recvmsg`).
     #[inline(always)]
     pub const fn only_used(fds: u8) -> bool {
         matches!(fds, READS | WRITES | COPIES | PIPE)

@@ -1,4 +1,4 @@
-//! What the kernel side tells user space as it happens: rare things only.
+//! Events that the kernel side sends to user space as they happen. Only rare things are events.
 
 #[cfg(doc)]
 use crate::Task;
@@ -7,11 +7,11 @@ use crate::Task;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// `task_struct.utime`, ns: sampled by the timer tick on most kernels.
+    /// `task_struct.utime`, ns. Most kernels sample it at the timer tick.
     pub user_ns: u64,
-    /// `task_struct.stime`, ns: likewise.
+    /// `task_struct.stime`, ns. Sampled as well.
     pub system_ns: u64,
-    /// `task_struct.se.sum_exec_runtime`, ns: exact.
+    /// `task_struct.se.sum_exec_runtime`, ns. Exact.
     pub runtime_ns: u64,
     /// `task_struct.nvcsw`.
     pub voluntary_switches: u64,
@@ -30,7 +30,7 @@ pub const EXE_BYTES: usize = 256;
 /// Most bytes of a command line that an event carries.
 pub const ARGS_BYTES: usize = 1024;
 
-/// What every event begins with.
+/// The beginning of every event but [`FileSeen`](crate::FileSeen).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct EventHeader {
@@ -44,9 +44,9 @@ pub struct EventHeader {
     pub tid: u32,
     /// [`Task::pid`].
     pub pid: u32,
-    /// Kind-specific: the parent's pid (started), how many bytes of [`Exec::args`] are filled (exec), [`Task::hooks`] (ended), 0.
+    /// Depends on the kind. Started: the parent's pid. Exec: how many bytes of [`Exec::args`] are filled. Ended: [`Task::hooks`]. Else 0.
     pub extra: u32,
-    /// When: `CLOCK_MONOTONIC`, ns.
+    /// When it happened: `CLOCK_MONOTONIC`, ns.
     pub time_ns: u64,
     /// The task's name.
     pub comm: [u8; COMM_BYTES],
@@ -54,39 +54,39 @@ pub struct EventHeader {
 
 /// Kinds of events.
 pub mod event_kind {
-    /// A task was created: the header alone.
+    /// A task was created: only the header.
     pub const STARTED: u32 = 1;
-    /// A process replaced its program: [`Exec`](crate::Exec).
+    /// A process executed a program: [`Exec`](crate::Exec).
     pub const EXEC: u32 = 2;
     /// A task ran for the last time: [`Ended`](crate::Ended).
     pub const ENDED: u32 = 3;
     /// A file was seen: [`FileSeen`](crate::FileSeen), which has no header.
     pub const FILE: u32 = 4;
-    /// A thread of the tracer came into scope by itself: [`Ended`](crate::Ended), with the counters that it begins with.
+    /// A thread of the tracer entered the scope by itself: [`Ended`](crate::Ended), with the counters at that time.
     pub const ENTERED: u32 = 5;
 }
 
-/// A process replaced its program.
+/// A process executed a program.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Exec {
     /// Who and when.
     pub header: EventHeader,
-    /// Length of the command line in the process; more than [`ARGS_BYTES`]: `args` is its beginning.
+    /// Length of the whole command line. If it is more than [`ARGS_BYTES`], `args` has only its beginning.
     pub args_length: u64,
-    /// The task's counters now: what came before does not belong to the root's new program.
+    /// The task's counters now. User space subtracts them for the root, because they do not belong to its new program.
     pub counters: Counters,
-    /// Path of the program as given to `execve`, NUL-terminated.
+    /// Path of the program as it was passed to `execve`, NUL-terminated.
     pub exe: [u8; EXE_BYTES],
     /// The arguments, each NUL-terminated.
     pub args: [u8; ARGS_BYTES],
 }
 
-/// A task ran for the last time, at least in scope.
+/// A task ran for the last time, or left the scope.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
-    /// Who; `time_ns` is when it began to exit, or left.
+    /// Who. `time_ns` is when it began to exit, or left the scope.
     pub header: EventHeader,
     /// The task's counters, final.
     pub counters: Counters,

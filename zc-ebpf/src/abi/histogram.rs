@@ -1,13 +1,14 @@
 //! The latency histogram: log-linear buckets, eight to each power of two.
 //!
-//! Below 8 ns every value has its own bucket. From there on a bucket is 1/8 of its power of two wide,
-//! so its middle is at most 1/16 (6.25 %) away from any value in it. The last bucket, from 15/8 * 2^43 ns (4.6 h) on,
-//! has no end.
+//! Below 8 ns every value has a bucket of its own. From there on the width of a bucket is 1/8 of its power of two,
+//! so its middle is at most 1/16 (6.25 %) away from any value in it. The last bucket starts at 15/8 * 2^43 ns (4.6 h) and
+//! has no upper end.
 
 #![expect(clippy::cast_possible_truncation, reason = "what is cast to usize is a bucket's number; `TryFrom` is not const")]
 
-/// Buckets to a power of two, as a power of two.
+/// Binary logarithm of [`SUBS`].
 const SUB_BITS: u32 = 3;
+/// Buckets in each power of two.
 const SUBS: u64 = 1 << SUB_BITS;
 /// The highest power of two with buckets of its own.
 const TOP_POWER: u32 = 43;
@@ -29,7 +30,7 @@ pub const fn bucket_of(ns: u64) -> usize {
     (((shift + 1) << SUB_BITS) as u64 + ((ns >> shift) & (SUBS - 1))) as usize
 }
 
-/// The values that a bucket takes: its lowest, and how many there are, in ns.
+/// The lowest value of a bucket, and how many values it has, in ns.
 pub const fn bucket_range(index: usize) -> (u64, u64) {
     let index = index as u64;
     if index < SUBS {
@@ -39,7 +40,8 @@ pub const fn bucket_range(index: usize) -> (u64, u64) {
     ((SUBS + (index & (SUBS - 1))) << shift, 1 << shift)
 }
 
-/// `ns` is not 0. BPF has no instruction that counts leading zeros; halving takes a few branches less than LLVM's expansion.
+/// Binary logarithm, rounded down; `ns` must not be 0. BPF has no instruction that counts leading zeros, and this takes fewer branches
+/// than LLVM's expansion of it.
 #[inline(always)]
 const fn floor_log2(ns: u64) -> u32 {
     let mut value = ns;
@@ -75,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_bucket_takes_just_its_range() {
+    fn the_lowest_and_highest_value_of_a_range_go_to_its_bucket() {
         for index in 0..BUCKETS {
             let (low, width) = bucket_range(index);
             assert_eq!(bucket_of(low), index, "lowest of {index}");
@@ -84,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_touch_without_gap() {
+    fn there_are_no_gaps_between_buckets() {
         for index in 1..BUCKETS {
             let (below, width) = bucket_range(index - 1);
             assert_eq!(below + width, bucket_range(index).0);
@@ -100,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_goes_to_the_last_bucket() {
+    fn longer_times_go_to_the_last_bucket() {
         assert_eq!(bucket_of(1 << 44), BUCKETS - 1);
         assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
     }

@@ -1,4 +1,4 @@
-//! The types that both sides share.
+//! The types that the eBPF programs and user space share.
 
 mod call;
 mod events;
@@ -12,8 +12,8 @@ mod task;
 pub use call::*;
 pub use events::{ARGS_BYTES, COMM_BYTES, Counters, EXE_BYTES, Ended, EventHeader, Exec, event_kind};
 pub use file::{
-    CHANGED, Ends, FILESYSTEM_BYTES, FileKey, FileNumber, FileSeen, HELD, KnownFile, MAPPED, NAME_BYTES, NAMES_BYTES, NO_ROOM,
-    STREAM_FILES, UNSAMPLED, path_end, stream_slot, told,
+    CHANGED, Ends, FILESYSTEM_BYTES, FROM_BUFFER, FileKey, FileNumber, FileSeen, KnownFile, MAPPED, NAME_BYTES, NAMES_BYTES,
+    NO_ROOM, STREAM_FILES, UNSAMPLED, path_end, reported, stream_slot,
 };
 pub use histogram::{BUCKETS, bucket_of};
 pub use kernel_fields::{ABSENT, KernelFields};

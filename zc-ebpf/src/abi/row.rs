@@ -1,10 +1,11 @@
-//! Keys and sums of the counts.
+//! Keys and values of the maps that count.
 
 #[cfg(doc)]
 use crate::Task;
 use crate::{BUCKETS, CallId, Ends};
 
-/// One row per thread, call and the files involved: one writer, so no atomics.
+/// Key of a row: thread, call and files. Only the thread itself writes its rows, so they need no atomics. (Rows of `io_uring` operations
+/// do.)
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowKey {
@@ -20,41 +21,41 @@ pub struct RowKey {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// Calls that returned, the failed ones among them.
+    /// Calls that returned, including those that failed.
     pub calls: u64,
-    /// Of these, with a negative result.
+    /// Calls that failed.
     pub errors: u64,
     /// Sum of the positive results, where the result is a number of bytes.
     pub bytes: u64,
     /// Sum of the sizes asked for.
     pub requested_bytes: u64,
-    /// Calls whose size asked for is missing in the sum: a bad pointer, or the sum would overflow.
+    /// Calls whose size is missing in that sum, because it could not be read or the sum would overflow.
     pub requested_unknown: u64,
     /// Calls that never returned.
     pub unfinished: u64,
     /// Sum of the times from entry to exit, ns.
     pub total_ns: u64,
-    /// When the first of the calls was entered: `CLOCK_MONOTONIC`, ns; 0 without any.
+    /// When the first call was entered: `CLOCK_MONOTONIC`, ns. 0 without any.
     pub first_ns: u64,
-    /// When the last of them was entered, likewise.
+    /// When the last call was entered: `CLOCK_MONOTONIC`, ns. 0 without any.
     pub last_ns: u64,
-    /// When the first of the calls that moved bytes returned, likewise.
+    /// When the first call that moved bytes returned: `CLOCK_MONOTONIC`, ns. 0 without any.
     pub moved_ns: u64,
-    /// Of [`bytes`](Self::bytes), those that came from the file of [`Ends::input`].
+    /// The part of [`bytes`](Self::bytes) that came from the file in [`Ends::input`].
     pub paired_bytes: u64,
-    /// Calls whose bytes were sampled when they were read and when they were written.
+    /// Calls whose bytes were sampled both when they were read and when they were written.
     pub checked_calls: u64,
     /// Calls that returned 0 where the result is a number of bytes.
     pub zero_calls: u64,
     /// Calls that moved something, but less than they asked for.
     pub short_calls: u64,
-    /// Calls, unfinished ones included, that are in this row without their files for want of room.
+    /// Calls, including unfinished ones, that are in this row because there was no room for a row with their files.
     pub without_files: u64,
-    /// Shortest time, ns; `u64::MAX` without any.
+    /// Shortest time, ns. `u64::MAX` without any.
     pub min_ns: u64,
     /// Longest time, ns.
     pub max_ns: u64,
-    /// Calls by time: see [`histogram`](crate::histogram).
+    /// Number of calls by time, see [`histogram`](crate::histogram).
     pub histogram: [u32; BUCKETS],
 }
 
@@ -82,15 +83,15 @@ impl Row {
     };
 }
 
-/// Bytes that calls wrote from a file other than the input of their row, because their buffers hold bytes of several files.
+/// Bytes that calls wrote from a file other than the input of their row, because their buffers held bytes of several files.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// How many bytes. They are part of [`Row::bytes`] of the calls' rows, and not of [`Row::paired_bytes`].
+    /// How many bytes. They are in [`Row::bytes`] of the calls' rows, but not in [`Row::paired_bytes`].
     pub bytes: u64,
-    /// Calls that wrote some of them.
+    /// Calls that wrote some of these bytes.
     pub calls: u64,
-    /// Of these, the calls whose bytes were sampled when they were read and when they were written.
+    /// Calls among them whose bytes were sampled both when they were read and when they were written.
     pub checked_calls: u64,
 }
 
@@ -102,7 +103,7 @@ pub struct ErrnoKey {
     pub task: u32,
     /// The call.
     pub call: CallId,
-    /// The errno, positive (also the kernel-internal ones from 512 on).
+    /// The errno, as a positive number. Kernel-internal errnos, from 512 on, are among them.
     pub errno: u32,
     /// The files involved.
     pub ends: Ends,

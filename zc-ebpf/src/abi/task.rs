@@ -1,12 +1,12 @@
-//! A task that is followed.
+//! The state of a task that is followed.
 
 use crate::{CallId, CallSpec, Ends, FileNumber, Sequence};
 
-/// A task that is followed. Written by the task itself, and by its creator before it can run.
+/// A task that is followed. Only the task itself writes this, and its creator before the task can run.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Task {
-    /// Number of the task, unique within a trace (unlike a tid, which the kernel uses again).
+    /// Number of the task, unique within a trace. (A tid is not: the kernel reuses it.)
     pub serial: u32,
     /// [`serial`](Self::serial) of the first task of this process.
     pub process: u32,
@@ -20,9 +20,9 @@ pub struct Task {
     pub call: CallId,
     /// When the call under way was entered: `CLOCK_MONOTONIC`, ns.
     pub entered_ns: u64,
-    /// When the task began to exit: `CLOCK_MONOTONIC`, ns; 0 before.
+    /// When the task began to exit: `CLOCK_MONOTONIC`, ns. 0 before.
     pub exited_ns: u64,
-    /// 1 while a `sys_exit` without its entry is what the kernel is expected to show (a new task returning from `clone`).
+    /// 1: the next `sys_exit` is expected to have no entry. That is so for a new task, which returns from `clone`.
     pub exit_without_entry_expected: u32,
     /// A call that a signal ended, or [`NO_CALL`](crate::NO_CALL): see [`Interrupted`].
     pub interrupted: CallId,
@@ -32,11 +32,11 @@ pub struct Task {
     pub ends: Ends,
     /// The arguments of the call that was entered last.
     pub arguments: Arguments,
-    /// What the call that returned last came to.
+    /// The outcome of the call that returned last.
     pub outcome: Outcome,
     /// What to do with the call that was entered last.
     pub spec: CallSpec,
-    /// What it has read and not yet written, by the order of its calls.
+    /// What it has read and not yet written, judged by the order of its calls.
     pub sequence: Sequence,
     /// The mapping that it wrote from last.
     pub mapping: Mapping,
@@ -44,26 +44,26 @@ pub struct Task {
     pub last_input: Descriptor,
     /// The descriptor that it wrote to last.
     pub last_output: Descriptor,
-    /// 1: it has an `io_uring`, whose operations change descriptors at any time.
+    /// 1: it has an `io_uring`, whose operations may change descriptors at any time.
     pub has_ring: u32,
     /// Number of its address space, unique within a trace: the key of [`maps::MEMORIES`](crate::maps::MEMORIES).
     pub space: u32,
-    /// 1: the address space began with this task or its exec, so it ends with its process.
+    /// 1: the address space was created with this task or by its exec, so it ends with its process.
     pub owns_space: u32,
     /// The range of [`Memory`](crate::Memory) that its last read filled.
     pub last_range: u32,
-    /// [`Memory::generation`](crate::Memory::generation) when it read last: [`sequence`](Self::sequence) holds as long as it is the same.
+    /// [`Memory::generation`](crate::Memory::generation) at its last read. [`sequence`](Self::sequence) is valid as long as it is the same.
     pub generation: u32,
-    /// 1: the call that was entered last came through the 32-bit entry, where words have 4 bytes.
+    /// 1: the call that was entered last came through the 32-bit entry, so its words have 4 bytes.
     pub compat: u32,
-    /// Which programs ran for it while it was not [`ACTIVE`](phase::ACTIVE), as bits of [`hook`]: what a rehearsal is for.
+    /// Which programs ran for it while it was not [`ACTIVE`](phase::ACTIVE), as bits of [`hook`]. A rehearsal reads this.
     pub hooks: u32,
     /// Unused; keeps the layout free of padding.
     pub reserved: u32,
 }
 
 impl Task {
-    /// What its descriptors stand for may be something else from now on.
+    /// Forgets which files its descriptors stand for, because that may change now.
     #[inline(always)]
     pub const fn forget_descriptors(&mut self) {
         self.last_input = Descriptor::NONE;
@@ -75,19 +75,19 @@ impl Task {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Arguments {
-    /// As the registers had them; the last two are 0, so that any index of three bits is one.
+    /// The values in the registers. The last two are always 0, so that every index of three bits is valid.
     pub values: [u64; 8],
 }
 
 impl Arguments {
-    /// One of them.
+    /// The argument with this index.
     #[inline(always)]
     pub const fn get(&self, index: u8) -> u64 {
         self.values[(index & 7) as usize]
     }
 }
 
-/// What a call came to.
+/// The outcome of a call.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
@@ -99,9 +99,9 @@ pub struct Outcome {
     pub requested_bytes: u64,
     /// See [`Row::paired_bytes`](crate::Row::paired_bytes).
     pub paired_bytes: u64,
-    /// 1: the size asked for cannot be read.
+    /// 1: the size asked for could not be read.
     pub request_unknown: u32,
-    /// 1: the result is a number of bytes that were moved.
+    /// 1: the result is the number of bytes that were moved.
     pub returns_bytes: u32,
     /// See [`Row::checked_calls`](crate::Row::checked_calls).
     pub checked_calls: u32,
@@ -110,25 +110,25 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// In [`duration_ns`](Self::duration_ns): unknown.
+    /// The [`duration_ns`](Self::duration_ns) of a call whose time is unknown.
     pub const UNTIMED: u64 = u64::MAX;
 }
 
-/// A descriptor that the task used last, and what it stands for. That need not be looked up again so long as
+/// The descriptor that the task used last, and its file. The file need not be looked up again as long as
 ///
-/// - the table of descriptors is the task's alone: else another thread may change it,
-/// - the task has no `io_uring`: its operations open and close, too,
-/// - the task makes no call that may change it: this is given up at every call, counted or not, but those that
-///   [`only_used`](crate::fds::only_used) descriptors; and after a call whose entry was not seen.
+/// - no other thread has the same table of descriptors, since it could change it;
+/// - the task has no `io_uring`, whose operations open and close files, too;
+/// - the task makes no call that may change the table. So this is forgotten at every call, counted or not, except those that
+///   [`only_used`](crate::fds::only_used) descriptors, and after a call whose entry was not seen.
 ///
-/// What is left is a supervisor that puts a file over a descriptor while the kernel asks it about a `read` (seccomp's
-/// `SECCOMP_ADDFD_FLAG_SETFD`).
+/// One way to change a descriptor remains unnoticed: a seccomp supervisor that is asked about a `read` can replace the file behind it
+/// (`SECCOMP_ADDFD_FLAG_SETFD`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Descriptor {
     /// The descriptor.
     pub fd: u32,
-    /// Its file; 0: nothing is remembered.
+    /// Its file. 0: nothing is remembered.
     pub file: FileNumber,
 }
 
@@ -137,29 +137,29 @@ impl Descriptor {
     pub const NONE: Self = Self { fd: 0, file: 0 };
 }
 
-/// A mapping of a task's memory, as it was found once.
+/// A mapping in a task's memory, as it was when it was looked up.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Mapping {
     /// Where it begins.
     pub start: u64,
-    /// Where it ends; 0: none was looked for.
+    /// Where it ends. 0: no mapping was looked up.
     pub end: u64,
-    /// The kernel's count of changes of the task's mappings, when it was looked up: as long as that is the same, so is this.
+    /// The kernel's count of changes to the task's mappings at that time. As long as it stays the same, this mapping is valid.
     pub changes: u32,
-    /// The file, marked with [`MAPPED`](crate::MAPPED); 0: what is written from there comes from no file.
+    /// The file, marked with [`MAPPED`](crate::MAPPED). 0: bytes that are written from there come from no file.
     pub file: FileNumber,
 }
 
 impl Mapping {
-    /// None was looked for.
+    /// No mapping was looked up.
     pub const NONE: Self = Self { start: 0, end: 0, changes: 0, file: 0 };
 }
 
-/// A call that the kernel left with one of its `ERESTART...` results, because a signal came.
+/// A call that a signal ended, so that the kernel left it with one of its `ERESTART...` results.
 ///
-/// The caller never sees that result: either it calls again (restarted, or after its signal handler), or it dies.
-/// In the first case the call returned, in the second it never did; the next thing the task does tells.
+/// The caller never sees that result. If the task goes on, with the restarted call or in its signal handler, the call has returned. If
+/// the task dies, the call never returned. The next thing that the task does shows which it is.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Interrupted {
@@ -173,17 +173,17 @@ pub struct Interrupted {
     pub duration_ns: u64,
 }
 
-/// Where a followed task is in its life.
+/// The phases of a followed task's life.
 pub mod phase {
     /// The tracer's child before its first successful exec: followed, not counted.
     pub const ARMED: u32 = 0;
     /// In scope.
     pub const ACTIVE: u32 = 1;
-    /// A task of the tracer's own that shows which programs run: followed, never counted.
+    /// A task of the tracer itself that shows which programs run: followed, never counted.
     pub const REHEARSING: u32 = 2;
 }
 
-/// The programs that a rehearsal shows to run, each a bit. That `sched_switch` runs, the event of the task's end shows.
+/// The programs whose runs a rehearsal checks, each a bit. That `sched_switch` runs, is shown by the event of the task's end.
 pub mod hook {
     /// `sched_process_fork`
     pub const FORK: u32 = 1 << 0;
@@ -203,6 +203,6 @@ pub mod hook {
     pub const RING_SUBMIT: u32 = 1 << 7;
     /// `ring_complete`
     pub const RING_COMPLETE: u32 = 1 << 8;
-    /// One that no rehearsal shows.
+    /// A program that the rehearsal does not check.
     pub const OTHER: u32 = 0;
 }

@@ -1,8 +1,8 @@
-//! The memory that calls read into or write from, and where its bytes came from.
+//! The buffers that calls read into or write from, and where the bytes in them came from.
 
 use aya_ebpf::bindings::BPF_NOEXIST;
 use zc_ebpf::{
-    ABSENT, FileNumber, HELD, MAPPED, Memory, NO_ROOM, Sequence, Task, fds, fills, pairing::memory,
+    ABSENT, FROM_BUFFER, FileNumber, MAPPED, Memory, NO_ROOM, Sequence, Task, fds, fills, pairing::memory,
     pairing::range::common_length, pairing::stream::Stream, requested,
 };
 
@@ -16,16 +16,16 @@ use crate::{
     request,
 };
 
-/// Elements of a vector that are looked at.
+/// How many elements of a vector are looked at.
 const ELEMENTS: u64 = 16;
 
-/// No address space is larger: an argument that says more is wrong.
+/// Mask for a number of elements. No address space is larger, so a larger number is wrong.
 const ADDRESSES: u64 = (1 << 48) - 1;
 
-/// `MSG_TRUNC` and `MSG_ERRQUEUE` of the kernel's include/linux/socket.h: bytes that are thrown away, or are no data of the peer.
+/// `MSG_TRUNC` and `MSG_ERRQUEUE` of the kernel's include/linux/socket.h: the bytes are discarded, or are not data from the peer.
 const NO_DATA: u64 = 0x20 | 0x2000;
 
-/// Where the first buffer of the call under way begins; 0 if that cannot be read.
+/// Where the first buffer of the call under way begins. 0 if that cannot be read.
 #[inline(always)]
 pub fn first(task: &Task) -> u64 {
     let compat = task.compat != 0;
@@ -39,7 +39,7 @@ pub fn first(task: &Task) -> u64 {
     }
 }
 
-/// The call under way has the kernel write into memory of its caller: what was read to there is over.
+/// Ends the ranges in memory that the kernel overwrites in the call under way.
 #[inline(always)]
 pub fn overwrite(task: &Task) {
     if task.spec.fills != fills::NONE {
@@ -47,7 +47,7 @@ pub fn overwrite(task: &Task) {
     }
 }
 
-/// Global, so that the verifier looks at it once. The result means nothing: a global function must have one. Likewise below.
+/// Does so for the memory that an argument of the call points to.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn overwrite_argument(task: *const Task) -> u32 {
@@ -72,7 +72,7 @@ extern "C" fn overwrite_argument(task: *const Task) -> u32 {
     unlock(memory)
 }
 
-/// Nothing is known any more of what lies in this address space.
+/// Forgets everything about an address space.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn forget(space: u32) -> u32 {
@@ -84,21 +84,21 @@ pub extern "C" fn forget(space: u32) -> u32 {
     unlock(memory)
 }
 
-/// What is wanted with the memory of a call.
+/// What [`exchange_memory`] does with the buffers of a call.
 mod intent {
-    /// Bytes of the file that the call reads from were put there.
+    /// The call put bytes of its file there: remember them.
     pub const FILL: u32 = 0;
-    /// Bytes of no file were put there.
+    /// The call put other bytes there: forget what was there.
     pub const CLEAR: u32 = 1;
-    /// It was written: where did its bytes come from?
+    /// The call wrote from there: find out which files the bytes came from, and credit them.
     pub const TAKE: u32 = 2;
-    /// It was to be written, but the call failed: where would its bytes have come from?
+    /// The call wanted to write from there but failed: find out which files the bytes would have come from.
     pub const FIND: u32 = 3;
-    /// It was written from a mapping: how many bytes lie in that?
+    /// The call wrote from a mapping: find out how many bytes are in it.
     pub const MEASURE: u32 = 4;
 }
 
-/// The call under way has returned: takes note of what it read, and finds where the bytes came from that it wrote.
+/// The call under way has returned. Remembers what it read, or finds out where the bytes came from that it wrote.
 #[inline(always)]
 pub fn moved(task: &mut Task) {
     task.outcome.paired_bytes = 0;
@@ -135,7 +135,7 @@ extern "C" fn read(task: *mut Task) -> u32 {
     let bytes = task.outcome.result as u64;
     let file = if task.ends.input == NO_ROOM { 0 } else { task.ends.input };
     let is_data = request::message_flags(task) & NO_DATA == 0;
-    // A message may have been longer than the buffer that got its beginning.
+    // The message may have been longer than the buffer.
     let filled = if bytes < task.outcome.requested_bytes { bytes } else { task.outcome.requested_bytes };
     exchange_memory(task, filled, if file != 0 && is_data { intent::FILL } else { intent::CLEAR });
     task.sequence.read(file, bytes);
@@ -166,7 +166,7 @@ extern "C" fn written(task: *mut Task) -> u32 {
     add_to_stream(task, bytes, streams::of(task.ends.output, true));
     let is_overwritten = generation != task.generation;
     if is_overwritten {
-        // What it had read is overwritten by now. If it kept a copy, nobody knows.
+        // What the thread had read is overwritten by now. It may have kept a copy, but that cannot be seen.
         task.sequence = Sequence::NOTHING;
     }
     let by_order = task.sequence.source();
@@ -178,7 +178,7 @@ extern "C" fn written(task: *mut Task) -> u32 {
     0
 }
 
-/// Memory was lent to a pipe: where did its bytes come from?
+/// Memory was lent to a pipe (`vmsplice`). Finds out where its bytes came from.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn lent(task: *mut Task) -> u32 {
@@ -194,12 +194,12 @@ extern "C" fn lent(task: *mut Task) -> u32 {
 /// Adds the bytes of the call under way to the stream of its file.
 #[inline(always)]
 fn add_to_stream(task: &Task, bytes: u64, stream: Option<*mut Stream>) {
-    if let Some(stream) = stream.filter(|&stream| !streams::pass(stream, bytes)) {
+    if let Some(stream) = stream.filter(|&stream| !streams::skip(stream, bytes)) {
         add_pieces(task, bytes, stream);
     }
 }
 
-/// The same, buffer by buffer. The result means nothing.
+/// Does so buffer by buffer.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn add_pieces(task: *const Task, bytes: u64, stream: *mut Stream) -> u32 {
@@ -219,7 +219,7 @@ extern "C" fn add_pieces(task: *const Task, bytes: u64, stream: *mut Stream) -> 
     0
 }
 
-/// Does what is wanted with the memory of a call, as far as so many bytes fill it.
+/// Carries out an [`intent`] for the first `bytes` bytes in the buffers of a call.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn exchange_memory(task: *mut Task, bytes: u64, intent: u32) -> u32 {
@@ -263,7 +263,7 @@ extern "C" fn exchange_memory(task: *mut Task, bytes: u64, intent: u32) -> u32 {
     if intent == intent::TAKE || intent == intent::FIND {
         let settled = settle(memory, task.serial, task.outcome.call, task.ends.output, u32::from(intent == intent::TAKE));
         if settled != 0 {
-            task.ends.input = settled as FileNumber | HELD;
+            task.ends.input = settled as FileNumber | FROM_BUFFER;
             task.outcome.paired_bytes = settled >> 32;
             task.outcome.checked_calls = 1;
         }
@@ -273,7 +273,7 @@ extern "C" fn exchange_memory(task: *mut Task, bytes: u64, intent: u32) -> u32 {
     unlock(memory)
 }
 
-/// What is known of an address space. It begins with the first bytes that are read there.
+/// What is known about an address space. The first read there makes the entry.
 #[inline(always)]
 pub fn memory_of(space: u32, is_read: bool) -> Option<*mut Memory> {
     let known = MEMORIES.get_ptr_mut(space);
@@ -285,7 +285,7 @@ pub fn memory_of(space: u32, is_read: bool) -> Option<*mut Memory> {
     MEMORIES.get_ptr_mut(space)
 }
 
-/// The vector of the call under way and the number of its elements; for a single buffer, 0 and 1.
+/// The address of the vector of the call under way and the number of its elements. 0 and 1 for a single buffer.
 #[inline(always)]
 fn buffers(task: &Task) -> (u64, u64) {
     let address = task.arguments.get(task.spec.argument);
@@ -302,7 +302,7 @@ struct Piece {
     bytes: u64,
 }
 
-/// The element of a vector with this index; without a vector, the only buffer, which has all bytes that are left.
+/// The element of a vector with this index. Without a vector it is the only buffer, which has all bytes that are left.
 #[inline(always)]
 fn element(task: &Task, vector: u64, index: u64, left: u64) -> Piece {
     if vector == 0 {
@@ -317,7 +317,7 @@ fn element(task: &Task, vector: u64, index: u64, left: u64) -> Piece {
     }
 }
 
-/// A word of the caller's memory.
+/// Reads a word of the caller's memory. 0 if it cannot be read.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn word_or_zero(address: u64, compat: u32) -> u64 {

@@ -1,4 +1,4 @@
-//! The lock of what is known of an address space: its threads read and write on several CPUs at once.
+//! The lock of a [`Memory`]: the threads of an address space read and write on several CPUs at once.
 
 use core::ffi::c_void;
 
@@ -7,17 +7,17 @@ use zc_ebpf::{Memory, pairing::memory};
 
 use crate::maps::exchange;
 
-/// How often a lock is tried before its memory counts as unknown. Its holder needs some microseconds, but in a virtual machine its CPU
-/// may be taken away for a while: 100 ms by QEMU, where one thread runs all virtual CPUs. `bpf_loop` makes 2^23 rounds at most.
+/// How often the lock is tried. Its holder needs some microseconds, but in a virtual machine the holder's CPU may be taken away for a
+/// while: for 100 ms by QEMU, where one thread runs all virtual CPUs. `bpf_loop` allows at most 2^23 rounds.
 const ATTEMPTS: u32 = 1 << 20;
 
-/// Takes the lock of a memory. Whoever writes there and cannot have it makes all of it unknown.
+/// Takes the lock. If a caller that changes memory (`writes`) cannot get it, everything about that memory becomes unknown.
 #[inline(always)]
 pub fn lock(memory: *mut Memory, writes: bool) -> bool {
     lock_memory(memory, writes.into()) != 0
 }
 
-/// Global, so that the verifier looks at it once.
+/// Takes the lock, and forgets what has become unknown since. Returns 1 if it has the lock.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn lock_memory(memory: *mut Memory, writes: u32) -> u32 {
@@ -42,14 +42,14 @@ extern "C" fn lock_memory(memory: *mut Memory, writes: u32) -> u32 {
     1
 }
 
-/// What the attempts share.
+/// The state of the loop.
 #[repr(C)]
 struct Waiting<'m> {
     memory: &'m mut Memory,
     is_locked: u64,
 }
 
-/// One attempt. 1 ends them.
+/// One round of the loop: one attempt. Returns 1 to end the loop.
 extern "C" fn try_again(_index: u64, waiting: *mut c_void) -> i64 {
     // SAFETY: the helper passes on the pointer that `lock_memory` gave it.
     let waiting = unsafe { &mut *waiting.cast::<Waiting<'_>>() };
@@ -66,7 +66,7 @@ fn attempt(memory: &mut Memory) -> bool {
     unsafe { exchange(&raw mut memory.lock, 1) == 0 }
 }
 
-/// Gives the lock back.
+/// Releases the lock.
 #[inline(always)]
 pub fn unlock(memory: *mut Memory) -> u32 {
     // SAFETY: points into MEMORIES; an exchange orders what was written before it, on every architecture.

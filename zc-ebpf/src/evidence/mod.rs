@@ -1,6 +1,6 @@
-//! What speaks for bytes having gone from a read to a write: where in memory they lay, and samples of them.
+//! Collects the evidence that bytes of a read went into a write: where they were in memory, and samples of them.
 //!
-//! What follows from that is pure, and in `zc_ebpf::pairing`.
+//! What is concluded from the evidence is in `zc_ebpf::pairing`, which is pure.
 
 pub mod buffers;
 pub mod lock;

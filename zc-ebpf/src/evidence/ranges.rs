@@ -1,26 +1,26 @@
-//! The ranges of an address space: filled and sampled at a read, compared and credited at a write.
-//!
-//! Global functions, so that the verifier looks at each once. The result of most means nothing: a global function must have one.
+//! The ranges of an address space. A read fills and samples them, a write compares the samples and credits the files.
 
 use zc_ebpf::{
-    CHANGED, CallId, Ends, FileNumber, HELD, Loss, Memory, Part, RowKey, UNSAMPLED,
+    CHANGED, CallId, Ends, FROM_BUFFER, FileNumber, Loss, Memory, Part, RowKey, UNSAMPLED,
     pairing::memory::{self, RANGES},
     pairing::range::{Comparison, Range, SAMPLES, Verdict, common_length, compared, folded},
 };
 
 use crate::{
     evidence::sums::{sum_differs, sum_up},
-    maps::{fetch_add, lose},
+    maps::{count_loss, fetch_add},
     request, rows,
 };
 
-/// How many bytes were read, in the lower half, and how many were wanted: a global function takes five arguments. No call moves 4 GiB.
+/// Packs how many bytes were read (lower half) and how many were wanted (upper half), because a global function has at most five
+/// arguments. No call moves 4 GiB.
 #[inline(always)]
 pub fn lengths(read: u64, wanted: u64) -> u64 {
     common_length(0, wanted, 0, u32::MAX.into()) << 32 | read
 }
 
-/// Bytes of a file were put here, so many as [`lengths`] says. Returns the index of their range; `hint` is that of the caller's last one.
+/// Remembers bytes that a read put here, as many as [`lengths`] says. Returns the index of their range. `hint` is the index of the range
+/// that the thread filled last.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn fill(memory: *mut Memory, hint: u32, file: FileNumber, start: u64, lengths: u64) -> u32 {
@@ -40,7 +40,7 @@ pub extern "C" fn fill(memory: *mut Memory, hint: u32, file: FileNumber, start: 
     index as u32
 }
 
-/// Adds the files that these bytes came from to the sources of the call. `is_moved` is 0 if the call failed.
+/// Adds the files that these bytes came from to the sources of the call. `is_moved` is 0 if the call failed. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn take(memory: *mut Memory, hint: u32, start: u64, length: u64, is_moved: u32) -> u32 {
@@ -58,7 +58,7 @@ pub extern "C" fn take(memory: *mut Memory, hint: u32, start: u64, length: u64, 
     0
 }
 
-/// Reads the words that are sampled, from this one on. If one cannot be read, none is.
+/// Reads the sampled words, from this index on. If one cannot be read, the range has no samples. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn sample(range: *mut Range, first: u32) -> u32 {
@@ -80,7 +80,7 @@ extern "C" fn sample(range: *mut Range, first: u32) -> u32 {
     0
 }
 
-/// Adds what a range has of bytes that were written to the sources of the call.
+/// Adds the file of a range to the sources of the call, if bytes that the call wrote are in the range. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn take_range(memory: *mut Memory, index: u32, written: u64, written_end: u64, is_moved: u32) -> u32 {
@@ -112,7 +112,7 @@ extern "C" fn take_range(memory: *mut Memory, index: u32, written: u64, written_
     0
 }
 
-/// Compares the samples that lie in a piece of a range, and its sum, with what is there now.
+/// Compares the samples in a piece of a range, and its checksum, with what is there now.
 #[inline(always)]
 fn compare(range: &Range, start: u64, end: u64) -> Comparison {
     let words = compare_words(range, start, end);
@@ -121,7 +121,7 @@ fn compare(range: &Range, start: u64, end: u64) -> Comparison {
     compared
 }
 
-/// The sum of what all samples add to a [`Comparison`].
+/// The sum of what the samples in a piece of a range add to a [`Comparison`].
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn compare_words(range: *const Range, start: u64, end: u64) -> u32 {
@@ -142,11 +142,12 @@ extern "C" fn compare_words(range: *const Range, start: u64, end: u64) -> u32 {
     sums as u32
 }
 
-/// Begins the sum of [`compare_words`], above what is returned: the verifier of 6.1 tells a 0 on the stack from any other number.
+/// The sum in [`compare_words`] begins with this, a bit above what is returned: the verifier of 6.1 distinguishes a 0 on the stack from
+/// other numbers.
 const NEVER_ZERO: u64 = 1 << 32;
 
-/// Credits the bytes of a call to their sources. Those of all files but one get parts of their own. Returns the one with most of the
-/// bytes in the lower half, and how many these are in the upper half: no call moves 4 GiB.
+/// Credits the bytes of a call to their sources. The result has the file with the most bytes in its lower half, and how many these are in
+/// its upper half (no call moves 4 GiB). All other files get [`Part`]s.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn settle(memory: *mut Memory, serial: u32, call: CallId, output: FileNumber, is_moved: u32) -> u64 {
@@ -173,16 +174,17 @@ pub extern "C" fn settle(memory: *mut Memory, serial: u32, call: CallId, output:
     most << 32 | u64::from(file)
 }
 
-/// Counts bytes that a call wrote from a further file. Without room for them they have no known source.
+/// Counts bytes that a call wrote from a second or later file. If there is no room, these bytes have no known source. The result means
+/// nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn add_part(serial: u32, call: CallId, file: FileNumber, output: FileNumber, bytes: u64) -> u32 {
-    let ends = Ends { input: file | HELD, output };
+    let ends = Ends { input: file | FROM_BUFFER, output };
     if output == 0 || ends.lack_room() {
         return 0;
     }
     let Some(part) = rows::part(RowKey { task: serial, call, ends }) else {
-        lose(Loss::UncountedPart);
+        count_loss(Loss::UncountedPart);
         return 0;
     };
     let part: *mut Part = part.as_ptr();

@@ -1,4 +1,4 @@
-//! Takes note of what the streams of files have at their places.
+//! Samples the streams of files: all bytes that are read from a file, or written to it. Which places are sampled is in [`Stream`].
 
 use core::ffi::c_void;
 
@@ -7,10 +7,10 @@ use zc_ebpf::{FileNumber, NO_ROOM, STREAM_FILES, pairing::stream::Stream, stream
 
 use crate::maps::{STREAMS, fetch_add};
 
-/// Places that a single piece can have: two for each power of two.
+/// The most places that a piece can have: two for each power of two.
 const PLACES: u32 = 96;
 
-/// The stream of what is read from a file (or written to it); `None` if it has none.
+/// The stream of what is read from a file, or written to it. `None` if it has none.
 #[inline(always)]
 pub fn of(file: FileNumber, is_written: bool) -> Option<*mut Stream> {
     if file == 0 || file == NO_ROOM || file >= STREAM_FILES {
@@ -19,9 +19,9 @@ pub fn of(file: FileNumber, is_written: bool) -> Option<*mut Stream> {
     STREAMS.get_ptr_mut(stream_slot(file, is_written))
 }
 
-/// Adds so many bytes if none of them is at a place, as most are not. Returns whether that is so.
+/// Skips the next bytes of a stream if none of them is at a sampled place, as is mostly the case. Returns whether it did.
 #[inline(always)]
-pub fn pass(stream: *mut Stream, bytes: u64) -> bool {
+pub fn skip(stream: *mut Stream, bytes: u64) -> bool {
     // SAFETY: points into STREAMS. Added atomically, as several CPUs do so; where two threads are here at once, the stream fits no other.
     unsafe {
         let has_place = (*stream).next_place().wrapping_sub((*stream).bytes) < bytes;
@@ -32,15 +32,15 @@ pub fn pass(stream: *mut Stream, bytes: u64) -> bool {
     }
 }
 
-/// Takes note of these bytes of the caller, the next ones of the stream. The result means nothing: a global function must have one.
+/// Adds the next bytes of a stream, which are at `start` in the caller's memory. The result means nothing.
 ///
-/// Global, so that the verifier looks at it once. Where two threads are here at once, the stream fits no other: that is safe.
+/// If two threads do this at the same time, the stream will equal no other. That is safe.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn add(stream: *mut Stream, start: u64, length: u64) -> u32 {
     // SAFETY: null or what the caller passes, which points into STREAMS.
     let Some(stream) = (unsafe { stream.as_mut() }) else { return 0 };
-    if pass(stream, length) {
+    if skip(stream, length) {
         return 0;
     }
     // SAFETY: as above; added atomically, as several CPUs do so.
@@ -51,7 +51,7 @@ pub extern "C" fn add(stream: *mut Stream, start: u64, length: u64) -> u32 {
     0
 }
 
-/// What the rounds of the loop share.
+/// The state of the loop.
 #[repr(C)]
 struct Piece<'s> {
     stream: &'s mut Stream,
@@ -61,7 +61,7 @@ struct Piece<'s> {
     length: u64,
 }
 
-/// One round: takes the next place, if the piece has it. 1 ends the loop.
+/// One round of the loop: takes the byte at the next place, if the piece has it. Returns 1 to end the loop.
 extern "C" fn take_place(_index: u64, piece: *mut c_void) -> i64 {
     // SAFETY: the helper passes on the pointer that `add` gave it.
     let piece = unsafe { &mut *piece.cast::<Piece<'_>>() };

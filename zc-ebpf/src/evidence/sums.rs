@@ -1,4 +1,4 @@
-//! Sums over memory of the caller, by which bytes that were changed on the way are told from those that were not.
+//! Checksums over the caller's memory. They show whether bytes were changed between a read and a write.
 
 use core::ffi::c_void;
 
@@ -10,17 +10,15 @@ use zc_ebpf::pairing::{
 
 use crate::maps::{BLOCK, exchange};
 
-/// A block of memory that is summed up.
+/// Room for a block of memory while its checksum is computed.
 #[repr(C)]
 pub struct Block {
-    /// 1: a program is at work on it. Some kernels preempt programs, as 7.3 does those of tracepoints.
+    /// 1: a program is using it. Some kernels preempt programs; 7.3 preempts those on tracepoints.
     is_taken: u64,
     words: [u64; BLOCK_BYTES as usize / 8],
 }
 
-/// Sums up these bytes of a range, the first ones. The result means nothing: a global function must have one.
-///
-/// Global, so that the verifier looks at it once; likewise the next one.
+/// Computes the checksum of these bytes, which are the first ones of the range. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn sum_up(range: *mut Range, start: u64, length: u64) -> u32 {
@@ -31,7 +29,7 @@ pub extern "C" fn sum_up(range: *mut Range, start: u64, length: u64) -> u32 {
     0
 }
 
-/// 1: these bytes of a range were summed up, and their sum is another one now.
+/// 1: the range has a checksum of these bytes, and it is a different one now.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn sum_differs(range: *const Range, start: u64, end: u64) -> u32 {
@@ -44,7 +42,7 @@ pub extern "C" fn sum_differs(range: *const Range, start: u64, end: u64) -> u32 
     u32::from(now != range.sum && now != 0)
 }
 
-/// A sum of these bytes, in so many blocks all over them: of every byte, if the blocks are enough for that. 0: it cannot be had.
+/// A checksum of this many blocks, spread evenly over the bytes. It covers every byte if there are enough blocks. 0: not available.
 #[inline(always)]
 fn sum_of(start: u64, length: u64, blocks: u32) -> u32 {
     let Some(block) = BLOCK.get_ptr_mut(0) else { return 0 };
@@ -64,7 +62,7 @@ fn sum_of(start: u64, length: u64, blocks: u32) -> u32 {
     if summing.sum == 0 { 0 } else { (summing.sum >> 32) as u32 | 1 }
 }
 
-/// What the rounds of the loop share.
+/// The state of the loop.
 #[repr(C)]
 struct Summing {
     start: u64,
@@ -76,7 +74,7 @@ struct Summing {
     sum: u64,
 }
 
-/// One round: adds a block. 1 ends the loop.
+/// One round of the loop: adds a block. Returns 1 to end the loop.
 extern "C" fn add_block(index: u64, summing: *mut c_void) -> i64 {
     // SAFETY: the helper passes on the pointer that `sum_of` gave it.
     let summing = unsafe { &mut *summing.cast::<Summing>() };

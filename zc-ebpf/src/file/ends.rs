@@ -1,4 +1,4 @@
-//! The files of a call, found at its entry: by its exit, another thread may have closed a descriptor and opened it again.
+//! Finds the files of a call. That happens at its entry: by its exit, another thread may have closed a descriptor and opened it again.
 
 use aya_ebpf::helpers::bpf_probe_read_user;
 use zc_ebpf::{ABSENT, Ends, FileNumber, Task, fds};

@@ -1,13 +1,13 @@
-//! From a descriptor to the number of its file.
+//! Finds the number of the file behind a descriptor.
 
 use aya_ebpf::{
     bindings::BPF_NOEXIST,
     helpers::generated::{bpf_get_current_task, bpf_get_current_task_btf},
 };
-use zc_ebpf::{ABSENT, Descriptor, FileKey, FileNumber, KnownFile, NO_ROOM, Task, told};
+use zc_ebpf::{ABSENT, Descriptor, FileKey, FileNumber, KnownFile, NO_ROOM, Task, reported};
 
 use crate::{
-    file::sight,
+    file::file_info,
     kernel::fields::{self, KernelPtr, offset_of_field},
     maps::{CONTROL, FILES, fetch_add},
 };
@@ -15,27 +15,27 @@ use crate::{
 /// No descriptor.
 pub const NO_FD: u64 = u64::MAX;
 
-/// The number of the file that this descriptor of the current task stands for, whose entry of TASKS is `task`; 0: for none.
+/// The number of the file behind a descriptor of the current task, whose entry in TASKS is `task`. 0: there is no file.
 #[inline(always)]
 pub fn number(task: &mut Task, fd: u64, side: u32) -> FileNumber {
-    // To the kernel, a descriptor is an unsigned int: what stands above it in the register is nothing.
+    // To the kernel a descriptor is an unsigned int: it ignores the upper half of the register.
     if fd == NO_FD { 0 } else { file_behind(task, fd as u32, side) }
 }
 
-/// What [`number`] is asked for: the file that bytes come from.
+/// Side for [`number`]: the file that bytes come from.
 pub const INPUT: u32 = 0;
-/// The file that bytes go to.
+/// Side for [`number`]: the file that bytes go to.
 pub const OUTPUT: u32 = 1;
-/// A pipe: its number with [`FOR_WRITING`] if it is open for that.
+/// Side for [`number`]: a pipe. The result has [`FOR_WRITING`] if it is open for that.
 pub const PIPE: u32 = 2;
-/// In the number of a [`PIPE`].
+/// In the result for a [`PIPE`].
 pub const FOR_WRITING: FileNumber = 1 << 31;
 
-/// Global, so that the verifier looks at it once, and not wherever a call names a file.
+/// As [`number`]. A global function, so that the verifier checks it once, and not wherever a call names a file.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn file_behind(task: *mut Task, fd: u32, side: u32) -> FileNumber {
-    // Verifiers before 6.8 look at a global function even if nothing calls it: they have to see that nothing is loaded from there.
+    // Verifiers before 6.8 check a global function even if nothing calls it. This shows them that the load below cannot happen.
     if offset_of_field!(task_files) == ABSENT {
         return 0;
     }
@@ -62,7 +62,7 @@ extern "C" fn file_behind(task: *mut Task, fd: u32, side: u32) -> FileNumber {
     if side == PIPE && is_for_writing(file) { number | FOR_WRITING } else { number }
 }
 
-/// Whether nobody but the current task has this table of descriptors: then it changes by calls of this task alone.
+/// Whether only the current task has this table of descriptors. Then only calls of this task change it.
 #[inline(always)]
 fn has_one_user(files: KernelPtr) -> bool {
     let offset = offset_of_field!(files_users);
@@ -73,14 +73,14 @@ fn has_one_user(files: KernelPtr) -> bool {
 /// `FMODE_WRITE` of the kernel's include/linux/fs.h: the file is open for writing.
 const FMODE_WRITE: u32 = 2;
 
-/// `vmsplice` moves out of a pipe through one descriptor, and into it through the other.
+/// Whether a pipe is open for writing: `vmsplice` moves bytes into a pipe through one descriptor, and out of it through the other.
 #[inline(always)]
 fn is_for_writing(file: KernelPtr) -> bool {
     let mode: Option<u32> = fields::probe(file, offset_of_field!(file_mode));
     mode.is_some_and(|mode| mode & FMODE_WRITE != 0)
 }
 
-/// The `struct file` behind a descriptor in this table; null: it stands for none.
+/// The `struct file` behind a descriptor in this table. Null if there is none.
 #[inline(always)]
 fn open_file(files: KernelPtr, fd: u32) -> KernelPtr {
     // SAFETY: a typed pointer to the verifier, and so is what its typed fields point to. A null pointer on the way reads as zeroes,
@@ -96,7 +96,7 @@ fn open_file(files: KernelPtr, fd: u32) -> KernelPtr {
     fields::probe_at(table.wrapping_add(fd as usize * size_of::<KernelPtr>())).unwrap_or(core::ptr::null())
 }
 
-/// The `struct file` behind a descriptor of the current task, read without typed pointers: slower, but quick to verify.
+/// The `struct file` behind a descriptor of the current task. It is read without typed pointers, which is slower but quick to verify.
 #[inline(always)]
 pub fn open_file_of_current(fd: u32) -> Option<KernelPtr> {
     // SAFETY: the helper has no preconditions.
@@ -111,7 +111,7 @@ pub fn open_file_of_current(fd: u32) -> Option<KernelPtr> {
     fields::probe_at(table.wrapping_add(fd as usize * size_of::<KernelPtr>()))
 }
 
-/// The number of what was an open file with this key, but may be closed by now and its memory in use for another.
+/// The number of a file that was open with this key. By now it may be closed, and its memory may be in use for another file.
 #[inline(always)]
 pub fn number_of_former(file: KernelPtr, key: FileKey) -> FileNumber {
     if key_of(file) == Some(key) {
@@ -127,15 +127,15 @@ pub fn number_of(file: KernelPtr) -> FileNumber {
     known_number(file).unwrap_or_else(|| look_closer(file as u64))
 }
 
-/// The number of an open file that user space knows all of.
+/// The number of an open file. `None` unless everything about it has been reported to user space.
 #[inline(always)]
 fn known_number(file: KernelPtr) -> Option<FileNumber> {
     let known = FILES.get_ptr(key_of(file)?)?;
     // SAFETY: entries of FILES are never removed.
-    unsafe { ((*known).told == told::ALL).then_some((*known).number) }
+    unsafe { ((*known).reported == reported::ALL).then_some((*known).number) }
 }
 
-/// What tells the file from others, as long as it is open and shares its inode with no other.
+/// The key of a file, if it does not share its inode with others. It is valid as long as the file is open.
 #[inline(always)]
 pub fn key_of(file: KernelPtr) -> Option<FileKey> {
     let inode: KernelPtr = fields::probe(file, offset_of_field!(file_inode))?;
@@ -147,9 +147,9 @@ pub fn key_of(file: KernelPtr) -> Option<FileKey> {
     })
 }
 
-/// The number of a file that is seen for the first time, that there is more to tell of, or that shares its inode with others.
+/// The number of a file that is seen for the first time, that is not completely reported yet, or that shares its inode with others.
 ///
-/// A global function: the verifier looks at it once, and not wherever a file is used.
+/// A global function, so that the verifier checks it once, and not wherever a file is used.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn look_closer(file: u64) -> FileNumber {
@@ -159,27 +159,29 @@ extern "C" fn look_closer(file: u64) -> FileNumber {
     let Some(known) = FILES.get_ptr_mut(key).or_else(|| add(key)) else { return NO_ROOM };
     // SAFETY: entries of FILES are never removed. Two CPUs may tell the same at once, which does no harm.
     unsafe {
-        if (*known).told != told::ALL {
-            (*known).told = sight::tell(file, (*known).number, (*known).told);
+        if (*known).reported != reported::ALL {
+            (*known).reported = file_info::report(file, (*known).number, (*known).reported);
         }
         (*known).number
     }
 }
 
-/// The key that no other file has, given that of its inode; `None` if there is no room to remember that the inode is shared.
+/// The key that no other file has, from the key of its inode. `None` if there is no room to remember that the inode is shared.
 #[inline(always)]
 fn key_of_its_own(file: KernelPtr, key: FileKey) -> Option<FileKey> {
     match FILES.get_ptr(key) {
         // SAFETY: entries of FILES are never removed.
-        Some(known) if unsafe { (*known).told } != told::SHARED => return Some(key),
+        Some(known) if unsafe { (*known).reported } != reported::SHARED => return Some(key),
         Some(_) => {}
-        None if sight::shares_its_inode(file) => FILES.insert(key, KnownFile { number: 0, told: told::SHARED }, 0).ok()?,
+        None if file_info::shares_its_inode(file) => {
+            FILES.insert(key, KnownFile { number: 0, reported: reported::SHARED }, 0).ok()?
+        }
         None => return Some(key),
     }
     Some(FileKey { address: file as u64, shared: 1, ..key })
 }
 
-/// Gives a file a number; `None` if there is no room for it.
+/// Gives a file a number. `None` if there is no room for it.
 #[inline(always)]
 fn add(key: FileKey) -> Option<*mut KnownFile> {
     let control = CONTROL.get_ptr_mut(0)?;
@@ -190,7 +192,7 @@ fn add(key: FileKey) -> Option<*mut KnownFile> {
         }
         fetch_add(&raw mut (*control).last_file, 1) as FileNumber + 1
     };
-    // Another CPU may be faster: then the file has its number from there.
-    let _ = FILES.insert(key, KnownFile { number, told: 0 }, BPF_NOEXIST.into());
+    // Another CPU may have been faster. Then the file has the number that it got there.
+    let _ = FILES.insert(key, KnownFile { number, reported: 0 }, BPF_NOEXIST.into());
     FILES.get_ptr_mut(key)
 }

@@ -1,4 +1,4 @@
-//! Which file the buffer of a write is a mapping of.
+//! Finds the mapped file that the buffer of a write lies in.
 
 use core::ffi::c_void;
 
@@ -19,14 +19,14 @@ use crate::{
 /// `VM_WRITE` and `VM_SHARED` of the kernel's include/linux/mm.h.
 const VM_WRITE: u64 = 2;
 const VM_SHARED: u64 = 8;
-/// `S_PRIVATE` of the kernel's include/linux/fs.h: a file of the kernel's own, as behind anonymous memory that is shared.
+/// `S_PRIVATE` of the kernel's include/linux/fs.h: a file that is internal to the kernel, such as the one behind shared anonymous memory.
 const S_PRIVATE: u32 = 512;
 /// `S_IFMT`, `S_IFREG` and `S_IFBLK` of the kernel's include/uapi/linux/stat.h.
 const S_IFMT: u16 = 0o17_0000;
 const S_IFREG: u16 = 0o10_0000;
 const S_IFBLK: u16 = 0o6_0000;
 
-/// The file, marked as mapped, that the buffer lies in which a call writes from; 0: in none.
+/// The file that the buffer of a write is a mapping of, with [`MAPPED`]. 0: it is not in the mapping of a file.
 #[inline(always)]
 pub fn source(task: &Task) -> FileNumber {
     if offset_of_field!(vma_file) == ABSENT {
@@ -35,7 +35,7 @@ pub fn source(task: &Task) -> FileNumber {
     mapped_file(task, buffers::first(task))
 }
 
-/// Global, so that the verifier looks at it once, and not once for every way in which a call names its buffer.
+/// As [`source`]. A global function, so that the verifier checks it once, and not for every way in which a call names its buffer.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn mapped_file(task: *const Task, address: u64) -> FileNumber {
@@ -57,7 +57,7 @@ extern "C" fn mapped_file(task: *const Task, address: u64) -> FileNumber {
     look_up_mapping(address, changes)
 }
 
-/// Looks for the mapping, and keeps it for the next time. Global, so that the verifier looks at it once.
+/// Looks up the mapping, and remembers it for the next call.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn look_up_mapping(address: u64, changes: u32) -> FileNumber {
@@ -71,17 +71,17 @@ extern "C" fn look_up_mapping(address: u64, changes: u32) -> FileNumber {
     mapping.file
 }
 
-/// What there is to know of a mapping.
+/// The mapping that was found.
 #[repr(C)]
 struct Found {
     start: u64,
     end: u64,
     flags: u64,
-    /// It may be gone as soon as the helper has returned, if another thread unmaps what this one is writing from.
+    /// It may be freed as soon as the helper has returned, if another thread unmaps the memory that this one is writing from.
     file: KernelPtr,
 }
 
-/// Takes note of the mapping that was found.
+/// Called by the helper: copies what is needed of the mapping that was found.
 extern "C" fn take(_task: *mut task_struct, vma: KernelPtr, found: *mut c_void) -> i64 {
     // SAFETY: the helper passes on the pointer that `look_up_mapping` gave it, and `vma` is a typed pointer to the verifier.
     unsafe {
@@ -92,15 +92,15 @@ extern "C" fn take(_task: *mut task_struct, vma: KernelPtr, found: *mut c_void) 
             start,
             end: if end_of_file < end { end_of_file } else { end },
             flags: fields::load(vma, offset_of_field!(vma_flags)),
-            // Not as a typed pointer, which is none of the numbers that a global function takes.
+            // Read with a helper, so that it is a number: a typed pointer could not be passed to a global function.
             file: fields::probe(vma, offset_of_field!(vma_file)).unwrap_or(core::ptr::null()),
         });
     }
     0
 }
 
-/// Where in memory a mapped file ends: the rest of its last page are zeroes, and no bytes of the file. The kernel counts a mapping's
-/// offset in pages; those larger than 4 KiB, on some arm64 kernels, are taken for 4 KiB, which matters beyond a file's beginning only.
+/// Where in memory a mapped file ends. The rest of its last page is zeroes, which are not bytes of the file. The kernel counts a mapping's
+/// offset in pages. This takes them for 4 KiB also on arm64 kernels with larger pages, where the result is wrong unless the offset is 0.
 #[inline(always)]
 fn end_of_file(vma: KernelPtr, start: u64) -> u64 {
     const PAGE_SHIFT: u64 = 12;
@@ -109,16 +109,16 @@ fn end_of_file(vma: KernelPtr, start: u64) -> u64 {
         let inode: KernelPtr = fields::probe(file, offset_of_field!(file_inode))?;
         let bytes: u64 = fields::probe(inode, offset_of_field!(inode_size))?;
         let pages: u64 = fields::probe(vma, offset_of_field!(vma_page))?;
-        // The inode of a block device's name has no size.
+        // The inode of a block device's node has no size.
         (bytes > 0).then(|| bytes.saturating_sub(pages << PAGE_SHIFT))
     };
     size().map_or(u64::MAX, |size| start.saturating_add(size))
 }
 
-/// The file that is written from the mapping, marked; 0: none.
+/// The number of the mapped file, with [`MAPPED`]. 0 if bytes from the mapping do not count as coming from a file.
 #[inline(always)]
 fn file_of(found: &Found) -> FileNumber {
-    // What a process may have changed for itself alone is not the file's any more.
+    // The process may have changed its private copy of the bytes, so they need not be the file's.
     if found.flags & (VM_WRITE | VM_SHARED) == VM_WRITE || is_source(found.file) != Some(true) {
         return 0;
     }
@@ -128,7 +128,7 @@ fn file_of(found: &Found) -> FileNumber {
     }
 }
 
-/// Whether what is written from a mapping of this file counts as coming from there. Constants of the program itself do not.
+/// Whether bytes that are written from a mapping of this file count as coming from it. The constants of the program itself do not.
 #[inline(always)]
 fn is_source(file: KernelPtr) -> Option<bool> {
     let inode: KernelPtr = fields::probe(file, offset_of_field!(file_inode))?;

@@ -1,8 +1,8 @@
-//! From a descriptor, or a mapping, to the number of a file, and what there is to tell of that file.
+//! Finds the number of the file behind a descriptor or a mapping, and reports what the file is.
 
 pub mod ends;
+pub mod file_info;
 pub mod identify;
 pub mod mapping;
 pub mod path;
-pub mod sight;
 pub mod socket;

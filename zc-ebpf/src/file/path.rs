@@ -1,4 +1,4 @@
-//! The path of a file, as its process sees it: from the file's name up to the root, across mounts.
+//! Reads the path of a file as its process sees it: from the file's name up to the root, across mounts.
 
 use core::ffi::c_void;
 
@@ -13,21 +13,21 @@ use crate::{
     maps::{SCRATCH, WALK, exchange},
 };
 
-/// Most steps of the walk: names and mounts. More names than this do not fit into [`NAMES_BYTES`] unless they are very short.
+/// The most steps of a walk, over names and mounts. More names fit into [`NAMES_BYTES`] only if they are very short.
 const MAX_STEPS: u32 = 1024;
 
-/// Where the walk is. Addresses, as pointers cannot stand in a map.
+/// The state of the walk. It has addresses, because a map cannot hold pointers.
 #[repr(C)]
 pub struct Walk {
-    /// 1: a program is at work on this CPU's scratch.
+    /// 1: a program is using this CPU's scratch.
     is_taken: u64,
     /// The `dentry` whose name comes next.
     dentry: u64,
-    /// The `vfsmount` that it is in.
+    /// The `vfsmount` that this `dentry` is in.
     mount: u64,
-    /// The process's root.
+    /// The `dentry` of the process's root directory.
     root_dentry: u64,
-    /// The mount of the process's root.
+    /// The `vfsmount` of the process's root directory.
     root_mount: u64,
     /// One of [`path_end`]'s constants.
     end: u32,
@@ -35,26 +35,24 @@ pub struct Walk {
     reserved: u32,
 }
 
-/// Takes this CPU's scratch, for [`leave_scratch`] to give back. `false` if another program has it: newer kernels seem to
-/// preempt programs (7.3 skips runs of them), and one that completes an operation of `io_uring` may interrupt another.
+/// Takes this CPU's scratch, until [`unlock_scratch`]. `false` if another program is using it: newer kernels preempt programs, and a
+/// program that runs when an operation of `io_uring` completes may interrupt another.
 #[inline(always)]
-pub fn take_scratch() -> bool {
+pub fn lock_scratch() -> bool {
     // SAFETY: this CPU's own; a task stays on its CPU while a program runs for it.
     WALK.get_ptr_mut(0).is_some_and(|walk| unsafe { exchange(&raw mut (*walk).is_taken, 1) } == 0)
 }
 
-/// Gives back this CPU's scratch.
+/// Releases this CPU's scratch.
 #[inline(always)]
-pub fn leave_scratch() {
+pub fn unlock_scratch() {
     if let Some(walk) = WALK.get_ptr_mut(0) {
         // SAFETY: as above.
         unsafe { exchange(&raw mut (*walk).is_taken, 0) };
     }
 }
 
-/// Writes the names of the file's path into this CPU's scratch. Returns how they end, as one of [`path_end`]'s constants.
-///
-/// Global, so that the verifier looks at it once, and not once for every way that leads here.
+/// Writes the names of the file's path into this CPU's scratch. Returns how they end, as one of the constants in [`path_end`].
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn describe_path(file: u64) -> u32 {
@@ -78,7 +76,7 @@ pub extern "C" fn describe_path(file: u64) -> u32 {
     }
 }
 
-/// One step towards the root. 1 ends the loop.
+/// One round of the loop: one step towards the root. Returns 1 to end the loop.
 extern "C" fn step(_index: u64, _nothing: *mut c_void) -> i64 {
     let Some(walk) = WALK.get_ptr_mut(0) else { return 1 };
     // SAFETY: this CPU's own.
@@ -92,7 +90,8 @@ extern "C" fn step(_index: u64, _nothing: *mut c_void) -> i64 {
     }
 }
 
-/// Goes on by a name or a mount. How the path ends, if it does here; `None` if the way cannot be read.
+/// Advances by a name or a mount. Returns how the path ends, or [`path_end::NONE`] if it goes on. `None` if the kernel's structs cannot be
+/// read, or there is no room for the name.
 #[inline(always)]
 fn advance(walk: &mut Walk) -> Option<u32> {
     if walk.dentry == walk.root_dentry && walk.mount == walk.root_mount {
@@ -119,8 +118,7 @@ fn advance(walk: &mut Walk) -> Option<u32> {
     Some(path_end::NONE)
 }
 
-/// Adds the name of the dentry to those in the scratch; `None` if there is no room for it.
-///
+/// Adds the name of the current dentry to the names in the scratch. `None` if there is no room for it.
 #[inline(always)]
 fn add_name(walk: &Walk) -> Option<()> {
     let seen = SCRATCH.get_ptr_mut(0)?;

@@ -1,7 +1,7 @@
-//! What a socket is, and whom it talks to.
+//! Reads what a socket is, and the addresses of both its ends.
 
 use aya_ebpf::helpers::bpf_probe_read_kernel_buf;
-use zc_ebpf::{ABSENT, FileSeen, NAMES_BYTES, told};
+use zc_ebpf::{ABSENT, FileSeen, NAMES_BYTES, reported};
 
 use crate::{
     kernel::fields::{self, KernelPtr, offset_of_field},
@@ -13,19 +13,18 @@ const AF_UNIX: u16 = 1;
 const AF_INET: u16 = 2;
 const AF_INET6: u16 = 10;
 
-/// Bytes of `sun_path` in a `struct sockaddr_un`, and of the family before it.
+/// Size of `sun_path` in a `struct sockaddr_un`, and its offset: the family comes before it. In bytes.
 const SUN_PATH_BYTES: usize = 108;
 const SUN_PATH_AT: usize = 2;
 
-/// What can be told of a socket now, as [`told`]'s constants: one without a peer may get one.
+/// What is known about a socket now, as the constants in [`reported`]. A socket without a peer may get one later.
 #[inline(always)]
 pub fn known(file: KernelPtr) -> u32 {
-    sock(file).and_then(known_of).unwrap_or(told::ALL)
+    sock(file).and_then(known_of).unwrap_or(reported::ALL)
 }
 
-/// Writes what the socket is into this CPU's scratch. Returns what of it is known by now; 0 if it cannot be read.
-///
-/// Global, so that the verifier looks at it once, and not once for every way that leads here.
+/// Writes what the socket is into this CPU's scratch. Returns what is known about it, as the constants in [`reported`]. 0 if it cannot be
+/// read.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn describe_socket(file: u64) -> u32 {
@@ -60,13 +59,13 @@ fn known_of(sk: KernelPtr) -> Option<u32> {
     let (has_local, has_peer) = match family {
         AF_INET | AF_INET6 => (local_port(sk)? != 0, peer_port(sk)? != 0),
         AF_UNIX if offset_of_field!(unix_address) != ABSENT => (unix_address(sk).is_some(), peer_inode(sk).is_some()),
-        _ => return Some(told::ALL),
+        _ => return Some(reported::ALL),
     };
-    // Who has a peer has all the addresses that it will have.
+    // A socket with a peer has all addresses that it will ever have.
     Some(match (has_local, has_peer) {
-        (_, true) => told::ALL,
-        (true, false) => told::KIND | told::LOCAL,
-        (false, false) => told::KIND,
+        (_, true) => reported::ALL,
+        (true, false) => reported::KIND | reported::LOCAL,
+        (false, false) => reported::KIND,
     })
 }
 
@@ -90,19 +89,19 @@ fn read_address<const BYTES: usize>(sk: KernelPtr, offset: u32, into: &mut [u8; 
     }
 }
 
-/// In the machine's own byte order.
+/// The kernel has it in the machine's byte order.
 #[inline(always)]
 fn local_port(sk: KernelPtr) -> Option<u16> {
     fields::probe(sk, offset_of_field!(sock_local_port))
 }
 
-/// In the network's byte order, hence turned round.
+/// The kernel has it in network byte order.
 #[inline(always)]
 fn peer_port(sk: KernelPtr) -> Option<u16> {
     fields::probe(sk, offset_of_field!(sock_peer_port)).map(u16::from_be)
 }
 
-/// The address that is bound here or, as connecting sockets have none, at the other end; and the peer's inode.
+/// The path that the socket is bound to or, since connecting sockets are rarely bound, the path of its peer. And the peer's inode.
 #[inline(always)]
 fn describe_unix(sk: KernelPtr, seen: &mut FileSeen) {
     if offset_of_field!(unix_address) == ABSENT {
@@ -131,7 +130,7 @@ fn unix_peer(sk: KernelPtr) -> Option<KernelPtr> {
     (!peer.is_null()).then_some(peer)
 }
 
-/// A peer has an inode as soon as it was accepted: it stands beside its `struct socket`, in a `struct socket_alloc`.
+/// The inode of the peer. It exists once the connection is accepted, next to the `struct socket` in a `struct socket_alloc`.
 #[inline(always)]
 fn peer_inode(sk: KernelPtr) -> Option<u64> {
     let socket: KernelPtr = fields::probe(unix_peer(sk)?, offset_of_field!(sock_socket))?;

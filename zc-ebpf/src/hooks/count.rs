@@ -1,4 +1,4 @@
-//! Counting calls: what happens at every entry and exit of a followed task.
+//! Counts calls, at every entry and exit of a followed task.
 
 use aya_ebpf::helpers::{bpf_ktime_get_ns, generated::bpf_get_current_task_btf};
 use aya_log_ebpf::warn;
@@ -14,7 +14,7 @@ use crate::{
     hooks::scope,
     kernel::fields::{self, offset_of_field},
     kernel::registers::{self, Numbered, Registers},
-    maps::{is_over, lose, spec},
+    maps::{count_loss, is_over, spec},
     request, rows,
 };
 
@@ -30,7 +30,7 @@ const RING_CALLS: core::ops::RangeInclusive<u16> = 425..=427;
 /// A task enters the kernel for a call.
 #[inline(always)]
 pub fn enter(registers: *const Registers, number: i64) {
-    let Some(task) = follow::current() else { return scope::call_of_bystander(registers, number) };
+    let Some(task) = follow::current() else { return scope::call_of_untraced(registers, number) };
     if is_over() {
         return;
     }
@@ -62,7 +62,7 @@ pub fn enter(registers: *const Registers, number: i64) {
     task.entered_ns = unsafe { bpf_ktime_get_ns() };
 }
 
-/// A call returns to its task. If the trace is over by then, it stays the call that the task is in.
+/// A call returns to its task. If the trace is over by then, the call stays under way.
 #[inline(always)]
 pub fn exit(registers: *const Registers, result: i64) {
     let Some(task) = follow::current().filter(|_| !is_over()) else { return };
@@ -86,8 +86,8 @@ pub fn exit(registers: *const Registers, result: i64) {
     // SAFETY: the helper has no preconditions.
     task.outcome.duration_ns = unsafe { bpf_ktime_get_ns() }.wrapping_sub(task.entered_ns);
     if signals() & KILL != 0 {
-        // Its caller will not see the result: the call is under way until the task exits. Every thread of a process that is killed, or
-        // that another thread ends, has this signal.
+        // The caller will never see the result, so the call stays under way until the task exits. Every thread of a process that is
+        // killed, or that another thread ends with `exit_group`, has this signal.
         return;
     }
     task.outcome.call = task.call;
@@ -109,7 +109,7 @@ pub fn exit(registers: *const Registers, result: i64) {
     record(task);
 }
 
-/// A call returns whose entry was not seen, as seccomp answered it: which it was, the registers still tell.
+/// A call returns whose entry was not seen, because seccomp answered it. The registers still show which call it is.
 #[inline(always)]
 fn returned_unseen(task: &mut Task, registers: *const Registers) {
     let result = task.outcome.result;
@@ -131,12 +131,12 @@ fn returned_unseen(task: &mut Task, registers: *const Registers) {
     // SAFETY: the helper has no preconditions.
     task.entered_ns = unsafe { bpf_ktime_get_ns() };
     task.ends = ends::of(task);
-    // Trapped by seccomp: it was not made, and what looks like its result is none.
+    // Trapped by seccomp: the call was not made, and what looks like its result is not one.
     // SAFETY: as above.
     if signals & SYS != 0 && unsafe { registers::is_rolled_back(registers) } {
         return abandon(task);
     }
-    lose(Loss::UntimedCall);
+    count_loss(Loss::UntimedCall);
     task.outcome.call = task.call;
     task.call = NO_CALL;
     task.outcome.duration_ns = Outcome::UNTIMED;
@@ -147,7 +147,7 @@ fn returned_unseen(task: &mut Task, registers: *const Registers) {
     record(task);
 }
 
-/// The current task exits: the call under way never returns, nor does one that was interrupted and not taken up again.
+/// The current task exits. The call under way never returns, nor does one that was interrupted and not continued.
 pub fn abandon(task: &mut Task) {
     let call = if task.call == NO_CALL { task.interrupted } else { task.call };
     task.call = NO_CALL;
@@ -161,23 +161,23 @@ pub fn abandon(task: &mut Task) {
             begin(place.row.as_mut(), task, place.without_files);
             place.row.as_mut().unfinished += 1;
         },
-        None => lose(Loss::UncountedCall),
+        None => count_loss(Loss::UncountedCall),
     }
 }
 
-/// The task goes on after a call that a signal ended: so that call has returned.
+/// Counts a call that a signal ended. The task has gone on, so the call has returned. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn record_interrupted(task: *mut Task) -> u32 {
     // SAFETY: null or what the caller passes, the current task's entry of TASKS, which that alone writes.
     let Some(task) = (unsafe { task.as_mut() }) else { return 0 };
-    let held = task.interruption;
+    let interruption = task.interruption;
     task.outcome = Outcome {
-        result: -i64::from(held.errno),
-        duration_ns: held.duration_ns,
-        requested_bytes: held.requested_bytes,
+        result: -i64::from(interruption.errno),
+        duration_ns: interruption.duration_ns,
+        requested_bytes: interruption.requested_bytes,
         paired_bytes: 0,
-        request_unknown: held.request_unknown,
+        request_unknown: interruption.request_unknown,
         returns_bytes: 0,
         checked_calls: 0,
         call: task.interrupted,
@@ -186,9 +186,7 @@ extern "C" fn record_interrupted(task: *mut Task) -> u32 {
     record(task)
 }
 
-/// Counts the call that [`Task::outcome`] speaks of. The result means nothing: a global function must have one.
-///
-/// Global, so that the verifier looks at it once, and not once for every way that leads here.
+/// Counts the call in [`Task::outcome`]. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn record(task: *const Task) -> u32 {
@@ -197,7 +195,7 @@ extern "C" fn record(task: *const Task) -> u32 {
     let outcome = &task.outcome;
     let errno = if is_error(outcome.result) { -outcome.result as u32 } else { 0 };
     let Some(mut place) = rows::place(task.serial, outcome.call, task.ends, errno) else {
-        lose(Loss::UncountedCall);
+        count_loss(Loss::UncountedCall);
         warn!((), "a call of task {} is not counted: the map of rows is full", task.tid);
         return 0;
     };
@@ -211,13 +209,13 @@ extern "C" fn record(task: *const Task) -> u32 {
     match place.errno {
         // SAFETY: as a row.
         Some(count) => unsafe { *count.as_ptr() += 1 },
-        None if errno != 0 => lose(Loss::UncountedErrno),
+        None if errno != 0 => count_loss(Loss::UncountedErrno),
         None => {}
     }
     0
 }
 
-/// What a row says of its calls as a whole.
+/// Updates what a row records of every call, whether it returned or not.
 #[inline(always)]
 fn begin(row: &mut Row, task: &Task, without_files: bool) {
     if row.first_ns == 0 {
@@ -229,13 +227,13 @@ fn begin(row: &mut Row, task: &Task, without_files: bool) {
     }
 }
 
-/// Whether a call that returned this has failed.
+/// Whether a call with this result has failed.
 #[inline(always)]
 pub fn is_error(result: i64) -> bool {
     (-MAX_ERRNO..0).contains(&result)
 }
 
-/// Whether the call of this number, or a variant of it, is counted.
+/// Whether calls of this number, or variants of it, are counted.
 #[inline(always)]
 pub fn is_selected(registers: *const Registers, number: i64) -> bool {
     // SAFETY: `registers` is the tracepoint's argument.
@@ -243,8 +241,8 @@ pub fn is_selected(registers: *const Registers, number: i64) -> bool {
     spec(spec_slot(number, table & COMPAT != 0)).is_some_and(|spec| spec.selected != selected::NEVER)
 }
 
-/// Finds which call this is, and puts that, what to do with it and its arguments into the task. Returns whether it is counted.
-/// `arguments` reads them, given whether the call came through the 32-bit entry.
+/// Finds out which call this is, and stores the call, its spec and its arguments in the task. Returns whether it is counted. `arguments`
+/// reads the arguments; it is told whether the call came through the 32-bit entry.
 #[inline(always)]
 fn identify(task: &mut Task, registers: *const Registers, number: i64, arguments: impl Fn(bool) -> [u64; 8]) -> bool {
     // SAFETY: `registers` is the tracepoint's argument.
@@ -261,7 +259,7 @@ fn identify(task: &mut Task, registers: *const Registers, number: i64, arguments
     spec.selected != selected::NEVER && request::choose_variant(task)
 }
 
-/// The signals that await the current task alone.
+/// The signals that are pending for the current task alone, not for its process.
 #[inline(always)]
 fn signals() -> u64 {
     let offset = offset_of_field!(task_signals);
@@ -272,6 +270,7 @@ fn signals() -> u64 {
     unsafe { fields::load(bpf_get_current_task_btf().cast(), offset) }
 }
 
+/// Adds a call that returned to the sums of its row.
 #[inline(always)]
 fn add(row: &mut Row, outcome: &Outcome) {
     row.calls += 1;
@@ -288,7 +287,7 @@ fn add(row: &mut Row, outcome: &Outcome) {
     }
     match row.requested_bytes.checked_add(outcome.requested_bytes) {
         Some(sum) if outcome.request_unknown == 0 => row.requested_bytes = sum,
-        // Callers may ask for "all there is", as a number near the end of the range.
+        // Callers may ask for "everything" with a number near the end of the range.
         _ => row.requested_unknown += 1,
     }
     let ns = outcome.duration_ns;
@@ -307,7 +306,7 @@ fn add(row: &mut Row, outcome: &Outcome) {
     }
 }
 
-/// The bucket of a time. Global, so that the verifier forgets the ways that lead to it.
+/// The bucket of a time. A global function, so that the verifier does not follow each path through it further.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn bucket(ns: u64) -> u32 {

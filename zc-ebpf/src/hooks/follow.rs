@@ -1,7 +1,7 @@
-//! Following tasks: who is in scope, from birth to last breath.
+//! Follows tasks: fork adds one, exec makes the root's process active, the final switch removes it.
 //!
-//! A child is registered in `sched_process_fork`, which fires before it can run: nothing it does can be missed.
-//! A task's last act is to be switched out dead; only then are the kernel's counters of it final.
+//! A child is added in `sched_process_fork`, which fires before the child can run, so nothing that it does is missed. A task's counters in
+//! the kernel are final only when the dead task has been switched out for the last time.
 
 use aya_ebpf::helpers::{
     bpf_ktime_get_ns, bpf_probe_read_kernel_str_bytes, bpf_probe_read_user_buf,
@@ -16,7 +16,7 @@ use zc_ebpf::{
 use crate::{
     hooks::count,
     kernel::fields::{self, KernelPtr, offset_of_field},
-    maps::{CONTROL, EVENTS, MEMORIES, TASKS, fetch_add, is_over, lose},
+    maps::{CONTROL, EVENTS, MEMORIES, TASKS, count_loss, fetch_add, is_over},
 };
 
 /// `TASK_DEAD` of the kernel's include/linux/sched.h: the state of a task that is switched out for the last time.
@@ -43,7 +43,7 @@ pub fn forked(parent: KernelPtr, child: KernelPtr) {
     }
 }
 
-/// The tracer's own child is what the tracer is armed for: the root of the trace, or a rehearsal.
+/// Follows a child of the tracer, if the tracer is armed: it is the root of the trace, or a rehearsal.
 fn follow_root(control: *mut Control, parent: KernelPtr, child: KernelPtr) {
     if !current_is_launcher(control) {
         return;
@@ -61,7 +61,7 @@ fn follow_root(control: *mut Control, parent: KernelPtr, child: KernelPtr) {
     follow_child(control, tracer, child);
 }
 
-/// What a task has of its creator.
+/// What a new task inherits from its creator.
 #[derive(Clone, Copy)]
 struct Creator {
     pid: u32,
@@ -81,8 +81,8 @@ impl Creator {
     }
 }
 
-/// A task before anything is known of it. New ones are copied from here, since a task is too large for the stack.
-pub static NOBODY: Task = Task {
+/// New tasks are copied from this one, because a task is too large for the stack.
+pub static NEW_TASK: Task = Task {
     serial: 0,
     process: 0,
     tid: 0,
@@ -130,11 +130,11 @@ pub struct Identity {
     pub phase: u32,
 }
 
-/// Begins to follow a task that does not run now, or is the current one. `None` if the map is full.
+/// Begins to follow a task. The task must be the current one, or must not run yet. `None` if the map is full.
 #[inline(always)]
 pub fn insert(address: u64, identity: &Identity) -> Option<&'static mut Task> {
     #[expect(clippy::needless_borrows_for_generic_args, reason = "a copy would be too large for the stack")]
-    TASKS.insert(address, &NOBODY, 0).ok()?;
+    TASKS.insert(address, &NEW_TASK, 0).ok()?;
     // SAFETY: nobody else writes the entry: its task does not run, or is the current one.
     let task = unsafe { &mut *TASKS.get_ptr_mut(address)? };
     (task.serial, task.process, task.tid, task.pid) = (identity.serial, identity.process, identity.tid, identity.pid);
@@ -142,7 +142,7 @@ pub fn insert(address: u64, identity: &Identity) -> Option<&'static mut Task> {
     Some(task)
 }
 
-/// The number of a new address space.
+/// Gives out the number of a new address space.
 #[inline(always)]
 pub fn new_space(control: *mut Control) -> u32 {
     // SAFETY: points into CONTROL's one entry; atomic as tasks fork on several CPUs at once.
@@ -157,7 +157,7 @@ fn follow_child(control: *mut Control, parent: Creator, child: KernelPtr) {
     let (tid, pid) = fields::ids(child, level).unwrap_or((0, 0));
     let process = if tid == pid { serial } else { parent.process };
     let Some(task) = insert(child as u64, &Identity { serial, process, tid, pid, phase: parent.phase }) else {
-        lose(Loss::UnfollowedTask);
+        count_loss(Loss::UnfollowedTask);
         warn!((), "task {} is not followed: the map of tasks is full", tid);
         return;
     };
@@ -174,8 +174,8 @@ fn follow_child(control: *mut Control, parent: Creator, child: KernelPtr) {
     send(header(event_kind::STARTED, task, now, parent.pid, child));
 }
 
-/// Whether the current task is the tracer's thread that launches the command. Compared in the tracer's PID namespace: it may run in a
-/// container.
+/// Whether the current task is the tracer's thread that launches the command. The ids are compared in the tracer's PID namespace, because
+/// the tracer may run in a container.
 fn current_is_launcher(control: *const Control) -> bool {
     // `struct bpf_pidns_info { __u32 pid; __u32 tgid; }` of the kernel's uapi/linux/bpf.h.
     let mut info = [0_u32; 2];
@@ -192,7 +192,7 @@ pub fn filename(binprm: KernelPtr) -> Option<KernelPtr> {
     fields::probe(binprm, offset_of_field!(binprm_filename))
 }
 
-/// A process replaced its program by that of this path. The current task is the only one left in it.
+/// A process has executed the program of this path. The current task is the only one left in the process.
 #[inline(never)]
 pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
     let Some(state) = current().filter(|_| !is_over()) else { return };
@@ -203,9 +203,9 @@ pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
         return;
     }
     state.phase = phase::ACTIVE;
-    // A thread that was not the leader takes over the process's id.
+    // A thread that was not the leader takes over the leader's id.
     state.tid = state.pid;
-    // What the program before has read, this one does not have.
+    // The new program has nothing of what the old one had read.
     state.sequence = Sequence::NOTHING;
     state.mapping = Mapping::NONE;
     if let Some(control) = CONTROL.get_ptr_mut(0) {
@@ -216,7 +216,7 @@ pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
     state.forget_descriptors();
     state.has_ring = 0;
     let Some(mut entry) = EVENTS.reserve::<Exec>(0) else {
-        lose(Loss::LostEvent);
+        count_loss(Loss::LostEvent);
         return;
     };
     let event: *mut Exec = entry.as_mut_ptr();
@@ -238,7 +238,7 @@ pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
     debug!((), "process {} executed a program", state.pid);
 }
 
-/// The address space ends with its process. One that was only shared (`vfork`) is left to its owner.
+/// Forgets the address space of a process that ends or executes a program. One that it only shared (`vfork`) is left to its owner.
 #[inline(always)]
 fn end_space(task: &Task) {
     if task.owns_space != 0 {
@@ -246,7 +246,7 @@ fn end_space(task: &Task) {
     }
 }
 
-/// Copies the command line. Returns its length and how much of it was copied.
+/// Copies the command line. Returns its length, and how many bytes of it were copied.
 ///
 /// # Safety
 ///
@@ -269,7 +269,7 @@ unsafe fn read_args(task: KernelPtr, args: *mut [u8; ARGS_BYTES]) -> (u64, u32) 
     if copied.is_ok() { (length, filled as u32) } else { (length, 0) }
 }
 
-/// The current task begins to exit: its call under way will never return.
+/// The current task begins to exit. Its call under way will never return.
 #[inline(always)]
 pub fn exiting() {
     let Some(state) = current() else { return };
@@ -281,7 +281,7 @@ pub fn exiting() {
     count::abandon(state);
 }
 
-/// A task was switched out. If it is dead, it was for the last time, and its counters are final.
+/// A task was switched out. If it is dead, that was the last time, and its counters are final.
 pub fn switched_out(previous: KernelPtr) {
     if offset_of_field!(task_state) == ABSENT {
         return;
@@ -295,7 +295,8 @@ pub fn switched_out(previous: KernelPtr) {
     // SAFETY: a dead task does nothing any more, so nobody writes its entry.
     let Some(task) = TASKS.get_ptr(key).map(|task| unsafe { &*task }) else { return };
     let mut counters = fields::counters(previous);
-    // The kernel adds up a process before its threads are switched out for the last time. For its leader, it depends on who is faster.
+    // The kernel adds a thread's counters to its process before the thread is switched out for the last time, so this switch is not among
+    // them. For the leader that depends on timing.
     if task.tid != task.pid {
         counters.voluntary_switches = counters.voluntary_switches.saturating_sub(1);
     }
@@ -305,6 +306,7 @@ pub fn switched_out(previous: KernelPtr) {
     let _ = TASKS.remove(key);
 }
 
+/// The header of an event about a task. The name is read from `of`, its `task_struct`.
 #[inline(always)]
 pub fn header(kind: u32, task: &Task, time_ns: u64, extra: u32, of: KernelPtr) -> EventHeader {
     let comm: [u8; COMM_BYTES] = fields::probe_or_zero(of, offset_of_field!(task_comm));
@@ -319,6 +321,6 @@ pub fn send<T: Copy + 'static>(event: T) {
         entry.submit(0);
     });
     if sent.is_none() {
-        lose(Loss::LostEvent);
+        count_loss(Loss::LostEvent);
     }
 }

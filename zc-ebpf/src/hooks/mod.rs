@@ -1,7 +1,7 @@
-//! What happens at each hook: a call begins and ends, a task comes and goes, `io_uring` does something.
+//! What happens at each hook: a call begins or returns, a task starts, executes or ends, `io_uring` does something.
 
 pub mod count;
 pub mod follow;
+mod not_preempted;
 pub mod ring;
 pub mod scope;
-mod undisturbed;

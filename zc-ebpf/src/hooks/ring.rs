@@ -1,11 +1,11 @@
-//! Counting what `io_uring` does for followed tasks, whoever in the kernel does it: the task itself, a worker, a polling thread.
+//! Counts what `io_uring` does for followed tasks, whether the task itself, a worker or a polling thread of the kernel executes it.
 //!
-//! An operation is credited to the task that submitted it when it completes: by then it is known what it moved, and of which file.
-//! Where a thread of the kernel takes the operations from the ring, nobody submits them; they are credited to the task that made the ring.
+//! An operation is counted when it completes, since its result and its files are known then. It is credited to the task that submitted it.
+//! If a kernel thread polls the ring, no task submits the operations, and they are credited to the task that created the ring.
 
 use aya_ebpf::helpers::{bpf_ktime_get_ns, generated::bpf_get_current_task};
 use zc_ebpf::{
-    ABSENT, CallId, CallSpec, Ends, FileKey, FileNumber, HELD, INVALID_OPERATION, Loss, NO_ROOM, RING, Row, Task,
+    ABSENT, CallId, CallSpec, Ends, FROM_BUFFER, FileKey, FileNumber, INVALID_OPERATION, Loss, NO_ROOM, RING, Row, Task,
     UNKNOWN_OPERATION, fds, fills, hook, operation_slot, pairing::memory, phase,
 };
 
@@ -15,36 +15,36 @@ use crate::{
     file::identify,
     hooks::count::is_error,
     kernel::fields::{self, KernelPtr, offset_of_field},
-    maps::{POLLED_RINGS, RING_INPUTS, TASKS, fetch_add, is_over, lose, spec},
+    maps::{POLLED_RINGS, RING_INPUTS, TASKS, count_loss, fetch_add, is_over, spec},
     rows,
 };
 
-/// `IORING_SETUP_SQPOLL` of the kernel's `include/uapi/linux/io_uring.h`: a thread of the kernel takes operations from the ring.
+/// `IORING_SETUP_SQPOLL` of the kernel's `include/uapi/linux/io_uring.h`: a kernel thread takes operations from the ring.
 const IS_POLLED: u32 = 1 << 1;
-/// `IOSQE_CQE_SKIP_SUCCESS`, likewise: a success is not told.
+/// `IOSQE_CQE_SKIP_SUCCESS` of the same file: success is not reported.
 const SKIP_SUCCESS: u32 = 1 << 6;
-/// `IORING_CQE_F_NOTIF`, likewise: the memory of an operation that was told of before is free again.
+/// `IORING_CQE_F_NOTIF` of the same file: not a completion of its own, but the notice that the buffer of an earlier one is free again.
 const NOTIFICATION: u32 = 1 << 3;
-/// `SPLICE_F_FD_IN_FIXED`, likewise: the input is a registered file, not a descriptor.
+/// `SPLICE_F_FD_IN_FIXED` of the same file: the input is a registered file, not a descriptor.
 const INPUT_IS_REGISTERED: u32 = 1 << 31;
 
-/// `IOSQE_BUFFER_SELECT`, likewise: the ring chooses the buffer.
+/// `IOSQE_BUFFER_SELECT` of the same file: the ring chooses the buffer.
 const BUFFER_SELECT: u32 = 1 << 5;
-/// `IORING_OP_READ_FIXED`, `IORING_OP_WRITE_FIXED`, `IORING_OP_READ` and `IORING_OP_WRITE`, likewise: those with one buffer that
-/// `struct io_rw` names.
+/// `IORING_OP_READ_FIXED`, `IORING_OP_WRITE_FIXED`, `IORING_OP_READ` and `IORING_OP_WRITE` of the same file: the operations with one
+/// buffer, which is in `struct io_rw`.
 const ONE_BUFFER: [u8; 4] = [4, 5, 22, 23];
-/// No range of [`Memory`](zc_ebpf::Memory).
+/// The hint for [`ranges::fill`] and [`ranges::take`] if there is none: no range of [`Memory`](zc_ebpf::Memory) has this index.
 const NO_HINT: u32 = u32::MAX;
-/// `IORING_OP_NOP`, likewise.
+/// `IORING_OP_NOP` of include/uapi/linux/io_uring.h.
 const NOP: u32 = 0;
 /// `EINVAL` of the kernel's include/uapi/asm-generic/errno-base.h.
 const EINVAL: i32 = 22;
 
-/// The task that made a ring.
+/// The task that created a ring.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Maker {
-    /// Address of its `task_struct`, which may be another's once it has ended.
+    /// Address of its `task_struct`. Once the task has ended, it may be that of another task.
     task: u64,
     /// [`Task::serial`] of it.
     serial: u32,
@@ -52,7 +52,7 @@ pub struct Maker {
     space: u32,
 }
 
-/// Whom an operation is credited to.
+/// The task that an operation is credited to.
 #[derive(Clone, Copy)]
 struct Credit {
     /// [`Task::serial`] of the task.
@@ -61,9 +61,9 @@ struct Credit {
     space: u32,
 }
 
-/// The current task made a ring.
+/// The current task has created a ring.
 pub fn created(ring: KernelPtr, flags: u32) {
-    // Its address may have been another's.
+    // An earlier ring may have had the same address.
     let _ = POLLED_RINGS.remove(ring as u64);
     // SAFETY: the helper has no preconditions.
     let current = unsafe { bpf_get_current_task() };
@@ -71,17 +71,17 @@ pub fn created(ring: KernelPtr, flags: u32) {
     // SAFETY: as in `active`; only what never changes is read.
     let maker = unsafe { Maker { task: current, serial: (*task).serial, space: (*task).space } };
     if POLLED_RINGS.insert(ring as u64, maker, 0).is_err() {
-        lose(Loss::UncountedCall);
+        count_loss(Loss::UncountedCall);
     }
 }
 
-/// An operation was submitted, by the current task or on behalf of it.
+/// An operation was submitted, by the current task or on its behalf.
 pub fn submitted(request: KernelPtr) {
     let ring = fields::probe(request, offset_of_field!(request_ring)).unwrap_or(core::ptr::null());
     let Some(credit) = submitter(ring, request, hook::RING_SUBMIT) else { return };
     let flags: u32 = fields::probe(request, offset_of_field!(request_flags)).unwrap_or(0);
     if flags & SKIP_SUCCESS != 0 {
-        lose(Loss::SilentOperation);
+        count_loss(Loss::SilentOperation);
     }
     let operation = operation(request);
     if may_fill(operation) {
@@ -94,16 +94,16 @@ pub fn submitted(request: KernelPtr) {
     }
     let names_two = operation.is_some_and(|(_, spec)| spec.fds == fds::COPIES);
     if names_two && let Some(input) = splice_input(request) {
-        // Without room, the operation counts without its files.
+        // If there is no room, the operation is counted without its files.
         let _ = RING_INPUTS.insert(request as u64, input, 0);
     }
 }
 
-/// Where an operation takes bytes from.
+/// The file that an operation takes bytes from.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RingInput {
-    /// Address of the `struct file`; by the time of completion it may be closed.
+    /// Address of the `struct file`. It may be closed by the time that the operation completes.
     file: u64,
     key: FileKey,
 }
@@ -120,7 +120,7 @@ fn splice_input(request: KernelPtr) -> Option<RingInput> {
     Some(RingInput { file: file as u64, key: identify::key_of(file)? })
 }
 
-/// An operation is completed; null: one that goes on to complete, of which the kernel does not say what it is.
+/// An operation completes. If `request` is null, it is one of several completions of an operation, and the kernel does not say of which.
 pub fn completed(ring: KernelPtr, request: KernelPtr) {
     if request.is_null() {
         unknown_completed(ring, hook::RING_COMPLETE);
@@ -149,7 +149,7 @@ pub fn completed(ring: KernelPtr, request: KernelPtr) {
     } else if spec.fds == fds::WRITES {
         let settled = take(credit, call, ends.output, moved);
         if settled != 0 {
-            ends.input = settled as FileNumber | HELD;
+            ends.input = settled as FileNumber | FROM_BUFFER;
             paired_bytes = settled >> 32;
         }
     }
@@ -164,7 +164,7 @@ pub fn completed(ring: KernelPtr, request: KernelPtr) {
     );
 }
 
-/// The memory of an operation.
+/// The buffer of an operation.
 #[derive(Clone, Copy)]
 struct Buffer {
     start: u64,
@@ -172,17 +172,17 @@ struct Buffer {
 }
 
 impl Buffer {
-    /// It is not known where.
+    /// Unknown.
     const NONE: Self = Self { start: 0, bytes: 0 };
 }
 
-/// Whether an operation writes into memory of its process, as far as is known.
+/// Whether an operation may write into memory of its process. True if the operation is unknown.
 #[inline(always)]
 fn may_fill(operation: Option<(CallId, CallSpec)>) -> bool {
     operation.is_none_or(|(_, spec)| spec.fds == fds::READS || spec.fills != fills::NONE)
 }
 
-/// Where the buffer of a plain read or write is. `None` for operations that name it in another way, or let the ring choose it.
+/// The buffer of a plain read or write. `None` if the operation names its buffers in another way, or lets the ring choose one.
 #[inline(always)]
 fn buffer(request: KernelPtr) -> Option<Buffer> {
     let opcode: u8 = fields::probe(request, offset_of_field!(request_opcode))?;
@@ -228,7 +228,7 @@ fn take(credit: Credit, call: CallId, output: FileNumber, buffer: Buffer) -> u64
     settled
 }
 
-/// An operation of a ring is completed, and the kernel does not say which. Whether that is one of a followed task.
+/// An operation of a ring completes, and the kernel does not say which. Returns whether it is one of a followed task.
 fn unknown_completed(ring: KernelPtr, hook: u32) -> bool {
     // SAFETY: the helper has no preconditions.
     let Some(credit) = credited(ring, unsafe { bpf_get_current_task() }, hook) else { return false };
@@ -237,14 +237,15 @@ fn unknown_completed(ring: KernelPtr, hook: u32) -> bool {
     true
 }
 
-/// The same, for want of room: it is missing among those of its kind.
+/// An operation completes, but the completion queue is full, and the kernel does not say which operation it is. So it is missing in the
+/// counts of its kind.
 pub fn overflowed(ring: KernelPtr) {
     if unknown_completed(ring, hook::OTHER) {
-        lose(Loss::OverflowedOperation);
+        count_loss(Loss::OverflowedOperation);
     }
 }
 
-/// Whom a request is credited to; nobody, if that is not in scope. The program that asks is one of [`hook`]'s.
+/// The task that a request is credited to. `None` if it is not in scope. `hook` is the bit of the calling program in [`hook`].
 #[inline(always)]
 fn submitter(ring: KernelPtr, request: KernelPtr, hook: u32) -> Option<Credit> {
     let owner: KernelPtr = fields::probe(request, offset_of_field!(request_owner))?;
@@ -252,7 +253,8 @@ fn submitter(ring: KernelPtr, request: KernelPtr, hook: u32) -> Option<Credit> {
     credited(ring, if offset == ABSENT { owner as u64 } else { fields::probe(owner, offset)? }, hook)
 }
 
-/// Whom an operation of a ring is credited to that a task submitted: that task, or the maker of the ring. Nobody, when the trace is over.
+/// The task that an operation is credited to: `task`, which submitted it, or the maker of the ring. `None` if neither is in scope, or the
+/// trace is over.
 #[inline(always)]
 fn credited(ring: KernelPtr, task: u64, hook: u32) -> Option<Credit> {
     if is_over() {
@@ -270,7 +272,7 @@ fn credited(ring: KernelPtr, task: u64, hook: u32) -> Option<Credit> {
     (!paused).then_some(Credit { serial: maker.serial, space: maker.space })
 }
 
-/// The entry of a task in scope. In that of a rehearsal, it notes that this program, one of [`hook`]'s, runs.
+/// The entry of a task that is in scope. If the task is a rehearsal, this notes in its entry that the program of `hook` has run.
 #[inline(always)]
 fn active(task: u64, hook: u32) -> Option<*mut Task> {
     let entry = TASKS.get_ptr_mut(task)?;
@@ -284,7 +286,7 @@ fn active(task: u64, hook: u32) -> Option<*mut Task> {
     (phase == phase::ACTIVE).then_some(entry)
 }
 
-/// Which operation this is, and what it does with files; one that user space does not know, nothing.
+/// Which operation a request is, and its spec. `None` if the kernel's fields cannot be read.
 #[inline(always)]
 fn operation(request: KernelPtr) -> Option<(CallId, CallSpec)> {
     let opcode: u8 = fields::probe(request, offset_of_field!(request_opcode))?;
@@ -306,6 +308,7 @@ fn ends(request: KernelPtr, spec: CallSpec) -> Ends {
     }
 }
 
+/// The number of the input that [`submitted`] remembered for this request. [`NO_ROOM`] if there was no room to remember it.
 #[inline(always)]
 fn take_input(request: u64) -> FileNumber {
     // SAFETY: the value is copied before anybody else can have this request.
@@ -314,10 +317,8 @@ fn take_input(request: u64) -> FileNumber {
     input.map_or(NO_ROOM, |input| identify::number_of_former(input.file as KernelPtr, input.key))
 }
 
-/// Counts an operation that is known. `who` has the task's serial number in its upper half and the call in the lower one, `ends` the
-/// input and the output. The result means nothing: a global function must have one.
-///
-/// Global, so that the verifier looks at it once, and not once for every way that leads here.
+/// Counts a known operation. `who` has the task's serial number in its upper half and the call in its lower half; `ends` has the input and
+/// the output. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn record_operation(who: u64, ends: u64, result: i64, returns_bytes: u32, paired_bytes: u64) -> u32 {
@@ -330,7 +331,7 @@ extern "C" fn record_operation(who: u64, ends: u64, result: i64, returns_bytes: 
 #[inline(always)]
 fn record(serial: u32, call: CallId, ends: Ends, result: i64, returns_bytes: bool, paired_bytes: u64) {
     let errno = if is_error(result) { -result as u32 } else { 0 };
-    let Some(place) = rows::place(serial, call, ends, errno) else { return lose(Loss::UncountedCall) };
+    let Some(place) = rows::place(serial, call, ends, errno) else { return count_loss(Loss::UncountedCall) };
     let row: *mut Row = place.row.as_ptr();
     // SAFETY: rows and errnos are never removed while programs run; all of a row is aligned to 8 bytes.
     unsafe {
@@ -356,7 +357,7 @@ fn record(serial: u32, call: CallId, ends: Ends, result: i64, returns_bytes: boo
             Some(count) => {
                 fetch_add(count.as_ptr(), 1);
             }
-            None if errno != 0 => lose(Loss::UncountedErrno),
+            None if errno != 0 => count_loss(Loss::UncountedErrno),
             None => {}
         }
     }

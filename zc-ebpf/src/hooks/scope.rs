@@ -1,7 +1,7 @@
-//! A thread of the tracer that is itself in scope, from when it says so until it says otherwise.
+//! Lets a thread of the tracer enter the scope by itself, and leave it again.
 //!
-//! The program runs in the thread that calls `bpf(BPF_PROG_TEST_RUN)`: nobody else can bring a thread into scope or out of it, and
-//! nothing that it does can be missed.
+//! The program runs in the thread that calls `bpf(BPF_PROG_TEST_RUN)`. So a thread can change only its own scope, and nothing that it does
+//! in scope is missed.
 
 use aya_ebpf::helpers::{bpf_get_current_comm, bpf_get_current_pid_tgid, bpf_ktime_get_ns, generated::bpf_get_current_task};
 use zc_ebpf::{Control, Ended, Loss, Task, WATCHER_COMM, event_kind, phase, scope};
@@ -11,27 +11,27 @@ use crate::{
     hooks::follow::{self, Identity},
     kernel::fields::{self, KernelPtr},
     kernel::registers::Registers,
-    maps::{CONTROL, TASKS, fetch_add, is_over, lose},
+    maps::{CONTROL, TASKS, count_loss, fetch_add, is_over},
 };
 
-/// The process (tgid) of the thread that is in scope by itself; 0: there is none. A global, so that the calls of bystanders cost one load.
-/// In a section of its own: user space takes `.bss` for `IS_OVER` alone.
+/// The process (tgid) of the thread that entered the scope by itself. 0: there is none. A global, so that calls of tasks that are not
+/// followed cost one load. In a section of its own, because user space expects only `IS_OVER` in `.bss`.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".data.scope")]
 static mut SCOPED_PROCESS: u32 = 0;
 
-/// A task that is not followed enters this call. Counts it as a loss if it may be work that the thread in scope handed to another thread
-/// of its process: nothing tells whether it is.
+/// A task that is not followed enters a call. If it is another thread of the process of the thread in scope, the call is counted as a loss:
+/// it may be work that the thread in scope has handed over, and nothing shows whether it is.
 #[inline(always)]
-pub fn call_of_bystander(registers: *const Registers, number: i64) {
-    // SAFETY: no reference to it exists; volatile because it changes while programs run.
+pub fn call_of_untraced(registers: *const Registers, number: i64) {
+    // SAFETY: there is no reference to it. Volatile because it changes while programs run.
     let process = unsafe { core::ptr::read_volatile(&raw const SCOPED_PROCESS) };
     if process == 0 || process != tgid() || is_over() {
         return;
     }
-    // Of a call of which just variants are counted, any may be one: that is not looked at.
+    // If only variants of a call are counted, this counts every call as a loss: it does not look at the arguments.
     if count::is_selected(registers, number) && bpf_get_current_comm().ok() != Some(WATCHER_COMM) {
-        lose(Loss::OtherThread);
+        count_loss(Loss::OtherThread);
     }
 }
 
@@ -42,17 +42,17 @@ fn tgid() -> u32 {
 
 #[inline(always)]
 fn set_scoped_process(tgid: u32) {
-    // SAFETY: as in `call_of_bystander`. A trace has one thread that comes into scope by itself.
+    // SAFETY: as in `call_of_untraced`. A trace has one thread that comes into scope by itself.
     unsafe { core::ptr::write_volatile(&raw mut SCOPED_PROCESS, tgid) };
 }
 
-/// What the current thread wants, as one of [`scope`]'s constants.
+/// Does what the current thread asks for: one of the constants in [`scope`].
 #[inline(always)]
 pub fn change(wanted: u64) {
     match wanted {
         scope::ENTER => {
             if enter().is_none() {
-                lose(Loss::UnfollowedTask);
+                count_loss(Loss::UnfollowedTask);
             }
         }
         scope::PAUSE => pause(),
@@ -74,14 +74,14 @@ fn enter() -> Option<()> {
         fetch_add(&raw mut (*control).last_serial, 1) as u32 + 1
     };
     let task = follow::insert(current, &Identity { serial, process: serial, tid, pid, phase: phase::ACTIVE })?;
-    // Threads that were there before share it, and are not followed.
+    // The process's other threads share this address space, but they are not followed.
     task.space = follow::new_space(control);
     set_scoped_process(tgid());
     tell(event_kind::ENTERED, task, current);
     Some(())
 }
 
-/// The current thread is not counted from here on. A call that a signal ended has returned: the thread has gone on to this one.
+/// Stops counting the current thread. A call that a signal had ended is already counted, because the thread has gone on to this call.
 #[inline(always)]
 fn pause() {
     set_scoped_process(0);
@@ -90,7 +90,7 @@ fn pause() {
     unsafe { (*task).phase = phase::ARMED };
 }
 
-/// The current thread is followed no longer.
+/// Stops following the current thread.
 #[inline(always)]
 fn leave() {
     // SAFETY: the helper has no preconditions.
@@ -101,6 +101,7 @@ fn leave() {
     let _ = TASKS.remove(current);
 }
 
+/// Sends an event about the current thread, with its counters.
 #[inline(always)]
 fn tell(kind: u32, task: &Task, current: u64) {
     // SAFETY: the helper has no preconditions.

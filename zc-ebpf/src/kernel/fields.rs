@@ -1,7 +1,7 @@
-//! Reading the kernel's own structs, at the offsets that user space found in the kernel's BTF.
+//! Reads the kernel's own structs, at the offsets that user space finds in the kernel's BTF.
 //!
-//! The offsets are constants to the verifier (the global is frozen before it looks), so code for a field
-//! that this kernel lacks is dead to it, and a load through a typed pointer is a plain load.
+//! To the verifier the offsets are constants, because the global is frozen before it checks the programs. So it skips the code for a
+//! field that this kernel lacks, and accepts a plain load through a typed pointer.
 
 use core::mem::MaybeUninit;
 
@@ -11,14 +11,14 @@ use aya_ebpf::{
 };
 use zc_ebpf::{ABSENT, Counters, KernelFields};
 
-/// A pointer into the kernel: `task_struct`, `pid`, ... as told by the offset that is used with it.
+/// A pointer to a kernel struct: `task_struct`, `pid`, ... The offset that is used with it says which.
 pub type KernelPtr = *const u8;
 
 /// Filled in by user space.
 #[unsafe(no_mangle)]
 static FIELDS: Global<KernelFields> = Global::new(KernelFields::NONE);
 
-/// The offset in bytes of a field of [`KernelFields`]; [`ABSENT`] if this kernel has none.
+/// The offset in bytes of a field in [`KernelFields`]. [`ABSENT`] if this kernel lacks the field.
 macro_rules! offset_of_field {
     ($field:ident) => {
         $crate::kernel::fields::offset(core::mem::offset_of!(zc_ebpf::KernelFields, $field))
@@ -26,15 +26,15 @@ macro_rules! offset_of_field {
 }
 pub(crate) use offset_of_field;
 
-/// The offset at this place of [`KernelFields`]. One load of 4 bytes instead of a copy of the whole struct.
+/// The offset that is stored at this place in [`KernelFields`]. It takes one load of 4 bytes instead of a copy of the whole struct.
 #[inline(always)]
 #[expect(clippy::cast_ptr_alignment, reason = "`place` is the offset of a u32 in a struct of them")]
 pub fn offset(place: usize) -> u32 {
-    // SAFETY: `place` is the offset of a u32 in KernelFields; volatile because user space fills the global in after compilation.
+    // SAFETY: `place` is the offset of a u32 in KernelFields. Volatile because user space fills the global in after compilation.
     unsafe { core::ptr::read_volatile((&raw const FIELDS).cast::<u8>().add(place).cast::<u32>()) }
 }
 
-/// Reads a field through a pointer that the verifier knows the type of.
+/// Reads a field through a pointer whose type the verifier knows.
 ///
 /// # Safety
 ///
@@ -45,7 +45,7 @@ pub unsafe fn load<T: Copy>(base: KernelPtr, offset: u32) -> T {
     unsafe { core::ptr::read_volatile(base.add(offset as usize).cast::<T>()) }
 }
 
-/// Reads a field of any kernel struct; `None` if the memory cannot be read.
+/// Reads a field of any kernel struct. `None` if this kernel lacks the field, or the memory cannot be read.
 #[inline(always)]
 pub fn probe<T: Copy>(base: KernelPtr, offset: u32) -> Option<T> {
     if offset == ABSENT {
@@ -54,18 +54,18 @@ pub fn probe<T: Copy>(base: KernelPtr, offset: u32) -> Option<T> {
     probe_at(base.wrapping_add(offset as usize))
 }
 
-/// Reads kernel memory at an address; `None` if it cannot be read.
+/// Reads kernel memory at an address. `None` if it cannot be read.
 #[inline(always)]
 pub fn probe_at<T: Copy>(address: KernelPtr) -> Option<T> {
     // SAFETY: the helper checks the address.
     unsafe { bpf_probe_read_kernel(address.cast::<T>()) }.ok()
 }
 
-/// A number that [`probe_or_zero`] reads.
+/// A type that [`probe_or_zero`] can read.
 ///
 /// # Safety
 ///
-/// All bytes may be zero.
+/// A value whose bytes are all zero is valid.
 pub unsafe trait Zeroable: Copy {}
 // SAFETY: a number.
 unsafe impl Zeroable for u64 {}
@@ -74,23 +74,23 @@ unsafe impl Zeroable for u32 {}
 // SAFETY: an array of numbers.
 unsafe impl<const LENGTH: usize> Zeroable for [u8; LENGTH] {}
 
-/// Reads a field of any kernel struct; zeroes if the kernel lacks it or the memory cannot be read.
+/// Reads a field of any kernel struct. The value is zero if this kernel lacks the field or the memory cannot be read.
 ///
-/// There is one way through it, where `probe(...).unwrap_or(0)` has two: verifiers before 6.9 tell a zero on the stack from another value
-/// there, so that seven fields in a row are 128 ways.
+/// This has one path, where `probe(...).unwrap_or(0)` has two. Verifiers before 6.9 distinguish a zero on the stack from other values, so
+/// seven such fields in a row would be 128 paths.
 #[inline(always)]
 pub fn probe_or_zero<T: Zeroable>(base: KernelPtr, offset: u32) -> T {
     let mut value = MaybeUninit::<T>::uninit();
     // Nothing can be read from address 0.
     let from = if offset == ABSENT { core::ptr::null() } else { base.wrapping_add(offset as usize) };
-    // SAFETY: the helper checks the address, and fills all of `value`: with zeroes if it cannot read. `T` may be zeroes.
+    // SAFETY: the helper checks the address and fills all of `value`, with zeroes if it cannot read. `T` may be all zeroes.
     unsafe {
         generated::bpf_probe_read_kernel(value.as_mut_ptr().cast(), size_of::<T>() as u32, from.cast());
         value.assume_init()
     }
 }
 
-/// A task's counters; 0 where the kernel lacks the field (user space knows which).
+/// A task's counters. A counter is 0 if this kernel lacks the field; user space knows which.
 #[inline(always)]
 pub fn counters(task: KernelPtr) -> Counters {
     let read = |offset| probe_or_zero::<u64>(task, offset);
@@ -105,14 +105,14 @@ pub fn counters(task: KernelPtr) -> Counters {
     }
 }
 
-/// A task's thread id and process id as seen in the PID namespace at this depth.
+/// A task's thread id and process id in the PID namespace at this depth.
 #[inline(always)]
 pub fn ids(task: KernelPtr, level: u32) -> Option<(u32, u32)> {
     let leader: KernelPtr = probe(task, offset_of_field!(task_group_leader))?;
     Some((id(task, level)?, id(leader, level)?))
 }
 
-/// A task's id as seen in the PID namespace at this depth: `task->thread_pid->numbers[level].nr`.
+/// A task's id in the PID namespace at this depth: `task->thread_pid->numbers[level].nr`.
 #[inline(always)]
 fn id(task: KernelPtr, level: u32) -> Option<u32> {
     let pid: KernelPtr = probe(task, offset_of_field!(task_thread_pid))?;

@@ -1,4 +1,4 @@
-//! What is read of the kernel: fields of its structs, and the registers of a caller.
+//! What the programs read from the kernel: fields of its structs, and the registers of a caller.
 
 pub mod fields;
 pub mod registers;

@@ -1,8 +1,8 @@
-//! Where in an address space the bytes lie that its reads brought there.
+//! Remembers where in an address space reads have put the bytes of files.
 //!
-//! A read fills a [`Range`]; whatever else the kernel writes into that memory ends it. A write whose buffer lies in a range has its
-//! bytes from the range's file, if a sample of the bytes is the same as at the time of the read: stores of the program itself are seen
-//! by nobody. Forgetting a range is always safe, since the write then has no known source.
+//! A read fills a [`Range`], and whatever else the kernel writes into that memory ends it. A write whose buffer lies in a range has its
+//! bytes from the range's file if a sample of the bytes is the same as it was at the read. The samples are needed because nothing sees
+//! the program's own stores. Forgetting a range is always safe: the write then has no known source.
 
 #![expect(clippy::cast_possible_truncation, reason = "there are few ranges and samples, and no call moves 4 GiB")]
 #![expect(
@@ -13,28 +13,29 @@
 use super::range::{BLOCK_BYTES, Plan, Range, overlap};
 use crate::FileNumber;
 
-/// Ranges that are remembered of an address space.
+/// How many ranges of an address space are remembered.
 pub const RANGES: usize = 26;
 
-/// Files that one call may write from and still be told apart.
+/// How many source files of one call are distinguished.
 pub const SOURCES: usize = 16;
 
-/// Reads that are sampled at [`SAMPLES`] places, at first and after a write of a piece that held no sampled word.
+/// How many reads are sampled densely, at [`SAMPLES`](super::range::SAMPLES) places: the first ones of a file, and those after a write of
+/// a piece that held no sampled word.
 const DENSE_READS: u32 = 32;
 
-/// Blocks of each of the first reads that are summed up: all bytes of up to 64 KiB.
+/// How many blocks of a densely sampled read go into its checksum: all bytes of up to 64 KiB.
 const MOST_BLOCKS: u64 = 128;
 
-/// Later, one read in so many is summed up,
+/// Of the other reads, one in this many gets a checksum.
 const SUMMED_READS: u32 = 16;
 
-/// and of this, so many blocks.
+/// How many blocks of such a read go into its checksum.
 const FEW_BLOCKS: u64 = 32;
 
-/// From so many bytes on, a read is sampled densely each time: that costs little beside the copying.
+/// A read of at least this many bytes is always sampled densely: that costs little compared with copying them.
 const LARGE_READ_BYTES: u64 = 16 << 10;
 
-/// How many blocks so many bytes have, but no more than `most`; none if they are too few for one.
+/// The number of blocks in this many bytes, at most `most`. 0 if the bytes do not fill one block.
 #[inline(always)]
 const fn blocks(bytes: u64, most: u64) -> u32 {
     let blocks = if bytes < BLOCK_BYTES { 0 } else { bytes.div_ceil(BLOCK_BYTES) };
@@ -45,44 +46,44 @@ const fn blocks(bytes: u64, most: u64) -> u32 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Source {
-    /// The file, with [`CHANGED`](crate::CHANGED) if its bytes are not the same any more, or [`UNSAMPLED`](crate::UNSAMPLED); 0: none.
+    /// The file, perhaps with [`CHANGED`](crate::CHANGED) or [`UNSAMPLED`](crate::UNSAMPLED). 0: none.
     pub file: FileNumber,
-    /// How many of the call's bytes.
+    /// How many of the call's bytes came from there.
     pub bytes: u32,
 }
 
-/// What is known of an address space.
+/// What is known about an address space.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// 1: somebody works on it.
+    /// 1: locked.
     pub lock: u64,
-    /// 1: somebody wrote into this memory and could not get the lock, so that no range is certain.
+    /// 1: something was written into this memory by a program that could not get the lock, so no range is certain.
     pub is_stale: u64,
-    /// Rises whenever bytes of a file are overwritten by something else.
+    /// Counts how often bytes of a file were overwritten by something else.
     pub generation: u32,
     /// The range that is given up next.
     pub next: u32,
-    /// The reads that will still be sampled densely.
+    /// How many of the next reads will be sampled densely.
     pub dense_reads: u32,
-    /// Chooses the varying place of samples.
+    /// Counts the other reads, and so varies the place of a sample.
     pub varying: u32,
-    /// While a read is added: the range that goes on with its bytes.
+    /// While a read is added: the range that its bytes continue.
     continued: u32,
-    /// Likewise, the range that ends where its bytes begin, but had all that it wanted.
+    /// While a read is added: the range that ends where its bytes begin, but whose last read got all that it wanted.
     adjacent: u32,
-    /// Likewise, a range that is empty.
+    /// While a read is added: an empty range.
     empty: u32,
     /// The file that was read last.
     last_file: FileNumber,
-    /// Where the bytes of the call under way came from: the first are filled.
+    /// Where the bytes of the call under way came from. The first ones are filled.
     pub sources: [Source; SOURCES],
-    /// The ranges. They have no memory in common, from `low` to `high`.
+    /// The ranges. From `low` to `high`, they do not overlap.
     pub ranges: [Range; RANGES],
 }
 
 impl Memory {
-    /// Nothing was read, as when a program begins.
+    /// Nothing was read yet.
     pub const NOTHING: Self = Self {
         lock: 0,
         is_stale: 0,
@@ -98,7 +99,7 @@ impl Memory {
         ranges: [Range::EMPTY; RANGES],
     };
 
-    /// How the next read, of so many bytes of this file, is sampled; and how many blocks of it are summed up.
+    /// How to sample the next read, which is of this file and length, and how many blocks of it go into a checksum.
     #[inline(always)]
     pub const fn plan(&mut self, file: FileNumber, length: u64) -> (Plan, u32) {
         if file != self.last_file {
@@ -114,13 +115,14 @@ impl Memory {
         (plan, if self.varying.is_multiple_of(SUMMED_READS) { blocks(length, FEW_BLOCKS) } else { 0 })
     }
 
-    /// A piece was written that held no sampled word: programs that write pieces of what they read need more of them.
+    /// Samples the next reads densely. Used when a piece without a sampled word was written: a program that writes pieces of what it reads
+    /// needs more samples.
     #[inline(always)]
     pub const fn sample_densely(&mut self) {
         self.dense_reads = DENSE_READS;
     }
 
-    /// Adds bytes of the call under way. Without room for one more source they have none.
+    /// Adds bytes of the call under way. If there is no room for another source, these bytes have none.
     #[inline(always)]
     pub fn add_source(&mut self, file: FileNumber, bytes: u64) {
         for source in &mut self.sources {
@@ -133,11 +135,12 @@ impl Memory {
     }
 }
 
-/// The index of the range that these bytes of a file fill; `hint` is the range that the caller filled last. What lay there before is over.
+/// Remembers that these bytes of a file are here now, instead of what was here before. Returns the index of their range. `hint` is the
+/// range that the thread filled last.
 ///
-/// The caller says how much was wanted, and samples the range as [`Plan`] says.
+/// The caller sets `wanted_to` in the range, and samples it by its [`Plan`].
 ///
-/// Global, so that the verifier looks at it once, and compares the index with the number of ranges anew; likewise the next ones.
+/// The extern functions here are global functions of the kernel side, so that the verifier checks each of them once.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 pub extern "C" fn fill_range(memory: *mut Memory, hint: u32, file: FileNumber, start: u64, end: u64) -> u64 {
@@ -149,13 +152,13 @@ pub extern "C" fn fill_range(memory: *mut Memory, hint: u32, file: FileNumber, s
         && end <= range.high
         && (start <= range.start || range.written_to > range.start)
     {
-        // As in every loop over one buffer.
+        // This is what every loop over one buffer does.
         (range.start, range.end, range.written_to) = (start, end, 0);
         return hint.into();
     }
     let index = take_room(memory, file, start, end);
     if let Some(range) = memory.ranges.get_mut(index as usize) {
-        if range.goes_on_with(file, start) {
+        if range.continues_with(file, start) {
             range.end = end;
             range.high = if range.high > end { range.high } else { end };
         } else {
@@ -165,14 +168,14 @@ pub extern "C" fn fill_range(memory: *mut Memory, hint: u32, file: FileNumber, s
     index
 }
 
-/// Ends every range that has some of this memory, and finds the one that goes on with these bytes, or else room for a new one. Returns its
-/// index: 64 bits wide, as the verifier of 6.1 loses what it knows of a number that is widened again.
+/// Ends every range in this memory, and finds the range that these bytes continue, or else room for a new one. Returns its index. The index
+/// has 64 bits, because the verifier of 6.1 forgets the limits of a number that is widened.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 extern "C" fn take_room(memory: *mut Memory, file: FileNumber, start: u64, end: u64) -> u64 {
     // SAFETY: null, or what the caller has.
     let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
-    // Kept in the map: of variables, the verifier would follow each value that they can have.
+    // These are in the map because the verifier would follow every value that variables can have.
     (memory.continued, memory.adjacent, memory.empty) = (RANGES as u32, RANGES as u32, RANGES as u32);
     for index in 0..RANGES as u32 {
         let Some(range) = memory.ranges.get_mut(index as usize) else { break };
@@ -192,7 +195,7 @@ extern "C" fn take_room(memory: *mut Memory, file: FileNumber, start: u64, end: 
     if memory.empty < RANGES as u32 {
         return memory.empty.into();
     }
-    // Better one range for two reads than none for another file.
+    // Two reads that share a range are better than another file that loses its range.
     if memory.adjacent < RANGES as u32 {
         return memory.adjacent.into();
     }
@@ -201,28 +204,28 @@ extern "C" fn take_room(memory: *mut Memory, file: FileNumber, start: u64, end: 
     index.into()
 }
 
-/// What became of a range, as a global function says it.
+/// What [`cut`] did to a range: numbers, because a global function returns a number.
 struct Cut;
 
 impl Cut {
-    /// Nothing that matters.
+    /// Nothing that matters to the caller.
     const NOTHING: u32 = 0;
     /// Bytes of a file were overwritten by something else.
     const FOREIGN: u32 = 1;
-    /// The new bytes are what the range's last read wanted and did not get.
+    /// The new bytes are those that the range's last read wanted and did not get.
     const CONTINUED: u32 = 2;
-    /// The new bytes go on where those of the range end, in another buffer.
+    /// The new bytes begin where those of the range end, but in another buffer.
     const ADJACENT: u32 = 3;
 }
 
-/// Takes this memory from a range, for bytes of `file` (0: of none).
+/// Removes this memory from a range, because bytes of `file` are there now (0: of no file).
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 extern "C" fn cut(range: *mut Range, file: FileNumber, start: u64, end: u64) -> u32 {
     // SAFETY: null, or what the caller has.
     let Some(range) = (unsafe { range.as_mut() }) else { return Cut::NOTHING };
-    if range.goes_on_with(file, start) {
-        // What room it had beyond its bytes, it has no more.
+    if range.continues_with(file, start) {
+        // Its buffer now ends with its bytes.
         range.high = start;
         return if end <= range.wanted_to { Cut::CONTINUED } else { Cut::ADJACENT };
     }
@@ -233,7 +236,7 @@ extern "C" fn cut(range: *mut Range, file: FileNumber, start: u64, end: u64) -> 
     let before = overlap(range.start, range.end, 0, start);
     let after = overlap(range.start, range.end, end, u64::MAX);
     if is_overwritten && range.written_to > range.start {
-        // The program is done with the bytes that it has written, and uses their memory for the next ones.
+        // The program no longer needs the bytes that it has written, and reuses their memory.
         range.start = if range.written_to > end { range.written_to } else { end };
     } else if before >= after {
         range.end = if range.end < start { range.end } else { start };
@@ -248,7 +251,7 @@ extern "C" fn cut(range: *mut Range, file: FileNumber, start: u64, end: u64) -> 
     if is_overwritten && range.file != file { Cut::FOREIGN } else { Cut::NOTHING }
 }
 
-/// Gives up all ranges: something was written into this memory, and nobody knows where.
+/// Ends all ranges, because something was written into this address space at an unknown place. The result means nothing.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 pub extern "C" fn forget_all(memory: *mut Memory) -> u32 {
@@ -261,7 +264,7 @@ pub extern "C" fn forget_all(memory: *mut Memory) -> u32 {
     0
 }
 
-/// Something that comes from no file was written into this memory. The result means nothing: a global function must have one.
+/// Ends the ranges in this memory, because bytes of no file are there now. The result means nothing.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 pub extern "C" fn clear(memory: *mut Memory, start: u64, end: u64) -> u32 {

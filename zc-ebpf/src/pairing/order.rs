@@ -1,40 +1,40 @@
-//! Pairs reads with the writes that follow them in the same thread, by their order alone: the same for every backend.
+//! Pairs the reads of a thread with the writes that follow them, by their order alone. Both backends use this.
 
-/// What a thread has read and not yet written: which file it read from last, and how many of the bytes are still with it.
+/// What a thread has read and not yet written: the file that it read last, and how many of its bytes are left.
 ///
-/// A loop of `read` and `write` leaves nothing over at its end. A thread that reads one file and writes something else leaves
-/// much, or writes more than it has read: how much was covered tells the two apart (that is for the analysis to judge).
+/// A loop of `read` and `write` leaves nothing at its end. A thread that reads one file and writes something else leaves much, or writes
+/// more than it has read. How many bytes are paired shows the difference; the analysis judges that.
 ///
-/// A write of more than is left was something else, at least in part: nothing of it is paired. Who writes something beside what was
-/// read, as a header, does so again and again: the second time it counts.
+/// A write of more bytes than are left contains something else, so nothing of it is paired. But a program that adds something to what it
+/// read, such as a header, does so each time. So the second such write to the same file is paired.
 ///
-/// A thread that reads two files and then writes both has an order that says nothing of which went where. It shows when what was read
-/// first is written after all: from then on nothing is paired.
+/// If a thread reads two files and then writes both, the order does not show which went where. This is noticed when a write has as many
+/// bytes as were left of the first file. From then on nothing is paired.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sequence {
-    /// The file, as a row's input; 0: none.
+    /// The file that was read last. 0: none.
     pub file: u32,
-    /// 1: files take turns, and nothing is paired any more.
+    /// 1: several files are copied in turn, and nothing is paired any more.
     pub is_mixed: u32,
-    /// Bytes read from it that no write has covered.
+    /// Bytes read from the file and not written yet.
     pub bytes: u64,
-    /// Bytes that another file had left when this one was read.
+    /// Bytes that were left of another file when this one was read.
     pub given_up: u64,
     /// Reads since the last write.
     pub reads: u32,
-    /// Where the last write went that was of more bytes than were left; 0: such a one has not been, or one of as many came after it.
+    /// The file that got the last write of more bytes than were left. 0: there was none, or a write of exactly what was left came after it.
     pub framed: u32,
 }
 
-/// Who reads more often than this without a write keeps what was read for something else: a sum, say.
+/// A thread that reads more often than this without a write does not copy: it may compute a checksum, for example.
 const MOST_READS: u32 = 16;
 
 impl Sequence {
-    /// Nothing was read, as when a program begins.
+    /// Nothing was read yet.
     pub const NOTHING: Self = Self { file: 0, is_mixed: 0, bytes: 0, given_up: 0, reads: 0, framed: 0 };
 
-    /// Takes note that so many bytes came from `file`. What was left of another file is given up.
+    /// Bytes were read from `file`. What was left of another file is given up.
     #[inline(always)]
     pub const fn read(&mut self, file: u32, bytes: u64) {
         if bytes == 0 {
@@ -55,13 +55,13 @@ impl Sequence {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// The file that a write of the thread is paired with; 0: none.
+    /// The file that the next write is paired with. 0: none.
     #[inline(always)]
     pub const fn source(&self) -> u32 {
         if self.bytes == 0 || self.is_mixed != 0 { 0 } else { self.file }
     }
 
-    /// Takes note that so many bytes were written `to` a file, and returns how many of them had been read before.
+    /// Bytes were written to the file `to`. Returns how many of them are paired with what was read before.
     #[inline(always)]
     pub const fn write(&mut self, bytes: u64, to: u32) -> u64 {
         if self.bytes == 0 && bytes != 0 && bytes == self.given_up {
@@ -116,11 +116,11 @@ mod tests {
     }
 
     #[test]
-    fn a_write_of_more_than_was_read_is_something_else() {
+    fn a_write_of_more_than_was_read_is_not_paired() {
         let mut sequence = Sequence::default();
         sequence.read(7, 510);
         assert_eq!(sequence.write(999, TO), 0);
-        // The head of a message is left out, and another one is written; then it goes on.
+        // The program replaces the header of a message, and then copies the rest.
         sequence.read(7, 4096);
         assert_eq!([246, 3855].map(|bytes| sequence.write(bytes, 2)), [246, 0]);
         sequence.read(7, 4096);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_beside_it_each_time_is_a_header() {
+    fn a_write_with_a_header_is_paired_from_the_second_time_on() {
         let mut sequence = Sequence::default();
         let paired = [(1000, TO), (1000, TO), (500, TO), (500, 2), (500, 2)].map(|(bytes, to)| {
             sequence.read(7, bytes);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_from_another_file_before_is_given_up() {
+    fn bytes_left_of_an_earlier_file_are_given_up() {
         let mut sequence = Sequence::default();
         sequence.read(7, 100);
         sequence.read(8, 30);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_is_only_read_the_last_piece_is_kept() {
+    fn after_many_reads_without_a_write_only_the_last_read_is_kept() {
         let mut sequence = Sequence::default();
         for _ in 0..100 {
             sequence.read(7, 10);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_copies_in_turn_nobody_knows_which_went_where() {
+    fn two_copies_in_turn_are_not_paired() {
         let mut sequence = Sequence::default();
         for paired in [30, 0, 0] {
             sequence.read(7, 100);

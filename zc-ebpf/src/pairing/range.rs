@@ -1,28 +1,28 @@
-//! Memory that a read filled with bytes of a file, and how it is told whether they are still the same when it is written.
+//! Memory that a read filled with bytes of a file, and how a write checks whether the bytes are still the same.
 //!
-//! Stores of the program itself are seen by nobody. So a read takes samples: some words, and now and then a sum of blocks.
+//! Nothing sees the program's own stores. So the bytes are sampled at the read: some words, and for some reads a checksum of blocks.
 
 #![expect(clippy::cast_possible_truncation, reason = "there are few samples, and no call moves 4 GiB")]
 
 use super::FACTOR;
 use crate::FileNumber;
 
-/// Most words that are sampled of a range.
+/// The most words that are sampled in a range.
 pub const SAMPLES: usize = 8;
 
-/// Bytes of a block that is summed up.
+/// Size of a block in a checksum, bytes.
 pub const BLOCK_BYTES: u64 = 512;
 
-/// Bytes of a sampled word.
+/// Size of a sampled word, bytes.
 const WORD_BYTES: u64 = 8;
 
-/// Memory that a read of a file filled, or several that went on where the one before had ended.
+/// Memory that a read of a file filled, or several reads, each of which continued where the one before had ended.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// Where the memory begins that no other range has a part of.
+    /// Where the memory begins that belongs to this range alone.
     pub low: u64,
-    /// Where that memory ends; 0: the range is empty.
+    /// Where that memory ends. 0: the range is empty.
     pub high: u64,
     /// Where the file's bytes begin.
     pub start: u64,
@@ -30,23 +30,23 @@ pub struct Range {
     pub end: u64,
     /// Up to where they have been written.
     pub written_to: u64,
-    /// Where the buffer of the last read ends: what it did not get, the next read may bring.
+    /// Where the buffer of the last read ends. If the read was short, the next one may fill the rest.
     pub wanted_to: u64,
-    /// What the places of the samples count from.
+    /// The address that [`places`](Self::places) are relative to.
     pub origin: u64,
-    /// Bytes from the origin that [`sum`](Self::sum) is of; 0: there is no sum.
+    /// How many bytes, from the origin, [`sum`](Self::sum) covers. 0: there is no checksum.
     pub summed_bytes: u32,
-    /// A sum of all these bytes, or of blocks all over them if there are many.
+    /// A checksum of all these bytes or, if there are many, of blocks spread over them.
     pub sum: u32,
-    /// Words that are sampled.
+    /// How many words are sampled.
     pub samples: u32,
     /// The file.
     pub file: FileNumber,
-    /// Blocks that are summed up.
+    /// How many blocks the checksum has.
     pub summed_blocks: u32,
-    /// Bytes of a sampled word that are the file's: fewer than a word's if the read was shorter.
+    /// How many bytes of a sampled word are the file's: fewer than a word has if the read was shorter.
     pub sampled_bytes: u32,
-    /// Where the sampled words stand, in bytes from the origin.
+    /// Where the sampled words are, in bytes from the origin.
     pub places: [u32; SAMPLES],
     /// The sampled words, each [`folded`].
     pub words: [u32; SAMPLES],
@@ -72,19 +72,19 @@ impl Range {
         words: [0; SAMPLES],
     };
 
-    /// Whether all these bytes are the file's.
+    /// Whether all these bytes are in the range.
     #[inline(always)]
     pub const fn holds(&self, start: u64, end: u64) -> bool {
         self.start <= start && end <= self.end && start < end
     }
 
-    /// Whether bytes of this file that begin here go on where those of the range end, of which none was written so far.
+    /// Whether bytes of this file that begin at `start` continue those of the range, of which none was written yet.
     #[inline(always)]
-    pub const fn goes_on_with(&self, file: FileNumber, start: u64) -> bool {
+    pub const fn continues_with(&self, file: FileNumber, start: u64) -> bool {
         self.file == file && self.end == start && self.start < start && self.written_to <= self.start
     }
 
-    /// The range is over. Volatile: the compiler would call a function that clears bytes, one more on the stack.
+    /// Ends the range. The writes are volatile so that the compiler does not call `memset` instead, which would take more stack.
     #[inline(always)]
     pub(super) fn empty(&mut self) {
         for bound in [&mut self.low, &mut self.high, &mut self.start, &mut self.end] {
@@ -93,8 +93,8 @@ impl Range {
         }
     }
 
-    /// Chooses where a read of these bytes, the last ones of the range, is sampled. Returns the index of the first new sample: a read
-    /// that goes on with another keeps some of that one's.
+    /// Chooses where to sample a read of these bytes, which are the last ones of the range. Returns the index of the first new sample: a
+    /// read that continues another one keeps some of its samples.
     #[inline(always)]
     pub fn plan_samples(&mut self, start: u64, length: u64, plan: Plan) -> u32 {
         let all_bytes = start - self.start + length;
@@ -109,7 +109,7 @@ impl Range {
         self.summed_bytes = 0;
         self.sampled_bytes = if all_bytes < WORD_BYTES { all_bytes as u32 } else { WORD_BYTES as u32 };
         if length < 2 * WORD_BYTES {
-            // Its last word, which may begin in the read before.
+            // The last word, which may begin in the read before.
             let end = start + length;
             self.place(if all_bytes < WORD_BYTES { self.start } else { end - WORD_BYTES });
             return kept;
@@ -127,14 +127,14 @@ impl Range {
                     }
                 }
             }
-            // A multiplication spreads the place over the room without a division.
+            // The multiplication chooses a place without a division.
             Plan::Few(varying) => self.place(start + ((u64::from(room) * u64::from(varying.wrapping_mul(0x9e37_79b1))) >> 32)),
         }
         self.place(start + u64::from(room));
         kept
     }
 
-    /// Gives up every second sample, to make room for those of a read to here, and those of what lay here before.
+    /// Removes every second sample, to make room for those of a read that begins at `end`, and the samples beyond `end`.
     #[inline(always)]
     fn thin_samples(&mut self, end: u64) {
         for index in 0..SAMPLES as u32 {
@@ -157,7 +157,7 @@ impl Range {
         self.set_samples(index + 1);
     }
 
-    /// The number of samples. Volatile, so that it stays in the map: in a register, the verifier would follow each value.
+    /// The number of samples. Volatile, so that it stays in the map: the verifier would follow each value in a register.
     #[inline(always)]
     fn samples(&self) -> u32 {
         // SAFETY: a field of its own.
@@ -170,20 +170,20 @@ impl Range {
         unsafe { core::ptr::write_volatile(&raw mut self.samples, samples) };
     }
 
-    /// Where the word of a sample stands.
+    /// The address of a sampled word.
     #[inline(always)]
     pub const fn sampled_at(&self, index: u32) -> u64 {
         self.origin + self.places[index as usize & (SAMPLES - 1)] as u64
     }
 
-    /// Whether a sample lies in all of these bytes of the range.
+    /// Whether the whole sample lies within these bytes of the range.
     #[inline(always)]
     pub const fn sample_lies_in(&self, index: u32, start: u64, end: u64) -> bool {
         let at = self.sampled_at(index);
         index < self.samples && start <= at && at + self.sampled_bytes as u64 <= end && self.start <= at
     }
 
-    /// Whether the sum is of these bytes.
+    /// Whether there is a checksum of exactly these bytes.
     #[inline(always)]
     pub const fn has_sum_of(&self, start: u64, end: u64) -> bool {
         self.summed_bytes != 0 && start == self.origin && end - start == self.summed_bytes as u64
@@ -199,34 +199,34 @@ impl Range {
 /// How densely a read is sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// At [`SAMPLES`] places, evenly.
+    /// At [`SAMPLES`] places, evenly spread.
     Dense,
-    /// At the beginning, the end, and a place that this number chooses.
+    /// At the beginning, at the end, and at a place that this number chooses.
     Few(u32),
 }
 
-/// What comparing the samples of a piece of a range came to.
+/// The result of comparing the samples in a piece of a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
     /// Words that are the same.
     pub equal: u32,
     /// Words that differ.
     pub different: u32,
-    /// Of the equal ones, those that chance does not make: neither zeroes nor ones alone.
+    /// Equal words that are not so by chance: their bits are neither all 0 nor all 1.
     pub telling: u32,
 }
 
 impl Comparison {
-    /// The comparison that is the sum of such numbers of [`compared`].
+    /// From the sum of the numbers that [`compared`] returned.
     #[inline(always)]
     pub const fn unpack(sums: u64) -> Self {
         Self { equal: sums as u32 & 0xff, different: sums as u32 >> 8 & 0xff, telling: sums as u32 >> 16 & 0xff }
     }
 }
 
-/// What a word adds to a [`Comparison`], with a byte for each number: what it was, [`folded`], and what it is now.
+/// What a word adds to a [`Comparison`], with a byte for each count. `then` is the [`folded`] word at the read, `now` the word now.
 ///
-/// One number, and without branches: the verifier would follow each combination of three sums.
+/// It is one number and has no branches, because the verifier would follow each combination of three sums.
 #[inline(always)]
 pub fn compared(then: u32, now: u64, mask: u64) -> u64 {
     let differs = is_not_zero((then ^ folded(now, mask)).into());
@@ -235,13 +235,13 @@ pub fn compared(then: u32, now: u64, mask: u64) -> u64 {
     equal | differs << 8 | (is_telling & equal) << 16
 }
 
-/// Those bits of a word that are the file's, so that few words look alike.
+/// A hash of those bits of a word that are the file's.
 #[inline(always)]
 pub const fn folded(word: u64, mask: u64) -> u32 {
     ((word & mask).wrapping_mul(FACTOR) >> 32) as u32
 }
 
-/// 1 for any number but 0; not as a comparison, which the compiler makes a branch.
+/// 1 unless the number is 0. It is not a comparison, because the compiler would make that a branch.
 #[inline(always)]
 fn is_not_zero(number: u64) -> u64 {
     let mut sign = number | number.wrapping_neg();
@@ -257,18 +257,18 @@ fn is_not_zero(number: u64) -> u64 {
     sign
 }
 
-/// What a piece of a range is to a write.
+/// What is concluded about a piece of a range that was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The bytes are the file's.
     Same,
-    /// The program changed the file's bytes where they lay.
+    /// The program changed the file's bytes in place.
     Changed,
-    /// The memory was used for something else: the range is over.
+    /// The program used the memory for something else, so the range ends.
     Reused,
-    /// Nothing but the place speaks for it: no sample lies in it.
+    /// No sample lies in it, so the address is the only evidence.
     Unsampled,
-    /// It was written before, and what the samples say of it now could be chance.
+    /// It was written before, and its samples may be equal by chance.
     Undecided,
 }
 
@@ -278,7 +278,7 @@ impl Range {
     pub const fn judge(&self, start: u64, compared: Comparison) -> Verdict {
         let again = start < self.written_to;
         if compared.different > 0 {
-            // A buffer that was written and holds other bytes by now is in use for something else, as the records of an archive are.
+            // A buffer that was written before and holds other bytes now is used for something else, like a buffer for archive records.
             if again { Verdict::Reused } else { Verdict::Changed }
         } else if again && compared.telling == 0 {
             Verdict::Undecided
@@ -290,16 +290,16 @@ impl Range {
     }
 }
 
-/// How many numbers lie in both ranges.
+/// The length that two intervals have in common.
 ///
-/// In the kernel a global function, so that the verifier looks at it once, and not at every way through it for every range.
+/// A global function of the kernel side, so that the verifier checks it once, and does not follow each path through it for each range.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 pub extern "C" fn common_length(start: u64, end: u64, other_start: u64, other_end: u64) -> u64 {
     overlap(start, end, other_start, other_end)
 }
 
-/// The same without a call, where there is no room for one on the stack.
+/// As [`common_length`], but inlined, for where the stack has no room for a call.
 #[inline(always)]
 pub(super) const fn overlap(start: u64, end: u64, other_start: u64, other_end: u64) -> u64 {
     let start = if start > other_start { start } else { other_start };

@@ -1,34 +1,34 @@
-//! Bytes at places that do not depend on how a stream is divided into calls, to tell whether two streams can be the same.
+//! Samples streams of bytes, to find out whether two streams can be the same. The sampled places do not depend on the sizes of the calls.
 
 use super::FACTOR;
 
-/// What is known of all bytes that were read from a file, or written to it, in the order of the calls.
+/// What is known about all bytes that were read from a file, or written to it, in the order of the calls.
 ///
-/// Places are taken at 2, 3, 4, 6, 8, 12, 16, 24, ... bytes from the beginning: two streams of equally many bytes have the same places,
-/// whatever the sizes of their reads and writes.
+/// The bytes at 2, 3, 4, 6, 8, 12, 16, 24, ... are sampled. So two streams of the same length are sampled at the same places, whatever the
+/// sizes of their reads and writes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stream {
     /// Bytes so far.
     pub bytes: u64,
-    /// The place that is taken next.
+    /// The place that is sampled next. 0: none was sampled yet.
     pub next: u64,
-    /// The power of two that it is reckoned from: `next` is two or three times as much.
+    /// The power of two that the places are computed from: `next` is two or three times as much.
     pub step: u64,
-    /// A sum of the bytes at the places, each with its place.
+    /// A checksum of the sampled bytes and their places.
     pub sum: u64,
-    /// How many of these bytes were no zeroes.
+    /// How many of the sampled bytes were not zero.
     pub telling: u64,
 }
 
 impl Stream {
-    /// The place that is taken next.
+    /// The place that is sampled next.
     #[inline(always)]
     pub const fn next_place(&self) -> u64 {
         if self.next == 0 { 2 } else { self.next }
     }
 
-    /// Takes the byte at the next place.
+    /// Samples the byte at the next place.
     #[inline(always)]
     pub const fn take(&mut self, byte: u8) {
         let place = self.next_place();
@@ -48,7 +48,7 @@ mod tests {
 
     use super::*;
 
-    /// The stream of these bytes in pieces of this size.
+    /// The stream of these bytes, added in pieces of this size.
     fn stream(bytes: &[u8], piece: usize) -> Stream {
         let mut stream = Stream::default();
         for piece in bytes.chunks(piece) {
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn places_lie_at_powers_of_two_and_between() {
+    fn places_are_powers_of_two_and_halfway_between_them() {
         let mut stream = Stream::default();
         let places: Vec<u64> = (0..8)
             .map(|_| {
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_bytes_are_equal_in_whatever_pieces() {
+    fn equal_bytes_make_equal_streams_in_pieces_of_any_size() {
         let bytes: Vec<u8> = (0..100_000_u32).map(|index| index.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
         let whole = stream(&bytes, bytes.len());
         for piece in [1, 7, 4096, 65_536] {
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_are_not() {
+    fn different_bytes_make_different_streams() {
         let bytes: Vec<u8> = (0..5000_u32).map(|index| index.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
         let mut shifted = bytes.clone();
         shifted.rotate_left(1);

@@ -1,4 +1,4 @@
-//! Calls on `aarch64`.
+//! Reads calls on `aarch64`.
 
 use aya_ebpf::bindings::user_pt_regs;
 use zc_ebpf::{ARM_PRIVATE, ARM_PRIVATE_CALLS, COMPAT};
@@ -6,12 +6,12 @@ use zc_ebpf::{ARM_PRIVATE, ARM_PRIVATE_CALLS, COMPAT};
 use super::{Numbered, lower_half};
 use crate::kernel::fields::{self, offset_of_field};
 
-/// The kernel's `struct pt_regs` begins with the `struct user_pt_regs` of its arch/arm64/include/uapi/asm/ptrace.h, which is ABI. What
-/// follows is not, and is found by its offset in the kernel's BTF.
+/// The kernel's `struct pt_regs` begins with the `struct user_pt_regs` of its arch/arm64/include/uapi/asm/ptrace.h, which is ABI. The
+/// fields after it are not, so they are found by their offsets in the kernel's BTF.
 pub type Registers = user_pt_regs;
 
-/// `PSR_MODE32_BIT` of the kernel's arch/arm64/include/uapi/asm/ptrace.h: the caller runs 32-bit code. No 64-bit code can make a
-/// 32-bit call here, nor the other way round.
+/// `PSR_MODE32_BIT` of the kernel's arch/arm64/include/uapi/asm/ptrace.h: the caller runs 32-bit code. On this architecture 64-bit code
+/// cannot make 32-bit calls, nor the other way round.
 const PSR_MODE32_BIT: u64 = 0x10;
 /// `__ARM_NR_BASE` of the kernel's arch/arm/include/uapi/asm/unistd.h: 32-bit ARM has a few calls with numbers from here on.
 const ARM_NR_BASE: i64 = 0x0f_0000;
@@ -27,7 +27,7 @@ pub unsafe fn number(registers: *const Registers) -> i64 {
     i64::from(unsafe { fields::load::<i32>(registers.cast(), offset_of_field!(registers_number)) })
 }
 
-/// The table of a call, and its number there, from the number that the caller used.
+/// The table of a call and its number there, from the number in the register.
 ///
 /// # Safety
 ///
@@ -44,8 +44,8 @@ pub unsafe fn table(registers: *const Registers, number: i64) -> Numbered {
     Numbered::new(if is_private { private + i64::from(ARM_PRIVATE) } else { number }, COMPAT)
 }
 
-/// Whether seccomp trapped the call (`SECCOMP_RET_TRAP`): the kernel's `syscall_rollback` of arch/arm64/include/asm/syscall.h puts the
-/// first argument back to where the result would be.
+/// Whether seccomp trapped the call (`SECCOMP_RET_TRAP`). The kernel's `syscall_rollback` in arch/arm64/include/asm/syscall.h then puts the
+/// first argument back into the register of the result.
 ///
 /// # Safety
 ///
@@ -56,7 +56,7 @@ pub unsafe fn is_rolled_back(registers: *const Registers) -> bool {
     unsafe { register(registers, 0) == first_argument(registers) }
 }
 
-/// The arguments: x0 to x5; of 32-bit code r0 to r5, which are the lower halves.
+/// The arguments: x0 to x5. For 32-bit code r0 to r5, which are the lower halves of these.
 ///
 /// # Safety
 ///
@@ -67,7 +67,7 @@ pub unsafe fn arguments_at_entry(registers: *const Registers, compat: bool) -> [
     unsafe { arguments(registers, register(registers, 0), compat) }
 }
 
-/// The arguments: by now x0 has the result, and the kernel's `orig_x0` what it was before.
+/// The arguments. By now x0 has the result, so the first argument comes from the kernel's `orig_x0`.
 ///
 /// # Safety
 ///
@@ -92,7 +92,7 @@ unsafe fn arguments(registers: *const Registers, first: u64, compat: bool) -> [u
     }
 }
 
-/// One of the general registers. A load at a constant offset is what the verifier wants.
+/// One of the general registers. The verifier wants a load at a constant offset.
 #[inline(always)]
 unsafe fn register(registers: *const Registers, index: usize) -> u64 {
     // SAFETY: the promise of all callers, whose indices are constants below 31.

@@ -1,7 +1,7 @@
-//! What the registers of the caller tell about a call: its number, its arguments, and which table its number is from.
+//! Reads a call from the registers of its caller: its number, the table that the number is from, and its arguments.
 //!
-//! There is one file per architecture, and all of them have the same functions. The build of the programs names the architecture
-//! in `bpf_target_arch`; on the host, where clippy reads this code, it is that of the host.
+//! Each architecture has a file of its own, with the same functions. The build of the programs names the architecture in
+//! `bpf_target_arch`. Where that is not set, as when an editor checks this code, it is the architecture of the host.
 
 #[cfg(any(bpf_target_arch = "aarch64", all(target_arch = "aarch64", not(bpf_target_arch = "x86_64"))))]
 mod aarch64;
@@ -17,17 +17,17 @@ use zc_ebpf::{CallId, FIRST_BEYOND};
 
 pub use arch::{Registers, arguments_at_entry, arguments_at_exit, is_rolled_back, number, table};
 
-/// A call's number, and the table that it is from.
+/// A call's number, and the table that the number is from.
 #[derive(Clone, Copy)]
 pub struct Numbered {
-    /// The number; [`FIRST_BEYOND`] for those that no table has.
+    /// The number. [`FIRST_BEYOND`] if no table can have it.
     pub number: u32,
-    /// The flag of the table in a [`CallId`]: [`COMPAT`](zc_ebpf::COMPAT), [`X32`](zc_ebpf::X32), or 0 for the machine's own.
+    /// The flag of the table in a [`CallId`]: [`COMPAT`](zc_ebpf::COMPAT), [`X32`](zc_ebpf::X32), or 0 for the native table.
     pub table: CallId,
 }
 
 impl Numbered {
-    /// A number as a register has it.
+    /// From the number in a register.
     #[inline(always)]
     fn new(number: i64, table: CallId) -> Self {
         let is_in_range = (0..i64::from(FIRST_BEYOND)).contains(&number);
@@ -35,25 +35,24 @@ impl Numbered {
     }
 }
 
-/// The registers of the current task's call: what the tracepoints `sys_enter` and `sys_exit` have as their argument.
+/// The registers of the current task's call. The tracepoints `sys_enter` and `sys_exit` get the same as an argument.
 #[inline(always)]
 pub fn of_current() -> *const Registers {
     // SAFETY: the current task is a typed pointer to the verifier.
     unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()) as *const Registers }
 }
 
-/// An address of user space without the tag that it may have in its upper bits: addresses that differ in that alone are of the same
-/// memory.
+/// Removes the tag that an address of user space may have in its upper bits. Addresses that differ only in the tag are the same memory.
 ///
-/// On arm64 a tag has bits 56 to 63 (the kernel's Documentation/arch/arm64/tagged-address-abi.rst), on x86 with linear address masking
-/// bits 57 to 62 (its `arch/x86/include/asm/uaccess_64.h`), and addresses of user space are below both. Where tags are not allowed, the
-/// kernel refuses such an address.
+/// On arm64 the tag is in bits 56 to 63 (the kernel's Documentation/arch/arm64/tagged-address-abi.rst). On x86 with linear address masking
+/// it is in bits 57 to 62 (its `arch/x86/include/asm/uaccess_64.h`). Untagged addresses of user space use neither. Where tags are not
+/// allowed, the kernel refuses tagged addresses.
 #[inline(always)]
 pub const fn untagged(address: u64) -> u64 {
     address & ((1 << 56) - 1)
 }
 
-/// The lower half of a register, which is all that a 32-bit call has.
+/// The lower half of a register. A 32-bit call uses no more.
 #[inline(always)]
 const fn lower_half(register: u64) -> u64 {
     register & 0xffff_ffff

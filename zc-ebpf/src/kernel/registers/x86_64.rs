@@ -1,4 +1,4 @@
-//! Calls on `x86_64`.
+//! Reads calls on `x86_64`.
 
 use aya_ebpf::helpers::generated::bpf_get_current_task_btf;
 use zc_ebpf::{ABSENT, COMPAT, X32};
@@ -10,7 +10,7 @@ use crate::kernel::fields::{self, offset_of_field};
 pub use aya_ebpf::bindings::pt_regs as Registers;
 
 /// `TS_COMPAT` of the kernel's `arch/x86/include/asm/thread_info.h`: this call came through the 32-bit entry. The CS register does not
-/// tell, since 64-bit code may use `int 0x80`.
+/// show that, because 64-bit code may use `int 0x80`.
 const TS_COMPAT: u32 = 2;
 /// `__X32_SYSCALL_BIT` of the kernel's arch/x86/include/uapi/asm/unistd.h.
 const X32_BIT: i64 = 0x4000_0000;
@@ -26,7 +26,7 @@ pub unsafe fn number(registers: *const Registers) -> i64 {
     unsafe { core::ptr::read_volatile(&raw const (*registers).orig_rax) as i64 }
 }
 
-/// The table of a call, and its number there, from the number that the caller used.
+/// The table of a call and its number there, from the number in the register.
 ///
 /// # Safety
 ///
@@ -54,8 +54,8 @@ fn is_compat() -> bool {
     status & TS_COMPAT != 0
 }
 
-/// Whether seccomp trapped the call (`SECCOMP_RET_TRAP`): the kernel's `syscall_rollback` of arch/x86/include/asm/syscall.h puts the
-/// number back to where the result would be.
+/// Whether seccomp trapped the call (`SECCOMP_RET_TRAP`). The kernel's `syscall_rollback` in arch/x86/include/asm/syscall.h then puts the
+/// number back into the register of the result.
 ///
 /// # Safety
 ///
@@ -103,7 +103,7 @@ pub unsafe fn arguments_at_entry(registers: *const Registers, compat: bool) -> [
     }
 }
 
-/// The arguments: a call leaves all of these registers as they are.
+/// The arguments. A call does not change these registers.
 ///
 /// # Safety
 ///

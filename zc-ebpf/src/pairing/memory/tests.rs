@@ -1,4 +1,4 @@
-//! The kernel side's ranges beside a map of memory that knows the owner of each byte.
+//! Tests the ranges of the kernel side against memory in which the owner of each byte is known.
 
 extern crate std;
 
@@ -9,17 +9,17 @@ use super::{
     *,
 };
 
-/// Memory of a process, and what is known of it.
+/// Memory of a process, and what the kernel side knows about it.
 struct Space {
     bytes: Vec<u8>,
     memory: Box<Memory>,
     last_range: u32,
     random: u64,
-    /// Whether reads are summed up, as the first ones are.
+    /// Whether densely sampled reads get a checksum.
     sums: bool,
 }
 
-/// What a write found: `(file, bytes)`, the files with [`CHANGED`](crate::CHANGED) or [`UNSAMPLED`](crate::UNSAMPLED) where it was said.
+/// The sources of a write: `(file, bytes)`. The file may have [`CHANGED`](crate::CHANGED) or [`UNSAMPLED`](crate::UNSAMPLED).
 type Found = Vec<(FileNumber, u64)>;
 
 impl Space {
@@ -27,12 +27,13 @@ impl Space {
         Self { bytes: vec![0; size], memory: Box::new(Memory::NOTHING), last_range: 0, random: 1, sums: true }
     }
 
+    /// A random number below the limit.
     fn below(&mut self, limit: u64) -> u64 {
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.random >> 33) % limit
     }
 
-    /// The program stores random bytes, of which nobody is told.
+    /// The program itself stores random bytes, which the kernel side does not see.
     fn store(&mut self, start: u64, length: u64) {
         for at in start..start + length {
             self.bytes[usize::try_from(at).expect("fits")] = 1 + u8::try_from(self.below(255)).expect("a byte");
@@ -45,12 +46,12 @@ impl Space {
         u64::from_ne_bytes(std::array::from_fn(word))
     }
 
-    /// A read that gets all that it wants.
+    /// A read that gets as many bytes as it wants.
     fn read(&mut self, file: FileNumber, start: u64, length: u64) {
         self.read_of(file, start, length, length);
     }
 
-    /// As `fill` of the kernel side, for a read that wanted so many bytes.
+    /// As `fill` of the kernel side, for a read that wanted this many bytes.
     fn read_of(&mut self, file: FileNumber, start: u64, length: u64, wanted: u64) {
         self.store(start, length);
         let (plan, summed_blocks) = self.memory.plan(file, length);
@@ -70,7 +71,7 @@ impl Space {
         self.memory.ranges[self.last_range as usize] = range;
     }
 
-    /// A sum of all these bytes.
+    /// A checksum of all these bytes.
     fn sum(&self, start: u64, length: u64) -> u32 {
         let range = usize::try_from(start).expect("fits")..usize::try_from(start + length).expect("fits");
         self.bytes[range].iter().fold(7, |sum: u32, &byte| (sum ^ u32::from(byte)).wrapping_mul(0x9e37_79b1)) | 1
@@ -121,7 +122,7 @@ impl Space {
 }
 
 #[test]
-fn a_loop_over_one_buffer_has_every_byte() {
+fn a_loop_over_one_buffer_finds_the_source_of_every_byte() {
     let mut space = Space::new(20_000);
     for length in [8192, 8192, 100, 1, 8192, 7, 15, 16] {
         space.read(7, 4096, length);
@@ -147,7 +148,7 @@ fn two_copies_in_turn_are_told_apart() {
 }
 
 #[test]
-fn several_files_in_one_buffer_have_their_parts() {
+fn several_files_in_one_buffer_each_get_their_bytes() {
     let mut space = Space::new(20_000);
     space.read(7, 512, 2000);
     space.read(8, 3072, 3000);
@@ -156,7 +157,7 @@ fn several_files_in_one_buffer_have_their_parts() {
 }
 
 #[test]
-fn a_read_goes_on_with_what_the_one_before_did_not_get() {
+fn a_read_that_completes_a_short_read_shares_its_range() {
     let mut space = Space::new(20_000);
     for (start, length) in [(0, 3), (3, 2), (5, 4000), (4005, 3), (4008, 6232)] {
         space.read_of(7, start, length, 10_240 - start);
@@ -166,7 +167,7 @@ fn a_read_goes_on_with_what_the_one_before_did_not_get() {
 }
 
 #[test]
-fn a_change_of_what_an_earlier_part_of_the_read_brought_is_noticed() {
+fn a_change_in_the_first_part_of_a_completed_read_is_noticed() {
     let mut space = Space::new(20_000);
     space.read_of(7, 0, 5000, 10_240);
     space.read_of(7, 5000, 5240, 5240);
@@ -188,7 +189,7 @@ fn buffers_side_by_side_are_told_apart() {
 }
 
 #[test]
-fn for_want_of_room_reads_side_by_side_share_a_range() {
+fn adjacent_reads_share_a_range_when_there_is_no_room() {
     let mut space = Space::new(100_000);
     for piece in 0..40 {
         space.read(7, piece * 1000, 1000);
@@ -207,14 +208,14 @@ fn for_want_of_room_reads_side_by_side_share_a_range() {
 }
 
 #[test]
-fn short_writes_go_on_where_they_ended() {
+fn a_write_may_continue_a_short_write() {
     let mut space = Space::new(20_000);
     space.read(7, 0, 8192);
     assert_eq!([space.write(0, 4000), space.write(4000, 4192)], [[(7, 4000)], [(7, 4192)]]);
 }
 
 #[test]
-fn bytes_that_were_changed_in_place_are_called_so() {
+fn bytes_changed_in_place_are_marked_as_changed() {
     let mut space = Space::new(10_000);
     space.read(7, 0, 8192);
     space.store(0, 8192);
@@ -222,7 +223,7 @@ fn bytes_that_were_changed_in_place_are_called_so() {
 }
 
 #[test]
-fn a_buffer_that_was_written_and_is_used_for_something_else_has_no_source() {
+fn a_buffer_that_is_reused_after_a_write_has_no_source() {
     let mut space = Space::new(20_000);
     space.read(7, 0, 512);
     assert_eq!(space.write(0, 512), [(7, 512)]);
@@ -231,16 +232,16 @@ fn a_buffer_that_was_written_and_is_used_for_something_else_has_no_source() {
 }
 
 #[test]
-fn two_buffers_that_overlap_by_chance_are_no_proof() {
+fn a_buffer_that_overlaps_a_read_by_chance_is_marked_as_changed() {
     let mut space = Space::new(20_000);
     space.read(7, 1000, 8192);
-    // As of two functions on one stack.
+    // As if two functions had used the same part of the stack.
     space.store(800, 8192);
     assert_eq!(space.write(800, 8192), [(7 | crate::CHANGED, 7992)]);
 }
 
 #[test]
-fn zeroes_that_were_written_before_prove_nothing() {
+fn zeroes_in_memory_that_was_written_before_prove_nothing() {
     let mut space = Space::new(10_000);
     space.read(7, 0, 512);
     space.bytes.fill(0);
@@ -250,7 +251,7 @@ fn zeroes_that_were_written_before_prove_nothing() {
 }
 
 #[test]
-fn a_single_byte_that_was_changed_is_noticed_where_all_are_summed_up() {
+fn a_checksum_notices_a_single_changed_byte() {
     let mut space = Space::new(70_000);
     space.read(7, 0, 65_536);
     space.store(40_001, 1);
@@ -258,7 +259,7 @@ fn a_single_byte_that_was_changed_is_noticed_where_all_are_summed_up() {
 }
 
 #[test]
-fn an_archives_header_over_the_record_before_belongs_to_no_file() {
+fn an_archive_header_stored_over_the_last_record_belongs_to_no_file() {
     let mut space = Space::new(20_000);
     space.read(7, 512, 9728);
     assert_eq!(space.write(0, 10_240), [(7, 9728)]);
@@ -271,7 +272,7 @@ fn an_archives_header_over_the_record_before_belongs_to_no_file() {
 }
 
 #[test]
-fn what_the_kernel_overwrites_is_no_files() {
+fn memory_that_the_kernel_overwrites_has_no_source() {
     let mut space = Space::new(10_000);
     space.read(7, 0, 8192);
     let generation = space.memory.generation;
@@ -281,7 +282,7 @@ fn what_the_kernel_overwrites_is_no_files() {
 }
 
 #[test]
-fn a_piece_without_a_sample_is_called_so_and_makes_the_next_reads_dense() {
+fn a_piece_without_a_sample_is_marked_and_the_next_reads_are_sampled_densely() {
     let mut space = Space::new(100_000);
     for _ in 0..DENSE_READS {
         space.read(7, 0, 12_000);
@@ -295,7 +296,7 @@ fn a_piece_without_a_sample_is_called_so_and_makes_the_next_reads_dense() {
 }
 
 #[test]
-fn the_oldest_range_is_given_up_for_want_of_room() {
+fn the_oldest_range_is_given_up_when_there_is_no_room() {
     let mut space = Space::new(10_000);
     let last = u64::try_from(RANGES).expect("fits");
     for piece in 0..=last {
@@ -304,9 +305,9 @@ fn the_oldest_range_is_given_up_for_want_of_room() {
     assert_eq!((space.write(0, 50), space.write(last * 100, 50)), (vec![], vec![(1 + u32::try_from(last).expect("fits"), 50)]));
 }
 
-/// Whatever is read, cleared and written where: bytes that are said to be a file's are the file's.
+/// Random reads, clears and writes: a write never credits a file with more bytes than it owns there.
 #[test]
-fn nothing_is_said_that_is_not_so() {
+fn random_operations_never_credit_a_wrong_file() {
     let mut space = Space::new(400);
     let mut owners = [0; 400];
     let mut found_bytes = 0;
@@ -339,9 +340,9 @@ fn nothing_is_said_that_is_not_so() {
     assert!(found_bytes > 300_000, "{found_bytes}");
 }
 
-/// The same, where the program stores over whole buffers unseen: no byte of those is said to be a file's and unchanged.
+/// As above, but the program overwrites whole buffers: none of their bytes is credited to a file as unchanged.
 #[test]
-fn stores_over_whole_writes_are_noticed() {
+fn stores_over_whole_buffers_are_noticed() {
     let mut space = Space::new(10_000);
     for _ in 0..5_000 {
         let (start, length) = (space.below(1000), 8 + space.below(8000));

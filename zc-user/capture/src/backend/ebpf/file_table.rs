@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use zc_ebpf::{CHANGED, Ends as NumberedEnds, FileNumber, HELD, MAPPED, UNSAMPLED};
+use zc_ebpf::{CHANGED, Ends as NumberedEnds, FROM_BUFFER, FileNumber, MAPPED, UNSAMPLED};
 
 use crate::{
     syscall::{Call, Fds},
@@ -28,14 +28,14 @@ impl FileTable {
 
     /// The files at the ends of a call. They become part of the trace.
     pub fn ends(&mut self, call: &Call, ends: NumberedEnds) -> Ends {
-        let input = self.id(ends.input & !(MAPPED | HELD | CHANGED | UNSAMPLED)).map(|file| {
+        let input = self.id(ends.input & !(MAPPED | FROM_BUFFER | CHANGED | UNSAMPLED)).map(|file| {
             if ends.input & MAPPED != 0 {
                 Input::Mapped(file)
             } else if ends.input & CHANGED != 0 {
                 Input::Changed(file)
             } else if ends.input & UNSAMPLED != 0 {
                 Input::Unsampled(file)
-            } else if ends.input & HELD != 0 {
+            } else if ends.input & FROM_BUFFER != 0 {
                 Input::Held(file)
             } else if matches!(call.spec().fds, Fds::Writes(_)) {
                 Input::LastRead(file)
@@ -122,9 +122,9 @@ mod tests {
         assert_eq!(copy, Ends { input: Some(Input::Named(a)), output: Some(b) });
         let write = files.ends(&Call::native("write"), ends(1, 2));
         assert_eq!(write, Ends { input: Some(Input::LastRead(a)), output: Some(b) });
-        let held = files.ends(&Call::native("write"), ends(1 | HELD, 2));
+        let held = files.ends(&Call::native("write"), ends(1 | FROM_BUFFER, 2));
         assert_eq!(held, Ends { input: Some(Input::Held(a)), output: Some(b) });
-        let changed = files.ends(&Call::native("write"), ends(1 | HELD | CHANGED, 2));
+        let changed = files.ends(&Call::native("write"), ends(1 | FROM_BUFFER | CHANGED, 2));
         assert_eq!(changed, Ends { input: Some(Input::Changed(a)), output: Some(b) });
         let mapped = files.ends(&Call::native("write"), ends(1 | MAPPED, 2));
         assert_eq!(mapped, Ends { input: Some(Input::Mapped(a)), output: Some(b) });

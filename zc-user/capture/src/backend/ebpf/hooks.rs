@@ -76,7 +76,7 @@ fn has_readable_events() -> bool {
         Site::Tracepoint(_) => None,
     };
     let is_readable = |events: &str| {
-        programs::UNDISTURBED.iter().filter_map(path).all(|path| fs::File::open(Path::new(events).join(path)).is_ok())
+        programs::NOT_PREEMPTED.iter().filter_map(path).all(|path| fs::File::open(Path::new(events).join(path)).is_ok())
     };
     EVENTS.into_iter().any(is_readable)
 }
@@ -94,7 +94,7 @@ pub(super) struct Hook {
 impl Hook {
     /// The programs for a kernel in the order in which they are attached, those for `io_uring` last.
     pub(super) fn choose(rings: &[(&'static str, &'static str)], preemption: Preemption) -> Vec<Self> {
-        let substitute = |program| programs::UNDISTURBED.into_iter().find(|&(replaced, _, _)| replaced == program);
+        let substitute = |program| programs::NOT_PREEMPTED.into_iter().find(|&(replaced, _, _)| replaced == program);
         let hook = |&(program, tracepoint): &(&'static str, &'static str)| {
             let watches_ends = ["sched_switch", "sched_process_exit"].contains(&program);
             match substitute(program).filter(|_| preemption == Preemption::Avoided) {
@@ -173,7 +173,7 @@ mod tests {
     fn programs_that_may_be_preempted_are_replaced() {
         let rings = [("ring_submit", "io_uring_submit_sqe")];
         let programs = |preemption| Hook::choose(&rings, preemption).into_iter().map(|hook| (hook.program, hook.tracepoint()));
-        let undisturbed = [
+        let not_preempted = [
             ("sched_switch", Some("sched_switch")),
             ("exit_event", None),
             ("exec_event", None),
@@ -182,7 +182,7 @@ mod tests {
             ("sys_enter_event", None),
             ("ring_submit_event", None),
         ];
-        assert_eq!(programs(Preemption::Avoided).collect::<Vec<_>>(), undisturbed);
+        assert_eq!(programs(Preemption::Avoided).collect::<Vec<_>>(), not_preempted);
         for preemption in [Preemption::Never, Preemption::Possible] {
             let own = programs::ALL.iter().chain(&rings).map(|&(program, tracepoint)| (program, Some(tracepoint)));
             assert!(programs(preemption).eq(own), "{preemption:?}");
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn only_programs_that_are_attached_are_replaced() {
         let attached = || programs::ALL.iter().map(|(name, _)| *name).chain(programs::RING.iter().map(|(name, _)| *name));
-        for (replaced, _, _) in programs::UNDISTURBED {
+        for (replaced, _, _) in programs::NOT_PREEMPTED {
             assert!(attached().any(|name| name == replaced), "{replaced}");
         }
     }

@@ -1,6 +1,6 @@
-//! The programs that take the place of others where the kernel may preempt those: see `zc_ebpf::programs::UNDISTURBED`.
+//! The programs that replace others where the kernel may preempt those: see `zc_ebpf::programs::NOT_PREEMPTED`.
 //!
-//! The record of an event is in `/sys/kernel/tracing/events/*/*/format`. What the programs read of it is in [`records`].
+//! The layout of an event's record is in `/sys/kernel/tracing/events/*/*/format`. The fields that the programs read are in [`records`].
 
 use aya_ebpf::{
     EbpfContext as _,
@@ -18,7 +18,8 @@ use crate::{
     kernel::registers,
 };
 
-/// `PF_IO_WORKER` and `PF_USER_WORKER` of the kernel's include/linux/sched.h: a thread of a process that never leaves the kernel.
+/// `PF_IO_WORKER` and `PF_USER_WORKER` of the kernel's include/linux/sched.h: a thread that works for a process and never leaves the
+/// kernel.
 const IS_WORKER: u32 = 0x10 | 0x4000;
 
 /// `sys_enter`: `long id; unsigned long args[6]`
@@ -37,8 +38,8 @@ fn sys_exit_event(ctx: TracePointContext) -> u32 {
     0
 }
 
-/// `sched_wakeup_new(struct task_struct *p)`, with the lock of the queue that the new task is in: it cannot run yet. Kernel threads that
-/// work for a process pass here as well, and not by `sched_process_fork`.
+/// `sched_wakeup_new(struct task_struct *p)`. The kernel holds the lock of the new task's run queue, so the task cannot run yet. Kernel
+/// threads that work for a process come here as well, but do not fire `sched_process_fork`.
 #[btf_tracepoint(function = "sched_wakeup_new")]
 fn task_woken(ctx: BtfTracePointContext) -> i32 {
     let child: KernelPtr = ctx.arg(0);
@@ -109,7 +110,7 @@ fn ring_overflow_event(ctx: TracePointContext) -> u32 {
     0
 }
 
-/// What stands at an offset of an event. The verifier wants a load from the event itself.
+/// Reads from the record of an event. The verifier wants a load from the context itself, at a constant offset.
 ///
 /// # Safety
 ///

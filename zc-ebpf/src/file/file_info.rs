@@ -1,10 +1,10 @@
-//! Telling user space of a file: what it is, once; of a socket, again when it has got an address.
+//! Reports to user space what a file is: once, and again for a socket that has got an address since.
 
 use aya_ebpf::{
     bindings::{BPF_RB_AVAIL_DATA, BPF_RB_RING_SIZE},
     helpers::bpf_probe_read_kernel_str_bytes,
 };
-use zc_ebpf::{ABSENT, FileSeen, NAMES_BYTES, event_kind, path_end, told};
+use zc_ebpf::{ABSENT, FileSeen, NAMES_BYTES, event_kind, path_end, reported};
 
 use crate::{
     file::path,
@@ -16,10 +16,10 @@ use crate::{
 /// `ANON_INODE_FS_MAGIC` of the kernel's include/uapi/linux/magic.h: files of this filesystem share one inode.
 const ANON_INODE_FS_MAGIC: u64 = 0x0904_1934;
 
-/// `SOCKFS_MAGIC`: what is open there is a socket.
+/// `SOCKFS_MAGIC` of the same file: files of this filesystem are sockets.
 const SOCKFS_MAGIC: u64 = 0x534f_434b;
 
-/// Whether the file has its inode together with others: `eventfd`, `epoll` and their like.
+/// Whether the file shares its inode with others, as `eventfd` and `epoll` do.
 #[inline(always)]
 pub fn shares_its_inode(file: KernelPtr) -> bool {
     magic(file) == Some(ANON_INODE_FS_MAGIC)
@@ -37,15 +37,16 @@ fn magic(file: KernelPtr) -> Option<u64> {
     fields::probe(sb, offset_of_field!(sb_magic))
 }
 
-/// Tells what there is to tell beyond `before`. Returns what user space has been told by now, as [`told`]'s constants.
+/// Reports the file unless `before` shows that there is nothing new. Returns what has been reported by now, as the constants in
+/// [`reported`].
 #[inline(always)]
-pub fn tell(file: KernelPtr, number: u32, before: u32) -> u32 {
-    // A file that is looked at again is a socket without a peer, or did not fit into the ring buffer.
+pub fn report(file: KernelPtr, number: u32, before: u32) -> u32 {
+    // A file that comes here again is a socket without a peer, or its event did not fit into the ring buffer.
     if before != 0 && socket::known(file) == before {
         return before;
     }
     let Some(seen) = SCRATCH.get_ptr_mut(0) else { return before };
-    if !path::take_scratch() {
+    if !path::lock_scratch() {
         return before;
     }
     // SAFETY: this CPU's scratch, which was taken.
@@ -53,11 +54,11 @@ pub fn tell(file: KernelPtr, number: u32, before: u32) -> u32 {
     seen.number = number;
     let now = describe(file, seen).unwrap_or(before);
     let now = if now != before && send(seen) { now } else { before };
-    path::leave_scratch();
+    path::unlock_scratch();
     now
 }
 
-/// Writes what the file is. Returns what of it is known by now; `None` if it cannot be read.
+/// Fills in the event. Returns which parts of it are known, as the constants in [`reported`]. `None` if the file cannot be read.
 #[inline(always)]
 fn describe(file: KernelPtr, seen: &mut FileSeen) -> Option<u32> {
     let inode: KernelPtr = fields::probe(file, offset_of_field!(file_inode))?;
@@ -80,10 +81,10 @@ fn describe(file: KernelPtr, seen: &mut FileSeen) -> Option<u32> {
         return Some(socket::describe_socket(file as u64)).filter(|&known| known != 0);
     }
     seen.path_end = path::describe_path(file as u64);
-    Some(told::ALL)
+    Some(reported::ALL)
 }
 
-/// Reads a text of the kernel; an empty one if there is none.
+/// Reads a string of the kernel. It is empty if there is none.
 #[inline(always)]
 fn read_text<const BYTES: usize>(text: Option<KernelPtr>, into: &mut [u8; BYTES]) {
     into[0] = 0;
@@ -93,8 +94,8 @@ fn read_text<const BYTES: usize>(text: Option<KernelPtr>, into: &mut [u8; BYTES]
     }
 }
 
-/// Sends what is filled; `false` if there is no room. Half of the buffer is left to the tasks: without a file's name the counts are
-/// right all the same, and its next use tries again.
+/// Sends the part of the event that is filled. `false` if there is no room. Half of the ring buffer is reserved for events of tasks:
+/// without the name of a file the counts are still right, and the next use of the file tries again.
 #[inline(always)]
 fn send(seen: &FileSeen) -> bool {
     let names = seen.names_length as usize;

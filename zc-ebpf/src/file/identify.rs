@@ -174,7 +174,7 @@ fn key_of_its_own(file: KernelPtr, key: FileKey) -> Option<FileKey> {
         Some(known) if unsafe { (*known).reported } != reported::SHARED => return Some(key),
         Some(_) => {}
         None if file_info::shares_its_inode(file) => {
-            FILES.insert(key, KnownFile { number: 0, reported: reported::SHARED }, 0).ok()?
+            FILES.insert(key, KnownFile { number: 0, reported: reported::SHARED }, 0).ok()?;
         }
         None => return Some(key),
     }

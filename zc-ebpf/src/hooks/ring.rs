@@ -35,7 +35,7 @@ const BUFFER_SELECT: u32 = 1 << 5;
 const ONE_BUFFER: [u8; 4] = [4, 5, 22, 23];
 /// The hint for [`ranges::fill`] and [`ranges::take`] if there is none: no range of [`Memory`](zc_ebpf::Memory) has this index.
 const NO_HINT: u32 = u32::MAX;
-/// `IORING_OP_NOP` of include/uapi/linux/io_uring.h.
+/// `IORING_OP_NOP` of the kernel's `include/uapi/linux/io_uring.h`.
 const NOP: u32 = 0;
 /// `EINVAL` of the kernel's include/uapi/asm-generic/errno-base.h.
 const EINVAL: i32 = 22;

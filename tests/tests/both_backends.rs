@@ -66,7 +66,7 @@ fn assert_equal(program: &Program, compared: Compared) {
         assert_eq!(ebpf.report.totals.threads, strace.report.totals.threads, "threads of {program:?}");
     }
     let [expected, found] = [&ebpf, &strace].map(|run| figures(run, compared));
-    assert!(!expected.is_empty(), "nothing is compared of {program:?}");
+    assert!(compared == Nothing || !expected.is_empty(), "nothing is compared of {program:?}");
     if compared == OwnThreadAsStated {
         assert_eq!(expected.keys().collect::<Vec<_>>(), found.keys().collect::<Vec<_>>(), "calls of {program:?}");
     } else {
@@ -208,9 +208,14 @@ pub const WORKLOADS: &[(&[&str], Compared)] = &[
     (&["kill-self", "TERM"], All),
 ];
 
-/// What is compared of a case of `copier` or `copier-c`.
+/// What is compared of a case of `copier` or `copier-c`. The exit status and the processes always are.
 pub fn compared_of_copier(case: &str) -> Compared {
-    if case == "tokio-io-copy" { AllBut(ARENAS_AND_WAKES) } else { All }
+    match case {
+        // The only call left is `pread64`, with which the loader reads headers on x86_64. On arm64 it finds them in its first read.
+        "tokio-io-copy" if cfg!(target_arch = "x86_64") => AllBut(ARENAS_AND_WAKES),
+        "tokio-io-copy" => Nothing,
+        _ => All,
+    }
 }
 
 /// What makes a case of `copier-c` short: under strace, two calls a byte take long.

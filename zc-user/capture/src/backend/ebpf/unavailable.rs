@@ -137,6 +137,10 @@ pub(super) fn is_interrupted(error: &ProgramError) -> bool {
 fn load_refused(program: &str, error: &io::Error, log: &str) -> EbpfUnavailable {
     match (error.raw_os_error(), verifier_reason(log)) {
         (Some(libc::EPERM), _) | (Some(libc::EACCES), None) => EbpfUnavailable::NotPermitted,
+        // Linux 7.3 looks for a free descriptor after the verifier has written its log.
+        (Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM), _) => {
+            EbpfUnavailable::Refused(format!("cannot load the eBPF program {program}: {error}"))
+        }
         (_, said) => EbpfUnavailable::Verifier {
             program: program.to_owned(),
             reason: said.unwrap_or_else(|| error.to_string()),
@@ -302,6 +306,18 @@ processed 48148 insns (limit 1000000) max_states_per_insn 21 total_states 2297 p
             assert!(message(errno, VALUE).contains("sys_enter: invalid access to map value, value_size=8 off=8 size=8; "));
         }
         assert!(message(libc::E2BIG, "").contains("sys_enter: Argument list too long"), "without a log, the error is the reason");
+    }
+
+    #[test]
+    fn a_lack_of_descriptors_or_memory_is_not_a_refusal_by_the_verifier() {
+        // The figures with which Linux 7.3 ends the log of a program that it accepts.
+        let log = "subprog 0 (sys_enter) main insns_self 253 insns_total 253 stack 112\n";
+        let short_of_descriptors = message(libc::EMFILE, log);
+        assert!(
+            short_of_descriptors.contains("cannot load the eBPF program sys_enter: Too many open files"),
+            "{short_of_descriptors}"
+        );
+        assert!(message(libc::ENOMEM, log).contains("memory"));
     }
 
     #[test]

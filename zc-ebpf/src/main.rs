@@ -24,19 +24,22 @@ use aya_ebpf::{
     programs::{BtfTracePointContext, RawTracePointContext},
 };
 
-use crate::hooks::{count, follow, ring, scope};
+use crate::{
+    hooks::{count, follow, ring, scope},
+    kernel::registers::Registers,
+};
 
 /// `sys_enter(struct pt_regs *regs, long id)`
 #[btf_tracepoint(function = "sys_enter")]
 fn sys_enter(ctx: BtfTracePointContext) -> i32 {
-    count::enter(ctx.arg(0), ctx.arg(1));
+    count::enter(Registers::of_tracepoint(&ctx), ctx.arg(1));
     0
 }
 
 /// `sys_exit(struct pt_regs *regs, long ret)`
 #[btf_tracepoint(function = "sys_exit")]
 fn sys_exit(ctx: BtfTracePointContext) -> i32 {
-    count::exit(ctx.arg(0), ctx.arg(1));
+    count::exit(Registers::of_tracepoint(&ctx), ctx.arg(1));
     0
 }
 

@@ -1,13 +1,11 @@
 //! The size that a call asks for. It is found at the call's exit: by then the kernel has read the caller's memory, so it is present.
 
-use core::ffi::c_void;
-
-use aya_ebpf::helpers::{bpf_probe_read_user, generated::bpf_loop};
+use aya_ebpf::helpers::bpf_probe_read_user;
 use zc_ebpf::{
     FICLONE_VARIANT, FICLONERANGE_VARIANT, SOCKET_CALLS, SOCKET_VARIANTS, Task, VARIANT_SHIFT, requested, selected, socket_slot,
 };
 
-use crate::maps::spec;
+use crate::{kernel::helpers::repeat, maps::spec};
 
 /// Most elements an I/O vector may have: `UIO_MAXIOV` of the kernel's include/uapi/linux/uio.h.
 const MAX_VECTOR: u64 = 1024;
@@ -94,8 +92,7 @@ const UNREADABLE: u64 = u64::MAX;
 #[inline(never)]
 extern "C" fn sum_of_lengths(base: u64, count: u32, compat: u32) -> u64 {
     let mut sum = Sum { base, bytes: 0, compat, unreadable: 0 };
-    // SAFETY: `add_element` has the signature that the helper calls, and `sum` lives longer than the call.
-    unsafe { bpf_loop(count, add_element as *mut c_void, (&raw mut sum).cast(), 0) };
+    repeat(count, add_element, &mut sum);
     if sum.unreadable == 0 { sum.bytes } else { UNREADABLE }
 }
 
@@ -109,9 +106,7 @@ struct Sum {
 }
 
 /// One round of the loop: adds the length of an element. Returns 1 to end the loop.
-extern "C" fn add_element(index: u64, sum: *mut c_void) -> i64 {
-    // SAFETY: the helper passes on the pointer that `vector` gave it.
-    let sum = unsafe { &mut *sum.cast::<Sum>() };
+extern "C" fn add_element(index: u64, sum: &mut Sum) -> i64 {
     let compat = sum.compat != 0;
     let length = word(sum.base.wrapping_add(if compat { index * 8 + 4 } else { index * 16 + 8 }), compat);
     if let Some(bytes) = length.and_then(|length| sum.bytes.checked_add(length)) {

@@ -10,6 +10,7 @@ use crate::{
     evidence::lock::{lock, unlock},
     evidence::ranges::{fill, lengths, settle, take},
     evidence::streams,
+    kernel::argument,
     kernel::fields::offset_of_field,
     kernel::registers::untagged,
     maps::{EMPTY_MEMORY, MEMORIES},
@@ -51,8 +52,7 @@ pub fn overwrite(task: &Task) {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn overwrite_argument(task: *const Task) -> u32 {
-    // SAFETY: null or what the caller passes, the current task's entry of TASKS.
-    let Some(task) = (unsafe { task.as_ref() }) else { return 0 };
+    let Some(task) = argument::as_ref(task) else { return 0 };
     if task.spec.fills == fills::ALL {
         return forget(task.space);
     }
@@ -127,8 +127,7 @@ pub fn moved(task: &mut Task) {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn read(task: *mut Task) -> u32 {
-    // SAFETY: null or what the caller passes, the current task's entry of TASKS, which that alone writes.
-    let Some(task) = (unsafe { task.as_mut() }) else { return 0 };
+    let Some(task) = argument::as_mut(task) else { return 0 };
     if task.outcome.result <= 0 {
         return 0;
     }
@@ -148,8 +147,7 @@ extern "C" fn read(task: *mut Task) -> u32 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn written(task: *mut Task) -> u32 {
-    // SAFETY: as above.
-    let Some(task) = (unsafe { task.as_mut() }) else { return 0 };
+    let Some(task) = argument::as_mut(task) else { return 0 };
     let bytes = if task.outcome.result > 0 { task.outcome.result as u64 } else { 0 };
     if task.ends.input & MAPPED != 0 {
         exchange_memory(task, bytes, intent::MEASURE);
@@ -182,8 +180,7 @@ extern "C" fn written(task: *mut Task) -> u32 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn lent(task: *mut Task) -> u32 {
-    // SAFETY: as above.
-    let Some(task) = (unsafe { task.as_mut() }) else { return 0 };
+    let Some(task) = argument::as_mut(task) else { return 0 };
     if task.outcome.result > 0 {
         let is_mapped = task.ends.input & MAPPED != 0;
         exchange_memory(task, task.outcome.result as u64, if is_mapped { intent::MEASURE } else { intent::TAKE });
@@ -203,8 +200,7 @@ fn add_to_stream(task: &Task, bytes: u64, stream: Option<*mut Stream>) {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn add_pieces(task: *const Task, bytes: u64, stream: *mut Stream) -> u32 {
-    // SAFETY: as above.
-    let Some(task) = (unsafe { task.as_ref() }) else { return 0 };
+    let Some(task) = argument::as_ref(task) else { return 0 };
     let (vector, count) = buffers(task);
     let mut left = bytes;
     for index in 0..ELEMENTS {
@@ -223,8 +219,7 @@ extern "C" fn add_pieces(task: *const Task, bytes: u64, stream: *mut Stream) -> 
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn exchange_memory(task: *mut Task, bytes: u64, intent: u32) -> u32 {
-    // SAFETY: as above.
-    let Some(task) = (unsafe { task.as_mut() }) else { return 0 };
+    let Some(task) = argument::as_mut(task) else { return 0 };
     if bytes == 0 {
         return 0;
     }
@@ -268,7 +263,7 @@ extern "C" fn exchange_memory(task: *mut Task, bytes: u64, intent: u32) -> u32 {
             task.outcome.checked_calls = 1;
         }
     }
-    // SAFETY: as above.
+    // SAFETY: points into MEMORIES, and this holds its lock.
     task.generation = unsafe { (*memory).generation };
     unlock(memory)
 }

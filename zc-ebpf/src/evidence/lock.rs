@@ -1,11 +1,11 @@
 //! The lock of a [`Memory`]: the threads of an address space read and write on several CPUs at once.
 
-use core::ffi::c_void;
-
-use aya_ebpf::helpers::generated::bpf_loop;
 use zc_ebpf::{Memory, pairing::memory};
 
-use crate::maps::exchange;
+use crate::{
+    kernel::{argument, helpers::repeat},
+    maps::exchange,
+};
 
 /// How often the lock is tried. Its holder needs some microseconds, but in a virtual machine the holder's CPU may be taken away for a
 /// while: for 100 ms by QEMU, where one thread runs all virtual CPUs. `bpf_loop` allows at most 2^23 rounds.
@@ -21,21 +21,19 @@ pub fn lock(memory: *mut Memory, writes: bool) -> bool {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn lock_memory(memory: *mut Memory, writes: u32) -> u32 {
-    // SAFETY: null or what the caller passes, which points into MEMORIES.
-    let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
+    let Some(memory) = argument::as_mut(memory) else { return 0 };
     if !attempt(memory) {
         let mut waiting = Waiting { memory, is_locked: 0 };
-        // SAFETY: `try_again` has the signature that the helper calls, and `waiting` lives longer than the call.
-        unsafe { bpf_loop(ATTEMPTS, try_again as *mut c_void, (&raw mut waiting).cast(), 0) };
+        repeat(ATTEMPTS, try_again, &mut waiting);
         if waiting.is_locked == 0 {
             if writes != 0 {
-                // SAFETY: as above; set atomically, as several CPUs do so.
+                // SAFETY: points into MEMORIES. Set atomically, because several CPUs do so.
                 unsafe { exchange(&raw mut memory.is_stale, 1) };
             }
             return 0;
         }
     }
-    // SAFETY: as above; first a plain load, as it is hardly ever set.
+    // SAFETY: points into MEMORIES. First a plain load, because it is hardly ever set.
     if unsafe { (&raw const memory.is_stale).read_volatile() != 0 && exchange(&raw mut memory.is_stale, 0) != 0 } {
         memory::forget_all(memory);
     }
@@ -50,9 +48,7 @@ struct Waiting<'m> {
 }
 
 /// One round of the loop: one attempt. Returns 1 to end the loop.
-extern "C" fn try_again(_index: u64, waiting: *mut c_void) -> i64 {
-    // SAFETY: the helper passes on the pointer that `lock_memory` gave it.
-    let waiting = unsafe { &mut *waiting.cast::<Waiting<'_>>() };
+extern "C" fn try_again(_index: u64, waiting: &mut Waiting<'_>) -> i64 {
     if attempt(waiting.memory) {
         waiting.is_locked = 1;
         return 1;
@@ -62,14 +58,14 @@ extern "C" fn try_again(_index: u64, waiting: *mut c_void) -> i64 {
 
 #[inline(always)]
 fn attempt(memory: &mut Memory) -> bool {
-    // SAFETY: points into MEMORIES; set atomically, as several CPUs do so.
+    // SAFETY: points into MEMORIES. Set atomically, because several CPUs do so.
     unsafe { exchange(&raw mut memory.lock, 1) == 0 }
 }
 
 /// Releases the lock.
 #[inline(always)]
 pub fn unlock(memory: *mut Memory) -> u32 {
-    // SAFETY: points into MEMORIES; an exchange orders what was written before it, on every architecture.
+    // SAFETY: points into MEMORIES. An exchange orders what was written before it, on every architecture.
     unsafe { exchange(&raw mut (*memory).lock, 0) };
     0
 }

@@ -8,6 +8,7 @@ use zc_ebpf::{
 
 use crate::{
     evidence::sums::{sum_differs, sum_up},
+    kernel::argument,
     maps::{count_loss, fetch_add},
     request, rows,
 };
@@ -24,8 +25,7 @@ pub fn lengths(read: u64, wanted: u64) -> u64 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn fill(memory: *mut Memory, hint: u32, file: FileNumber, start: u64, lengths: u64) -> u32 {
-    // SAFETY: null or what the caller passes, a memory whose lock is held.
-    let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
+    let Some(memory) = argument::as_mut(memory) else { return 0 };
     let (length, wanted) = (lengths & u64::from(u32::MAX), lengths >> 32);
     let (plan, summed_blocks) = memory.plan(file, length);
     let index = memory::fill_range(memory, hint, file, start, start.saturating_add(length));
@@ -44,8 +44,7 @@ pub extern "C" fn fill(memory: *mut Memory, hint: u32, file: FileNumber, start: 
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn take(memory: *mut Memory, hint: u32, start: u64, length: u64, is_moved: u32) -> u32 {
-    // SAFETY: as above.
-    let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
+    let Some(memory) = argument::as_mut(memory) else { return 0 };
     let end = start.saturating_add(length);
     if let Some(range) = memory.ranges.get_mut(hint as usize)
         && range.holds(start, end)
@@ -62,8 +61,7 @@ pub extern "C" fn take(memory: *mut Memory, hint: u32, start: u64, length: u64, 
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn sample(range: *mut Range, first: u32) -> u32 {
-    // SAFETY: as above.
-    let Some(range) = (unsafe { range.as_mut() }) else { return 0 };
+    let Some(range) = argument::as_mut(range) else { return 0 };
     for index in 0..SAMPLES as u32 {
         if index >= range.samples {
             break;
@@ -84,8 +82,7 @@ extern "C" fn sample(range: *mut Range, first: u32) -> u32 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn take_range(memory: *mut Memory, index: u32, written: u64, written_end: u64, is_moved: u32) -> u32 {
-    // SAFETY: as above.
-    let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
+    let Some(memory) = argument::as_mut(memory) else { return 0 };
     let Some(range) = memory.ranges.get_mut(index as usize) else { return 0 };
     let start = if written > range.start { written } else { range.start };
     let end = if written_end < range.end { written_end } else { range.end };
@@ -125,8 +122,7 @@ fn compare(range: &Range, start: u64, end: u64) -> Comparison {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn compare_words(range: *const Range, start: u64, end: u64) -> u32 {
-    // SAFETY: as above.
-    let Some(range) = (unsafe { range.as_ref() }) else { return 0 };
+    let Some(range) = argument::as_ref(range) else { return 0 };
     let mask = range.mask();
     let mut sums = NEVER_ZERO;
     for index in 0..SAMPLES as u32 {
@@ -151,8 +147,7 @@ const NEVER_ZERO: u64 = 1 << 32;
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn settle(memory: *mut Memory, serial: u32, call: CallId, output: FileNumber, is_moved: u32) -> u64 {
-    // SAFETY: as above.
-    let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
+    let Some(memory) = argument::as_mut(memory) else { return 0 };
     let (mut most, mut file) = (0, 0);
     for source in &memory.sources {
         if source.file == 0 {

@@ -1,11 +1,14 @@
 //! Samples the streams of files: all bytes that are read from a file, or written to it. Which places are sampled is in [`Stream`].
 
-use core::ffi::c_void;
-
-use aya_ebpf::helpers::{bpf_probe_read_user, generated::bpf_loop};
 use zc_ebpf::{FileNumber, NO_ROOM, STREAM_FILES, pairing::stream::Stream, stream_slot};
 
-use crate::maps::{STREAMS, fetch_add};
+use crate::{
+    kernel::{
+        argument,
+        helpers::{read_user, repeat},
+    },
+    maps::{STREAMS, fetch_add},
+};
 
 /// The most places that a piece can have: two for each power of two.
 const PLACES: u32 = 96;
@@ -38,16 +41,14 @@ pub fn skip(stream: *mut Stream, bytes: u64) -> bool {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn add(stream: *mut Stream, start: u64, length: u64) -> u32 {
-    // SAFETY: null or what the caller passes, which points into STREAMS.
-    let Some(stream) = (unsafe { stream.as_mut() }) else { return 0 };
+    let Some(stream) = argument::as_mut(stream) else { return 0 };
     if skip(stream, length) {
         return 0;
     }
-    // SAFETY: as above; added atomically, as several CPUs do so.
+    // SAFETY: points into STREAMS. Added atomically, because several CPUs do so.
     let before = unsafe { fetch_add(&raw mut stream.bytes, length) };
     let mut piece = Piece { stream, start, before, length };
-    // SAFETY: `take_place` has the signature that the helper calls, and `piece` lives longer than the call.
-    unsafe { bpf_loop(PLACES, take_place as *mut c_void, (&raw mut piece).cast(), 0) };
+    repeat(PLACES, take_place, &mut piece);
     0
 }
 
@@ -62,14 +63,12 @@ struct Piece<'s> {
 }
 
 /// One round of the loop: takes the byte at the next place, if the piece has it. Returns 1 to end the loop.
-extern "C" fn take_place(_index: u64, piece: *mut c_void) -> i64 {
-    // SAFETY: the helper passes on the pointer that `add` gave it.
-    let piece = unsafe { &mut *piece.cast::<Piece<'_>>() };
+extern "C" fn take_place(_index: u64, piece: &mut Piece<'_>) -> i64 {
     let at = piece.stream.next_place().wrapping_sub(piece.before);
     if at >= piece.length {
         return 1;
     }
-    // SAFETY: the helper checks the address. A byte that cannot be read makes the stream unlike any other, unless it is 0.
-    piece.stream.take(unsafe { bpf_probe_read_user((piece.start + at) as *const u8) }.unwrap_or(0));
+    // A byte that cannot be read counts as 0. Unless it is 0, the stream will equal no other.
+    piece.stream.take(read_user(piece.start + at).unwrap_or(0));
     0
 }

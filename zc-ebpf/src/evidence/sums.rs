@@ -2,13 +2,16 @@
 
 use core::ffi::c_void;
 
-use aya_ebpf::helpers::generated::{bpf_loop, bpf_probe_read_user};
+use aya_ebpf::helpers::generated::bpf_probe_read_user;
 use zc_ebpf::pairing::{
     FACTOR,
     range::{BLOCK_BYTES, Range},
 };
 
-use crate::maps::{BLOCK, exchange};
+use crate::{
+    kernel::{argument, helpers::repeat},
+    maps::{BLOCK, exchange},
+};
 
 /// Room for a block of memory while its checksum is computed.
 #[repr(C)]
@@ -22,8 +25,7 @@ pub struct Block {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn sum_up(range: *mut Range, start: u64, length: u64) -> u32 {
-    // SAFETY: null or what the caller passes, which points into MEMORIES.
-    let Some(range) = (unsafe { range.as_mut() }) else { return 0 };
+    let Some(range) = argument::as_mut(range) else { return 0 };
     range.sum = sum_of(start, length, range.summed_blocks);
     range.summed_bytes = if range.sum == 0 { 0 } else { length as u32 };
     0
@@ -33,8 +35,7 @@ pub extern "C" fn sum_up(range: *mut Range, start: u64, length: u64) -> u32 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn sum_differs(range: *const Range, start: u64, end: u64) -> u32 {
-    // SAFETY: as above.
-    let Some(range) = (unsafe { range.as_ref() }) else { return 0 };
+    let Some(range) = argument::as_ref(range) else { return 0 };
     if !range.has_sum_of(start, end) {
         return 0;
     }
@@ -54,10 +55,8 @@ fn sum_of(start: u64, length: u64, blocks: u32) -> u32 {
     let room = length.saturating_sub(BLOCK_BYTES);
     let stride = if last == 0 || room <= last * BLOCK_BYTES { BLOCK_BYTES } else { room / last };
     let mut summing = Summing { start, room, stride, sum: FACTOR };
-    // SAFETY: `add_block` has the signature that the helper calls, and `summing` lives longer than the call. The helper does the loop, so
-    // that the verifier looks at one round of it.
-    unsafe { bpf_loop(blocks, add_block as *mut c_void, (&raw mut summing).cast(), 0) };
-    // SAFETY: as above.
+    repeat(blocks, add_block, &mut summing);
+    // SAFETY: this CPU's own, which was taken above.
     unsafe { exchange(&raw mut (*block).is_taken, 0) };
     if summing.sum == 0 { 0 } else { (summing.sum >> 32) as u32 | 1 }
 }
@@ -75,9 +74,7 @@ struct Summing {
 }
 
 /// One round of the loop: adds a block. Returns 1 to end the loop.
-extern "C" fn add_block(index: u64, summing: *mut c_void) -> i64 {
-    // SAFETY: the helper passes on the pointer that `sum_of` gave it.
-    let summing = unsafe { &mut *summing.cast::<Summing>() };
+extern "C" fn add_block(index: u64, summing: &mut Summing) -> i64 {
     let Some(block) = BLOCK.get_ptr_mut(0) else { return 1 };
     // SAFETY: this CPU's own, which `sum_of` has taken.
     let block = unsafe { &mut (*block).words };

@@ -1,12 +1,12 @@
 //! Finds the files of a call. That happens at its entry: by its exit, another thread may have closed a descriptor and opened it again.
 
-use aya_ebpf::helpers::bpf_probe_read_user;
 use zc_ebpf::{ABSENT, Ends, FileNumber, Task, fds};
 
 use crate::{
     file::identify::{self, FOR_WRITING, NO_FD},
     file::mapping,
     kernel::fields::offset_of_field,
+    kernel::helpers::read_user,
     request::{FICLONE, FICLONERANGE},
 };
 
@@ -53,6 +53,5 @@ fn pipe(task: &Task, number: FileNumber) -> Ends {
 /// `src_fd`, the first field of a `struct file_clone_range` of the kernel's include/uapi/linux/fs.h.
 #[inline(always)]
 fn range_source(request: u64) -> u64 {
-    // SAFETY: the helper checks the address.
-    unsafe { bpf_probe_read_user(request as *const u64) }.unwrap_or(NO_FD)
+    read_user(request).unwrap_or(NO_FD)
 }

@@ -1,14 +1,13 @@
 //! Finds the number of the file behind a descriptor.
 
-use aya_ebpf::{
-    bindings::BPF_NOEXIST,
-    helpers::generated::{bpf_get_current_task, bpf_get_current_task_btf},
-};
+use aya_ebpf::bindings::BPF_NOEXIST;
 use zc_ebpf::{ABSENT, Descriptor, FileKey, FileNumber, KnownFile, NO_ROOM, Task, reported};
 
 use crate::{
     file::file_info,
+    kernel::argument,
     kernel::fields::{self, KernelPtr, offset_of_field},
+    kernel::helpers::current_task,
     maps::{CONTROL, FILES, fetch_add},
 };
 
@@ -39,10 +38,8 @@ extern "C" fn file_behind(task: *mut Task, fd: u32, side: u32) -> FileNumber {
     if offset_of_field!(task_files) == ABSENT {
         return 0;
     }
-    // SAFETY: the current task is a typed pointer to the verifier.
-    let files: KernelPtr = unsafe { fields::load(bpf_get_current_task_btf().cast(), offset_of_field!(task_files)) };
-    // SAFETY: null or what the caller passes, the current task's entry of TASKS.
-    let task = unsafe { task.as_mut() }.filter(|task| side != PIPE && task.has_ring == 0 && has_one_user(files));
+    let files: KernelPtr = fields::load_of_current_task(offset_of_field!(task_files));
+    let task = argument::as_mut(task).filter(|task| side != PIPE && task.has_ring == 0 && has_one_user(files));
     let last = task.map(|task| if side == OUTPUT { &mut task.last_output } else { &mut task.last_input });
     if let Some(last) = &last
         && last.file != 0
@@ -99,9 +96,7 @@ fn open_file(files: KernelPtr, fd: u32) -> KernelPtr {
 /// The `struct file` behind a descriptor of the current task. It is read without typed pointers, which is slower but quick to verify.
 #[inline(always)]
 pub fn open_file_of_current(fd: u32) -> Option<KernelPtr> {
-    // SAFETY: the helper has no preconditions.
-    let task = unsafe { bpf_get_current_task() } as KernelPtr;
-    let files: KernelPtr = fields::probe(task, offset_of_field!(task_files))?;
+    let files: KernelPtr = fields::probe(current_task(), offset_of_field!(task_files))?;
     let fdt: KernelPtr = fields::probe(files, offset_of_field!(files_fdt))?;
     let max_fds: u32 = fields::probe(fdt, offset_of_field!(fdt_max_fds))?;
     let table: KernelPtr = fields::probe(fdt, offset_of_field!(fdt_fd))?;

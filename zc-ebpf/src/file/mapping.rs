@@ -4,7 +4,7 @@ use core::ffi::c_void;
 
 use aya_ebpf::{
     bindings::task_struct,
-    helpers::generated::{bpf_find_vma, bpf_get_current_task, bpf_get_current_task_btf},
+    helpers::generated::{bpf_find_vma, bpf_get_current_task_btf},
 };
 use zc_ebpf::{ABSENT, FileNumber, MAPPED, Mapping, NO_ROOM, Task};
 
@@ -12,7 +12,9 @@ use crate::{
     evidence::buffers,
     file::identify,
     hooks::follow,
+    kernel::argument,
     kernel::fields::{self, KernelPtr, offset_of_field},
+    kernel::helpers::current_task,
     kernel::registers::untagged,
 };
 
@@ -39,17 +41,14 @@ pub fn source(task: &Task) -> FileNumber {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn mapped_file(task: *const Task, address: u64) -> FileNumber {
-    // SAFETY: null or what the caller passes, the current task's entry of TASKS.
-    let Some(task) = (unsafe { task.as_ref() }) else { return 0 };
+    let Some(task) = argument::as_ref(task) else { return 0 };
     let address = untagged(address);
     if offset_of_field!(mm_changes) == ABSENT {
         return look_up_mapping(address, 0);
     }
-    // SAFETY: the current task is a typed pointer to the verifier, and so is what its typed fields point to.
-    let changes = unsafe {
-        let mm: KernelPtr = fields::load(bpf_get_current_task_btf().cast(), offset_of_field!(task_mm));
-        fields::load::<u32>(mm, offset_of_field!(mm_changes))
-    };
+    let mm: KernelPtr = fields::load_of_current_task(offset_of_field!(task_mm));
+    // SAFETY: what a typed field points to is a typed pointer to the verifier, too.
+    let changes = unsafe { fields::load::<u32>(mm, offset_of_field!(mm_changes)) };
     let last = &task.mapping;
     if last.changes == changes && last.start <= address && address < last.end {
         return last.file;
@@ -66,8 +65,7 @@ extern "C" fn look_up_mapping(address: u64, changes: u32) -> FileNumber {
     let result = unsafe { bpf_find_vma(bpf_get_current_task_btf(), address, take as *mut c_void, (&raw mut found).cast(), 0) };
     let Some(task) = follow::current().filter(|_| result == 0) else { return 0 };
     let mapping = Mapping { start: found.start, end: found.end, changes, file: file_of(&found) };
-    // SAFETY: an entry of TASKS is written by its own task only, which is the current one.
-    unsafe { (*task).mapping = mapping };
+    task.mapping = mapping;
     mapping.file
 }
 
@@ -134,8 +132,7 @@ fn is_source(file: KernelPtr) -> Option<bool> {
     let inode: KernelPtr = fields::probe(file, offset_of_field!(file_inode))?;
     let mode: u16 = fields::probe(inode, offset_of_field!(inode_mode))?;
     let flags: u32 = fields::probe(inode, offset_of_field!(inode_flags))?;
-    // SAFETY: the helper has no preconditions.
-    let mm: KernelPtr = fields::probe(unsafe { bpf_get_current_task() } as KernelPtr, offset_of_field!(task_mm))?;
+    let mm: KernelPtr = fields::probe(current_task(), offset_of_field!(task_mm))?;
     let program: KernelPtr = fields::probe(mm, offset_of_field!(mm_exe_file))?;
     let program_inode: KernelPtr = fields::probe(program, offset_of_field!(file_inode))?;
     Some(matches!(mode & S_IFMT, S_IFREG | S_IFBLK) && flags & S_PRIVATE == 0 && inode != program_inode)

@@ -2,14 +2,12 @@
 
 use core::ffi::c_void;
 
-use aya_ebpf::helpers::{
-    bpf_probe_read_kernel_str_bytes,
-    generated::{bpf_get_current_task, bpf_loop},
-};
+use aya_ebpf::helpers::{bpf_probe_read_kernel_str_bytes, generated::bpf_loop};
 use zc_ebpf::{ABSENT, NAME_BYTES, NAMES_BYTES, path_end};
 
 use crate::{
     kernel::fields::{self, KernelPtr, offset_of_field},
+    kernel::helpers::current_task,
     maps::{SCRATCH, WALK, exchange},
 };
 
@@ -61,9 +59,7 @@ pub extern "C" fn describe_path(file: u64) -> u32 {
     }
     let Some(walk) = WALK.get_ptr_mut(0) else { return path_end::NONE };
     let file = file as KernelPtr;
-    // SAFETY: the helper has no preconditions.
-    let task = unsafe { bpf_get_current_task() } as KernelPtr;
-    let fs = fields::probe_or_zero::<u64>(task, offset_of_field!(task_fs)) as KernelPtr;
+    let fs = fields::probe_or_zero::<u64>(current_task(), offset_of_field!(task_fs)) as KernelPtr;
     // SAFETY: this CPU's own, which the caller has taken. `step` has the signature that the helper calls.
     unsafe {
         (*walk).dentry = fields::probe_or_zero(file, offset_of_field!(file_dentry));

@@ -1,6 +1,5 @@
 //! Counts calls, at every entry and exit of a followed task.
 
-use aya_ebpf::helpers::{bpf_ktime_get_ns, generated::bpf_get_current_task_btf};
 use aya_log_ebpf::warn;
 use zc_ebpf::{
     ABSENT, Arguments, COMPAT, Interrupted, Loss, NO_CALL, Outcome, Row, Task, bucket_of, fds, fills, hook, is_restart, phase,
@@ -12,8 +11,10 @@ use crate::{
     file::ends,
     hooks::follow,
     hooks::scope,
+    kernel::argument,
     kernel::fields::{self, offset_of_field},
-    kernel::registers::{self, Numbered, Registers},
+    kernel::helpers::now_ns,
+    kernel::registers::{Numbered, Registers},
     maps::{count_loss, is_over, spec},
     request, rows,
 };
@@ -29,19 +30,16 @@ const RING_CALLS: core::ops::RangeInclusive<u16> = 425..=427;
 
 /// A task enters the kernel for a call.
 #[inline(always)]
-pub fn enter(registers: *const Registers, number: i64) {
+pub fn enter(registers: Registers, number: i64) {
     let Some(task) = follow::current() else { return scope::call_of_untraced(registers, number) };
     if is_over() {
         return;
     }
-    // SAFETY: an entry of TASKS is written by its own task only, which is the current one.
-    let task = unsafe { &mut *task };
     if task.interrupted != NO_CALL {
         record_interrupted(task);
     }
     task.exit_without_entry_expected = 0;
-    // SAFETY: `registers` is the argument of the tracepoint `sys_enter`.
-    let is_counted = identify(task, registers, number, |compat| unsafe { registers::arguments_at_entry(registers, compat) });
+    let is_counted = identify(task, registers, number, |compat| registers.arguments_at_entry(compat));
     if !is_counted || !fds::only_used(task.spec.fds) {
         task.forget_descriptors();
         task.has_ring |= u32::from(RING_CALLS.contains(&(number as u16)));
@@ -58,16 +56,13 @@ pub fn enter(registers: *const Registers, number: i64) {
     if task.phase == phase::ACTIVE {
         task.ends = ends::of(task);
     }
-    // SAFETY: the helper has no preconditions.
-    task.entered_ns = unsafe { bpf_ktime_get_ns() };
+    task.entered_ns = now_ns();
 }
 
 /// A call returns to its task. If the trace is over by then, the call stays under way.
 #[inline(always)]
-pub fn exit(registers: *const Registers, result: i64) {
+pub fn exit(registers: Registers, result: i64) {
     let Some(task) = follow::current().filter(|_| !is_over()) else { return };
-    // SAFETY: an entry of TASKS is written by its own task only, which is the current one.
-    let task = unsafe { &mut *task };
     let expected = task.exit_without_entry_expected;
     task.exit_without_entry_expected = 0;
     if task.phase != phase::ACTIVE {
@@ -83,8 +78,7 @@ pub fn exit(registers: *const Registers, result: i64) {
         }
         return;
     }
-    // SAFETY: the helper has no preconditions.
-    task.outcome.duration_ns = unsafe { bpf_ktime_get_ns() }.wrapping_sub(task.entered_ns);
+    task.outcome.duration_ns = now_ns().wrapping_sub(task.entered_ns);
     if signals() & KILL != 0 {
         // The caller will never see the result, so the call stays under way until the task exits. Every thread of a process that is
         // killed, or that another thread ends with `exit_group`, has this signal.
@@ -111,16 +105,13 @@ pub fn exit(registers: *const Registers, result: i64) {
 
 /// A call returns whose entry was not seen, because seccomp answered it. The registers still show which call it is.
 #[inline(always)]
-fn returned_unseen(task: &mut Task, registers: *const Registers) {
+fn returned_unseen(task: &mut Task, registers: Registers) {
     let result = task.outcome.result;
     if task.interrupted != NO_CALL {
         record_interrupted(task);
         task.outcome.result = result;
     }
-    // SAFETY: `registers` is the argument of the tracepoint `sys_exit`.
-    let number = unsafe { registers::number(registers) };
-    // SAFETY: as above.
-    if !identify(task, registers, number, |compat| unsafe { registers::arguments_at_exit(registers, compat) }) {
+    if !identify(task, registers, registers.number(), |compat| registers.arguments_at_exit(compat)) {
         task.call = NO_CALL;
         return;
     }
@@ -128,12 +119,10 @@ fn returned_unseen(task: &mut Task, registers: *const Registers) {
     if signals & KILL != 0 {
         return;
     }
-    // SAFETY: the helper has no preconditions.
-    task.entered_ns = unsafe { bpf_ktime_get_ns() };
+    task.entered_ns = now_ns();
     task.ends = ends::of(task);
     // Trapped by seccomp: the call was not made, and what looks like its result is not one.
-    // SAFETY: as above.
-    if signals & SYS != 0 && unsafe { registers::is_rolled_back(registers) } {
+    if signals & SYS != 0 && registers.is_rolled_back() {
         return abandon(task);
     }
     count_loss(Loss::UntimedCall);
@@ -169,8 +158,7 @@ pub fn abandon(task: &mut Task) {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn record_interrupted(task: *mut Task) -> u32 {
-    // SAFETY: null or what the caller passes, the current task's entry of TASKS, which that alone writes.
-    let Some(task) = (unsafe { task.as_mut() }) else { return 0 };
+    let Some(task) = argument::as_mut(task) else { return 0 };
     let interruption = task.interruption;
     task.outcome = Outcome {
         result: -i64::from(interruption.errno),
@@ -190,8 +178,7 @@ extern "C" fn record_interrupted(task: *mut Task) -> u32 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn record(task: *const Task) -> u32 {
-    // SAFETY: null or what the caller passes, the current task's entry of TASKS.
-    let Some(task) = (unsafe { task.as_ref() }) else { return 0 };
+    let Some(task) = argument::as_ref(task) else { return 0 };
     let outcome = &task.outcome;
     let errno = if is_error(outcome.result) { -outcome.result as u32 } else { 0 };
     let Some(mut place) = rows::place(task.serial, outcome.call, task.ends, errno) else {
@@ -235,18 +222,16 @@ pub fn is_error(result: i64) -> bool {
 
 /// Whether calls of this number, or variants of it, are counted.
 #[inline(always)]
-pub fn is_selected(registers: *const Registers, number: i64) -> bool {
-    // SAFETY: `registers` is the tracepoint's argument.
-    let Numbered { number, table } = unsafe { registers::table(registers, number) };
+pub fn is_selected(registers: Registers, number: i64) -> bool {
+    let Numbered { number, table } = registers.table(number);
     spec(spec_slot(number, table & COMPAT != 0)).is_some_and(|spec| spec.selected != selected::NEVER)
 }
 
 /// Finds out which call this is, and stores the call, its spec and its arguments in the task. Returns whether it is counted. `arguments`
 /// reads the arguments; it is told whether the call came through the 32-bit entry.
 #[inline(always)]
-fn identify(task: &mut Task, registers: *const Registers, number: i64, arguments: impl Fn(bool) -> [u64; 8]) -> bool {
-    // SAFETY: `registers` is the tracepoint's argument.
-    let Numbered { number, table } = unsafe { registers::table(registers, number) };
+fn identify(task: &mut Task, registers: Registers, number: i64, arguments: impl Fn(bool) -> [u64; 8]) -> bool {
+    let Numbered { number, table } = registers.table(number);
     let compat = table & COMPAT != 0;
     let Some(spec) = spec(spec_slot(number, compat)) else { return false };
     task.spec = spec;
@@ -266,8 +251,7 @@ fn signals() -> u64 {
     if offset == ABSENT {
         return 0;
     }
-    // SAFETY: the current task is a typed pointer to the verifier.
-    unsafe { fields::load(bpf_get_current_task_btf().cast(), offset) }
+    fields::load_of_current_task(offset)
 }
 
 /// Adds a call that returned to the sums of its row.

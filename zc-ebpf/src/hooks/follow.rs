@@ -3,10 +3,7 @@
 //! A child is added in `sched_process_fork`, which fires before the child can run, so nothing that it does is missed. A task's counters in
 //! the kernel are final only when the dead task has been switched out for the last time.
 
-use aya_ebpf::helpers::{
-    bpf_ktime_get_ns, bpf_probe_read_kernel_str_bytes, bpf_probe_read_user_buf,
-    generated::{bpf_get_current_task, bpf_get_ns_current_pid_tgid},
-};
+use aya_ebpf::helpers::{bpf_probe_read_kernel_str_bytes, bpf_probe_read_user_buf, generated::bpf_get_ns_current_pid_tgid};
 use aya_log_ebpf::{debug, warn};
 use zc_ebpf::{
     ABSENT, ARGS_BYTES, Arguments, COMM_BYTES, CallSpec, Control, Descriptor, Ended, Ends, EventHeader, Exec, Interrupted, Loss,
@@ -16,6 +13,7 @@ use zc_ebpf::{
 use crate::{
     hooks::count,
     kernel::fields::{self, KernelPtr, offset_of_field},
+    kernel::helpers::{current_task, now_ns},
     maps::{CONTROL, EVENTS, MEMORIES, TASKS, count_loss, fetch_add, is_over},
 };
 
@@ -24,10 +22,10 @@ const TASK_DEAD: u32 = 0x80;
 
 /// The current task, if it is followed.
 #[inline(always)]
-pub fn current() -> Option<*mut Task> {
-    // SAFETY: the helper has no preconditions.
-    let key = unsafe { bpf_get_current_task() };
-    TASKS.get_ptr_mut(key)
+pub fn current() -> Option<&'static mut Task> {
+    let entry = TASKS.get_ptr_mut(current_task() as u64)?;
+    // SAFETY: while programs run for a task, nothing but these programs changes its entry in TASKS, and nothing removes it.
+    Some(unsafe { &mut *entry })
 }
 
 /// A task was created; it has not run yet.
@@ -169,9 +167,7 @@ fn follow_child(control: *mut Control, parent: Creator, child: KernelPtr) {
         task.owns_space = 1;
     }
     debug!((), "task {} of process {} is followed as number {}", tid, pid, serial);
-    // SAFETY: the helper has no preconditions.
-    let now = unsafe { bpf_ktime_get_ns() };
-    send(header(event_kind::STARTED, task, now, parent.pid, child));
+    send(header(event_kind::STARTED, task, now_ns(), parent.pid, child));
 }
 
 /// Whether the current task is the tracer's thread that launches the command. The ids are compared in the tracer's PID namespace, because
@@ -196,8 +192,6 @@ pub fn filename(binprm: KernelPtr) -> Option<KernelPtr> {
 #[inline(never)]
 pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
     let Some(state) = current().filter(|_| !is_over()) else { return };
-    // SAFETY: an entry of TASKS is written by its own task only, which is the current one.
-    let state = unsafe { &mut *state };
     if state.phase == phase::REHEARSING {
         state.hooks |= hook::EXEC;
         return;
@@ -220,8 +214,7 @@ pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
         return;
     };
     let event: *mut Exec = entry.as_mut_ptr();
-    // SAFETY: the helper has no preconditions.
-    let now = unsafe { bpf_ktime_get_ns() };
+    let now = now_ns();
     // SAFETY: `event` points to room for an Exec in the ring buffer, all of which is written before it is submitted
     // (exe and args as far as they are filled; user space reads no further).
     unsafe {
@@ -273,10 +266,7 @@ unsafe fn read_args(task: KernelPtr, args: *mut [u8; ARGS_BYTES]) -> (u64, u32) 
 #[inline(always)]
 pub fn exiting() {
     let Some(state) = current() else { return };
-    // SAFETY: an entry of TASKS is written by its own task only, which is the current one.
-    let state = unsafe { &mut *state };
-    // SAFETY: the helper has no preconditions.
-    state.exited_ns = unsafe { bpf_ktime_get_ns() };
+    state.exited_ns = now_ns();
     state.hooks |= hook::EXIT;
     count::abandon(state);
 }

@@ -4,7 +4,7 @@
 
 use aya_ebpf::{
     EbpfContext as _,
-    helpers::generated::{bpf_get_current_task, bpf_get_current_task_btf},
+    helpers::generated::bpf_get_current_task_btf,
     macros::{btf_tracepoint, tracepoint},
     programs::{BtfTracePointContext, TracePointContext},
 };
@@ -15,7 +15,8 @@ use crate::{
     hooks::follow,
     hooks::ring,
     kernel::fields::{self, KernelPtr, offset_of_field},
-    kernel::registers,
+    kernel::helpers::current_task,
+    kernel::registers::Registers,
 };
 
 /// `PF_IO_WORKER` and `PF_USER_WORKER` of the kernel's include/linux/sched.h: a thread that works for a process and never leaves the
@@ -26,7 +27,7 @@ const IS_WORKER: u32 = 0x10 | 0x4000;
 #[tracepoint]
 fn sys_enter_event(ctx: TracePointContext) -> u32 {
     // SAFETY: the event has it.
-    count::enter(registers::of_current(), unsafe { read::<i64, { records::CALL_NUMBER.offset }>(&ctx) });
+    count::enter(Registers::of_current(), unsafe { read::<i64, { records::CALL_NUMBER.offset }>(&ctx) });
     0
 }
 
@@ -34,7 +35,7 @@ fn sys_enter_event(ctx: TracePointContext) -> u32 {
 #[tracepoint]
 fn sys_exit_event(ctx: TracePointContext) -> u32 {
     // SAFETY: the event has it.
-    count::exit(registers::of_current(), unsafe { read::<i64, { records::CALL_RESULT.offset }>(&ctx) });
+    count::exit(Registers::of_current(), unsafe { read::<i64, { records::CALL_RESULT.offset }>(&ctx) });
     0
 }
 
@@ -44,8 +45,7 @@ fn sys_exit_event(ctx: TracePointContext) -> u32 {
 fn task_woken(ctx: BtfTracePointContext) -> i32 {
     let child: KernelPtr = ctx.arg(0);
     if fields::probe_or_zero::<u32>(child, offset_of_field!(task_flags)) & IS_WORKER == 0 {
-        // SAFETY: the helper has no preconditions.
-        follow::forked(unsafe { bpf_get_current_task() } as KernelPtr, child);
+        follow::forked(current_task(), child);
     }
     0
 }

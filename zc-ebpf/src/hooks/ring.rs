@@ -3,7 +3,6 @@
 //! An operation is counted when it completes, since its result and its files are known then. It is credited to the task that submitted it.
 //! If a kernel thread polls the ring, no task submits the operations, and they are credited to the task that created the ring.
 
-use aya_ebpf::helpers::{bpf_ktime_get_ns, generated::bpf_get_current_task};
 use zc_ebpf::{
     ABSENT, CallId, CallSpec, Ends, FROM_BUFFER, FileKey, FileNumber, INVALID_OPERATION, Loss, NO_ROOM, RING, Row, Task,
     UNKNOWN_OPERATION, fds, fills, hook, operation_slot, pairing::memory, phase,
@@ -15,6 +14,7 @@ use crate::{
     file::identify,
     hooks::count::is_error,
     kernel::fields::{self, KernelPtr, offset_of_field},
+    kernel::helpers::{current_task, now_ns},
     maps::{POLLED_RINGS, RING_INPUTS, TASKS, count_loss, fetch_add, is_over, spec},
     rows,
 };
@@ -65,8 +65,7 @@ struct Credit {
 pub fn created(ring: KernelPtr, flags: u32) {
     // An earlier ring may have had the same address.
     let _ = POLLED_RINGS.remove(ring as u64);
-    // SAFETY: the helper has no preconditions.
-    let current = unsafe { bpf_get_current_task() };
+    let current = current_task() as u64;
     let Some(task) = active(current, hook::RING_CREATE).filter(|_| flags & IS_POLLED != 0) else { return };
     // SAFETY: as in `active`; only what never changes is read.
     let maker = unsafe { Maker { task: current, serial: (*task).serial, space: (*task).space } };
@@ -230,8 +229,7 @@ fn take(credit: Credit, call: CallId, output: FileNumber, buffer: Buffer) -> u64
 
 /// An operation of a ring completes, and the kernel does not say which. Returns whether it is one of a followed task.
 fn unknown_completed(ring: KernelPtr, hook: u32) -> bool {
-    // SAFETY: the helper has no preconditions.
-    let Some(credit) = credited(ring, unsafe { bpf_get_current_task() }, hook) else { return false };
+    let Some(credit) = credited(ring, current_task() as u64, hook) else { return false };
     buffers::forget(credit.space);
     record(credit.serial, RING | UNKNOWN_OPERATION, Ends::NONE, 0, false, 0);
     true
@@ -335,7 +333,7 @@ fn record(serial: u32, call: CallId, ends: Ends, result: i64, returns_bytes: boo
     let row: *mut Row = place.row.as_ptr();
     // SAFETY: rows and errnos are never removed while programs run; all of a row is aligned to 8 bytes.
     unsafe {
-        let now = bpf_ktime_get_ns();
+        let now = now_ns();
         if (*row).first_ns == 0 {
             (*row).first_ns = now;
         }

@@ -3,13 +3,14 @@
 //! The program runs in the thread that calls `bpf(BPF_PROG_TEST_RUN)`. So a thread can change only its own scope, and nothing that it does
 //! in scope is missed.
 
-use aya_ebpf::helpers::{bpf_get_current_comm, bpf_get_current_pid_tgid, bpf_ktime_get_ns, generated::bpf_get_current_task};
+use aya_ebpf::helpers::{bpf_get_current_comm, bpf_get_current_pid_tgid};
 use zc_ebpf::{Control, Ended, Loss, Task, WATCHER_COMM, event_kind, phase, scope};
 
 use crate::{
     hooks::count,
     hooks::follow::{self, Identity},
     kernel::fields::{self, KernelPtr},
+    kernel::helpers::{current_task, now_ns},
     kernel::registers::Registers,
     maps::{CONTROL, TASKS, count_loss, fetch_add, is_over},
 };
@@ -23,7 +24,7 @@ static mut SCOPED_PROCESS: u32 = 0;
 /// A task that is not followed enters a call. If it is another thread of the process of the thread in scope, the call is counted as a loss:
 /// it may be work that the thread in scope has handed over, and nothing shows whether it is.
 #[inline(always)]
-pub fn call_of_untraced(registers: *const Registers, number: i64) {
+pub fn call_of_untraced(registers: Registers, number: i64) {
     // SAFETY: there is no reference to it. Volatile because it changes while programs run.
     let process = unsafe { core::ptr::read_volatile(&raw const SCOPED_PROCESS) };
     if process == 0 || process != tgid() || is_over() {
@@ -63,17 +64,16 @@ pub fn change(wanted: u64) {
 /// The current thread becomes the root. `None` if it cannot be followed.
 #[inline(always)]
 fn enter() -> Option<()> {
-    // SAFETY: the helper has no preconditions.
-    let current = unsafe { bpf_get_current_task() };
+    let current = current_task();
     let control: *mut Control = CONTROL.get_ptr_mut(0)?;
-    let level = fields::pidns_level(current as KernelPtr)?;
-    let (tid, pid) = fields::ids(current as KernelPtr, level)?;
+    let level = fields::pidns_level(current)?;
+    let (tid, pid) = fields::ids(current, level)?;
     // SAFETY: CONTROL has one entry; a trace has one root, so nobody else writes the level.
     let serial = unsafe {
         (*control).pidns_level = level;
         fetch_add(&raw mut (*control).last_serial, 1) as u32 + 1
     };
-    let task = follow::insert(current, &Identity { serial, process: serial, tid, pid, phase: phase::ACTIVE })?;
+    let task = follow::insert(current as u64, &Identity { serial, process: serial, tid, pid, phase: phase::ACTIVE })?;
     // The process's other threads share this address space, but they are not followed.
     task.space = follow::new_space(control);
     set_scoped_process(tgid());
@@ -85,27 +85,23 @@ fn enter() -> Option<()> {
 #[inline(always)]
 fn pause() {
     set_scoped_process(0);
-    let Some(task) = follow::current() else { return };
-    // SAFETY: an entry of TASKS is written by its own task only, which is the current one.
-    unsafe { (*task).phase = phase::ARMED };
+    if let Some(task) = follow::current() {
+        task.phase = phase::ARMED;
+    }
 }
 
 /// Stops following the current thread.
 #[inline(always)]
 fn leave() {
-    // SAFETY: the helper has no preconditions.
-    let current = unsafe { bpf_get_current_task() };
-    // SAFETY: an entry of TASKS is written by its own task only, which is the current one.
-    let Some(task) = TASKS.get_ptr(current).map(|task| unsafe { &*task }) else { return };
+    let current = current_task();
+    // SAFETY: only the task itself changes or removes its entry in TASKS.
+    let Some(task) = TASKS.get_ptr(current as u64).map(|task| unsafe { &*task }) else { return };
     tell(event_kind::ENDED, task, current);
-    let _ = TASKS.remove(current);
+    let _ = TASKS.remove(current as u64);
 }
 
 /// Sends an event about the current thread, with its counters.
 #[inline(always)]
-fn tell(kind: u32, task: &Task, current: u64) {
-    // SAFETY: the helper has no preconditions.
-    let now = unsafe { bpf_ktime_get_ns() };
-    let of = current as KernelPtr;
-    follow::send(Ended { header: follow::header(kind, task, now, 0, of), counters: fields::counters(of) });
+fn tell(kind: u32, task: &Task, current: KernelPtr) {
+    follow::send(Ended { header: follow::header(kind, task, now_ns(), 0, current), counters: fields::counters(current) });
 }

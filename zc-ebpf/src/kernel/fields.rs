@@ -7,12 +7,32 @@ use core::mem::MaybeUninit;
 
 use aya_ebpf::{
     Global,
-    helpers::{bpf_probe_read_kernel, generated},
+    helpers::{
+        bpf_probe_read_kernel,
+        generated::{self, bpf_get_current_task_btf},
+    },
 };
 use zc_ebpf::{ABSENT, Counters, KernelFields};
 
 /// A pointer to a kernel struct: `task_struct`, `pid`, ... The offset that is used with it says which.
 pub type KernelPtr = *const u8;
+
+/// A type that can be read from any memory.
+///
+/// # Safety
+///
+/// Every bit pattern is a valid value.
+pub unsafe trait Plain: Copy {}
+
+macro_rules! plain {
+    ($($type:ty),+) => {
+        // SAFETY: an integer or a raw pointer.
+        $(unsafe impl Plain for $type {})+
+    };
+}
+plain!(u8, u16, u32, u64, i32, KernelPtr);
+// SAFETY: an array of integers.
+unsafe impl<const LENGTH: usize> Plain for [u8; LENGTH] {}
 
 /// Filled in by user space.
 #[unsafe(no_mangle)]
@@ -40,14 +60,21 @@ pub fn offset(place: usize) -> u32 {
 ///
 /// `base` must be a typed pointer (an argument of the tracepoint, or the current task) and `offset` that of a field in it.
 #[inline(always)]
-pub unsafe fn load<T: Copy>(base: KernelPtr, offset: u32) -> T {
+pub unsafe fn load<T: Plain>(base: KernelPtr, offset: u32) -> T {
     // SAFETY: the caller's promise; the verifier checks it once more when it loads the program.
     unsafe { core::ptr::read_volatile(base.add(offset as usize).cast::<T>()) }
 }
 
+/// Reads a field of the current `task_struct`, without a call of a helper that reads memory.
+#[inline(always)]
+pub fn load_of_current_task<T: Plain>(offset: u32) -> T {
+    // SAFETY: the verifier knows the type of this pointer, and lets no program read beyond the struct.
+    unsafe { load(bpf_get_current_task_btf().cast::<u8>().cast_const(), offset) }
+}
+
 /// Reads a field of any kernel struct. `None` if this kernel lacks the field, or the memory cannot be read.
 #[inline(always)]
-pub fn probe<T: Copy>(base: KernelPtr, offset: u32) -> Option<T> {
+pub fn probe<T: Plain>(base: KernelPtr, offset: u32) -> Option<T> {
     if offset == ABSENT {
         return None;
     }
@@ -56,34 +83,21 @@ pub fn probe<T: Copy>(base: KernelPtr, offset: u32) -> Option<T> {
 
 /// Reads kernel memory at an address. `None` if it cannot be read.
 #[inline(always)]
-pub fn probe_at<T: Copy>(address: KernelPtr) -> Option<T> {
-    // SAFETY: the helper checks the address.
+pub fn probe_at<T: Plain>(address: KernelPtr) -> Option<T> {
+    // SAFETY: the helper checks the address, and whatever it reads is a `T`.
     unsafe { bpf_probe_read_kernel(address.cast::<T>()) }.ok()
 }
-
-/// A type that [`probe_or_zero`] can read.
-///
-/// # Safety
-///
-/// A value whose bytes are all zero is valid.
-pub unsafe trait Zeroable: Copy {}
-// SAFETY: a number.
-unsafe impl Zeroable for u64 {}
-// SAFETY: a number.
-unsafe impl Zeroable for u32 {}
-// SAFETY: an array of numbers.
-unsafe impl<const LENGTH: usize> Zeroable for [u8; LENGTH] {}
 
 /// Reads a field of any kernel struct. The value is zero if this kernel lacks the field or the memory cannot be read.
 ///
 /// This has one path, where `probe(...).unwrap_or(0)` has two. Verifiers before 6.9 distinguish a zero on the stack from other values, so
 /// seven such fields in a row would be 128 paths.
 #[inline(always)]
-pub fn probe_or_zero<T: Zeroable>(base: KernelPtr, offset: u32) -> T {
+pub fn probe_or_zero<T: Plain>(base: KernelPtr, offset: u32) -> T {
     let mut value = MaybeUninit::<T>::uninit();
     // Nothing can be read from address 0.
     let from = if offset == ABSENT { core::ptr::null() } else { base.wrapping_add(offset as usize) };
-    // SAFETY: the helper checks the address and fills all of `value`, with zeroes if it cannot read. `T` may be all zeroes.
+    // SAFETY: the helper checks the address and fills all of `value`, with zeroes if it cannot read. Whatever it fills in is a `T`.
     unsafe {
         generated::bpf_probe_read_kernel(value.as_mut_ptr().cast(), size_of::<T>() as u32, from.cast());
         value.assume_init()

@@ -5,10 +5,6 @@
 //! the program's own stores. Forgetting a range is always safe: the write then has no known source.
 
 #![expect(clippy::cast_possible_truncation, reason = "there are few ranges and samples, and no call moves 4 GiB")]
-#![expect(
-    clippy::not_unsafe_ptr_arg_deref,
-    reason = "the verifier knows what a pointer of a global function points to, or that it is null"
-)]
 
 use super::range::{BLOCK_BYTES, Plan, Range, overlap};
 use crate::FileNumber;
@@ -144,8 +140,7 @@ impl Memory {
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 pub extern "C" fn fill_range(memory: *mut Memory, hint: u32, file: FileNumber, start: u64, end: u64) -> u64 {
-    // SAFETY: null, or what the caller has.
-    let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
+    let Some(memory) = argument(memory) else { return 0 };
     if let Some(range) = memory.ranges.get_mut(hint as usize)
         && range.file == file
         && range.low <= start
@@ -173,8 +168,7 @@ pub extern "C" fn fill_range(memory: *mut Memory, hint: u32, file: FileNumber, s
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 extern "C" fn take_room(memory: *mut Memory, file: FileNumber, start: u64, end: u64) -> u64 {
-    // SAFETY: null, or what the caller has.
-    let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
+    let Some(memory) = argument(memory) else { return 0 };
     // These are in the map because the verifier would follow every value that variables can have.
     (memory.continued, memory.adjacent, memory.empty) = (RANGES as u32, RANGES as u32, RANGES as u32);
     for index in 0..RANGES as u32 {
@@ -204,6 +198,13 @@ extern "C" fn take_room(memory: *mut Memory, file: FileNumber, start: u64, end: 
     index.into()
 }
 
+/// What a pointer argument of a global function points to. `None` if it is null, which the verifier wants to be checked.
+#[inline(always)]
+fn argument<'a, T>(argument: *mut T) -> Option<&'a mut T> {
+    // SAFETY: null, or what the caller of the global function has: the verifier lets no program pass anything else.
+    unsafe { argument.as_mut() }
+}
+
 /// What [`cut`] did to a range: numbers, because a global function returns a number.
 struct Cut;
 
@@ -222,8 +223,7 @@ impl Cut {
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 extern "C" fn cut(range: *mut Range, file: FileNumber, start: u64, end: u64) -> u32 {
-    // SAFETY: null, or what the caller has.
-    let Some(range) = (unsafe { range.as_mut() }) else { return Cut::NOTHING };
+    let Some(range) = argument(range) else { return Cut::NOTHING };
     if range.continues_with(file, start) {
         // Its buffer now ends with its bytes.
         range.high = start;
@@ -255,8 +255,7 @@ extern "C" fn cut(range: *mut Range, file: FileNumber, start: u64, end: u64) -> 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 pub extern "C" fn forget_all(memory: *mut Memory) -> u32 {
-    // SAFETY: null, or what the caller has.
-    let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
+    let Some(memory) = argument(memory) else { return 0 };
     memory.generation = memory.generation.wrapping_add(1);
     for range in &mut memory.ranges {
         range.empty();
@@ -268,8 +267,7 @@ pub extern "C" fn forget_all(memory: *mut Memory) -> u32 {
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 pub extern "C" fn clear(memory: *mut Memory, start: u64, end: u64) -> u32 {
-    // SAFETY: null, or what the caller has.
-    let Some(memory) = (unsafe { memory.as_mut() }) else { return 0 };
+    let Some(memory) = argument(memory) else { return 0 };
     for range in &mut memory.ranges {
         if cut(range, 0, start, end) == Cut::FOREIGN {
             memory.generation = memory.generation.wrapping_add(1);

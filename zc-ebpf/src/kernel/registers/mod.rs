@@ -10,12 +10,17 @@ mod x86_64;
 
 #[cfg(any(bpf_target_arch = "aarch64", all(target_arch = "aarch64", not(bpf_target_arch = "x86_64"))))]
 use aarch64 as arch;
-use aya_ebpf::helpers::generated::{bpf_get_current_task_btf, bpf_task_pt_regs};
+use aya_ebpf::{
+    helpers::generated::{bpf_get_current_task_btf, bpf_task_pt_regs},
+    programs::BtfTracePointContext,
+};
 #[cfg(any(bpf_target_arch = "x86_64", all(target_arch = "x86_64", not(bpf_target_arch = "aarch64"))))]
 use x86_64 as arch;
 use zc_ebpf::{CallId, FIRST_BEYOND};
 
-pub use arch::{Registers, arguments_at_entry, arguments_at_exit, is_rolled_back, number, table};
+/// The registers of the current call's caller: a `struct pt_regs` of which the verifier knows the type.
+#[derive(Clone, Copy)]
+pub struct Registers(*const arch::Saved);
 
 /// A call's number, and the table that the number is from.
 #[derive(Clone, Copy)]
@@ -35,11 +40,19 @@ impl Numbered {
     }
 }
 
-/// The registers of the current task's call. The tracepoints `sys_enter` and `sys_exit` get the same as an argument.
-#[inline(always)]
-pub fn of_current() -> *const Registers {
-    // SAFETY: the current task is a typed pointer to the verifier.
-    unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()) as *const Registers }
+impl Registers {
+    /// The registers that the tracepoints `sys_enter` and `sys_exit` have as their first argument.
+    #[inline(always)]
+    pub fn of_tracepoint(ctx: &BtfTracePointContext) -> Self {
+        Self(ctx.arg(0))
+    }
+
+    /// The same registers, for other programs that run in the call.
+    #[inline(always)]
+    pub fn of_current() -> Self {
+        // SAFETY: the helper takes the current task.
+        Self(unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()) as *const arch::Saved })
+    }
 }
 
 /// Removes the tag that an address of user space may have in its upper bits. Addresses that differ only in the tag are the same memory.

@@ -1,13 +1,12 @@
 //! Reads calls on `x86_64`.
 
-use aya_ebpf::helpers::generated::bpf_get_current_task_btf;
 use zc_ebpf::{ABSENT, COMPAT, X32};
 
-use super::{Numbered, lower_half};
+use super::{Numbered, Registers, lower_half};
 use crate::kernel::fields::{self, offset_of_field};
 
 /// `struct pt_regs` of the kernel's arch/x86/include/uapi/asm/ptrace.h, which is ABI.
-pub use aya_ebpf::bindings::pt_regs as Registers;
+pub use aya_ebpf::bindings::pt_regs as Saved;
 
 /// `TS_COMPAT` of the kernel's `arch/x86/include/asm/thread_info.h`: this call came through the 32-bit entry. The CS register does not
 /// show that, because 64-bit code may use `int 0x80`.
@@ -15,30 +14,74 @@ const TS_COMPAT: u32 = 2;
 /// `__X32_SYSCALL_BIT` of the kernel's arch/x86/include/uapi/asm/unistd.h.
 const X32_BIT: i64 = 0x4000_0000;
 
-/// The number of the call, at its exit: `orig_ax`.
-///
-/// # Safety
-///
-/// `registers` is the tracepoint's argument.
-#[inline(always)]
-pub unsafe fn number(registers: *const Registers) -> i64 {
-    // SAFETY: the caller's promise.
-    unsafe { core::ptr::read_volatile(&raw const (*registers).orig_rax) as i64 }
+/// Reads a register. The verifier wants a load at a constant offset.
+macro_rules! register {
+    ($registers:ident.$name:ident) => {{
+        let saved: *const Saved = $registers.0;
+        // SAFETY: a `Registers` has a whole `struct pt_regs`.
+        unsafe { core::ptr::read_volatile(&raw const (*saved).$name) }
+    }};
 }
 
-/// The table of a call and its number there, from the number in the register.
-///
-/// # Safety
-///
-/// `registers` is the tracepoint's argument.
-#[inline(always)]
-pub unsafe fn table(_registers: *const Registers, number: i64) -> Numbered {
-    if is_compat() {
-        Numbered::new(number, COMPAT)
-    } else if number >= 0 && number & X32_BIT != 0 {
-        Numbered::new(number & !X32_BIT, X32)
-    } else {
-        Numbered::new(number, 0)
+impl Registers {
+    /// The number of the call, at its exit: `orig_ax`.
+    #[inline(always)]
+    pub fn number(self) -> i64 {
+        register!(self.orig_rax) as i64
+    }
+
+    /// The table of a call and its number there, from the number in the register.
+    #[inline(always)]
+    #[expect(clippy::unused_self, reason = "the registers of other architectures are needed for this")]
+    pub fn table(self, number: i64) -> Numbered {
+        if is_compat() {
+            Numbered::new(number, COMPAT)
+        } else if number >= 0 && number & X32_BIT != 0 {
+            Numbered::new(number & !X32_BIT, X32)
+        } else {
+            Numbered::new(number, 0)
+        }
+    }
+
+    /// Whether seccomp trapped the call (`SECCOMP_RET_TRAP`), at its exit. The kernel's `syscall_rollback` in
+    /// arch/x86/include/asm/syscall.h then puts the number back into the register of the result.
+    #[inline(always)]
+    pub fn is_rolled_back(self) -> bool {
+        register!(self.rax) as i64 == self.number()
+    }
+
+    /// The arguments: di, si, dx, r10, r8, r9; through the 32-bit entry bx, cx, dx, si, di, bp.
+    #[inline(always)]
+    pub fn arguments_at_entry(self, compat: bool) -> [u64; 8] {
+        if compat {
+            [
+                lower_half(register!(self.rbx)),
+                lower_half(register!(self.rcx)),
+                lower_half(register!(self.rdx)),
+                lower_half(register!(self.rsi)),
+                lower_half(register!(self.rdi)),
+                lower_half(register!(self.rbp)),
+                0,
+                0,
+            ]
+        } else {
+            [
+                register!(self.rdi),
+                register!(self.rsi),
+                register!(self.rdx),
+                register!(self.r10),
+                register!(self.r8),
+                register!(self.r9),
+                0,
+                0,
+            ]
+        }
+    }
+
+    /// The arguments. A call does not change these registers.
+    #[inline(always)]
+    pub fn arguments_at_exit(self, compat: bool) -> [u64; 8] {
+        self.arguments_at_entry(compat)
     }
 }
 
@@ -49,67 +92,6 @@ fn is_compat() -> bool {
     if offset == ABSENT {
         return false;
     }
-    // SAFETY: the current task is a typed pointer to the verifier.
-    let status: u32 = unsafe { fields::load(bpf_get_current_task_btf().cast(), offset) };
+    let status: u32 = fields::load_of_current_task(offset);
     status & TS_COMPAT != 0
-}
-
-/// Whether seccomp trapped the call (`SECCOMP_RET_TRAP`). The kernel's `syscall_rollback` in arch/x86/include/asm/syscall.h then puts the
-/// number back into the register of the result.
-///
-/// # Safety
-///
-/// `registers` is the argument of the tracepoint `sys_exit`.
-#[inline(always)]
-pub unsafe fn is_rolled_back(registers: *const Registers) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe { core::ptr::read_volatile(&raw const (*registers).rax) as i64 == number(registers) }
-}
-
-/// The arguments: di, si, dx, r10, r8, r9; through the 32-bit entry bx, cx, dx, si, di, bp.
-///
-/// # Safety
-///
-/// `registers` is the tracepoint's argument.
-#[inline(always)]
-pub unsafe fn arguments_at_entry(registers: *const Registers, compat: bool) -> [u64; 8] {
-    // SAFETY: the caller's promise. Each is a load at a constant offset, which is what the verifier wants.
-    unsafe {
-        let native = |address: *const u64| core::ptr::read_volatile(address);
-        let narrow = |address: *const u64| lower_half(core::ptr::read_volatile(address));
-        if compat {
-            [
-                narrow(&raw const (*registers).rbx),
-                narrow(&raw const (*registers).rcx),
-                narrow(&raw const (*registers).rdx),
-                narrow(&raw const (*registers).rsi),
-                narrow(&raw const (*registers).rdi),
-                narrow(&raw const (*registers).rbp),
-                0,
-                0,
-            ]
-        } else {
-            [
-                native(&raw const (*registers).rdi),
-                native(&raw const (*registers).rsi),
-                native(&raw const (*registers).rdx),
-                native(&raw const (*registers).r10),
-                native(&raw const (*registers).r8),
-                native(&raw const (*registers).r9),
-                0,
-                0,
-            ]
-        }
-    }
-}
-
-/// The arguments. A call does not change these registers.
-///
-/// # Safety
-///
-/// `registers` is the tracepoint's argument.
-#[inline(always)]
-pub unsafe fn arguments_at_exit(registers: *const Registers, compat: bool) -> [u64; 8] {
-    // SAFETY: the caller's promise.
-    unsafe { arguments_at_entry(registers, compat) }
 }

@@ -103,7 +103,7 @@ impl Outcome {
 }
 
 /// The steps after set-up: first those that fail quickly, last the checks, which need the programs that the tests build.
-fn steps() -> Result<[Step; 8]> {
+fn steps() -> Result<[Step; 9]> {
     let mut format = cargo();
     format.args(["fmt", "--all", "--check"]);
 
@@ -113,13 +113,6 @@ fn steps() -> Result<[Step; 8]> {
     // The library as others depend on it, without the program.
     let mut lint_library = cargo();
     lint_library.args(["clippy", "--package", "zctrace", "--no-default-features", "--", "-D", "warnings"]);
-
-    // The eBPF programs as the host's compiler sees them: BPF toolchains come without clippy. There is no unwinding in
-    // the kernel, and without the standard library the host cannot do it either.
-    let mut lint_ebpf = cargo();
-    lint_ebpf.args(["clippy", "--package", "zc-ebpf", "--bins", "--features", "kernel", "--", "-D", "warnings"]);
-    lint_ebpf.env("CARGO_PROFILE_DEV_PANIC", "abort");
-    lint_ebpf.env("CARGO_ENCODED_RUSTFLAGS", format!("--cfg=bpf_target_arch=\"{}\"", env::consts::ARCH));
 
     let mut document = cargo();
     document.args(["doc", "--no-deps", "--workspace"]).env("RUSTDOCFLAGS", "-Dwarnings");
@@ -132,12 +125,23 @@ fn steps() -> Result<[Step; 8]> {
         Step::new("format", format),
         Step::new("lint", lint),
         Step::new("lint the library", lint_library),
-        Step::new("lint the eBPF side", lint_ebpf),
+        Step::new("lint the eBPF side for x86_64", lint_ebpf("x86_64")),
+        Step::new("lint the eBPF side for aarch64", lint_ebpf("aarch64")),
         Step::new("documentation", document),
         Step { name: "fuzz targets", command: fuzz_targets()?, prepare: || setup::install_only(Need::Fuzzing) },
         Step::new("test", test),
         Step::new("checks", checks()?),
     ])
+}
+
+/// Lints the eBPF programs for kernels of this architecture, as the host's compiler sees them: BPF toolchains come without clippy. There is
+/// no unwinding in the kernel, and without the standard library the host cannot do it either.
+fn lint_ebpf(arch: &str) -> Command {
+    let mut lint = cargo();
+    lint.args(["clippy", "--package", "zc-ebpf", "--bins", "--features", "kernel", "--", "-D", "warnings"]);
+    lint.env("CARGO_PROFILE_DEV_PANIC", "abort");
+    lint.env("CARGO_ENCODED_RUSTFLAGS", format!("--cfg=bpf_target_arch=\"{arch}\""));
+    lint
 }
 
 /// Compiles the fuzz targets without linking them: neither libFuzzer, which is C++, nor the eBPF programs are built for that.

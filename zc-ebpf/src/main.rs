@@ -3,12 +3,7 @@
 #![no_std]
 #![no_main]
 #![expect(clippy::needless_pass_by_value, reason = "the macro passes the context by value")]
-#![expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    clippy::cast_sign_loss,
-    reason = "registers have 64 bits, whatever type they hold"
-)]
+#![expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "registers have 64 bits, whatever type they hold")]
 #![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 
 mod evidence;

@@ -27,7 +27,7 @@ impl Registers {
     /// The number of the call, at its exit: `orig_ax`.
     #[inline(always)]
     pub fn number(self) -> i64 {
-        register!(self.orig_rax) as i64
+        register!(self.orig_rax).cast_signed()
     }
 
     /// The table of a call and its number there, from the number in the register.
@@ -47,7 +47,7 @@ impl Registers {
     /// arch/x86/include/asm/syscall.h then puts the number back into the register of the result.
     #[inline(always)]
     pub fn is_rolled_back(self) -> bool {
-        register!(self.rax) as i64 == self.number()
+        register!(self.rax).cast_signed() == self.number()
     }
 
     /// The arguments: di, si, dx, r10, r8, r9; through the 32-bit entry bx, cx, dx, si, di, bp.

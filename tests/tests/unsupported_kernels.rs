@@ -163,15 +163,15 @@ fn a_program_that_the_verifier_rejects_is_reported_everywhere_with_the_reason() 
 
 #[test]
 fn a_program_that_is_attached_but_does_not_run_is_reported_before_the_command_starts() {
-    let (btf, program) = if attaches_to_events() {
-        // That tracepoint fires only where the scheduler's statistics are turned on. The message has the name of the program that
-        // task_woken takes the place of.
-        (with_swapped("btf_trace_sched_wakeup_new", "btf_trace_sched_stat_sleep"), "sched_process_fork")
+    let (btf, tracepoint) = if attaches_to_events() {
+        // The other tracepoint fires only where the scheduler's statistics are turned on.
+        (with_swapped("btf_trace_sched_wakeup_new", "btf_trace_sched_stat_sleep"), "sched_wakeup_new")
     } else {
-        // That one fires for a task that hangs for minutes.
+        // The other tracepoint fires for a task that hangs for minutes.
         (with_swapped("btf_trace_sched_process_exit", "btf_trace_sched_process_hang"), "sched_process_exit")
     };
-    let told = format!("Linux {} does not run the eBPF program {program}, although it is attached; ", release());
+    let told =
+        format!("Linux {} does not run the eBPF program at the tracepoint {tracepoint}, although it is attached; ", release());
     with_btf(btf.path()).refuses().with_status(125).saying(&told);
     let doctor = zctrace().env("ZCTRACE_BTF", btf.path()).launch_with(&["doctor"]).finish();
     assert!(doctor.text().contains(&told), "{}", doctor.text());

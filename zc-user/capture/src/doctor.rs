@@ -26,9 +26,10 @@ use crate::{
         ebpf::{
             EbpfUnavailable,
             btf::Btf,
-            fields,
+            fields, hooks,
             kernel::{self, TypesFile},
-            object::{self, Loaded, Settings},
+            object::{self, Settings},
+            rehearsal,
         },
         strace,
     },
@@ -230,8 +231,7 @@ fn kernel_types(path: &Path) -> Result<KernelTypes, String> {
         Ok((_, notes)) => (None, notes),
         Err(missing) => (Some(missing.to_string()), Vec::new()),
     };
-    let tracepoints = zc_ebpf::programs::ALL.iter().map(|(_, tracepoint)| *tracepoint);
-    let missing_tracepoints = tracepoints.filter(|name| !btf.has_tracepoint(name)).map(str::to_owned).collect();
+    let missing_tracepoints = hooks::missing_tracepoints(&btf).map(str::to_owned).collect();
     Ok(KernelTypes { bytes: data.len() as u64, missing_field, notes, missing_tracepoints })
 }
 
@@ -239,7 +239,7 @@ fn kernel_types(path: &Path) -> Result<KernelTypes, String> {
 fn try_ebpf() -> Trial {
     let limits = Limits { max_rows: 64, max_files: 64, max_tasks: 64 };
     let settings = Settings { selection: &Selection::default(), limits, verbose: false };
-    match TypesFile::find().and_then(|types| Loaded::new(&settings, types)) {
+    match TypesFile::find().and_then(|types| rehearsal::load(&settings, types)) {
         Ok(_) => Trial::Works,
         Err(EbpfUnavailable::NotPermitted) => Trial::Denied,
         Err(other) => Trial::Failed(other.to_string()),

@@ -24,6 +24,7 @@ use super::{
     Ebpf,
     kernel::TypesFile,
     object::{Loaded, Settings},
+    rehearsal,
     run::Watch,
 };
 use crate::{
@@ -35,7 +36,7 @@ use crate::{
 /// option `command` is what the trace names this process. A panic in the closure continues after the trace has ended.
 pub fn run<R>(options: &RunOptions, closure: impl FnOnce() -> R) -> Result<(R, Trace), RunError> {
     let settings = Settings { selection: &options.selection, limits: options.limits, verbose: options.verbose };
-    let (mut loaded, events) = Loaded::new(&settings, TypesFile::find()?)?;
+    let (mut loaded, events) = rehearsal::load(&settings, TypesFile::find()?)?;
     loaded.await_thread()?;
     let trace = new_trace(Ebpf.name(), options, SystemTime::now())?;
     thread::scope(|scope| {

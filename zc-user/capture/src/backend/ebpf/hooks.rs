@@ -86,6 +86,8 @@ fn has_readable_events() -> bool {
 pub(super) struct Hook {
     /// Name of the program.
     pub(super) program: &'static str,
+    /// Name of the program of [`programs`] that it is, or whose place it takes.
+    pub(super) role: &'static str,
     /// Whether it watches the end of tasks; some tasks end after the trace.
     pub(super) watches_ends: bool,
     site: Site,
@@ -95,14 +97,26 @@ impl Hook {
     /// The programs for a kernel in the order in which they are attached, those for `io_uring` last.
     pub(super) fn choose(rings: &[(&'static str, &'static str)], preemption: Preemption) -> Vec<Self> {
         let substitute = |program| programs::NOT_PREEMPTED.into_iter().find(|&(replaced, _, _)| replaced == program);
-        let hook = |&(program, tracepoint): &(&'static str, &'static str)| {
-            let watches_ends = ["sched_switch", "sched_process_exit"].contains(&program);
-            match substitute(program).filter(|_| preemption == Preemption::Avoided) {
-                Some((_, program, site)) => Self { program, watches_ends, site },
-                None => Self { program, watches_ends, site: Site::Tracepoint(tracepoint) },
+        let hook = |&(role, tracepoint): &(&'static str, &'static str)| {
+            let watches_ends = ["sched_switch", "sched_process_exit"].contains(&role);
+            match substitute(role).filter(|_| preemption == Preemption::Avoided) {
+                Some((_, program, site)) => Self { program, role, watches_ends, site },
+                None => Self { program: role, role, watches_ends, site: Site::Tracepoint(tracepoint) },
             }
         };
         programs::ALL.iter().chain(rings).map(hook).collect()
+    }
+
+    /// The tracepoint that it is attached to, directly or by its perf event.
+    pub(super) fn attached_to(&self) -> &'static str {
+        match self.site {
+            Site::Tracepoint(name) | Site::Event { name, .. } => name,
+        }
+    }
+
+    /// Whether it counts operations of `io_uring`.
+    pub(super) fn is_for_rings(&self) -> bool {
+        programs::RING.iter().any(|(program, _)| *program == self.role)
     }
 
     /// The tracepoint, if the program has its typed arguments.
@@ -151,6 +165,12 @@ impl Hook {
             Site::Event { .. } => <&mut TracePoint>::try_from(program).and_then(TracePoint::unload),
         };
     }
+}
+
+/// The tracepoints that this kernel lacks and without which the programs cannot follow tasks and count calls.
+pub(crate) fn missing_tracepoints(types: &btf::Btf<'_>) -> impl Iterator<Item = &'static str> {
+    let hooks = Hook::choose(&[], Preemption::find(types)).into_iter();
+    hooks.filter_map(|hook| hook.tracepoint()).filter(|name| !types.has_tracepoint(name))
 }
 
 /// How often the kernel skipped this program; 0 if it is not loaded.

@@ -15,7 +15,6 @@ use super::{
     fields,
     hooks::{Hook, misses},
     kernel::{self, Kernel, TypesFile},
-    rehearsal::{self, Untested},
     unavailable::{self, EbpfUnavailable, TooOld, no_thread, object_refused, program_refused, refused},
 };
 use crate::{
@@ -25,6 +24,15 @@ use crate::{
 
 /// The compiled kernel side; empty if this zctrace was built without a BPF toolchain.
 pub(crate) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/zctrace-bpf"));
+
+/// What could not be tried on this machine, each a sentence.
+#[derive(Debug, Default)]
+pub struct Untested {
+    /// The start of programs.
+    pub exec: Option<String>,
+    /// Operations of `io_uring`.
+    pub rings: Option<String>,
+}
 
 /// What the object is loaded for.
 #[derive(Debug, Clone)]
@@ -60,9 +68,8 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Loads the programs for a kernel with these types, attaches them, and has the kernel run each once. Also returns the events of the
-    /// kernel side.
-    pub fn new(settings: &Settings<'_>, types: TypesFile) -> Result<(Self, RingBuf<MapData>), EbpfUnavailable> {
+    /// Loads the programs for a kernel with these types and attaches them. Also returns the events of the kernel side.
+    pub(super) fn new(settings: &Settings<'_>, types: TypesFile) -> Result<(Self, RingBuf<MapData>), EbpfUnavailable> {
         if OBJECT.is_empty() {
             return Err(EbpfUnavailable::NotBuilt);
         }
@@ -90,8 +97,8 @@ impl Loaded {
             attach(&mut ebpf, &kernel, &hooks)?;
             Ok::<_, EbpfUnavailable>(ebpf)
         })?;
-        let mut events = take(&mut ebpf, maps::EVENTS)?;
-        let mut this = Self {
+        let events = take(&mut ebpf, maps::EVENTS)?;
+        let this = Self {
             maps: Maps {
                 tasks: take(&mut ebpf, maps::TASKS)?,
                 rows: [take(&mut ebpf, maps::ROWS)?, take(&mut ebpf, maps::FILE_ROWS)?],
@@ -111,8 +118,12 @@ impl Loaded {
             missed: 0,
             ebpf,
         };
-        this.untested = rehearsal::rehearse(&mut this, &mut events, !rings.is_empty())?;
         Ok((this, events))
+    }
+
+    /// The programs that are attached.
+    pub(super) fn hooks(&self) -> &[Hook] {
+        &self.hooks
     }
 
     /// Says what the next task that this thread creates is, by a constant of [`armed`](zc_ebpf::armed): the root of the trace, for example.

@@ -25,7 +25,9 @@ use zc_ebpf::{EventHeader, armed, event_kind, hook};
 
 use super::{
     events,
-    object::Loaded,
+    hooks::Hook,
+    kernel::TypesFile,
+    object::{Loaded, Settings, Untested},
     unavailable::{self, EbpfUnavailable, refused},
 };
 
@@ -37,6 +39,7 @@ const OF_A_TASK: u32 = hook::FORK | hook::SYS_ENTER | hook::SYS_EXIT | hook::EXI
 /// The programs that run for an `io_uring`.
 const OF_A_RING: u32 = hook::RING_CREATE | hook::RING_SUBMIT | hook::RING_COMPLETE;
 
+/// The bit of each program of [`programs`](zc_ebpf::programs), and its name. A program that replaces one has the same bit.
 const NAMES: [(u32, &str); 9] = [
     (hook::FORK, "sched_process_fork"),
     (hook::EXEC, "sched_process_exec"),
@@ -49,26 +52,26 @@ const NAMES: [(u32, &str); 9] = [
     (hook::RING_COMPLETE, "ring_complete"),
 ];
 
-/// What could not be tried on this machine, each a sentence.
-#[derive(Debug, Default)]
-pub struct Untested {
-    /// The start of programs.
-    pub exec: Option<String>,
-    /// Operations of `io_uring`.
-    pub rings: Option<String>,
+/// Loads the programs for a kernel with these types, attaches them, and has the kernel run each once. Also returns the events of the kernel
+/// side.
+pub fn load(settings: &Settings<'_>, types: TypesFile) -> Result<(Loaded, RingBuf<MapData>), EbpfUnavailable> {
+    let (mut loaded, mut events) = Loaded::new(settings, types)?;
+    loaded.untested = rehearse(&mut loaded, &mut events)?;
+    Ok((loaded, events))
 }
 
 /// Has the kernel run each program; those of `io_uring` if they are attached.
-pub fn rehearse(loaded: &mut Loaded, events: &mut RingBuf<MapData>, with_rings: bool) -> Result<Untested, EbpfUnavailable> {
+fn rehearse(loaded: &mut Loaded, events: &mut RingBuf<MapData>) -> Result<Untested, EbpfUnavailable> {
+    let with_rings = loaded.hooks().iter().any(Hook::is_for_rings);
     let (rings, by_thread) = act(loaded, events, || run_thread(with_rings))?;
     let rings = rings.map_err(|error| refused(&error))?;
     let (exec, by_process) = act(loaded, events, run_process)?;
     let mut wanted = OF_A_TASK;
     wanted |= if with_rings && rings.is_ok() { OF_A_RING } else { 0 };
     wanted |= if exec.is_ok() { hook::EXEC } else { 0 };
-    let silent = silent(wanted, by_thread | by_process);
+    let silent = silent(wanted, by_thread | by_process, loaded.hooks());
     if !silent.is_empty() {
-        return Err(EbpfUnavailable::Silent { programs: silent.join(", "), release: unavailable::release() });
+        return Err(EbpfUnavailable::Silent { tracepoints: silent.join(", "), release: unavailable::release() });
     }
     Ok(Untested {
         exec: exec.err().map(|error| format!("zctrace could not try whether it sees the start of programs: {error}")),
@@ -76,15 +79,17 @@ pub fn rehearse(loaded: &mut Loaded, events: &mut RingBuf<MapData>, with_rings: 
     })
 }
 
-/// The programs that should have run and did not.
-fn silent(wanted: u32, seen: u32) -> Vec<&'static str> {
+/// The tracepoints of the programs that should have run and did not.
+fn silent(wanted: u32, seen: u32, attached: &[Hook]) -> Vec<&'static str> {
     // A task whose start is not seen has no end, and without its end nothing is reported.
     let missing = match wanted & !seen {
         missing if missing & hook::FORK != 0 => hook::FORK,
         missing if missing & hook::SWITCH != 0 => hook::SWITCH,
         missing => missing,
     };
-    NAMES.iter().filter(|(hook, _)| missing & hook != 0).map(|(_, name)| *name).collect()
+    let names = NAMES.iter().filter(|(hook, _)| missing & hook != 0).map(|(_, name)| *name);
+    let tracepoint = |name| attached.iter().find(|hook| hook.role == name).map_or(name, Hook::attached_to);
+    names.map(tracepoint).collect()
 }
 
 /// Creates one task; returns its result and the programs that ran for it.
@@ -208,23 +213,40 @@ fn until_ended(events: &mut RingBuf<MapData>, limit: Duration) -> io::Result<u32
 
 #[cfg(test)]
 mod tests {
+    use zc_ebpf::programs;
+
     use super::*;
+    use crate::backend::ebpf::hooks::Preemption;
 
     #[test]
-    fn programs_that_did_not_run_are_named() {
+    fn programs_that_did_not_run_are_named_by_their_tracepoints() {
         let all = OF_A_TASK | OF_A_RING | hook::EXEC;
+        let attached = attached(Preemption::Never);
+        let silent = |wanted, seen| silent(wanted, seen, &attached);
         assert_eq!(silent(all, all), [""; 0]);
         for (hook, name) in NAMES {
-            assert_eq!(silent(all, all & !hook), [name]);
+            let role = attached.iter().find(|hook| hook.role == name).expect("it is attached");
+            assert_eq!(silent(all, all & !hook), [role.attached_to()]);
         }
-        assert_eq!(silent(all, all & !(hook::SYS_ENTER | hook::RING_SUBMIT)), ["sys_enter", "ring_submit"]);
+        assert_eq!(silent(all, all & !(hook::SYS_ENTER | hook::RING_SUBMIT)), ["sys_enter", "io_uring_submit_req"]);
         assert_eq!(silent(OF_A_TASK, OF_A_TASK), [""; 0], "programs that were not tried are not missing");
     }
 
     #[test]
+    fn a_program_that_replaces_another_is_named_by_its_own_tracepoint() {
+        assert_eq!(silent(OF_A_TASK, 0, &attached(Preemption::Avoided)), ["sched_wakeup_new"]);
+    }
+
+    /// The programs that are attached to a kernel with `io_uring`.
+    fn attached(preemption: Preemption) -> Vec<Hook> {
+        Hook::choose(&programs::RING.map(|(program, tracepoints)| (program, tracepoints[0])), preemption)
+    }
+
+    #[test]
     fn if_a_task_is_not_reported_its_start_or_its_end_is_blamed() {
-        assert_eq!(silent(OF_A_TASK, 0), ["sched_process_fork"]);
-        assert_eq!(silent(OF_A_TASK, hook::FORK), ["sched_switch"]);
+        let attached = attached(Preemption::Never);
+        assert_eq!(silent(OF_A_TASK, 0, &attached), ["sched_process_fork"]);
+        assert_eq!(silent(OF_A_TASK, hook::FORK, &attached), ["sched_switch"]);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use super::{
     file_table::FileTable,
     kernel::TypesFile,
     object::{Loaded, Settings},
-    proc_counters,
+    proc_counters, rehearsal,
     task_table::{RawCounters, TaskTable},
 };
 use crate::{
@@ -47,7 +47,7 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
     let signals = Signals::hold(options.launch.on_tracer_exit)?;
     let program = find_program(&options.command, &options.launch)?;
     let settings = Settings { selection: &options.selection, limits: options.limits, verbose: options.verbose };
-    let (mut loaded, events) = Loaded::new(&settings, types)?;
+    let (mut loaded, events) = rehearsal::load(&settings, types)?;
     let mut log = Log::open(options.verbose, &mut loaded);
     let mut watch = Watch::new(events)?;
     loaded.arm(armed::ROOT)?;

@@ -57,12 +57,12 @@ pub enum EbpfUnavailable {
     },
     /// The kernel loads and attaches a program, but does not run it.
     #[error(
-        "Linux {release} does not run the eBPF program {programs}, although it is attached; \
+        "Linux {release} does not run the eBPF program at the tracepoint {tracepoints}, although it is attached; \
          use another kernel from Linux {}.{} on or --backend strace, and please report this", OLDEST_KERNEL.0, OLDEST_KERNEL.1
     )]
     Silent {
-        /// The programs.
-        programs: String,
+        /// The tracepoints of such programs.
+        tracepoints: String,
         /// The kernel's release.
         release: String,
     },

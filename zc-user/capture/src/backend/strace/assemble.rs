@@ -8,12 +8,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{
-    decode::ChildKind,
+    decode::{ChildKind, Program},
     line::Moment,
     names::CallNames,
     rows::Ending,
     syntax::unescape,
-    tasks::{FirstCall, Launch, Life, Program, Task, TaskId, Tasks},
+    tasks::{FirstCall, Launch, Life, Task, TaskId, Tasks},
 };
 use crate::{
     syscall::Fds,

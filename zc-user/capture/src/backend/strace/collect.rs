@@ -1,23 +1,17 @@
 //! From lines to a [`Trace`]: every line is added to the sums at once and forgotten.
 
-mod count;
-mod cut;
-mod seccomp;
-
 use std::collections::BTreeSet;
 
-pub(super) use self::seccomp::UncertainCall;
-use self::{count::Call, cut::Cut, seccomp::Verdict};
 use super::{
-    assemble::{self, LogFacts},
-    decode::program,
+    assemble,
+    count::{Call, Counter, Verdict},
+    cut::Cut,
     file_table::FileTable,
     inspect::Inspector,
-    line::{CallResult, Event, Line, Moment, Outcome, Pause, Stamps},
-    names::{self, CallNames, Errnos, NameId, Role},
-    pending::{Entry, Left},
+    line::{Event, Line, Moment, Stamps},
+    names::{self, NameId},
     rows::{Ending, Fate},
-    tasks::{FirstCall, Life, Task, TaskId, Tasks},
+    tasks::{Entry, FirstCall, Left, Life, Task, TaskId},
 };
 use crate::{
     backend::Until,
@@ -27,10 +21,7 @@ use crate::{
 
 /// Sums up the lines of a log. Its memory grows with threads, names of calls and files, not with lines.
 pub struct Collector<'a> {
-    names: CallNames,
-    errnos: Errnos,
-    tasks: Tasks,
-    files: FileTable<'a>,
+    counter: Counter<'a>,
     cut: Cut,
     /// The task whose line is cut, and the call.
     cut_call: Option<(TaskId, NameId)>,
@@ -42,12 +33,6 @@ pub struct Collector<'a> {
     followed: BTreeSet<u32>,
     /// The thread id of all lines of the current log (`-ff`).
     log_tid: Option<u32>,
-    /// How many logs were read.
-    logs: usize,
-    lines: u64,
-    /// Whether the log says when a task changes to another table of calls.
-    has_modes: bool,
-    log: LogFacts,
     on_unparsed: &'a mut dyn FnMut(&str),
 }
 
@@ -56,10 +41,7 @@ impl<'a> Collector<'a> {
     /// `on_unparsed`.
     pub fn new(selection: &Selection, until: Until, on_unparsed: &'a mut dyn FnMut(&str)) -> Self {
         Self {
-            names: CallNames::new(selection),
-            errnos: Errnos::new(),
-            tasks: Tasks::default(),
-            files: FileTable::default(),
+            counter: Counter::new(selection),
             cut: Cut::default(),
             cut_call: None,
             stamps: Stamps::default(),
@@ -67,24 +49,21 @@ impl<'a> Collector<'a> {
             is_over: false,
             followed: BTreeSet::new(),
             log_tid: None,
-            logs: 0,
-            lines: 0,
-            has_modes: false,
-            log: LogFacts::default(),
             on_unparsed,
         }
     }
 
     /// Collects a live run, whose files can be inspected.
-    pub(super) fn with_inspector(self, inspector: &'a mut dyn Inspector) -> Self {
-        Self { files: FileTable::with_inspector(inspector), ..self }
+    pub(super) fn with_inspector(mut self, inspector: &'a mut dyn Inspector) -> Self {
+        self.counter.files = FileTable::with_inspector(inspector);
+        self
     }
 
     /// Begins a log. `tid` is its thread, if it has the calls of a single one (`-ff`).
     pub fn begin_log(&mut self, tid: Option<u32>) {
         self.give_up_cut();
         self.log_tid = tid;
-        self.logs += 1;
+        self.counter.logs += 1;
         self.stamps = Stamps::default();
     }
 
@@ -95,18 +74,18 @@ impl<'a> Collector<'a> {
             self.followed.extend(Line::parse(line).prefix.tid);
             return;
         }
-        self.lines += 1;
+        self.counter.lines += 1;
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        self.log.was_detached |= line.ends_with(b"<detached ...>");
+        self.counter.log.was_detached |= line.ends_with(b"<detached ...>");
         let parsed = Line::parse(line);
         let understood = match parsed.event {
             Event::Unparsed => false,
             Event::Notice => {
-                self.log.was_detached |= line.ends_with(b" detached");
+                self.counter.log.was_detached |= line.ends_with(b" detached");
                 true
             }
             Event::Attached { tid } => {
-                self.tasks.attached(tid);
+                self.counter.tasks.attached(tid);
                 true
             }
             Event::Cut { name, length, attached } => self.open_cut(&parsed, name, &line[..length], attached),
@@ -137,7 +116,7 @@ impl<'a> Collector<'a> {
             | Event::StillUnfinished { .. } => return self.push_line(line),
             Event::Resumed { .. } | Event::Unparsed => (b"".as_slice(), 0),
         };
-        self.log.is_cut_off |= !self.is_over;
+        self.counter.log.is_cut_off |= !self.is_over;
         if !self.is_over && !self.open_cut(&parsed, name, &line[..length], None) {
             self.give_up_cut();
             self.unparsed(line);
@@ -147,27 +126,27 @@ impl<'a> Collector<'a> {
     /// The trace of all that was added.
     pub fn finish(mut self) -> Trace {
         self.give_up_cut();
-        for id in 0..self.tasks.len() {
-            let task = self.tasks.get(id);
+        for id in 0..self.counter.tasks.len() {
+            let task = self.counter.tasks.get(id);
             // The exec of a renamed task belongs to the task whose id it got.
             let left = if task.life == Life::Renamed { None } else { task.pending.leave() };
             task.rows.settle(Fate::Ended);
-            self.settle_uncertain_call(id, Verdict::Made);
-            self.never_returned(id, left);
+            self.counter.settle_uncertain_call(id, Verdict::Made);
+            self.counter.never_returned(id, left);
         }
         if self.is_over {
-            self.tasks.add_unseen(&self.followed, self.lines);
+            self.counter.tasks.add_unseen(&self.followed, self.counter.lines);
         }
-        self.log.is_ordered = self.logs <= 1;
-        self.log.is_recorded = self.logs > 0;
-        assemble::trace(self.tasks, self.files.into_all(), &self.names, self.log)
+        self.counter.log.is_ordered = self.counter.logs <= 1;
+        self.counter.log.is_recorded = self.counter.logs > 0;
+        assemble::trace(self.counter.tasks, self.counter.files.into_all(), &self.counter.names, self.counter.log)
     }
 
     /// Adds what a whole line says. `false` if it is not understood after all.
     fn add_event(&mut self, line: &Line<'_>, has_all_args: bool) -> bool {
         let name = match line.event {
             Event::Call { name, .. } | Event::Unfinished { name, .. } | Event::Resumed { name, .. } => {
-                let Some(name) = self.names.find(name) else { return false };
+                let Some(name) = self.counter.names.find(name) else { return false };
                 Some(name)
             }
             _ => None,
@@ -176,30 +155,30 @@ impl<'a> Collector<'a> {
         let resumes = name.filter(|_| matches!(line.event, Event::Resumed { .. }));
         let id = self.task_of(line, resumes);
         if !matches!(line.event, Event::Mode { .. } | Event::Superseded { .. }) {
-            self.settle_uncertain_call(id, Verdict::of(&line.event));
+            self.counter.settle_uncertain_call(id, Verdict::of(&line.event));
         }
         let at = line.prefix.stamp.map(|stamp| self.stamps.next(stamp));
-        self.log.first_moment = self.log.first_moment.or(at);
+        self.counter.log.first_moment = self.counter.log.first_moment.or(at);
         match (line.event, name) {
             (Event::Call { args, outcome, .. }, Some(name)) => {
-                let abandoned = self.tasks.get(id).pending.leave();
-                self.never_returned(id, abandoned);
+                let abandoned = self.counter.tasks.get(id).pending.leave();
+                self.counter.never_returned(id, abandoned);
                 // The timestamp of a call is that of its entry.
                 let at = at.map(|at| at.plus(outcome.duration_ns.unwrap_or(0)));
-                self.returned(id, &Call { name, args, has_all_args, entered: self.lines, outcome, at });
+                self.counter.returned(id, &Call { name, args, has_all_args, entered: self.counter.lines, outcome, at });
             }
-            (Event::Unfinished { args, pause, .. }, Some(name)) => self.enter(id, name, args, pause, has_all_args),
-            (Event::Resumed { args, outcome, .. }, Some(name)) => self.resume(id, name, args, outcome, at),
-            (Event::StillUnfinished { args, .. }, _) => self.tasks.get(id).pending.extend(args),
+            (Event::Unfinished { args, pause, .. }, Some(name)) => self.counter.enter(id, name, args, pause, has_all_args),
+            (Event::Resumed { args, outcome, .. }, Some(name)) => self.counter.resume(id, name, args, outcome, at),
+            (Event::StillUnfinished { args, .. }, _) => self.counter.tasks.get(id).pending.extend(args),
             (Event::Exited { code }, _) => self.end(id, Some(Exit::Code(code)), at),
             (Event::Killed { signal }, _) => self.end(id, names::signal(signal).map(Exit::Signal), at),
             (Event::Superseded { by }, _) => {
-                let abandoned = self.tasks.superseded(id, by);
-                self.never_returned(id, abandoned);
+                let abandoned = self.counter.tasks.superseded(id, by);
+                self.counter.never_returned(id, abandoned);
             }
             (Event::Mode { tid, abi }, _) => {
-                self.has_modes = true;
-                let task = self.tasks.get(id);
+                self.counter.has_modes = true;
+                let task = self.counter.tasks.get(id);
                 task.abi = abi;
                 task.own_tid = Some(tid);
             }
@@ -208,10 +187,77 @@ impl<'a> Collector<'a> {
         true
     }
 
+    /// Begins a cut line; `false` if it does not begin with the name of a call.
+    fn open_cut(&mut self, line: &Line<'_>, name: &[u8], head: &[u8], attached: Option<u32>) -> bool {
+        if !self.counter.names.has(name) {
+            return false;
+        }
+        let Some(name) = self.counter.names.find(name) else { return false };
+        self.give_up_cut();
+        let id = self.task_of(line, None);
+        if let Some(tid) = attached {
+            self.counter.tasks.attached(tid);
+        }
+        self.cut.open(head);
+        if self.cut.is_open() {
+            self.cut_call = Some((id, name));
+        } else {
+            self.unparsed(shortened(head));
+        }
+        true
+    }
+
+    /// Adds a line of which only the beginning was kept. It counts as not understood.
+    pub fn push_long_line(&mut self, beginning: &[u8]) {
+        if self.is_over {
+            return;
+        }
+        self.counter.lines += 1;
+        self.give_up_cut();
+        self.unparsed(shortened(beginning));
+    }
+
+    /// If there is a cut line: completes it if `tail` is its rest, or keeps `tail` as a line in between.
+    fn close_cut(&mut self, tail: &[u8]) -> bool {
+        if !self.cut.is_open() {
+            return false;
+        }
+        let mut cut = std::mem::take(&mut self.cut);
+        let joined = Line::parse(cut.join(tail));
+        let is_whole = matches!(joined.event, Event::Call { .. } | Event::Unfinished { .. });
+        // Output of the program may follow an argument directly: 1 and "5\n" look like 15.
+        let is_closed = is_whole && self.add_event(&joined, false);
+        if is_closed {
+            cut.close();
+            self.cut_call = None;
+        }
+        self.cut = cut;
+        is_closed || self.cut.keep(tail)
+    }
+
+    /// Gives up the cut line, if there is one: its call never returned, and its lines are not understood.
+    fn give_up_cut(&mut self) {
+        if !self.cut.is_open() {
+            return;
+        }
+        let mut cut = std::mem::take(&mut self.cut);
+        cut.give_up(|line| self.unparsed(line));
+        self.cut = cut;
+        if let Some((id, name)) = self.cut_call.take() {
+            let entry = Entry { name, line: self.counter.lines, has_all_args: false };
+            self.counter.never_returned(id, Some(Left { entry, args: Vec::new() }));
+        }
+    }
+
+    fn unparsed(&mut self, line: &[u8]) {
+        self.counter.log.count_loss(Loss::UnparsedLines);
+        (self.on_unparsed)(&String::from_utf8_lossy(line));
+    }
+
     fn task_of(&mut self, line: &Line<'_>, resumes: Option<NameId>) -> TaskId {
-        let id = self.tasks.of_line(line.prefix.tid.or(self.log_tid), resumes, self.lines);
+        let id = self.counter.tasks.of_line(line.prefix.tid.or(self.log_tid), resumes, self.counter.lines);
         if let Some(comm) = line.prefix.comm {
-            let task = self.tasks.get(id);
+            let task = self.counter.tasks.get(id);
             if task.comm != comm {
                 comm.clone_into(&mut task.comm);
                 task.executed_as = None;
@@ -220,50 +266,12 @@ impl<'a> Collector<'a> {
         id
     }
 
-    fn enter(&mut self, id: TaskId, name: NameId, args: &[u8], pause: Pause, has_all_args: bool) {
-        let entry = Entry { name, line: self.lines, has_all_args };
-        let abandoned = self.tasks.get(id).pending.enter(entry, args);
-        self.never_returned(id, abandoned);
-        if self.names.get(name).role == Role::CreatesTask {
-            self.tasks.enters_task_creation(id);
-        }
-        if let Pause::Renamed { to } = pause
-            && let Some(leader) = self.tasks.renamed(id, to)
-        {
-            let program = program(self.tasks.get(id).pending.args());
-            let task = self.tasks.get(leader);
-            task.superseded_by = None;
-            task.program = Some(program);
-        }
-    }
-
-    fn resume(&mut self, id: TaskId, name: NameId, args: &[u8], outcome: Outcome<'_>, at: Option<Moment>) {
-        let task = self.tasks.get(id);
-        let is_exec_of_another = task.superseded_by.is_some() && self.names.get(name).role == Role::Exec;
-        match task.pending.leave() {
-            Some(mut left) if left.entry.name == name => {
-                left.extend(args);
-                let Left { entry, args } = left;
-                let call = Call { name, args: &args, has_all_args: entry.has_all_args, entered: entry.line, outcome, at };
-                self.returned(id, &call);
-                self.tasks.get(id).pending.give_back(args);
-            }
-            other => {
-                self.never_returned(id, other);
-                if !is_exec_of_another && outcome.result != CallResult::Never {
-                    self.log.count_loss(Loss::ExitsWithoutEntry);
-                }
-                self.returned(id, &Call { name, args: b"", has_all_args: false, entered: self.lines, outcome, at });
-            }
-        }
-    }
-
     fn end(&mut self, id: TaskId, exit: Option<Exit>, at: Option<Moment>) {
-        let abandoned = self.tasks.end(id, Life::Ended(exit), at);
+        let abandoned = self.counter.tasks.end(id, Life::Ended(exit), at);
         let exited = matches!(exit, Some(Exit::Code(_)));
-        self.tasks.get(id).rows.settle(if exited { Fate::WentOn } else { Fate::Ended });
-        self.never_returned(id, abandoned);
-        self.is_over = self.until == Until::RootEnds && self.logs <= 1 && id == 0;
+        self.counter.tasks.get(id).rows.settle(if exited { Fate::WentOn } else { Fate::Ended });
+        self.counter.never_returned(id, abandoned);
+        self.is_over = self.until == Until::RootEnds && self.counter.logs <= 1 && id == 0;
     }
 }
 
@@ -280,7 +288,7 @@ impl Collector<'_> {
 
     /// The thread ids of tasks that were created and have no line so far.
     pub fn unseen_tids(&self) -> Vec<u32> {
-        self.tasks.unseen_tids().collect()
+        self.counter.tasks.unseen_tids().collect()
     }
 
     /// Records that strace follows a task that has no line when the trace ends.
@@ -300,7 +308,7 @@ impl Collector<'_> {
 
     /// The thread ids of all tasks that are alive, as far as the log shows.
     pub fn live_tids(&self) -> impl Iterator<Item = u32> + '_ {
-        self.tasks.live_tids()
+        self.counter.tasks.live_tids()
     }
 
     /// Why the command's exec failed, if the log begins with that.
@@ -315,6 +323,12 @@ impl Collector<'_> {
     }
 
     fn root(&self) -> Option<&Task> {
-        self.tasks.first()
+        self.counter.tasks.first()
     }
+}
+
+/// The part of a line that is shown.
+fn shortened(line: &[u8]) -> &[u8] {
+    const MAX_SHOWN: usize = 200;
+    &line[..line.len().min(MAX_SHOWN)]
 }

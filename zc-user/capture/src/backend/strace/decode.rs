@@ -1,10 +1,9 @@
-//! What the arguments of a call mean: the size it asks for, its descriptors, the first bytes it moved, the variant of an `ioctl`, the
-//! kind of task that a `clone` makes, the program of an `execve`.
+//! What the arguments of a call mean: the size it asks for, its descriptors, the first bytes it moved, whether it only peeked, the variant
+//! of an `ioctl`, the kind of task that a `clone` makes, the program of an `execve`.
 
 use super::{
     args::{Args, Descriptor, SplitArgs, elements, field, inside, number},
     syntax::{end_of_string, unescape, unescape_up_to, unescaped_length},
-    tasks::Program,
 };
 use crate::{
     syscall::{FICLONE, FICLONERANGE, Fds, Requested, Spec},
@@ -121,6 +120,15 @@ fn text(argument: &[u8]) -> Option<Vec<u8>> {
     Some(unescape_up_to(quoted.strip_prefix(b"\"")?.strip_suffix(b"\"")?, Head::MOST_BYTES))
 }
 
+/// A flag of `recv` and similar calls, as strace prints it.
+const PEEK: &[u8] = b"MSG_PEEK";
+
+/// Whether the flags of a call have `MSG_PEEK`. They follow the bytes that it received.
+pub fn has_peek(args: &[u8]) -> bool {
+    let behind = args.rsplit(|&byte| byte == b'"').next().unwrap_or(args);
+    behind.windows(PEEK.len()).any(|word| word == PEEK)
+}
+
 /// The variant of an `ioctl`, if it clones files. strace prints all names of a request: `BTRFS_IOC_CLONE or FICLONE`.
 pub fn ioctl_variant(args: &[u8]) -> Option<&'static str> {
     let command = SplitArgs::new(args).nth(1)?;
@@ -171,6 +179,17 @@ fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_')
 }
 
+/// A program that a process executes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Program {
+    /// Its path as given to `execve`.
+    pub exe: Option<String>,
+    /// Its command line.
+    pub command: Option<Vec<String>>,
+    /// Whether strace cut any of its words.
+    pub is_cut: bool,
+}
+
 /// The program and the command line of an `execve` or `execveat`. What is not printed as text is unknown.
 pub fn program(args: &[u8]) -> Program {
     let mut program = Program::default();
@@ -194,6 +213,15 @@ fn string(argument: &[u8]) -> String {
     let mut bytes = unescape(&argument[1..end - 1]);
     bytes.extend_from_slice(&argument[end..]);
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The name that the kernel gives a task at an exec: the last part of the path, cut to 15 bytes (`TASK_COMM_LEN` of its
+/// include/linux/sched.h less the zero).
+pub fn name_by_exec(path: &str) -> Option<String> {
+    const MOST_BYTES: usize = 15;
+    let name = path.rsplit('/').next().filter(|name| !name.is_empty())?;
+    let end = (0..=name.len().min(MOST_BYTES)).rev().find(|&end| name.is_char_boundary(end))?;
+    Some(name[..end].to_owned())
 }
 
 #[cfg(test)]

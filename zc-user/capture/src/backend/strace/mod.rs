@@ -1,7 +1,7 @@
 //! The strace backend: runs strace, or reads a recorded log, and makes a [`Trace`] of it.
 //!
 //! ```text
-//! bytes ──read──▶ line ──line──▶ Line ──collect: pending, tasks──▶ a whole call ──rows──▶ sums ──assemble──▶ Trace
+//! bytes ──read──▶ line ──line──▶ Line ──collect: tasks──▶ a whole call ──count: rows──▶ sums ──assemble──▶ Trace
 //! ```
 //!
 //! [`mod@line`] parses single lines and keeps no state. [`Collector`] joins the lines of a call that was interrupted, tracks tasks from
@@ -12,6 +12,8 @@ mod args;
 mod assemble;
 mod collect;
 mod command_line;
+mod count;
+mod cut;
 mod decode;
 mod file_name;
 mod file_table;
@@ -19,7 +21,6 @@ mod inspect;
 pub mod line;
 mod live;
 mod names;
-mod pending;
 mod read;
 mod rows;
 mod syntax;

@@ -1,17 +1,8 @@
-//! Calls whose line is cut in two because something else was printed in between, and lines that are not understood.
+//! A line that is cut in two because something else was printed in between, and the lines in between.
 //!
 //! In a log on stderr this is common: what the traced program writes there stands inside the line of its `write`, and messages of
 //! strace itself stand inside that of a `clone`. What stands in between is never a line of strace: strace would have ended the first
 //! line with `<unfinished ...>`.
-
-use super::Collector;
-use crate::{
-    backend::strace::{
-        line::{Event, Line},
-        pending::{Entry, Left},
-    },
-    trace::Loss,
-};
 
 /// How many bytes are kept of a cut line together with what stands in between.
 const MAX_BYTES: usize = 64 << 10;
@@ -70,81 +61,6 @@ impl Cut {
             self.between.split_inclusive(|&byte| byte == b'\n').for_each(|line| on_line(&line[..line.len() - 1]));
         }
         self.close();
-    }
-}
-
-/// The part of a line that is shown.
-fn shortened(line: &[u8]) -> &[u8] {
-    const MAX_SHOWN: usize = 200;
-    &line[..line.len().min(MAX_SHOWN)]
-}
-
-impl Collector<'_> {
-    /// Begins a cut line; `false` if it does not begin with the name of a call.
-    pub(super) fn open_cut(&mut self, line: &Line<'_>, name: &[u8], head: &[u8], attached: Option<u32>) -> bool {
-        if !self.names.has(name) {
-            return false;
-        }
-        let Some(name) = self.names.find(name) else { return false };
-        self.give_up_cut();
-        let id = self.task_of(line, None);
-        if let Some(tid) = attached {
-            self.tasks.attached(tid);
-        }
-        self.cut.open(head);
-        if self.cut.is_open() {
-            self.cut_call = Some((id, name));
-        } else {
-            self.unparsed(shortened(head));
-        }
-        true
-    }
-
-    /// Adds a line of which only the beginning was kept. It counts as not understood.
-    pub fn push_long_line(&mut self, beginning: &[u8]) {
-        if self.is_over {
-            return;
-        }
-        self.lines += 1;
-        self.give_up_cut();
-        self.unparsed(shortened(beginning));
-    }
-
-    /// If there is a cut line: completes it if `tail` is its rest, or keeps `tail` as a line in between.
-    pub(super) fn close_cut(&mut self, tail: &[u8]) -> bool {
-        if !self.cut.is_open() {
-            return false;
-        }
-        let mut cut = std::mem::take(&mut self.cut);
-        let joined = Line::parse(cut.join(tail));
-        let is_whole = matches!(joined.event, Event::Call { .. } | Event::Unfinished { .. });
-        // Output of the program may follow an argument directly: 1 and "5\n" look like 15.
-        let is_closed = is_whole && self.add_event(&joined, false);
-        if is_closed {
-            cut.close();
-            self.cut_call = None;
-        }
-        self.cut = cut;
-        is_closed || self.cut.keep(tail)
-    }
-
-    /// Gives up the cut line, if there is one: its call never returned, and its lines are not understood.
-    pub(super) fn give_up_cut(&mut self) {
-        if !self.cut.is_open() {
-            return;
-        }
-        let mut cut = std::mem::take(&mut self.cut);
-        cut.give_up(|line| self.unparsed(line));
-        self.cut = cut;
-        if let Some((id, name)) = self.cut_call.take() {
-            let entry = Entry { name, line: self.lines, has_all_args: false };
-            self.never_returned(id, Some(Left { entry, args: Vec::new() }));
-        }
-    }
-
-    pub(super) fn unparsed(&mut self, line: &[u8]) {
-        self.log.count_loss(Loss::UnparsedLines);
-        (self.on_unparsed)(&String::from_utf8_lossy(line));
     }
 }
 

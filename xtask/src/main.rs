@@ -3,7 +3,6 @@
 mod bench;
 mod ci;
 mod command;
-mod demo;
 mod dist;
 mod run;
 mod setup;
@@ -85,7 +84,7 @@ fn main() -> ExitCode {
             Ok(ExitCode::SUCCESS)
         }
         Task::Setup { print: false } => setup::install(setup::Need::Fuzzing).map(|()| ExitCode::SUCCESS),
-        Task::Run { command } if command.is_empty() => demo::run(),
+        Task::Run { command } if command.is_empty() => run::demo(),
         Task::Run { command } => run::run(&command),
         // As they were typed: clap would drop a leading `--`, which is meant for cargo.
         Task::Test { .. } => run::test(&env::args_os().skip(2).collect::<Vec<_>>()),

@@ -1,21 +1,8 @@
-//! What differs between the architectures of guests, and building for another one than this machine's: with rustup's standard library for it,
-//! or else with the compiler of Debian's packages and the library of the same version, fetched from the packages of that architecture.
+//! What differs between the architectures of guests.
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::env;
 
-use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
-
-use super::apt::{Apt, guest_suites};
-use crate::{
-    command::{cargo, check, root},
-    setup::DEBIAN_RUSTC,
-    toolchain::output,
-};
 
 /// A processor architecture, by the name that Linux and Rust have for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -89,101 +76,5 @@ impl Arch {
             Self::X86_64 => "ttyS0",
             Self::Aarch64 => "ttyAMA0",
         }
-    }
-}
-
-/// A compiler for another architecture.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Cross {
-    arch: Arch,
-    library: Library,
-}
-
-/// Where the standard library is.
-#[derive(Debug, PartialEq, Eq)]
-enum Library {
-    /// Where the current compiler looks for it.
-    OfTheToolchain,
-    /// In this directory, for Debian's compiler.
-    OfDebian(PathBuf),
-}
-
-impl Cross {
-    /// Finds a compiler, and fetches its library if necessary.
-    pub(super) fn find(arch: Arch, cache: &Path) -> Result<Self> {
-        let place = output(Command::new("rustc").args(["--print", "target-libdir", "--target", &arch.target()]));
-        let library = match place {
-            Some(place) if Path::new(place.trim()).is_dir() => Library::OfTheToolchain,
-            _ => Library::OfDebian(fetch(arch, cache)?),
-        };
-        Ok(Self { arch, library })
-    }
-
-    /// A cargo command that builds a release, without link-time optimization: a quick build saves more time here.
-    pub(super) fn cargo(&self, command: &str) -> Command {
-        let compiler = format!("{}-linux-gnu-gcc", self.arch.name());
-        let target = self.arch.target().replace('-', "_");
-        let variable = |name| format!("CARGO_TARGET_{}_{name}", target.to_uppercase());
-        let mut cargo = match &self.library {
-            Library::OfTheToolchain => cargo(),
-            Library::OfDebian(library) => {
-                let mut cargo = Command::new(Path::new(DEBIAN_RUSTC).with_file_name("cargo"));
-                cargo
-                    .current_dir(root())
-                    .env("RUSTC", DEBIAN_RUSTC)
-                    .env(variable("RUSTFLAGS"), format!("-L {}", library.display()));
-                cargo
-            }
-        };
-        cargo.env(variable("LINKER"), &compiler).env(format!("CC_{target}"), &compiler);
-        cargo.args([command, "--release", "--target", &self.arch.target()]);
-        // Not as environment variables: the cargo that builds the eBPF programs would inherit them and build another object.
-        cargo.args(["--config", r#"profile.release.lto="off""#, "--config", "profile.release.codegen-units=16"]);
-        cargo
-    }
-}
-
-/// Fetches the standard library of another architecture for Debian's compiler.
-fn fetch(arch: Arch, cache: &Path) -> Result<PathBuf> {
-    let version = output(Command::new("dpkg-query").args(["-W", "-f", "${Version}", "rustc-web"]));
-    let version =
-        version.context("rustc has no standard library for the architecture, and the package rustc-web is not installed")?;
-    let suites = guest_suites()?;
-    let apt = Apt::new(cache.join("apt/guest"), arch, &suites.each_ref().map(String::as_str))?;
-    let packages = apt.download(&[format!("libstd-rust-web-dev={version}")], &cache.join("rust"))?;
-    let tree = cache.join("rust/tree");
-    for package in packages {
-        check(Command::new("dpkg-deb").arg("-x").arg(package).arg(&tree))?;
-    }
-    let library = tree.join("usr/lib/rustlib").join(arch.target()).join("lib");
-    ensure!(fs::exists(&library)?, "libstd-rust-web-dev {version} has no {}", library.display());
-    Ok(library)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::ffi::OsStr;
-
-    use super::*;
-
-    fn variable(cargo: &Command, name: &str) -> Option<String> {
-        let value = cargo.get_envs().find(|(variable, _)| *variable == OsStr::new(name))?.1?;
-        Some(value.to_string_lossy().into_owned())
-    }
-
-    #[test]
-    fn cargo_links_with_the_compiler_of_the_architecture() {
-        let cargo = Cross { arch: Arch::Aarch64, library: Library::OfTheToolchain }.cargo("build");
-        assert_eq!(variable(&cargo, "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER").as_deref(), Some("aarch64-linux-gnu-gcc"));
-        assert_eq!(variable(&cargo, "CC_aarch64_unknown_linux_gnu").as_deref(), Some("aarch64-linux-gnu-gcc"));
-        assert_eq!(variable(&cargo, "RUSTC"), None);
-    }
-
-    #[test]
-    fn debians_compiler_is_told_where_the_library_is() {
-        let cargo = Cross { arch: Arch::Aarch64, library: Library::OfDebian("/cache/lib".into()) }.cargo("test");
-        assert_eq!(cargo.get_program(), "/usr/bin/cargo");
-        assert_eq!(variable(&cargo, "RUSTC").as_deref(), Some(DEBIAN_RUSTC));
-        assert_eq!(variable(&cargo, "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS").as_deref(), Some("-L /cache/lib"));
     }
 }

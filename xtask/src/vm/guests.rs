@@ -1,31 +1,74 @@
-//! What the guests of one architecture share, and running a guest: its files, kernels and the programs under test, which are those that
-//! `cargo xtask test` builds.
+//! Running a guest, and what the guests of one architecture share: files, kernels and the programs under test.
 
 use std::{
     collections::BTreeMap,
-    env,
+    env, fmt,
     fs::{self, File},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use anyhow::{Context as _, Result, anyhow};
 
 use super::{
-    Guest, State, Verdict,
-    arch::{Arch, Cross},
+    arch::Arch,
     image::Tree,
     kernels::{Kernel, Promise, Series},
+    programs::{Cross, Programs},
     qemu::Machine,
     selection::Selection,
     transcript::{Shortfall, Transcript},
 };
 use crate::{
-    command::{cargo, check, release_dir, root, show},
-    run,
+    command::release_dir,
     setup::{self, Need},
 };
+
+/// A guest: a kernel on a machine.
+#[derive(Clone, Copy)]
+pub(super) struct Guest {
+    /// The machine.
+    pub(super) arch: Arch,
+    /// The kernel.
+    pub(super) series: &'static Series,
+}
+
+/// How a guest ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It showed what it must show.
+    Passed,
+    /// It did not.
+    Failed,
+    /// Something that it needs could not be installed or fetched, or there was not enough time.
+    NotRun,
+}
+
+/// How a guest ended, and a sentence about it.
+pub(super) struct Verdict {
+    /// How it ended.
+    pub(super) state: State,
+    /// What a person should know of it.
+    pub(super) sentence: String,
+}
+
+impl Verdict {
+    /// Something that a guest needs could not be installed or fetched.
+    fn not_run(error: &anyhow::Error) -> Self {
+        Self { state: State::NotRun, sentence: format!("{error:#}") }
+    }
+
+    /// Something in this repository is wrong.
+    fn failed(error: &anyhow::Error) -> Self {
+        Self { state: State::Failed, sentence: format!("{error:#}") }
+    }
+}
+
+impl fmt::Display for Guest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:7} {:7}", self.series.name, self.arch.name())
+    }
+}
 
 /// What the guests of an architecture share.
 pub(super) struct Shared {
@@ -155,85 +198,4 @@ fn lock(directory: &Path) -> Result<File> {
         lock.lock()?;
     }
     Ok(lock)
-}
-
-/// Programs of the package `zc-tests`, in Rust and in C. Some C programs exist for x86 only.
-const WORKLOADS: [&str; 9] =
-    ["copier", "workload", "odd-files", "random-io", "kernel-copy", "runs", "copier-c", "int80", "socketcall"];
-
-/// Paths of what was built. A guest has everything at the same paths as this machine, because they are compiled into the test binary.
-pub(super) struct Programs {
-    /// The test binary.
-    pub(super) test: PathBuf,
-    /// zctrace, as it is released.
-    pub(super) zctrace: PathBuf,
-    /// The directory of the workloads.
-    pub(super) workloads: PathBuf,
-    /// The package of the tests.
-    pub(super) package: PathBuf,
-}
-
-impl Programs {
-    /// Builds them. For this machine's architecture, everything is built as `cargo xtask test` does, so nothing is built twice.
-    pub(super) fn build(arch: Arch, cross: Option<&Cross>) -> Result<Self> {
-        let (zctrace, test) = match cross {
-            None => {
-                run::build(&["zctrace", "zc-tests"])?;
-                (release_dir()?.join("zctrace"), test_binary(cargo().arg("test"))?)
-            }
-            Some(cross) => {
-                // One profile and one set of packages: every dependency is built once.
-                check(cross.cargo("build").args(["--workspace", "--bins"]))?;
-                let target = release_dir()?.with_file_name(arch.target());
-                (target.join("release/zctrace"), test_binary(&mut cross.cargo("test"))?)
-            }
-        };
-        let workloads = test.ancestors().nth(2).context("the test binary is not in a target directory")?.to_owned();
-        Ok(Self { test, zctrace, workloads, package: root().canonicalize()?.join("tests") })
-    }
-
-    /// Every file and directory that a guest needs.
-    pub(super) fn files(&self) -> Vec<PathBuf> {
-        let workloads = WORKLOADS.into_iter().map(|name| self.workloads.join(name)).filter(|path| path.exists());
-        let of_the_package = ["golden", "scenarios", "zctrace.toml"].map(|name| self.package.join(name));
-        [self.test.clone(), self.zctrace.clone()].into_iter().chain(workloads).chain(of_the_package).collect()
-    }
-}
-
-/// Builds the integration tests and returns the path of the binary. It names the same packages as `cargo xtask test`: with others, the
-/// dependencies would have other features and be built again.
-fn test_binary(cargo: &mut Command) -> Result<PathBuf> {
-    cargo.args(["--workspace", "--test", "all", "--no-run", "--message-format=json-render-diagnostics"]);
-    let built = cargo.stderr(Stdio::inherit()).output().with_context(|| format!("cannot run {}", show(cargo)))?;
-    ensure!(built.status.success(), "`{}` failed ({})", show(cargo), built.status);
-    let messages = String::from_utf8_lossy(&built.stdout).into_owned();
-    let Some(test) = messages.lines().find_map(test_executable) else { bail!("cargo does not name the test binary") };
-    Ok(Path::new(test).to_owned())
-}
-
-/// The executable in cargo's message about the test `all`.
-fn test_executable(message: &str) -> Option<&str> {
-    let is_it = message.contains(r#""reason":"compiler-artifact""#)
-        && message.contains(r#""kind":["test"]"#)
-        && message.contains(r#""name":"all""#);
-    let (_, rest) = message.split_once(r#""executable":""#).filter(|_| is_it)?;
-    Some(rest.split_once('"')?.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_test_binary_is_found_in_cargos_messages() {
-        let of = |kind: &str, name: &str| {
-            format!(
-                r#"{{"reason":"compiler-artifact","target":{{"kind":["{kind}"],"name":"{name}"}},"executable":"/t/debug/deps/{name}-1"}}"#
-            )
-        };
-        assert_eq!(test_executable(&of("test", "all")), Some("/t/debug/deps/all-1"));
-        assert_eq!(test_executable(&of("bin", "all")), None);
-        assert_eq!(test_executable(&of("test", "other")), None);
-        assert_eq!(test_executable(r#"{"reason":"build-finished","success":true}"#), None);
-    }
 }

@@ -13,8 +13,8 @@ use anyhow::{Context as _, Result, bail};
 use super::{
     apt::{Apt, guest_suites},
     arch::Arch,
-    guests::Programs,
-    kernels::Kernel,
+    kernels::{Kernel, beside},
+    programs::Programs,
 };
 use crate::command::check;
 
@@ -195,14 +195,6 @@ impl Tree {
     }
 }
 
-/// A path with a suffix. `Path::with_extension` would replace the end of a kernel's version.
-pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".");
-    name.push(suffix);
-    name.into()
-}
-
 /// The files of these modules and of their dependencies, in the order in which they can be loaded. A line of `modules.dep` has a module, a
 /// colon and its dependencies, the last of which is loaded first (`man 5 modules.dep`). A module without a line is built into the kernel.
 fn load_order<'a>(dependencies: &'a str, names: &[&str]) -> Vec<&'a str> {
@@ -254,12 +246,6 @@ mod tests {
         let order = load_order(dependencies, &["virtio_pci", "virtio_blk", "ext4"]);
         let names = ["virtio/virtio_ring", "virtio/virtio", "virtio/legacy", "virtio/virtio_pci", "block/virtio_blk"];
         assert_eq!(order, names.map(|name| format!("kernel/{name}.ko.xz")));
-    }
-
-    #[test]
-    fn two_kernels_have_two_directories() {
-        let starts = ["initramfs-6.1", "initramfs-6.12"].map(|path| beside(path.as_ref(), "start"));
-        assert_eq!(starts, ["initramfs-6.1.start", "initramfs-6.12.start"].map(PathBuf::from));
     }
 
     #[test]

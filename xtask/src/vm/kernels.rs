@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{apt::Apt, arch::Arch, image::beside};
+use super::{apt::Apt, arch::Arch};
 use crate::command::check;
 
 /// What a guest with a kernel must show.
@@ -139,6 +139,14 @@ impl Kernel {
     }
 }
 
+/// A path with a suffix. `Path::with_extension` would replace the end of a kernel's version.
+pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(suffix);
+    name.into()
+}
+
 /// The numbers in a release, to compare it with others.
 fn numbers(release: &str) -> Vec<u32> {
     release.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect()
@@ -195,5 +203,11 @@ mod tests {
         for (_, name) in SUBSET {
             assert_eq!(series(name).promise, Promise::Works);
         }
+    }
+
+    #[test]
+    fn two_kernels_have_two_directories() {
+        let starts = ["initramfs-6.1", "initramfs-6.12"].map(|path| beside(path.as_ref(), "start"));
+        assert_eq!(starts, ["initramfs-6.1.start", "initramfs-6.12.start"].map(PathBuf::from));
     }
 }

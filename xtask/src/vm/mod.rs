@@ -5,6 +5,7 @@ mod arch;
 mod guests;
 mod image;
 mod kernels;
+mod programs;
 mod qemu;
 mod selection;
 mod transcript;
@@ -24,7 +25,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use arch::Arch;
 use clap::Args;
-use guests::{Shared, cache};
+use guests::{Guest, Shared, State, Verdict, cache};
 use kernels::{Promise, SUBSET, Series, chosen};
 use selection::Selection;
 
@@ -67,30 +68,6 @@ pub(crate) struct Options {
     /// How many guests run at a time; each keeps one processor busy
     #[arg(long, value_name = "GUESTS", default_value_t = processors())]
     jobs: NonZero<usize>,
-}
-
-/// A guest: a kernel on a machine.
-#[derive(Clone, Copy)]
-struct Guest {
-    arch: Arch,
-    series: &'static Series,
-}
-
-/// How a guest ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// It showed what it must show.
-    Passed,
-    /// It did not.
-    Failed,
-    /// Something that it needs could not be installed or fetched, or there was not enough time.
-    NotRun,
-}
-
-/// How a guest ended, and a sentence about it.
-struct Verdict {
-    state: State,
-    sentence: String,
 }
 
 /// The closing line about a guest.
@@ -216,28 +193,10 @@ fn exit_code(closings: &[Closing]) -> ExitCode {
     }
 }
 
-impl Verdict {
-    /// Something that a guest needs could not be installed or fetched.
-    fn not_run(error: &anyhow::Error) -> Self {
-        Self { state: State::NotRun, sentence: format!("{error:#}") }
-    }
-
-    /// Something in this repository is wrong.
-    fn failed(error: &anyhow::Error) -> Self {
-        Self { state: State::Failed, sentence: format!("{error:#}") }
-    }
-}
-
 impl Closing {
     /// Whether the guest failed.
     pub(crate) fn failed(&self) -> bool {
         self.verdict.state == State::Failed
-    }
-}
-
-impl fmt::Display for Guest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:7} {:7}", self.series.name, self.arch.name())
     }
 }
 

@@ -25,8 +25,8 @@ use crate::{
         Limits,
         ebpf::{
             EbpfUnavailable,
-            btf::Btf,
-            fields, hooks,
+            btf::{self, Btf},
+            hooks,
             kernel::{self, TypesFile},
             object::{self, Settings},
             rehearsal,
@@ -227,7 +227,7 @@ fn probe_ebpf() -> EbpfFacts {
 fn kernel_types(path: &Path) -> Result<KernelTypes, String> {
     let data = kernel::read_file(path).map_err(|error| reason(&error))?;
     let btf = Btf::parse(&data).map_err(|error| error.to_string())?;
-    let (missing_field, notes) = match fields::find(&btf) {
+    let (missing_field, notes) = match btf::kernel_fields(&btf) {
         Ok((_, notes)) => (None, notes),
         Err(missing) => (Some(missing.to_string()), Vec::new()),
     };

@@ -1,9 +1,8 @@
 //! What this machine is and what it allows: plain data, where a failure to read is data too.
 //!
-//! [`System::read`] reads `/proc`, `/sys` and friends; [`child`] tries things out in child processes. The backends and the doctor use both
-//! to explain why something cannot run here, and which command would fix it.
+//! [`System::read`] reads `/proc`, `/sys` and friends. The backends and the doctor use it to explain why something cannot run here, and which
+//! command would fix it.
 
-pub(crate) mod child;
 mod read;
 
 use std::{fmt, path::PathBuf};

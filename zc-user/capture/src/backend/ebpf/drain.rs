@@ -1,15 +1,18 @@
-//! Reads the sums of the kernel side from its maps.
+//! Reads the sums of the kernel side from its maps, and gives the files in them their places in the trace. The kernel side may know one file
+//! by several numbers; it is in the trace once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use aya::maps::{Array, HashMap as KernelHashMap, MapData, MapError, PerCpuArray};
-use zc_ebpf::{CallId, ErrnoKey, FileNumber, NO_CALL, RowKey, STREAM_FILES, Task, phase, stream_slot};
+use zc_ebpf::{
+    CHANGED, CallId, Ends as NumberedEnds, ErrnoKey, FROM_BUFFER, FileNumber, MAPPED, NO_CALL, RowKey, STREAM_FILES, Task,
+    UNSAMPLED, phase, stream_slot,
+};
 
-use super::file_table::FileTable;
 use crate::{
     histogram::Histogram,
-    syscall::Call,
-    trace::{Ends, File, Loss, Part, Row, Stream, Streams, Times},
+    syscall::{Call, Fds},
+    trace::{Ends, File, FileId, FileIdentity, Input, Loss, Part, Row, Stream, Streams, Times},
 };
 
 /// The maps that are read when a trace ends.
@@ -207,4 +210,164 @@ fn add(sum: &mut Row, row: &zc_ebpf::Row) {
 /// The earlier of two times; 0 means that there is none.
 fn earlier(known: Option<u64>, ns: u64) -> Option<u64> {
     known.into_iter().chain((ns > 0).then_some(ns)).min()
+}
+
+/// Gives each file its index in [`Trace::files`](crate::trace::Trace::files).
+#[derive(Debug, Clone, Default)]
+pub struct FileTable {
+    /// The latest message about each number.
+    seen: HashMap<FileNumber, File>,
+    placed: Vec<File>,
+    by_number: HashMap<FileNumber, FileId>,
+    by_identity: HashMap<(FileIdentity, Option<String>), FileId>,
+    unknown: u64,
+}
+
+impl FileTable {
+    /// Records a message about a file.
+    pub fn record(&mut self, number: FileNumber, file: File) {
+        self.seen.insert(number, file);
+    }
+
+    /// The files at the ends of a call. They become part of the trace.
+    pub fn ends(&mut self, call: &Call, ends: NumberedEnds) -> Ends {
+        let input = self.id(ends.input & !(MAPPED | FROM_BUFFER | CHANGED | UNSAMPLED)).map(|file| {
+            if ends.input & MAPPED != 0 {
+                Input::Mapped(file)
+            } else if ends.input & CHANGED != 0 {
+                Input::Changed(file)
+            } else if ends.input & UNSAMPLED != 0 {
+                Input::Unsampled(file)
+            } else if ends.input & FROM_BUFFER != 0 {
+                Input::Held(file)
+            } else if matches!(call.spec().fds, Fds::Writes(_)) {
+                Input::LastRead(file)
+            } else {
+                Input::Named(file)
+            }
+        });
+        Ends { input, output: self.id(ends.output) }
+    }
+
+    /// The files of the trace, and how many of them nothing is known of because their message was lost.
+    pub fn into_placed(self) -> (Vec<File>, u64) {
+        (self.placed, self.unknown)
+    }
+
+    /// Fills in what was read and written of each file; `streams` looks it up by number.
+    pub fn set_streams<E>(&mut self, streams: impl Fn(FileNumber) -> Result<Streams, E>) -> Result<(), E> {
+        let mut seen = HashSet::new();
+        for (&number, id) in &self.by_number {
+            let Some(file) = usize::try_from(id.0).ok().and_then(|index| self.placed.get_mut(index)) else { continue };
+            // If a file has two numbers, the order of their bytes is unknown.
+            file.streams = if seen.insert(id) { streams(number)? } else { Streams::default() };
+        }
+        Ok(())
+    }
+
+    fn id(&mut self, number: FileNumber) -> Option<FileId> {
+        if number == 0 {
+            return None;
+        }
+        if let Some(&id) = self.by_number.get(&number) {
+            return Some(id);
+        }
+        let id = self.place(number);
+        self.by_number.insert(number, id);
+        Some(id)
+    }
+
+    /// Adds a file, unless it is in the trace already under another number: the kernel may have dropped it from memory and read it again.
+    /// It is the same file if path, device, inode and generation are the same. Without the path that is not certain: layers of an overlay,
+    /// or a btrfs snapshot and its original, have the same numbers. So a file that comes back by another of its names counts as another
+    /// file.
+    fn place(&mut self, number: FileNumber) -> FileId {
+        let next = FileId(u32::try_from(self.placed.len()).unwrap_or(u32::MAX));
+        let file = self.seen.remove(&number).unwrap_or_else(|| {
+            self.unknown += 1;
+            File::default()
+        });
+        if let Some(identity) = file.identity {
+            let id = *self.by_identity.entry((identity, file.path.clone())).or_insert(next);
+            if id != next {
+                return id;
+            }
+        }
+        self.placed.push(file);
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn on(filesystem: &str, inode: u64, path: &str) -> File {
+        File {
+            identity: Some(FileIdentity { device: 1, inode, generation: Some(3) }),
+            filesystem: Some(filesystem.to_owned()),
+            path: Some(path.to_owned()),
+            ..File::default()
+        }
+    }
+
+    fn ends(input: FileNumber, output: FileNumber) -> NumberedEnds {
+        NumberedEnds { input, output }
+    }
+
+    #[test]
+    fn an_input_is_named_by_the_call_or_known_from_what_was_read_before() {
+        let mut files = FileTable::default();
+        files.record(1, on("ext4", 10, "/a"));
+        files.record(2, on("ext4", 20, "/b"));
+        let (a, b) = (FileId(0), FileId(1));
+        let copy = files.ends(&Call::native("sendfile"), ends(1, 2));
+        assert_eq!(copy, Ends { input: Some(Input::Named(a)), output: Some(b) });
+        let write = files.ends(&Call::native("write"), ends(1, 2));
+        assert_eq!(write, Ends { input: Some(Input::LastRead(a)), output: Some(b) });
+        let held = files.ends(&Call::native("write"), ends(1 | FROM_BUFFER, 2));
+        assert_eq!(held, Ends { input: Some(Input::Held(a)), output: Some(b) });
+        let changed = files.ends(&Call::native("write"), ends(1 | FROM_BUFFER | CHANGED, 2));
+        assert_eq!(changed, Ends { input: Some(Input::Changed(a)), output: Some(b) });
+        let mapped = files.ends(&Call::native("write"), ends(1 | MAPPED, 2));
+        assert_eq!(mapped, Ends { input: Some(Input::Mapped(a)), output: Some(b) });
+        assert_eq!(files.ends(&Call::native("write"), ends(0, 0)), Ends::default());
+    }
+
+    #[test]
+    fn a_file_with_two_numbers_is_in_the_trace_once() {
+        let mut files = FileTable::default();
+        files.record(1, on("ext4", 10, "/a"));
+        files.record(2, on("ext4", 10, "/a"));
+        files.record(3, on("ext4", 11, "/b"));
+        let read = Call::native("read");
+        assert_eq!(files.ends(&read, ends(1, 0)), files.ends(&read, ends(2, 0)));
+        assert_ne!(files.ends(&read, ends(1, 0)), files.ends(&read, ends(3, 0)));
+        assert_eq!(files.into_placed().0.len(), 2);
+    }
+
+    #[test]
+    fn files_with_the_same_inode_and_different_paths_are_different_files() {
+        for (filesystem, one, other) in [
+            ("btrfs", "/pool/now/a", "/pool/before/a"),
+            ("overlay", "/merged/upper", "/merged/lower"),
+            ("fuse", "/mnt/a", "/mnt/b"),
+        ] {
+            let mut files = FileTable::default();
+            for (number, path) in [(1, one), (2, other), (3, one)] {
+                files.record(number, on(filesystem, 257, path));
+            }
+            let read = Call::native("read");
+            assert_ne!(files.ends(&read, ends(1, 0)), files.ends(&read, ends(2, 0)), "{filesystem}");
+            assert_eq!(files.ends(&read, ends(1, 0)), files.ends(&read, ends(3, 0)), "{filesystem}");
+        }
+    }
+
+    #[test]
+    fn a_file_without_a_message_is_in_the_trace() {
+        let mut files = FileTable::default();
+        let read = Call::native("read");
+        assert_ne!(files.ends(&read, ends(1, 0)), files.ends(&read, ends(2, 0)));
+        assert_eq!(files.into_placed(), (vec![File::default(); 2], 2));
+    }
 }

@@ -12,7 +12,6 @@ use zc_ebpf::{ABSENT, KernelFields, programs};
 
 use super::{
     btf::{self, BtfError},
-    fields,
     hooks::{Hook, Preemption},
     unavailable::EbpfUnavailable,
 };
@@ -109,7 +108,7 @@ pub(crate) fn read(file: TypesFile) -> Result<Kernel, EbpfUnavailable> {
     let bad = |cause| EbpfUnavailable::BadBtf { path: path.clone(), cause };
     let (fields, rings, preemption, notes, types_length) = {
         let types = btf::Btf::parse(&data).map_err(bad)?;
-        let (fields, mut notes) = fields::find(&types)?;
+        let (fields, mut notes) = btf::kernel_fields(&types)?;
         let rings = if fields.request_file == ABSENT { Vec::new() } else { ring_programs(&types, &mut notes) };
         let preemption = Preemption::find(&types);
         notes.extend(preemption.note());

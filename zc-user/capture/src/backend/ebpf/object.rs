@@ -11,8 +11,8 @@ use nix::unistd::gettid;
 use zc_ebpf::{ABSENT, CallSpec, Control, KernelFields, SPEC_SLOTS, globals, maps, programs};
 
 use super::{
+    btf,
     drain::Maps,
-    fields,
     hooks::{Hook, misses},
     kernel::{self, Kernel, TypesFile},
     unavailable::{self, EbpfUnavailable, TooOld, no_thread, object_refused, program_refused, refused},
@@ -110,7 +110,7 @@ impl Loaded {
             control: take(&mut ebpf, maps::CONTROL)?,
             is_over: take(&mut ebpf, maps::IS_OVER)?,
             max_files: settings.limits.max_files,
-            counters_known: fields::has_counters(&kernel.fields),
+            counters_known: btf::has_counters(&kernel.fields),
             sees_memory: kernel.fields.vma_file != ABSENT,
             notes: kernel.notes,
             hooks,

@@ -6,7 +6,7 @@ use aya::{EbpfError, programs::ProgramError};
 use nix::sys::utsname::uname;
 use thiserror::Error;
 
-use super::{btf::BtfError, fields::MissingField};
+use super::btf::{BtfError, MissingField};
 
 /// The oldest kernel that the programs are tested on: major and minor version.
 const OLDEST_KERNEL: (u32, u32) = (6, 1);

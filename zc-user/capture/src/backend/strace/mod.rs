@@ -11,9 +11,7 @@
 mod args;
 mod assemble;
 mod collect;
-mod command_line;
 mod count;
-mod cut;
 mod decode;
 mod file_name;
 mod file_table;

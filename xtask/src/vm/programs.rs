@@ -1,0 +1,194 @@
+//! The programs under test, and building them: those that `cargo xtask test` builds. For another architecture than this machine's they are
+//! built with rustup's standard library for it, or else with the compiler of Debian's packages and the library of the same version, fetched
+//! from the packages of that architecture.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use super::{
+    apt::{Apt, guest_suites},
+    arch::Arch,
+};
+use crate::{
+    command::{cargo, check, release_dir, root, show},
+    run,
+    setup::DEBIAN_RUSTC,
+    toolchain::output,
+};
+
+/// Programs of the package `zc-tests`, in Rust and in C. Some C programs exist for x86 only.
+const WORKLOADS: [&str; 9] =
+    ["copier", "workload", "odd-files", "random-io", "kernel-copy", "runs", "copier-c", "int80", "socketcall"];
+
+/// Paths of what was built. A guest has everything at the same paths as this machine, because they are compiled into the test binary.
+pub(super) struct Programs {
+    /// The test binary.
+    pub(super) test: PathBuf,
+    /// zctrace, as it is released.
+    pub(super) zctrace: PathBuf,
+    /// The directory of the workloads.
+    pub(super) workloads: PathBuf,
+    /// The package of the tests.
+    pub(super) package: PathBuf,
+}
+
+impl Programs {
+    /// Builds them. For this machine's architecture, everything is built as `cargo xtask test` does, so nothing is built twice.
+    pub(super) fn build(arch: Arch, cross: Option<&Cross>) -> Result<Self> {
+        let (zctrace, test) = match cross {
+            None => {
+                run::build(&["zctrace", "zc-tests"])?;
+                (release_dir()?.join("zctrace"), test_binary(cargo().arg("test"))?)
+            }
+            Some(cross) => {
+                // One profile and one set of packages: every dependency is built once.
+                check(cross.cargo("build").args(["--workspace", "--bins"]))?;
+                let target = release_dir()?.with_file_name(arch.target());
+                (target.join("release/zctrace"), test_binary(&mut cross.cargo("test"))?)
+            }
+        };
+        let workloads = test.ancestors().nth(2).context("the test binary is not in a target directory")?.to_owned();
+        Ok(Self { test, zctrace, workloads, package: root().canonicalize()?.join("tests") })
+    }
+
+    /// Every file and directory that a guest needs.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        let workloads = WORKLOADS.into_iter().map(|name| self.workloads.join(name)).filter(|path| path.exists());
+        let of_the_package = ["golden", "scenarios", "zctrace.toml"].map(|name| self.package.join(name));
+        [self.test.clone(), self.zctrace.clone()].into_iter().chain(workloads).chain(of_the_package).collect()
+    }
+}
+
+/// Builds the integration tests and returns the path of the binary. It names the same packages as `cargo xtask test`: with others, the
+/// dependencies would have other features and be built again.
+fn test_binary(cargo: &mut Command) -> Result<PathBuf> {
+    cargo.args(["--workspace", "--test", "all", "--no-run", "--message-format=json-render-diagnostics"]);
+    let built = cargo.stderr(Stdio::inherit()).output().with_context(|| format!("cannot run {}", show(cargo)))?;
+    ensure!(built.status.success(), "`{}` failed ({})", show(cargo), built.status);
+    let messages = String::from_utf8_lossy(&built.stdout).into_owned();
+    let Some(test) = messages.lines().find_map(test_executable) else { bail!("cargo does not name the test binary") };
+    Ok(Path::new(test).to_owned())
+}
+
+/// The executable in cargo's message about the test `all`.
+fn test_executable(message: &str) -> Option<&str> {
+    let is_it = message.contains(r#""reason":"compiler-artifact""#)
+        && message.contains(r#""kind":["test"]"#)
+        && message.contains(r#""name":"all""#);
+    let (_, rest) = message.split_once(r#""executable":""#).filter(|_| is_it)?;
+    Some(rest.split_once('"')?.0)
+}
+
+/// A compiler for another architecture.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Cross {
+    arch: Arch,
+    library: Library,
+}
+
+/// Where the standard library is.
+#[derive(Debug, PartialEq, Eq)]
+enum Library {
+    /// Where the current compiler looks for it.
+    OfTheToolchain,
+    /// In this directory, for Debian's compiler.
+    OfDebian(PathBuf),
+}
+
+impl Cross {
+    /// Finds a compiler, and fetches its library if necessary.
+    pub(super) fn find(arch: Arch, cache: &Path) -> Result<Self> {
+        let place = output(Command::new("rustc").args(["--print", "target-libdir", "--target", &arch.target()]));
+        let library = match place {
+            Some(place) if Path::new(place.trim()).is_dir() => Library::OfTheToolchain,
+            _ => Library::OfDebian(fetch(arch, cache)?),
+        };
+        Ok(Self { arch, library })
+    }
+
+    /// A cargo command that builds a release, without link-time optimization: a quick build saves more time here.
+    pub(super) fn cargo(&self, command: &str) -> Command {
+        let compiler = format!("{}-linux-gnu-gcc", self.arch.name());
+        let target = self.arch.target().replace('-', "_");
+        let variable = |name| format!("CARGO_TARGET_{}_{name}", target.to_uppercase());
+        let mut cargo = match &self.library {
+            Library::OfTheToolchain => cargo(),
+            Library::OfDebian(library) => {
+                let mut cargo = Command::new(Path::new(DEBIAN_RUSTC).with_file_name("cargo"));
+                cargo
+                    .current_dir(root())
+                    .env("RUSTC", DEBIAN_RUSTC)
+                    .env(variable("RUSTFLAGS"), format!("-L {}", library.display()));
+                cargo
+            }
+        };
+        cargo.env(variable("LINKER"), &compiler).env(format!("CC_{target}"), &compiler);
+        cargo.args([command, "--release", "--target", &self.arch.target()]);
+        // Not as environment variables: the cargo that builds the eBPF programs would inherit them and build another object.
+        cargo.args(["--config", r#"profile.release.lto="off""#, "--config", "profile.release.codegen-units=16"]);
+        cargo
+    }
+}
+
+/// Fetches the standard library of another architecture for Debian's compiler.
+fn fetch(arch: Arch, cache: &Path) -> Result<PathBuf> {
+    let version = output(Command::new("dpkg-query").args(["-W", "-f", "${Version}", "rustc-web"]));
+    let version =
+        version.context("rustc has no standard library for the architecture, and the package rustc-web is not installed")?;
+    let suites = guest_suites()?;
+    let apt = Apt::new(cache.join("apt/guest"), arch, &suites.each_ref().map(String::as_str))?;
+    let packages = apt.download(&[format!("libstd-rust-web-dev={version}")], &cache.join("rust"))?;
+    let tree = cache.join("rust/tree");
+    for package in packages {
+        check(Command::new("dpkg-deb").arg("-x").arg(package).arg(&tree))?;
+    }
+    let library = tree.join("usr/lib/rustlib").join(arch.target()).join("lib");
+    ensure!(fs::exists(&library)?, "libstd-rust-web-dev {version} has no {}", library.display());
+    Ok(library)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    fn variable(cargo: &Command, name: &str) -> Option<String> {
+        let value = cargo.get_envs().find(|(variable, _)| *variable == OsStr::new(name))?.1?;
+        Some(value.to_string_lossy().into_owned())
+    }
+
+    #[test]
+    fn cargo_links_with_the_compiler_of_the_architecture() {
+        let cargo = Cross { arch: Arch::Aarch64, library: Library::OfTheToolchain }.cargo("build");
+        assert_eq!(variable(&cargo, "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER").as_deref(), Some("aarch64-linux-gnu-gcc"));
+        assert_eq!(variable(&cargo, "CC_aarch64_unknown_linux_gnu").as_deref(), Some("aarch64-linux-gnu-gcc"));
+        assert_eq!(variable(&cargo, "RUSTC"), None);
+    }
+
+    #[test]
+    fn debians_compiler_is_told_where_the_library_is() {
+        let cargo = Cross { arch: Arch::Aarch64, library: Library::OfDebian("/cache/lib".into()) }.cargo("test");
+        assert_eq!(cargo.get_program(), "/usr/bin/cargo");
+        assert_eq!(variable(&cargo, "RUSTC").as_deref(), Some(DEBIAN_RUSTC));
+        assert_eq!(variable(&cargo, "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS").as_deref(), Some("-L /cache/lib"));
+    }
+
+    #[test]
+    fn the_test_binary_is_found_in_cargos_messages() {
+        let of = |kind: &str, name: &str| {
+            format!(
+                r#"{{"reason":"compiler-artifact","target":{{"kind":["{kind}"],"name":"{name}"}},"executable":"/t/debug/deps/{name}-1"}}"#
+            )
+        };
+        assert_eq!(test_executable(&of("test", "all")), Some("/t/debug/deps/all-1"));
+        assert_eq!(test_executable(&of("bin", "all")), None);
+        assert_eq!(test_executable(&of("test", "other")), None);
+        assert_eq!(test_executable(r#"{"reason":"build-finished","success":true}"#), None);
+    }
+}

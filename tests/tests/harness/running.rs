@@ -1,6 +1,7 @@
-//! Running programs: a process group with a deadline, talking through pipes, and a terminal of the program's own.
+//! Running programs: process groups with a deadline, conversations through pipes, terminals.
 
 use std::{
+    ffi::c_int,
     fs::File,
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
     os::{fd::BorrowedFd, unix::process::CommandExt as _},
@@ -25,12 +26,12 @@ use rustix::{
 
 use super::{Launch, launch::Capture, patience};
 
-/// A program that takes longer than this hangs. All tests take a few seconds at most, even on a busy machine.
+/// A program that takes longer than this hangs. No test takes more than a few seconds, even on a busy machine.
 const DEADLINE: Duration = Duration::from_mins(1);
 
-/// A program and everything in its process group. Whatever still runs is killed when the value is dropped.
+/// A program and everything in its process group. When the value is dropped, what still runs is killed.
 ///
-/// The program is not reaped before that, so its id cannot be reused by another process.
+/// The program is not reaped before that, so no other process gets its id.
 pub struct Group {
     child: Child,
     watchdog: Option<Watchdog>,
@@ -43,10 +44,10 @@ struct Watchdog {
 }
 
 impl Group {
-    /// Starts a program as the leader of a new process group, with SIGINT and SIGQUIT at their defaults.
+    /// Starts a program as the leader of a new process group. It ignores none of the signals in [`RESET`].
     pub fn start(command: &mut Command) -> Self {
         Self::of(
-            with_default_interrupts(command)
+            with_default_signals(command)
                 .process_group(0)
                 .spawn()
                 .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}")),
@@ -93,11 +94,14 @@ impl Group {
     }
 }
 
-/// Resets SIGINT and SIGQUIT in the program that this command starts. A shell without job control ignores both in what it starts in the
-/// background, and every program inherits that: tests run from there could not interrupt anything.
-pub(super) fn with_default_interrupts(command: &mut Command) -> &mut Command {
+/// Signals that the tests themselves may have been started to ignore, and every program inherits that: a shell without job control ignores
+/// SIGINT and SIGQUIT in what it starts in the background, and `nohup` ignores SIGHUP.
+const RESET: [c_int; 3] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT];
+
+/// Resets the signals in [`RESET`] to their defaults in the program that this command starts, so that a test can send them.
+pub(super) fn with_default_signals(command: &mut Command) -> &mut Command {
     let reset = || {
-        for signal in [libc::SIGINT, libc::SIGQUIT] {
+        for signal in RESET {
             // SAFETY: no handler is installed.
             if unsafe { libc::signal(signal, libc::SIG_DFL) } == libc::SIG_ERR {
                 return Err(io::Error::last_os_error());
@@ -105,7 +109,7 @@ pub(super) fn with_default_interrupts(command: &mut Command) -> &mut Command {
         }
         Ok(())
     };
-    // SAFETY: the closure makes two system calls and nothing else.
+    // SAFETY: the closure makes a few system calls and nothing else.
     unsafe { command.pre_exec(reset) }
 }
 
@@ -160,7 +164,7 @@ impl Conversation {
     pub fn hear(&mut self) -> String {
         let mut line = String::new();
         self.stdout.read_line(&mut line).expect("text");
-        assert!(line.ends_with('\n'), "it said no more than {line:?}");
+        assert!(line.ends_with('\n'), "its output ends with {line:?}");
         line.trim_end().to_owned()
     }
 
@@ -201,7 +205,7 @@ impl Conversation {
     }
 }
 
-/// A program that runs in the foreground of a terminal of its own.
+/// A program that runs in the foreground of its own terminal.
 pub struct Terminal {
     screen: File,
     group: Group,
@@ -209,14 +213,14 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Starts a program on a new terminal that is so many columns wide.
+    /// Starts a program on a new terminal with this many columns.
     pub fn start(columns: u16, launch: &Launch) -> Self {
         let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a pseudoterminal");
         grantpt(&screen).and_then(|()| unlockpt(&screen)).expect("it is ours");
         tcsetwinsize(&screen, Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).expect("it is a terminal");
         let path = ptsname(&screen, Vec::new()).expect("it is a pseudoterminal");
         let line = File::from(open(path, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).expect("unlocked"));
-        // Without it, the kernel drops output that comes just after a key that sends a signal.
+        // Without NOFLSH, the kernel drops output that comes just after a key that sends a signal.
         let mut modes = tcgetattr(&line).expect("it is a terminal");
         modes.local_modes |= LocalModes::NOFLSH;
         tcsetattr(&line, OptionalActions::Now, &modes).expect("it is a terminal");
@@ -231,7 +235,7 @@ impl Terminal {
             });
         }
         let child =
-            with_default_interrupts(&mut command).spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+            with_default_signals(&mut command).spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
         Self { screen: screen.into(), group: Group::of(child), shown: String::new() }
     }
 
@@ -243,7 +247,7 @@ impl Terminal {
         }
     }
 
-    /// Types.
+    /// Types these keys.
     pub fn type_in(&mut self, keys: &str) {
         self.screen.write_all(keys.as_bytes()).expect("a terminal takes keys");
     }
@@ -254,7 +258,7 @@ impl Terminal {
         (self.group.wait(), self.shown)
     }
 
-    /// Reads more output; false if no process has the terminal open any more.
+    /// Reads more output. False if no process has the terminal open any more.
     fn read_more(&mut self) -> bool {
         let mut bytes = [0; 4096];
         match self.screen.read(&mut bytes) {
@@ -263,7 +267,7 @@ impl Terminal {
                 self.shown.push_str(&String::from_utf8_lossy(&bytes[..count]));
                 true
             }
-            // A terminal whose other side is closed gives this error.
+            // Nobody has the other side open.
             Err(error) if error.raw_os_error() == Some(libc::EIO) => false,
             Err(error) => panic!("cannot read from the terminal: {error}"),
         }
@@ -272,25 +276,27 @@ impl Terminal {
 
 #[cfg(test)]
 mod tests {
+    use super::RESET;
     use crate::harness::{program, untraced};
 
     #[test]
-    fn a_started_program_does_not_ignore_interrupts() {
+    fn a_started_program_ignores_none_of_the_reset_signals() {
         let status = untraced(&program("cat").arg("/proc/self/status")).finish();
         let mask = status.successful().lines().find_map(|line| line.strip_prefix("SigIgn:\t")).expect("a mask");
         let ignored = u64::from_str_radix(mask, 16).expect("a mask");
-        for signal in [libc::SIGINT, libc::SIGQUIT] {
+        for signal in RESET {
             assert_eq!(ignored & 1 << (signal - 1), 0, "signal {signal} is ignored: {mask}");
         }
     }
 
-    /// Runs the other test in a process that ignores both signals, as a shell starts it in the background.
+    /// Runs the other test in a process that ignores these signals, as `nohup` and a shell's background do.
     #[test]
-    fn tests_that_run_in_the_background_start_programs_that_do_not_ignore_interrupts() {
+    fn tests_that_run_in_the_background_start_programs_that_ignore_none_of_the_reset_signals() {
         let (_, module) = module_path!().split_once("::").expect("a module of the crate");
-        let test = format!("{module}::a_started_program_does_not_ignore_interrupts");
+        let test = format!("{module}::a_started_program_ignores_none_of_the_reset_signals");
         let this = program(std::env::current_exe().expect("known")).args(&["--exact", &test]);
-        let finished = untraced(&this.through(&["env", "--ignore-signal=INT", "--ignore-signal=QUIT"])).finish();
+        let ignore = ["env", "--ignore-signal=HUP", "--ignore-signal=INT", "--ignore-signal=QUIT"];
+        let finished = untraced(&this.through(&ignore)).finish();
         assert!(finished.successful().contains("1 passed"), "{}", finished.text());
     }
 }

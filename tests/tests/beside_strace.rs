@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::harness::{Program, counted_by_strace, moved_as_strace_logs, program, shell, workload, zctrace};
 
-/// Copies so many blocks of 4 KiB.
+/// Copies this many blocks of 4 KiB.
 fn dd(blocks: u32) -> Program {
     program("dd").args(&["if=/dev/zero", "of=/dev/null", "bs=4k", &format!("count={blocks}")])
 }
 
-/// `strace` takes its time.
+/// How many blocks `dd` copies where strace traces it, which is slow.
 const FEW: u32 = 20_000;
 
 #[test]
@@ -17,7 +17,7 @@ fn ebpf_counts_four_hundred_thousand_blocks_of_dd() {
     let run = zctrace().run(&dd(400_000));
     run.assert_exact();
     for (name, own) in [("read", 2), ("write", 3)] {
-        // Besides the blocks: the loader reads libc, and dd says what it did.
+        // Besides the blocks, the loader reads libc, and dd prints what it did.
         let row = run.totals().row(name);
         let blocks = row.bytes.expect("known") / 4096;
         assert!((400_000..=400_000 + own).contains(&row.calls), "{name}: {row:?}");
@@ -38,7 +38,7 @@ fn ebpf_counts_as_many_calls_of_dd_as_strace() {
 
 #[test]
 fn ebpf_counts_as_many_bytes_of_dd_as_strace_logs() {
-    // dd's last words tell the time it took, so their length differs from run to run.
+    // Otherwise dd prints the time that it took, whose length differs from run to run.
     let quiet = dd(FEW).arg("status=none");
     let run = zctrace().run(&quiet);
     let strace = moved_as_strace_logs(&quiet, &["read", "write"]);
@@ -56,7 +56,7 @@ fn ebpf_counts_every_call_of_a_script_like_strace() {
     let mut counted: BTreeMap<_, _> =
         run.totals().figures().into_iter().map(|(name, row)| (name, (row.calls, row.errors))).collect();
     run.assert_exact();
-    // It never returns, so it is no call that returned.
+    // It never returns, so it is not among the calls.
     assert_eq!(counted.remove("exit_group"), Some((0, 0)));
     assert_eq!(run.totals().row("exit_group").unfinished, run.report.totals.processes);
     strace.remove("exit_group");
@@ -72,14 +72,14 @@ fn assert_as_strace_counts(program: &Program) {
     assert_eq!(run.totals().row("exit_group").unfinished, run.report.totals.processes);
     let mut counted = BTreeMap::new();
     for (name, row) in run.totals().figures() {
-        // To strace, each kind of ioctl is an ioctl.
+        // strace counts every kind of ioctl as `ioctl`.
         let bare = name.split('(').next().unwrap_or_default().to_owned();
         let (calls, errors) = counted.entry(bare).or_default();
         *calls += row.calls;
         *errors += row.errors;
     }
     for never_returns in ["exit", "exit_group"] {
-        assert!(counted.remove(never_returns).is_none_or(|row| row == (0, 0)), "{never_returns} is no call that returned");
+        assert!(counted.remove(never_returns).is_none_or(|row| row == (0, 0)), "{never_returns} never returns");
         summary.remove(never_returns);
     }
     assert!(summary.len() > 10, "{summary:?}");

@@ -1,8 +1,8 @@
 //! The same command under both backends: what must be equal, and what may differ.
 //!
-//! Never compared: wall time and the times of calls, since tracing slows a program. Always unknown (`null`) under strace: CPU time, context
-//! switches, page faults, and the command lines of processes, because strace is told to show no strings. Everything else must be equal,
-//! except for what [`Compared`] leaves out of a case.
+//! Wall time and the times of calls are never compared, because tracing slows a program. CPU time, context switches and page faults are
+//! always unknown (`null`) under strace, and so are the command lines of processes, because strace is told to cut strings. Everything else
+//! must be equal, except for the calls that [`Compared`] leaves out.
 
 use std::fs;
 
@@ -11,11 +11,11 @@ use serde_json::Value;
 use zc_tests::Figures;
 use zctrace::report::{Api, Process, State, Usage};
 
-use crate::harness::{Program, Rows, Run, TestDir, c, program, shell, untraced, workload, zctrace};
+use crate::harness::{Program, Run, TestDir, c, program, shell, untraced, workload, zctrace};
 
-/// What the program did under both backends: eBPF, strace.
+/// The runs of a program under eBPF and under strace.
 fn runs(program: &Program) -> [Run; 2] {
-    let runs = ["ebpf", "strace"].map(|backend| zctrace().by_thread().option(format!("--backend={backend}")).run(program));
+    let runs = ["ebpf", "strace"].map(|backend| zctrace().by_thread().backend(backend).run(program));
     for (run, backend) in runs.iter().zip(["ebpf", "strace"]) {
         assert_eq!(run.report.backend, backend);
         run.assert_exact();
@@ -34,12 +34,10 @@ fn figures(run: &Run, compared: Compared) -> Figures {
             figures
         }
         OwnThread | OwnThreadAsStated => {
-            let stated = run.stated();
-            let thread = run.thread(stated.thread.as_deref().expect("it names its thread"));
-            thread.assert_equal(&stated.calls);
-            thread.figures()
+            run.own_thread().assert_equal(&run.stated().calls);
+            run.own_thread().figures()
         }
-        OwnProcess => Rows::of(run.process(run.stated().pid.expect("it names its child"))).figures(),
+        OwnProcess => run.own_process().figures(),
         Nothing => Figures::new(),
     }
 }
@@ -47,7 +45,7 @@ fn figures(run: &Run, compared: Compared) -> Figures {
 /// A process as both backends must show it.
 type Shape<'a> = (Option<&'a str>, Option<&'a str>, State);
 
-/// Which processes there were, in an order that does not depend on their ids.
+/// All processes, in an order that does not depend on their ids.
 fn shapes<'a>(run: &'a Run) -> Vec<Shape<'a>> {
     let shape = |process: &'a Process| (process.comm.as_deref(), process.exe.as_deref(), process.state);
     let mut shapes: Vec<Shape<'_>> = run.report.processes.iter().map(shape).collect();
@@ -88,11 +86,10 @@ fn every_workload_is_counted_the_same() {
     }
 }
 
-/// Every case of a copier, from file to file. Some cannot: then the same calls fail in the same way.
-fn every_case_of(copier: &Program) {
+/// Compares every case of a copier, from file to file. Some cases cannot copy to a file: then the same calls fail in the same way.
+fn compare_every_case_of(copier: &Program) {
     let dir = TestDir::new();
-    let [from, to] = ["from", "to"].map(|name| dir.join(name));
-    fs::write(&from, vec![7; 1_000_000]).expect("ours");
+    let (from, to) = (dir.write("from", vec![7; 1_000_000]), dir.join("to"));
     let cases = listed(copier.clone());
     assert!(cases.len() >= 8, "{cases:?}");
     for case in cases {
@@ -103,12 +100,12 @@ fn every_case_of(copier: &Program) {
 
 #[test]
 fn every_case_of_the_rust_copier_is_counted_the_same() {
-    every_case_of(&program(env!("CARGO_BIN_EXE_copier")));
+    compare_every_case_of(&program(env!("CARGO_BIN_EXE_copier")));
 }
 
 #[test]
 fn every_case_of_the_c_copier_is_counted_the_same() {
-    every_case_of(&c("copier-c"));
+    compare_every_case_of(&c("copier-c"));
 }
 
 #[test]
@@ -121,7 +118,7 @@ fn thirty_two_bit_calls_are_counted_the_same() {
 fn selected_calls_are_counted_the_same() {
     for set in ["pread64,%network", "ioctl(FICLONE)", "write", "all"] {
         let [ebpf, strace] = ["ebpf", "strace"].map(|backend| {
-            let run = zctrace().by_thread().syscalls(set).option(format!("--backend={backend}")).run(&workload("known"));
+            let run = zctrace().by_thread().syscalls(set).backend(backend).run(&workload("known"));
             run.assert_exact();
             run.thread("zc-known").figures()
         });
@@ -140,7 +137,7 @@ fn values_that_strace_cannot_know_are_null() {
     assert!(usages(&strace).iter().all(|usage| *usage == Usage::default()), "{:?}", usages(&strace));
     assert!(
         strace.report.processes.iter().all(|process| process.command.is_none()),
-        "words are cut: {:?}",
+        "strace cuts their words: {:?}",
         strace.report.processes
     );
     assert!(usages(&ebpf).iter().all(|usage| usage.user_ns.is_some() && usage.page_faults.minor.is_some()));
@@ -149,36 +146,36 @@ fn values_that_strace_cannot_know_are_null() {
     assert!(strace.report.wall_ns.is_some_and(|wall| wall > 0));
 }
 
-/// Which rows of a case do not depend on the moment, so that two runs can be compared.
+/// Which rows of a case are the same in each run, so that two runs can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compared {
     /// The totals of all processes.
     All,
-    /// The totals, without the calls that depend on which thread was faster.
+    /// The totals, without these calls.
     AllBut(&'static [&'static str]),
-    /// Those of the thread that the workload names.
+    /// The rows of the thread that the workload names.
     OwnThread,
-    /// The same, but each run only with what that run states of itself.
+    /// The same, but their figures differ between runs: those of each run are compared with what that run states.
     OwnThreadAsStated,
-    /// Those of the process that the workload names.
+    /// The rows of the process that the workload names.
     OwnProcess,
     /// None.
     Nothing,
 }
 
-/// A thread that finds the C library's memory in use by another gets an arena of its own, if it comes at the same time; for the ninth
-/// arena, glibc looks up the number of processors.
+/// If two threads allocate at the same time, glibc makes a new arena for one of them. For the ninth arena, it reads the number of
+/// processors.
 const ARENAS: &[&str] = &["mmap", "munmap", "read"];
-/// Besides, a worker of tokio that is done wakes the main thread, through an eventfd, if that sleeps already.
+/// A worker of tokio that is done also wakes the main thread through an eventfd, if that is asleep already.
 const ARENAS_AND_WAKES: &[&str] = &["mmap", "munmap", "read", "write"];
-/// glibc gives back what stands before and behind an arena, to align it: nothing, one piece or two, as the address happens to be.
+/// To align an arena, glibc unmaps what is before and after it: nothing, one piece or two, depending on the address.
 const ALIGNMENT: &[&str] = &["mmap", "munmap"];
 
-/// Every case of `workload` with arguments that make it short.
+/// Every case of `workload`, with arguments that keep it short.
 pub const WORKLOADS: &[(&[&str], Compared)] = &[
     (&["known"], OwnThread),
     (&["errnos"], OwnThread),
-    // The files of /proc tell also what comes from the disk, so they are not equally long at all times.
+    // It reads files of /proc whose length differs from run to run.
     (&["proc-io", "30", "20", "70"], OwnThreadAsStated),
     (&["signal-reads", "20"], OwnThread),
     (&["signal-recv", "20"], OwnThread),
@@ -186,58 +183,57 @@ pub const WORKLOADS: &[(&[&str], Compared)] = &[
     (&["fork-storm", "200"], All),
     (&["exec-storm", "50"], All),
     (&["thread-storm", "16", "100"], AllBut(ARENAS)),
-    // The other thread, or the parent, polls /proc until the call blocks.
+    // Another thread, or the parent, polls /proc until the call blocks.
     (&["unfinished"], OwnThread),
     (&["killed"], OwnProcess),
     (&["killed-sending"], OwnProcess),
     (&["trapped"], OwnThread),
-    // How often the other thread looks whether this one waits depends on time; tests/tests/files/evidence.rs has them.
+    // How often the other thread polls depends on time. The tests in files/evidence.rs cover these cases.
     (&["trapped-in-handler"], Nothing),
     (&["denied-in-handler"], Nothing),
-    // ENOSYS of copy_file_range.
+    // copy_file_range (number 326 on x86_64) fails with ENOSYS.
     (&["deny", "38", "326", "true"], All),
-    // strace cannot follow it, and says so.
+    // strace cannot follow the child, and reports that.
     (&["untraced-child"], Nothing),
     (&["unknown-numbers"], All),
     (&["rusage"], OwnProcess),
     (&["exec-thread", "70", "30"], AllBut(ALIGNMENT)),
     (&["write", "50", "20"], All),
-    // It works as long as somebody lets it.
+    // It runs until it is killed.
     (&["bystander"], Nothing),
     (&["exit-code", "7"], All),
     (&["kill-self", "TERM"], All),
 ];
 
-/// What is compared of a case of `copier` or `copier-c`. The exit status and the processes always are.
+/// What is compared of a case of `copier` or `copier-c`, besides the exit status and the processes.
 pub fn compared_of_copier(case: &str) -> Compared {
     match case {
-        // The only call left is `pread64`, with which the loader reads headers on x86_64. On arm64 it finds them in its first read.
+        // The only call left is `pread64`, with which the loader reads headers on x86_64. On arm64 it has them from its first read.
         "tokio-io-copy" if cfg!(target_arch = "x86_64") => AllBut(ARENAS_AND_WAKES),
         "tokio-io-copy" => Nothing,
         _ => All,
     }
 }
 
-/// What makes a case of `copier-c` short: under strace, two calls a byte take long.
+/// Options that keep a case of `copier-c` short: under strace, two calls for each byte take long.
 pub fn options_of_copier(case: &str) -> &'static [&'static str] {
     if case == "byte-cat" { &["--size=5000"] } else { &[] }
 }
 
-/// Threads feed and drain the sockets at the ends of the copy. What is drained came from what is fed, and not the other way round,
-/// whichever thread happens to call first.
+/// Threads feed one socket of the copy and drain the other. The drained socket is never a source, whichever thread calls first.
 #[test]
 fn a_drained_socket_is_not_a_source() {
     let copies = program(env!("CARGO_BIN_EXE_kernel-copy")).args(&["socket-pipe-socket", "std-io-copy", "--copies", "20"]);
     for backend in ["ebpf", "strace"] {
         for _ in 0..10 {
-            let run = zctrace().option(format!("--backend={backend}")).run(&copies);
+            let run = zctrace().backend(backend).run(&copies);
             let found: Vec<_> = run.report.processes[0].transfers.iter().map(|transfer| (transfer.api, transfer.bytes)).collect();
             assert_eq!(found, [(Api::Splice, Some(20 * 128 * 1024))], "{backend}: {:#?}", run.report.processes[0].transfers);
         }
     }
 }
 
-/// A script that writes once more each time it runs. Its memory is the file that is its first argument.
+/// A script that writes one line more each time it runs. It remembers the number in the file `memory`.
 fn fickle(memory: &std::path::Path) -> Program {
     shell("echo >>$0; while read line; do echo hi; done <$0").arg(memory)
 }
@@ -266,7 +262,7 @@ fn verify_fails_and_shows_what_differs() {
 }
 
 #[test]
-fn verify_notes_that_the_first_run_read_stdin() {
+fn verify_says_that_the_first_run_read_stdin() {
     let finished = zctrace().option("--verify").input(b"1\n2\n").show(&program("cat"));
     assert_eq!(finished.code, Some(1), "{}", finished.stderr);
     assert!(finished.stderr.contains("needed from stdin"), "{}", finished.stderr);

@@ -1,11 +1,11 @@
-//! The kernel's own counters of the same work.
+//! The figures of a report compared with the kernel's own counters of the same work.
 
 use serde_json::Value;
 use zctrace::report::Usage;
 
 use crate::harness::{workload, zctrace};
 
-/// A number in what a workload states.
+/// A number that a workload states.
 #[track_caller]
 fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("not a number: {value}"))
@@ -47,7 +47,7 @@ fn page_faults_equal_those_of_wait4() {
 #[test]
 fn context_switches_equal_those_of_wait4_except_for_the_last() {
     let (wait4, usage) = usages();
-    // The last switch of all may be in one and not in the other.
+    // The last switch of the process may be in one of them and not in the other.
     for (name, found) in [("ru_nvcsw", usage.context_switches.voluntary), ("ru_nivcsw", usage.context_switches.involuntary)] {
         let expected = number(&wait4[name]);
         assert!(found.is_some_and(|found| found.abs_diff(expected) <= 1), "{name}: expected {expected}, found {found:?}");

@@ -1,16 +1,15 @@
-//! Known calls are counted one by one: calls, errors, errnos, unfinished calls, bytes, requested bytes.
+//! Calls that workloads make a known number of times: calls, errors, errnos, unfinished calls, bytes, requested bytes.
 
 use std::path::Path;
 
-use crate::harness::{Program, Rows, TestDir, Zctrace, each_backend, shell, workload, zctrace};
+use crate::harness::{Program, TestDir, Zctrace, each_backend, shell, workload, zctrace};
 
-/// Makes sure that the workload's own thread has exactly the rows that the workload states, and no others.
+/// Makes sure that the workload's own thread has exactly the rows that the workload states.
 #[track_caller]
 fn assert_thread_as_stated(zctrace: Zctrace, workload: &Program) {
     let run = zctrace.by_thread().run(workload);
-    let stated = run.stated();
     run.assert_exact();
-    run.thread(stated.thread.as_deref().expect("it names its thread")).assert_equal(&stated.calls);
+    run.own_thread().assert_equal(&run.stated().calls);
 }
 
 #[test]
@@ -52,18 +51,16 @@ fn a_read_cut_off_by_the_process_exit_is_unfinished() {
 #[test]
 fn a_read_cut_off_by_a_fatal_signal_is_unfinished() {
     let run = zctrace().run(&workload("killed"));
-    let stated = run.stated();
     run.assert_exact();
-    Rows::of(run.process(stated.pid.expect("it names its child"))).assert_equal(&stated.calls);
+    run.own_process().assert_equal(&run.stated().calls);
 }
 
 #[test]
 fn a_partial_send_cut_off_by_a_fatal_signal_is_unfinished() {
     for zctrace in each_backend() {
         let run = zctrace.run(&workload("killed-sending"));
-        let stated = run.stated();
         run.assert_exact();
-        Rows::of(run.process(stated.pid.expect("it names its child"))).assert_contain(&stated.calls);
+        run.own_process().assert_contain(&run.stated().calls);
     }
 }
 
@@ -78,7 +75,7 @@ fn calls_trapped_by_seccomp_are_not_counted() {
 }
 
 #[test]
-fn calls_denied_by_seccomp_are_attempts_on_their_files() {
+fn calls_denied_by_seccomp_are_attempts_of_their_transfer() {
     let dir = TestDir::with("in", vec![1; 100_000]);
     let (errno, number) = (libc::ENOSYS.to_string(), libc::SYS_copy_file_range.to_string());
     for zctrace in each_backend() {
@@ -94,7 +91,7 @@ fn calls_denied_by_seccomp_are_attempts_on_their_files() {
 }
 
 #[test]
-fn calls_missing_from_every_table_are_shown_by_number() {
+fn calls_without_a_name_are_shown_by_number() {
     for zctrace in each_backend() {
         let run = zctrace.syscalls("all").run(&workload("unknown-numbers"));
         run.finished.successful();
@@ -146,10 +143,10 @@ fn one_kind_of_ioctl_can_be_selected() {
     let of = |set: &str| zctrace().by_thread().syscalls(set).run(&workload("known")).thread("zc-known").figures();
     let clones = of("ioctl(FICLONE)");
     assert_eq!(clones.keys().collect::<Vec<_>>(), ["ioctl(FICLONE)"]);
-    assert_eq!(of("ioctl"), clones, "a thread that makes no other ioctl");
+    assert_eq!(of("ioctl"), clones, "the thread makes no other ioctl");
 }
 
-/// Calls through the 32-bit entry have rows of their own. `int $0x80` is an instruction of x86.
+/// Calls through the 32-bit entry have rows of their own. They are made by `int $0x80`, an instruction of x86.
 #[cfg(target_arch = "x86_64")]
 mod thirty_two_bit {
     use zc_tests::Figure;
@@ -169,7 +166,7 @@ mod thirty_two_bit {
 
     #[test]
     fn thirty_two_bit_calls_with_arguments_in_memory_are_decoded() {
-        // The arguments are in memory, which the eBPF programs do not read: how much was asked for is unknown to them.
+        // The arguments are in memory, which the eBPF programs do not read. So under eBPF the size asked for is unknown.
         let requested = [[None, None], [Some(10_000), Some(8192)]];
         for (zctrace, [by_socket, by_mmap]) in each_backend().into_iter().zip(requested) {
             let run = zctrace.run(&c("socketcall").args(&["10", "1000"]));
@@ -185,7 +182,7 @@ mod thirty_two_bit {
 
     #[test]
     fn thirty_two_bit_calls_are_not_mistaken_for_64_bit_calls_of_that_number() {
-        // Number 4 is `write` there and `stat` here.
+        // Number 4 is `write` in the 32-bit table and `stat` in the 64-bit table.
         let run = zctrace().syscalls("stat").run(&c("int80").args(&["500", "20"]));
         run.stated();
         run.assert_exact();

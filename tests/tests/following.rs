@@ -1,4 +1,4 @@
-//! Whoever the command creates is followed, wherever it goes; and the trace ends when it should.
+//! Every process and thread that the command creates is followed, also into PID namespaces; and when the trace ends.
 
 use std::{fs, io::Write as _, path::Path};
 
@@ -32,7 +32,7 @@ fn a_pipeline_of_three_programs_is_followed() {
 
 #[test]
 fn calls_before_the_exec_are_not_counted() {
-    // Between fork and exec, the child is still zctrace.
+    // Between fork and exec, the child still runs the code of zctrace.
     let run = zctrace().syscalls("all").run(&program("true"));
     let figures = run.totals().figures();
     run.assert_exact();
@@ -59,7 +59,7 @@ fn a_descendant_that_outlives_the_command_is_running() {
 
 #[test]
 fn a_busy_descendant_is_counted_until_the_trace_ends() {
-    // Four of them: whatever the order in which zctrace stops looking, one is between any two of its steps.
+    // zctrace stops counting in several steps. With four busy processes, one is likely to be between any two of these steps.
     let busy = "dd if=/dev/zero of=/dev/null bs=1 2>/dev/null & dds=\"$dds $!\";";
     let script =
         format!("{busy}{busy}{busy}{busy} for dd in $dds; do until grep -q '^syscw: ...' /proc/$dd/io; do :; done; done");
@@ -109,17 +109,17 @@ fn without_wait_all_the_trace_ends_with_the_command() {
     assert_eq!(run.report.processes.iter().filter(|process| process.state == State::Running).count(), 1);
 }
 
-/// The id that a shell says it has.
-fn stated_pid(run: &Run) -> u32 {
+/// The process id that the command printed.
+fn printed_pid(run: &Run) -> u32 {
     run.finished.successful().trim().parse().expect("a number")
 }
 
 #[test]
-fn inside_a_pid_namespace_ids_are_the_namespaces() {
+fn a_zctrace_inside_a_pid_namespace_shows_the_ids_of_that_namespace() {
     let run = zctrace().through(&["unshare", "--pid", "--fork", "--mount-proc"]).run(&shell("echo $$; true; exit"));
     run.assert_exact();
     let root = run.root();
-    assert_eq!((root.pid, root.ppid, root.comm.as_deref()), (stated_pid(&run), Some(1), Some("sh")));
+    assert_eq!((root.pid, root.ppid, root.comm.as_deref()), (printed_pid(&run), Some(1), Some("sh")));
     assert!(root.pid < 50, "a new namespace counts from 1: {}", root.pid);
 }
 
@@ -139,12 +139,12 @@ fn with_the_proc_of_another_namespace_counters_of_running_processes_are_unknown(
 
 #[test]
 fn processes_in_a_nested_namespace_have_the_ids_of_the_outer_one() {
-    // The outer /proc stays mounted, so the link tells the outer id.
+    // The outer /proc stays mounted, so the link has the outer id.
     let run = zctrace().run(&program("unshare").args(&["--pid", "--fork", "readlink", "/proc/self"]));
     run.assert_exact();
     assert_eq!(run.report.totals.processes, 2);
     let inner = &run.descendants()[0];
-    assert_eq!((inner.pid, inner.comm.as_deref()), (stated_pid(&run), Some("readlink")));
+    assert_eq!((inner.pid, inner.comm.as_deref()), (printed_pid(&run), Some("readlink")));
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn threads_in_a_namespace_stay_with_their_process() {
 
 #[test]
 fn orphaned_descendants_are_followed() {
-    // The middle shell ends at once; the last one has another parent then.
+    // The middle shell ends at once, so the last one gets another parent.
     let dir = TestDir::new();
     let fifo = fifo(dir.path());
     let script = "sh -c '(read go <$0; echo 1234567 >/dev/null; echo done) & exit' $0; echo >$0";

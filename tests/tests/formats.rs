@@ -1,4 +1,4 @@
-//! Reports in other formats, of real runs, read by programs and libraries that are not ours.
+//! Reports of real runs in other formats, as other programs and libraries read them.
 
 use std::{
     io::Write as _,
@@ -9,24 +9,22 @@ use serde_json::Value;
 
 use crate::harness::{Program, TestDir, Zctrace, program, shell, zctrace};
 
-/// What the report looks like in this format.
+/// Traces a program and returns the report in this format.
 #[track_caller]
 fn report_of(zctrace: Zctrace, format: &str, program: &Program) -> String {
-    let folder = TestDir::new();
-    let path = folder.join("report");
-    let finished = zctrace.option(format!("--format={format}")).option("-o").option(&path).show(program);
-    finished.successful();
-    std::fs::read_to_string(path).expect("was written")
+    let dir = TestDir::new();
+    zctrace.option(format!("--format={format}")).option("-o").option(dir.join("report")).show(program).successful();
+    dir.read("report")
 }
 
-/// A program whose words and files are full of what the formats are made of.
+/// A program whose arguments and file names have the special characters of the formats.
 fn odd() -> Program {
     shell(
         "cat /etc/hostname > '/tmp/zc \"odd\" | name, with \\ in it'; rm '/tmp/zc \"odd\" | name, with \\ in it'; exec 2>&-; cat /proc/self/mem; true",
     )
 }
 
-/// What a script of Python's says of a text.
+/// Runs a Python script with this text as stdin, and returns what it prints.
 #[track_caller]
 fn python(script: &str, text: &str) -> String {
     let mut child = Command::new("/usr/bin/python3")
@@ -37,9 +35,9 @@ fn python(script: &str, text: &str) -> String {
         .spawn()
         .expect("python3 is there");
     let mut stdin = child.stdin.take().expect("a pipe");
-    stdin.write_all(text.as_bytes()).expect("is read");
+    stdin.write_all(text.as_bytes()).expect("it reads");
     drop(stdin);
-    let output = child.wait_with_output().expect("is ours");
+    let output = child.wait_with_output().expect("it is our child");
     assert!(output.status.success(), "{}\n{text}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
 }
@@ -57,9 +55,9 @@ for family in parse(sys.stdin.read()):
 #[test]
 fn both_prometheus_parsers_read_the_metrics() {
     for backend in ["ebpf", "strace"] {
-        let text = report_of(zctrace().option(format!("--backend={backend}")), "openmetrics", &odd());
+        let text = report_of(zctrace().backend(backend), "openmetrics", &odd());
         let read = |module: &str| python(&METRICS.replace("{module}", module), &text);
-        // What the textfile collector reads, and the format of that name, which is strict.
+        // One parser is for the format that the textfile collector reads, the other for OpenMetrics, which is stricter.
         let [old, strict] = ["prometheus_client.parser", "prometheus_client.openmetrics.parser"].map(read);
         assert_eq!(old, strict);
         assert_eq!(old.lines().count(), text.lines().filter(|line| !line.starts_with('#')).count());
@@ -68,7 +66,7 @@ fn both_prometheus_parsers_read_the_metrics() {
             old.lines().any(|line| line.starts_with("zctrace_syscall_calls ") && line.contains("('syscall', 'read')")),
             "{old}"
         );
-        // What strace does not know is not there.
+        // strace does not know the CPU time, so the metric is left out.
         assert_eq!(old.contains("zctrace_cpu_seconds"), backend == "ebpf");
     }
 }
@@ -76,9 +74,8 @@ fn both_prometheus_parsers_read_the_metrics() {
 #[test]
 fn metrics_equal_the_figures_of_the_report() {
     let run = zctrace().ebpf().run(&program("dd").args(&["if=/dev/zero", "of=/dev/null", "bs=4k", "count=100"]));
-    let folder = TestDir::new();
-    let saved = folder.join("report.json");
-    std::fs::write(&saved, serde_json::to_string(&run.report).expect("is data")).expect("room for it");
+    let dir = TestDir::new();
+    let saved = dir.write("report.json", serde_json::to_string(&run.report).expect("it can be written"));
     let shown = zctrace().launch_with(&["report", "--format", "openmetrics", saved.to_str().expect("text")]).finish();
     let read = python(&METRICS.replace("{module}", "prometheus_client.openmetrics.parser"), shown.successful());
     for (metric, figure) in
@@ -102,7 +99,7 @@ assert all(None not in row and None not in row.values() for row in rows), rows
     assert_eq!(python(script, &report_of(zctrace().ebpf(), "csv", &dd)), "77000\n");
 }
 
-/// The same schema, for which every field must have a name in it.
+/// The schema without room for fields that it does not name.
 fn closed(mut schema: Value) -> Value {
     match &mut schema {
         Value::Object(fields) => {
@@ -128,15 +125,14 @@ fn reports_match_their_schema() {
     let copies = shell("cat /etc/hostname | cat > /dev/null; cp /etc/hostname /dev/null; cat /nonexistent 2>/dev/null; true");
     for backend in ["ebpf", "strace"] {
         for options in [["--files", "--by=thread"], ["--by=total", "--wait-all"], ["--syscalls=all", "--all-transfers"]] {
-            let with = |zctrace: Zctrace| options.iter().fold(zctrace, |zctrace, option| zctrace.option(*option));
-            let text = report_of(with(zctrace().option(format!("--backend={backend}"))), "json", &copies);
+            let text = report_of(zctrace().backend(backend).options(&options), "json", &copies);
             let report: Value = serde_json::from_str(&text).expect("is JSON");
             let errors: Vec<String> =
                 validator.iter_errors(&report).map(|error| format!("{}: {error}", error.instance_path())).collect();
             assert!(errors.is_empty(), "{backend} {options:?}: {errors:#?}");
         }
     }
-    // And what is none is refused.
+    // The schema refuses what is not a report.
     let mut report: Value = serde_json::from_str(&report_of(zctrace(), "json", &copies)).expect("is JSON");
     for (field, value) in [("exact", Value::from("yes")), ("processes", Value::Null), ("unheard_of", Value::from(1))] {
         let before = report.as_object_mut().expect("an object").insert(field.to_owned(), value);

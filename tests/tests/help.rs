@@ -1,6 +1,6 @@
 //! Help pages, versions, shell completions and the manual page.
 
-use std::{fs, process::Command};
+use std::process::Command;
 
 use crate::harness::{Finished, TestDir, binary, zctrace};
 
@@ -8,11 +8,10 @@ fn say(words: &[&str]) -> Finished {
     zctrace().launch_with(words).finish()
 }
 
-/// What a program says of a file with this text, to both of its streams.
+/// Runs a program on a file with this text: whether it succeeded, and what it wrote to both streams.
 fn judge(program: &str, options: &[&str], text: &str) -> (bool, String) {
-    let folder = TestDir::new();
-    let path = folder.join("zctrace.1");
-    fs::write(&path, text).expect("room for it");
+    let dir = TestDir::new();
+    let path = dir.write("zctrace.1", text);
     let output = Command::new(program).args(options).arg(&path).env("LC_ALL", "C.UTF-8").env("MANWIDTH", "80").output();
     let output = output.unwrap_or_else(|error| panic!("no {program} ({error}): run `cargo xtask setup`"));
     let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
@@ -40,9 +39,9 @@ fn a_version_option_after_two_dashes_goes_to_the_command() {
 }
 
 #[test]
-fn the_version_says_that_strace_is_not_found() {
-    let folder = TestDir::new();
-    let finished = zctrace().env("PATH", folder.path()).launch_with(&["--version"]).finish();
+fn the_long_version_says_if_strace_is_not_found() {
+    let dir = TestDir::new();
+    let finished = zctrace().env("PATH", dir.path()).launch_with(&["--version"]).finish();
     assert!(finished.successful().ends_with("\nstrace: not found\n"), "{}", finished.text());
 }
 
@@ -89,7 +88,7 @@ fn every_shell_has_completions() {
         let script = say(&["completions", shell]);
         assert!(script.successful().contains("wait-all") && !script.text().contains("bound"), "{shell}");
     }
-    // A command to trace before the subcommands would take every word.
+    // If the script completed a command to trace before the subcommands, that would take every word.
     let zsh = say(&["completions", "zsh"]);
     let (root, _) = zsh.successful().split_once("_zctrace_commands").expect("has subcommands");
     assert!(!root.contains("The command and its arguments"), "{root}");
@@ -114,7 +113,7 @@ fn groff_man_and_lexgrog_accept_the_manual_page() {
     assert!(is_good && text.contains("zctrace - "), "{text}");
 }
 
-/// What a terminal would show: without colours, and without the letters that are struck twice.
+/// The text as a terminal shows it, without colours and overstrikes.
 fn strip_overstrikes(text: &str) -> String {
     let mut shown = String::new();
     let mut rest = text.chars();

@@ -1,4 +1,4 @@
-//! The command runs as it would without zctrace: its exit status, what it inherits, its standard streams.
+//! The command runs as it would without zctrace: exit status, inherited state, standard streams.
 
 use std::{fs::File, io, process::Stdio};
 
@@ -35,7 +35,7 @@ fn a_script_without_a_shebang_is_run_by_the_shell() {
 }
 
 #[test]
-fn the_exit_status_is_the_commands_and_not_its_childrens() {
+fn the_exit_status_is_that_of_the_command_and_not_of_its_children() {
     assert_eq!(zctrace().run(&shell("(exit 3); kill -KILL $$ & wait; exit 4")).finished.code, Some(137));
     assert_eq!(zctrace().run(&shell("(exit 3); exit 4")).finished.code, Some(4));
 }
@@ -68,7 +68,8 @@ fn dashes_before_the_command_are_optional_and_its_own_are_kept() {
     }
 }
 
-/// Makes sure that the program prints the same with and without zctrace, when started through these words, as far as it is `seen`.
+/// Makes sure that the program prints the same with and without zctrace when it is started through these words. `seen` selects the part
+/// of its output that is compared.
 #[track_caller]
 fn assert_same_as<T: PartialEq + std::fmt::Debug>(through: &[&str], program: &Program, seen: impl Fn(&str) -> T) {
     let without = Launch::default().words(through).words(program.words()).finish();
@@ -79,7 +80,7 @@ fn assert_same_as<T: PartialEq + std::fmt::Debug>(through: &[&str], program: &Pr
     }
 }
 
-/// The same of all that it prints.
+/// The same for its whole output.
 #[track_caller]
 fn assert_same(through: &[&str], program: &Program) {
     assert_same_as(through, program, str::to_owned);
@@ -92,8 +93,7 @@ fn assert_same_signals(through: &[&str]) {
     assert_same_as(through, &masks, signals);
 }
 
-/// The masks of `/proc/PID/status`, without signal 32 and 33: those are the C library's own, which takes them over in every program
-/// that has threads.
+/// The masks of `/proc/PID/status` without signals 32 and 33, which the C library handles itself in every program with threads.
 fn signals(status: &str) -> Vec<String> {
     let signals = |line: &str| {
         let (name, mask) = line.split_once(":\t").expect("a name and a mask");
@@ -196,14 +196,9 @@ fn no_signal_is_left_blocked_in_a_descendant() {
     assert_eq!(run.finished.code, Some(143));
 }
 
-/// Every byte value, many times.
-fn every_byte() -> Vec<u8> {
-    (0..100_000_u32).map(|number| number.to_le_bytes()[usize::from(number % 3 == 0)]).collect()
-}
-
 #[test]
 fn stdin_and_stdout_pass_every_byte() {
-    let bytes = every_byte();
+    let bytes: Vec<u8> = (0..100_000_u32).map(|number| number.to_le_bytes()[usize::from(number % 3 == 0)]).collect();
     let shown = zctrace().input(&bytes).show(&program("cat"));
     assert_eq!(shown.code, Some(0), "{}", shown.stderr);
     assert!(shown.stdout == bytes, "{} of {} bytes", shown.stdout.len(), bytes.len());
@@ -218,7 +213,7 @@ fn only_the_report_is_added_to_stderr() {
 }
 
 #[test]
-fn with_the_report_in_a_file_stderr_is_the_commands_only() {
+fn with_the_report_in_a_file_stderr_has_only_the_commands_output() {
     let run = zctrace().run(&shell("echo err >&2"));
     run.finished.successful();
     assert_eq!(run.finished.stderr, "err\n");
@@ -232,7 +227,7 @@ fn input_that_the_command_does_not_read_is_left_for_the_next() {
     assert_eq!(run.finished.successful(), "2\n3\n");
 }
 
-/// Runs it with one of its streams a pipe that nobody reads: its exit status, and what it wrote to stderr.
+/// Runs a script with stdout or stderr as a pipe that nobody reads: its exit status.
 fn unread(zctrace: Zctrace, script: &str, is_stdout: bool) -> Option<i32> {
     let (reader, unread) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
     drop(reader);
@@ -268,11 +263,11 @@ fn a_reader_that_exits_early_ends_the_pipeline() {
 
 #[test]
 fn closed_standard_streams_are_not_replaced_by_files() -> io::Result<()> {
-    // Without stdin, stdout and stderr, files must not take their places.
+    // If stdin, stdout and stderr are closed, files that are opened must not get their numbers.
     let dir = TestDir::new();
     let report = dir.join("report.json");
     let through = ["sh", "-c", r#"exec "$@" <&- >&- 2>&-"#, "sh"];
-    let zctrace = zctrace().through(&through).option("--format=json").option("--output").option(&report);
+    let zctrace = zctrace().through(&through).json_to(&report);
     assert_eq!(zctrace.show(&shell("echo unheard; exit 5")).code, Some(5));
     let report: zctrace::report::Report = serde_json::from_str(&std::fs::read_to_string(report)?)?;
     assert!(report.exact);

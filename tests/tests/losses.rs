@@ -1,10 +1,10 @@
-//! More work than there is room for: the report says so, and no number is ever too large.
+//! When there is more work than room, the report says so, and no number is too large.
 
 use zc_tests::{Figure, Figures};
 
 use crate::harness::{Rows, Run, program, workload, zctrace};
 
-/// Makes sure that the report says what was lost, as a bound and with the way out.
+/// Makes sure that the report has these losses and no others.
 #[track_caller]
 fn assert_lossy(run: &Run, losses: &[&str]) {
     assert!(!run.report.exact, "it cannot be exact");
@@ -38,7 +38,7 @@ fn with_room_for_three_rows_the_report_names_what_was_lost() {
 
 #[test]
 fn with_room_for_few_errnos_errors_are_not_overstated() {
-    // As many rows as the command's two threads need; the errnos of the failing thread need more.
+    // With room for all rows of both threads, there may still be too little room for the errnos.
     let needed = zctrace().by_thread().run(&workload("errnos"));
     let rows: usize = needed.threads().map(|thread| thread.syscalls.len()).sum();
     let errnos: usize = needed.threads().flat_map(|thread| &thread.syscalls).map(|row| row.errnos.len()).sum();
@@ -73,7 +73,7 @@ fn with_room_for_one_task_its_children_are_not_followed() {
     let statement = run.finished.stdout.len() as u64;
     run.stated();
     assert_eq!((run.report.exact, run.report.losses["unfollowed_tasks"]), (false, 200), "{:?}", run.report.losses);
-    // Who is followed is counted to the end.
+    // A task that is followed is counted to its end.
     assert_eq!(run.report.totals.processes, 1);
     assert_eq!(run.totals().row("write"), Figure::of(1, statement));
 }
@@ -94,12 +94,12 @@ fn with_room_for_few_tasks_those_followed_are_counted_to_the_end() {
         let bytes = 3000 + run.finished.stdout.len() as u64;
         run.stated();
         assert_totals_at_most(&run, "write", Figure { calls: 301, ..Figure::of(1, bytes) });
-        // Of whom every message was lost, nothing but the calls is known: they stand with a process without an id.
+        // If all messages about a child were lost, only its calls are known. They are in a process with the id 0.
         let zctrace = u32::try_from(run.finished.group.pid().as_raw_pid()).ok();
         let children = run.report.processes.iter().filter(|process| process.pid != 0 && process.ppid != zctrace);
         let followed: Vec<u64> = children.map(|child| Rows::of(child).row("write").calls).collect();
         assert!(followed.iter().all(|&calls| calls == 3), "3 writes each: {followed:?}");
-        // How many children live at the same time is for the scheduler to say.
+        // How many children are alive at the same time depends on the scheduler.
         assert_eq!(run.report.exact, followed.len() == 100 && run.report.losses.is_empty(), "{:?}", run.report.losses);
     }
 }
@@ -114,14 +114,14 @@ fn with_room_for_one_task_a_single_process_is_exact() {
 
 #[test]
 fn events_that_nobody_reads_are_counted_as_lost() {
-    // zctrace is stopped while far more processes come and go than its buffer has room for.
+    // zctrace is stopped while far more processes start and end than fit into its buffer.
     let script = r#"kill -STOP $PPID; "$@"; kill -CONT $PPID"#;
     let storm = workload("fork-storm").arg("500").through(&["sh", "-c", script, "sh"]);
     let run = zctrace().option("--max-tasks=64").run(&storm);
     let statement = run.finished.stdout.len() as u64;
     run.stated();
     assert!(run.report.losses["lost_events"] > 0 && !run.report.exact, "{:?}", run.report.losses);
-    // The calls are summed up in the kernel, whoever listens.
+    // The calls are summed up in the kernel, so none is lost.
     assert_eq!(run.totals().row("write"), Figure { calls: 1501, ..Figure::of(1, 15_000 + statement) });
 }
 

@@ -1,6 +1,6 @@
-//! Integration tests: zctrace against programs whose calls are known, and against counters that are not its own.
+//! Integration tests: zctrace is compared with programs whose calls are known, and with counters of the kernel and of strace.
 //!
-//! Each file is one topic and reads like its specification. `cargo xtask test` runs all of it, as root.
+//! Each file is one topic and reads like a specification. `cargo xtask test` runs all of them as root.
 
 mod beside_strace;
 mod both_backends;

@@ -1,4 +1,4 @@
-//! Where the report goes, and what is in it.
+//! Where the report goes, and what it contains.
 
 use std::{
     fs,
@@ -12,12 +12,12 @@ use zctrace::report::Report;
 
 use crate::harness::{TestDir, Zctrace, fifo, null, program, shell, workload, zctrace};
 
-/// The JSON report goes to this file.
+/// A zctrace that writes its report to this file.
 fn to(path: impl AsRef<Path>) -> Zctrace {
-    zctrace().option("--format=json").option("--output").option(path.as_ref())
+    zctrace().json_to(path.as_ref())
 }
 
-/// Reads a report, which must be whole.
+/// Parses a report, which must be complete.
 #[track_caller]
 fn report(text: &str) -> Report {
     assert!(text.ends_with("}\n"), "the end: {:?}", text.get(text.len().saturating_sub(20)..));
@@ -29,11 +29,10 @@ fn report_in(path: &Path) -> Report {
     report(&fs::read_to_string(path).expect("it was written"))
 }
 
-/// A directory with a file in it.
+/// A directory with an old report, and the path of that.
 fn old_report() -> (TestDir, std::path::PathBuf) {
-    let dir = TestDir::new();
+    let dir = TestDir::with("report.json", "old");
     let path = dir.join("report.json");
-    fs::write(&path, "old").expect("ours");
     (dir, path)
 }
 
@@ -67,9 +66,9 @@ fn a_new_file_has_permissions_by_the_umask() {
 #[test]
 fn an_existing_file_is_replaced_atomically_and_keeps_its_permissions() {
     let (dir, path) = old_report();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o604)).expect("ours");
-    let old = fs::File::open(&path).expect("ours");
-    // While the command runs, the old one is there.
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o604)).expect("it belongs to the test");
+    let old = fs::File::open(&path).expect("it belongs to the test");
+    // While the command runs, the old report is still there.
     assert_eq!(to(&path).show(&program("cat").arg(&path)).successful(), "old");
     report_in(&path);
     assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o604);
@@ -81,7 +80,7 @@ fn an_existing_file_is_replaced_atomically_and_keeps_its_permissions() {
 fn a_symlink_stays_a_symlink() {
     let (dir, path) = old_report();
     let link = dir.join("link");
-    symlink("report.json", &link).expect("ours");
+    symlink("report.json", &link).expect("it belongs to the test");
     to(&link).show(&program("true")).successful();
     assert_eq!(fs::read_link(&link).expect("a link"), Path::new("report.json"));
     report_in(&path);
@@ -92,7 +91,7 @@ fn a_symlink_stays_a_symlink() {
 fn a_dangling_symlink_stays_and_its_target_is_created() {
     let dir = TestDir::new();
     let link = dir.join("link");
-    symlink("later.json", &link).expect("ours");
+    symlink("later.json", &link).expect("it belongs to the test");
     to(&link).show(&program("true")).successful();
     assert_eq!(fs::read_link(&link).expect("still a link"), Path::new("later.json"));
     report_in(&dir.join("later.json"));
@@ -104,7 +103,7 @@ fn a_relative_output_file_is_in_the_working_directory() {
     let dir = TestDir::new();
     to("here.json").dir(dir.path()).show(&program("true")).successful();
     report_in(&dir.join("here.json"));
-    // Also if the command goes elsewhere.
+    // The same if the command changes its own directory.
     to("there.json").dir(dir.path()).show(&shell("cd /")).successful();
     dir.assert_has_only(&["here.json", "there.json"]);
 }
@@ -121,10 +120,10 @@ fn a_device_is_not_replaced() {
 
 #[test]
 fn a_symlink_to_stdout_writes_to_stdout() {
-    // As `/dev/stdout`; here stdout is a file, and one without a name.
+    // The link is like `/dev/stdout`. Here stdout is a file without a name.
     let dir = TestDir::new();
     let stdout = dir.join("stdout");
-    symlink("/proc/self/fd/1", &stdout).expect("ours");
+    symlink("/proc/self/fd/1", &stdout).expect("it belongs to the test");
     let shown = to(&stdout).show(&shell("echo own"));
     assert_eq!(fs::read_link(&stdout).expect("still a link"), Path::new("/proc/self/fd/1"));
     assert_eq!(report(shown.successful().strip_prefix("own\n").expect("the command's own")).command[0], "sh");
@@ -133,7 +132,7 @@ fn a_symlink_to_stdout_writes_to_stdout() {
 #[test]
 fn a_symlink_to_stdout_in_a_file_keeps_what_the_command_wrote() {
     let dir = TestDir::new();
-    symlink("/proc/self/fd/1", dir.join("stdout")).expect("ours");
+    symlink("/proc/self/fd/1", dir.join("stdout")).expect("it belongs to the test");
     let through = ["sh", "-c", r#"exec "$@" >both"#, "sh"];
     to("stdout").dir(dir.path()).through(&through).show(&shell("echo own")).successful();
     let both = dir.read("both");
@@ -184,11 +183,11 @@ fn the_environment_forces_or_forbids_colour() {
     assert!(is_coloured(zctrace().env("CLICOLOR_FORCE", "1")));
     assert!(!is_coloured(zctrace().env("CLICOLOR_FORCE", "0")));
     assert!(!is_coloured(zctrace().env("CLICOLOR_FORCE", "1").env("NO_COLOR", "1")));
-    assert!(is_coloured(zctrace().option("--color=always").env("NO_COLOR", "1")), "the option is stronger");
-    assert!(!is_coloured(zctrace().option("--color=never").env("CLICOLOR_FORCE", "1")), "the option is stronger");
+    assert!(is_coloured(zctrace().option("--color=always").env("NO_COLOR", "1")), "the option wins");
+    assert!(!is_coloured(zctrace().option("--color=never").env("CLICOLOR_FORCE", "1")), "the option wins");
 }
 
-/// How many processes have a heading in the table.
+/// How many processes of the workload have a heading in the table.
 fn headings(table: &str) -> usize {
     table.lines().filter(|line| line.starts_with("workload (")).count()
 }
@@ -206,7 +205,7 @@ fn ten_processes_are_shown_unless_all_are_requested() {
 }
 
 #[test]
-fn the_report_can_be_by_process_by_thread_or_by_total() {
+fn the_report_can_be_by_process_by_thread_or_only_totals() {
     let of = |by: &str| zctrace().option(format!("--by={by}")).run(&workload("known")).report;
     let (process, thread, total) = (of("process"), of("thread"), of("total"));
     let count = |report: &Report| (report.processes.len(), report.processes.iter().map(|process| process.by_thread.len()).sum());

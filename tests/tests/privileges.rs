@@ -1,4 +1,4 @@
-//! Users without the privileges that eBPF needs, file capabilities, and commands that run as another user.
+//! Users without the privileges that eBPF needs, zctrace with file capabilities, and commands that run as another user.
 
 use std::{
     fs,
@@ -12,16 +12,21 @@ use zctrace::report::Report;
 
 use crate::harness::{Program, Run, TestDir, Zctrace, binary, copy_program, program, shell, untraced, workload, zctrace};
 
-/// A zctrace run by nobody in particular, from where everybody can reach it.
+/// Starts a program as the user `nobody`.
+const AS_NOBODY: [&str; 5] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"];
+
+/// A copy of zctrace in a directory that everybody can reach, run by the user `nobody`.
 fn unprivileged() -> (Zctrace, TestDir) {
     let dir = TestDir::new();
+    dir.set_mode(0o755);
     let copy = dir.join("zctrace");
     copy_program(&binary(), &copy);
-    for path in [dir.path(), &copy] {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("ours");
-    }
-    let setpriv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"];
-    (zctrace().through(&setpriv).binary(copy), dir)
+    set_mode(&copy, 0o755);
+    (zctrace().through(&AS_NOBODY).binary(copy), dir)
+}
+
+fn set_mode(file: &Path, mode: u32) {
+    fs::set_permissions(file, fs::Permissions::from_mode(mode)).expect("the file is ours");
 }
 
 #[test]
@@ -65,7 +70,7 @@ fn a_command_that_the_other_user_may_not_run_ends_with_126() {
     zctrace().option("--user=65534").refuses_to_run(&program(&secret)).with_status(126).saying("Permission denied");
 }
 
-/// A zctrace with the capabilities that `doctor` recommends, run by nobody in particular.
+/// A copy of zctrace with the capabilities that `doctor` recommends, run by the user `nobody`.
 fn with_file_capabilities() -> (Zctrace, TestDir) {
     let (zctrace, dir) = unprivileged();
     set_capabilities(&dir.join("zctrace"));
@@ -82,8 +87,8 @@ fn with_file_capabilities_every_user_can_trace_by_ebpf() {
     let (zctrace, dir) = with_file_capabilities();
     let report = dir.join("report.json");
     dir.set_mode(0o777);
-    let zctrace = zctrace.ebpf().option("--format=json").option("--output").option(&report);
-    let finished = zctrace.show(&shell("head -c 5000 /dev/zero; grep -E 'Cap|NoNewPrivs' /proc/self/status >&2"));
+    let finished =
+        zctrace.ebpf().json_to(&report).show(&shell("head -c 5000 /dev/zero; grep -E 'Cap|NoNewPrivs' /proc/self/status >&2"));
     assert_eq!(finished.code, Some(0), "{}", finished.stderr);
     for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
         assert!(finished.stderr.contains(&format!("{set}:\t0000000000000000")), "{set} reached the command: {}", finished.stderr);
@@ -99,13 +104,11 @@ fn a_setuid_program_gains_nothing_under_a_zctrace_with_file_capabilities() {
     let (zctrace, dir) = with_file_capabilities();
     let setuid = dir.join("setuid-id");
     copy_program("/usr/bin/id".as_ref(), &setuid);
-    fs::set_permissions(&setuid, fs::Permissions::from_mode(0o6755)).expect("ours");
-    let plain = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"];
-    let untraced = untraced(&program(&setuid).through(&plain)).finish();
+    set_mode(&setuid, 0o6755);
+    let untraced = untraced(&program(&setuid).through(&AS_NOBODY)).finish();
     assert!(untraced.successful().contains("euid=0"), "by itself it is root: {}", untraced.text());
     for backend in ["ebpf", "strace"] {
-        let zctrace = zctrace.clone().option(format!("--backend={backend}")).option("--format=json");
-        let traced = zctrace.show(&program(&setuid));
+        let traced = zctrace.clone().backend(backend).option("--format=json").show(&program(&setuid));
         assert!(!traced.successful().contains("euid=0"), "{backend}: {}", traced.text());
         let report: Report = serde_json::from_str(&traced.stderr).expect("a report alone");
         let says_so = |note: &String| note.contains("setuid-id") && note.contains("no_new_privs");
@@ -139,8 +142,7 @@ fn capabilities_are_dropped_before_the_command_runs() {
 #[test]
 fn with_file_capabilities_the_variable_for_btf_is_ignored() {
     let (zctrace, dir) = with_file_capabilities();
-    let crafted = dir.join("crafted");
-    fs::write(&crafted, "not BTF").expect("ours");
+    let crafted = dir.write("crafted", "not BTF");
     let zctrace = zctrace.env("ZCTRACE_BTF", &crafted);
     let traced = zctrace.clone().ebpf().show(&program("true"));
     assert_eq!(traced.code, Some(0), "{}", traced.stderr);
@@ -151,12 +153,12 @@ fn with_file_capabilities_the_variable_for_btf_is_ignored() {
 #[test]
 fn a_setuid_zctrace_refuses_to_run() {
     let (zctrace, dir) = unprivileged();
-    fs::set_permissions(dir.join("zctrace"), fs::Permissions::from_mode(0o4755)).expect("ours");
+    set_mode(&dir.join("zctrace"), 0o4755);
     zctrace.refuses().with_status(125).saying("setuid").saying("file capabilities");
 }
 
-/// Nobody in particular, with no capability, nor a way to get one.
-const NOBODY: [&str; 8] = [
+/// Starts a program as the user `nobody`, without capabilities and without a way to get one.
+const WITHOUT_CAPABILITIES: [&str; 8] = [
     "setpriv",
     "--reuid=65534",
     "--regid=65534",
@@ -167,7 +169,7 @@ const NOBODY: [&str; 8] = [
     "--",
 ];
 
-/// A folder that everybody can reach, with copies of zctrace and of the workloads in it.
+/// A directory that everybody can reach, with copies of zctrace and of the workloads.
 struct Public(TestDir);
 
 impl Public {
@@ -175,7 +177,7 @@ impl Public {
         let public = Self(TestDir::new());
         for (file, name) in [(binary(), "zctrace"), (PathBuf::from(env!("CARGO_BIN_EXE_workload")), "workload")] {
             copy_program(&file, &public.path(name));
-            fs::set_permissions(public.path(name), fs::Permissions::from_mode(0o755)).expect("ours");
+            set_mode(&public.path(name), 0o755);
         }
         public.0.set_mode(0o755);
         public
@@ -185,16 +187,16 @@ impl Public {
         self.0.join(name)
     }
 
-    /// zctrace, run by nobody, with these words before it.
+    /// zctrace, run by the user `nobody` through these words.
     fn zctrace(&self, through: &[&str]) -> Zctrace {
-        zctrace().through(&NOBODY).through(through).binary(self.path("zctrace")).dir("/")
+        zctrace().through(&WITHOUT_CAPABILITIES).through(through).binary(self.path("zctrace")).dir("/")
     }
 
     fn workload(&self, words: &[&str]) -> Program {
         program(self.path("workload")).args(words)
     }
 
-    /// Traces a workload by default; the report goes to stderr, since nobody can write elsewhere.
+    /// Traces a workload with the default backend. The report goes to stderr, because the user can write nowhere else.
     #[track_caller]
     fn run(&self, words: &[&str]) -> Run {
         let finished = self.zctrace(&[]).by_thread().option("--format=json").show(&self.workload(words));
@@ -207,10 +209,9 @@ impl Public {
 /// The rows of the workload's own thread, which must be as it states.
 #[track_caller]
 fn own_rows(run: &Run) -> Figures {
-    let stated = run.stated();
     run.assert_exact();
-    run.thread(stated.thread.as_deref().expect("it names its thread")).assert_equal(&stated.calls);
-    stated.calls
+    run.own_thread().assert_equal(&run.stated().calls);
+    run.own_thread().figures()
 }
 
 #[test]
@@ -218,7 +219,7 @@ fn an_unprivileged_user_gets_the_same_counts_by_strace() {
     let public = Public::new();
     for words in [["known"].as_slice(), &["errnos"], &["signal-reads", "20"]] {
         let nobody = public.run(words);
-        let root = zctrace().by_thread().option("--backend=ebpf").run(&workload(words[0]).args(&words[1..]));
+        let root = zctrace().by_thread().ebpf().run(&workload(words[0]).args(&words[1..]));
         assert_eq!((nobody.report.backend.as_str(), root.report.backend.as_str()), ("strace", "ebpf"));
         assert_eq!(own_rows(&nobody), own_rows(&root), "{words:?}");
     }

@@ -1,4 +1,5 @@
-//! Programs that are not ours: each has the right transfers. What they do was looked up with `strace`. `cargo xtask setup` installs them.
+//! Programs from other projects: each has the right transfers. The expected calls were looked up with `strace`. `cargo xtask setup`
+//! installs the programs.
 
 use std::{
     fs,
@@ -14,7 +15,7 @@ use zctrace::report::{Api, Certainty, Report, Transfer};
 
 use crate::harness::{TestDir, Transfers as _, program, shell, wait_until, zctrace};
 
-/// Several times any program's buffer, and no multiple of one.
+/// Several times the size of any program's buffer, and not a multiple of it.
 const BYTES: u64 = 300_001;
 
 /// A directory with a file `in` of [`BYTES`].
@@ -29,7 +30,7 @@ fn directory() -> TestDir {
 #[track_caller]
 fn assert_copied(directory: &TestDir, name: &str) {
     let read = |name: &str| fs::read(directory.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
-    assert!(read("in") == read(name), "{name} is not what in is");
+    assert!(read("in") == read(name), "{name} differs from in");
 }
 
 #[test]
@@ -48,10 +49,9 @@ fn cp_tries_a_reflink_and_uses_copy_file_range() {
 #[test]
 fn cp_reflinks_on_btrfs() {
     let directory = directory();
-    // In a mount namespace of its own: the filesystem ends with the command.
-    let script = "truncate -s 256M image && mkfs.btrfs -q image && mkdir mnt && mount -o loop image mnt && cp in mnt/in && cd mnt && exec \"$@\"";
-    let zctrace = zctrace().dir(directory.path()).through(&["unshare", "--mount", "sh", "-c", script, "sh"]);
-    let run = zctrace.run(&program("cp").args(&["in", "out"]));
+    let script =
+        "truncate -s 256M image && mkfs.btrfs -q image && mkdir mnt && mount -o loop image mnt && cp in mnt/in && cd mnt";
+    let run = zctrace().dir(directory.path()).with_mounts(script).run(&program("cp").args(&["in", "out"]));
     let transfer = run.report.transfer("in", "out");
     assert_eq!((transfer.api, transfer.from.fs.as_deref()), (Api::Reflink, Some("btrfs")));
     assert_eq!(transfer.attempts, []);
@@ -142,11 +142,11 @@ fn rsync_copies_through_a_socket_and_its_transfers_are_lower_bounds() {
     let directory = directory();
     let run = zctrace().option("--wait-all").dir(directory.path()).run(&shell("exec rsync --whole-file in out"));
     assert_copied(&directory, "out");
-    // A temporary file gets its name when all is there.
+    // rsync writes a temporary file, and renames it when it is complete.
     let is_temporary = |path: &str| path.starts_with(".out.");
     let of_temporary = |transfer: &&Transfer| transfer.to.path.as_deref().is_some_and(is_temporary);
     let of_in = |transfer: &&Transfer| transfer.from.path.as_deref() == Some("in");
-    // Messages stand among the bytes that it sends, and it copies them in its memory: nothing is stated, or a lower bound.
+    // rsync sends messages among the bytes, and copies the bytes in its memory. So there is no transfer, or a lower bound.
     let all = || run.report.processes.iter().flat_map(|process| &process.transfers);
     for stated in all().filter(of_in).chain(all().filter(of_temporary)) {
         assert!(stated.bytes <= Some(BYTES) && stated.certainty == Certainty::Inferred, "{stated:?}");
@@ -200,7 +200,7 @@ fn gos_io_copy_uses_sendfile_to_tcp() {
     assert!(transfer.verdict.contains(": if this is io.Copy, it uses sendfile"), "{}", transfer.verdict);
 }
 
-/// The Go program, built once, among what cargo builds: what a static holds is never dropped, nor would a temporary folder be.
+/// The Go program, built once. It is in cargo's target directory, because a temporary directory in a static would never be deleted.
 fn go_program() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let build = || {
@@ -219,7 +219,7 @@ fn go_program() -> PathBuf {
     BUILT.get_or_init(build).clone()
 }
 
-/// Sends the file that is named to a socket of its own.
+/// Sends a file to a socket of its own.
 const JAVA: &str = r#"
 import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
@@ -244,7 +244,7 @@ public class Send {
 }
 "#;
 
-/// Likewise.
+/// Sends a file to a socket of its own.
 const GO: &str = r#"
 package main
 
@@ -290,7 +290,7 @@ fn nginx_sends_a_file_by_sendfile() {
     let report = nginx("sendfile on;");
     let transfer = report.transfer("in", "tcp");
     assert_eq!((transfer.api, transfer.bytes), (Api::Sendfile, Some(BYTES)));
-    assert_eq!(report.apis_to("tcp"), [Api::Sendfile], "request and header are no transfer");
+    assert_eq!(report.apis_to("tcp"), [Api::Sendfile], "request and header are not a transfer");
 }
 
 #[test]
@@ -319,13 +319,13 @@ fn a_download_is_a_transfer_from_the_servers_file_to_the_clients() {
     let report = zctrace().dir(directory.path()).run(&program("sh").args(&["-c", script, &config, &url])).report;
     assert_copied(&directory, "got");
     let way = report.crossing("in", "got");
-    // The client gets a header, too, and copies some of the bytes in its memory before it writes them.
+    // The client also gets a header, and copies some of the bytes in its memory before it writes them.
     let bytes = way.bytes.expect("known");
     assert!((BYTES / 2..BYTES).contains(&bytes) && way.certainty == Certainty::Inferred, "{way:?}");
     assert_eq!(way.hops.iter().map(|hop| hop.api).collect::<Vec<_>>(), [Api::Sendfile, Api::ReadWrite]);
 }
 
-/// Writes the settings of a server of this directory, and gives its port and where they are.
+/// Writes the configuration of an nginx that serves this directory. Returns its port and the path of the configuration.
 fn nginx_config(directory: &TestDir, setting: &str) -> (u16, String) {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port();
     let root = directory.path().display();
@@ -337,7 +337,7 @@ fn nginx_config(directory: &TestDir, setting: &str) -> (u16, String) {
     (port, format!("{root}/nginx.conf"))
 }
 
-/// Serves `in` once with this setting, traced.
+/// Traces an nginx with this setting while it serves `in` once.
 fn nginx(setting: &str) -> Report {
     let directory = directory();
     let (port, config) = nginx_config(&directory, setting);
@@ -352,8 +352,8 @@ fn nginx(setting: &str) -> Report {
     let mut answer = Vec::new();
     connection.read_to_end(&mut answer).expect("nginx answers");
     let bytes = fs::read(directory.join("in")).expect("it is there");
-    assert!(answer.ends_with(&bytes), "it is the file that comes: {}", String::from_utf8_lossy(&answer[..answer.len().min(300)]));
+    assert!(answer.ends_with(&bytes), "it is not the file: {}", String::from_utf8_lossy(&answer[..answer.len().min(300)]));
     nginx.signal(Signal::TERM);
-    assert_eq!(nginx.wait(), Some(0), "nginx ends when it is told to");
+    assert_eq!(nginx.wait(), Some(0), "the exit status of nginx");
     report.read(&nginx.into_stderr())
 }

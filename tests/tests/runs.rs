@@ -1,7 +1,7 @@
 //! The program behind `cargo xtask matrix` and `cargo xtask reference`.
 //!
-//! The matrix, which kernel interface `std::io::copy` uses between which ends, must be as in the golden table under both backends.
-//! `cargo xtask matrix > tests/golden/std-io-copy.md` refreshes the table.
+//! The matrix shows which kernel interface `std::io::copy` uses between which ends. Under both backends it must be as in the golden table,
+//! which `cargo xtask matrix > tests/golden/std-io-copy.md` updates.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::harness::{TestDir, binary, exists, program, untraced, wait_until};
 
-/// Where the table is.
+/// The path of the golden table.
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/std-io-copy.md");
 
 #[test]
@@ -22,11 +22,11 @@ fn the_table_of_std_io_copy_is_unchanged_under_strace() {
     assert_golden("strace");
 }
 
-/// Makes the table anew, and shows each cell that is another.
+/// Makes the table, and fails with each cell that differs.
 #[track_caller]
 fn assert_golden(backend: &str) {
     let scratch = TestDir::new();
-    // The programs of this build, and the zctrace to test beside them.
+    // A directory with the copier of this build and the zctrace to test.
     let programs = TestDir::new();
     for (name, path) in [("zctrace", binary()), ("copier", env!("CARGO_BIN_EXE_copier").into())] {
         std::os::unix::fs::symlink(path, programs.join(name)).expect("room for a link");
@@ -40,7 +40,7 @@ fn assert_golden(backend: &str) {
     assert!(differences.is_empty(), "{before:?}, now {now:?}:\n  {}", differences.join("\n  "));
 }
 
-/// Every cell by its row and column.
+/// Every cell, by its row and column.
 fn cells(text: &str) -> BTreeMap<(String, String), String> {
     let mut cells = BTreeMap::new();
     let mut head: Vec<&str> = Vec::new();
@@ -78,7 +78,7 @@ fn a_changed_cell_is_named() {
     assert_eq!(differences(&before, &BTreeMap::new()), ["pipe -> tcp: `splice`, now missing"]);
 }
 
-/// A scenario of which each command says its id in a file, and waits.
+/// A scenario whose command writes its id to a file and waits.
 fn scenario(heard: &Path) -> String {
     format!(
         r#"
@@ -102,13 +102,13 @@ fn killing_the_reference_runs_ends_their_commands() {
     for signal in [Signal::TERM, Signal::KILL] {
         let dir = TestDir::new();
         let [scenarios, scratch, heard] = ["scenarios", "scratch", "heard"].map(|name| dir.join(name));
-        fs::create_dir(&scenarios).and_then(|()| fs::create_dir(&scratch)).expect("ours");
-        fs::write(scenarios.join("waiting.toml"), scenario(&heard)).expect("ours");
+        fs::create_dir(&scenarios).and_then(|()| fs::create_dir(&scratch)).expect("it belongs to the test");
+        fs::write(scenarios.join("waiting.toml"), scenario(&heard)).expect("it belongs to the test");
         let programs = binary().parent().expect("a directory").to_owned();
         let runs = program(env!("CARGO_BIN_EXE_runs")).arg("--programs").arg(programs).arg("--scratch").arg(&scratch);
         let runs = untraced(&runs.arg("reference").arg("--scenarios").arg(&scenarios)).start();
         wait_until("it measures", || heard.exists());
-        let pid = fs::read_to_string(&heard).expect("it said so");
+        let pid = dir.read("heard");
         runs.signal(signal);
         assert_eq!(runs.wait(), None, "killed");
         wait_until("the command is gone", || !exists(&pid));

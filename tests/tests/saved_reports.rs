@@ -1,4 +1,4 @@
-//! `zctrace report`: saved reports and strace logs, shown again.
+//! `zctrace report` shows saved reports again, and reads strace logs.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ fn report_of(files: &[impl AsRef<Path>]) -> Zctrace {
     files.iter().fold(zctrace().option("report"), |zctrace, file| zctrace.option(file.as_ref()))
 }
 
-/// Runs it.
+/// Runs zctrace without further words.
 fn show(zctrace: Zctrace) -> Finished {
     zctrace.launch().finish()
 }
@@ -33,16 +33,15 @@ fn read(files: &[impl AsRef<Path>]) -> Report {
 fn saved(backend: &str) -> (TestDir, PathBuf) {
     let dir = TestDir::new();
     let path = dir.join("report.json");
-    let zctrace = zctrace().by_thread().option(format!("--backend={backend}")).option("--format=json").option("-o").option(&path);
-    zctrace.show(&workload("known")).successful();
+    zctrace().by_thread().backend(backend).json_to(&path).show(&workload("known")).successful();
     (dir, path)
 }
 
 #[test]
 fn a_saved_report_is_the_same_when_shown_again() {
     for backend in ["ebpf", "strace"] {
-        let (_dir, path) = saved(backend);
-        let text = fs::read_to_string(&path).expect("it was written");
+        let (dir, path) = saved(backend);
+        let text = dir.read("report.json");
         let again = show(report_of(&[&path]).option("--format=json"));
         assert_eq!((again.successful(), again.stderr.as_str()), (text.as_str(), ""), "{backend}");
     }
@@ -51,8 +50,8 @@ fn a_saved_report_is_the_same_when_shown_again() {
 #[test]
 fn a_saved_report_has_the_same_table_as_its_run() {
     for backend in ["ebpf", "strace"] {
-        let (_dir, path) = saved(backend);
-        let report: Report = serde_json::from_str(&fs::read_to_string(&path).expect("it was written")).expect("a report");
+        let (dir, path) = saved(backend);
+        let report: Report = serde_json::from_str(&dir.read("report.json")).expect("a report");
         let table = render::render(&report, Format::Table, &render::Options::default());
         assert_eq!(show(report_of(&[&path])).successful(), table, "{backend}");
     }
@@ -64,7 +63,7 @@ fn a_saved_report_can_be_sorted_again_and_written_to_a_file() {
     let output = dir.join("sorted.json");
     let finished = show(report_of(&[&path]).option("--format=json").option("--sort=bytes").option("-o").option(&output));
     assert_eq!(finished.successful(), "");
-    let sorted: Report = serde_json::from_str(&fs::read_to_string(&output).expect("it was written")).expect("a report");
+    let sorted: Report = serde_json::from_str(&dir.read("sorted.json")).expect("a report");
     let bytes: Vec<_> = sorted.totals.syscalls.iter().map(|call| call.bytes).collect();
     assert!(bytes.len() > 10 && bytes.is_sorted_by(|one, next| one >= next), "{bytes:?}");
 }
@@ -93,7 +92,8 @@ fn an_strace_log_in_one_file_is_read() {
 fn an_strace_log_in_many_files_is_read() {
     let dir = TestDir::new();
     record(&["-ff", "-T"], &dir.join("log"), &workload("fork-storm").arg("20"));
-    let mut files: Vec<_> = fs::read_dir(dir.path()).expect("ours").map(|entry| entry.expect("a file").path()).collect();
+    let mut files: Vec<_> =
+        fs::read_dir(dir.path()).expect("it belongs to the test").map(|entry| entry.expect("a file").path()).collect();
     files.sort();
     assert_eq!(files.len(), 21);
     let report = read(&files);
@@ -108,7 +108,7 @@ fn an_strace_log_has_the_counts_of_an_ebpf_run() {
     let log = dir.join("log");
     let quiet = program("dd").args(&["if=/dev/zero", "of=/dev/null", "bs=4k", "count=500", "status=none"]);
     record(&["-f", "-T"], &log, &quiet);
-    let run = zctrace().option("--backend=ebpf").syscalls("all").run(&quiet);
+    let run = zctrace().ebpf().syscalls("all").run(&quiet);
     let report = read(&[log]);
     assert_eq!(Rows::new("the log", &report.totals.syscalls).figures(), run.totals().figures(), "the log (left) and eBPF");
 }
@@ -124,27 +124,25 @@ fn only_selected_calls_of_a_log_are_shown() {
     assert_eq!(rows, [("write".to_owned(), Figure::of(5, 10))].into());
 }
 
-/// Makes sure that a file with this content is refused.
+/// Makes sure that a file with this content is refused with these words.
 #[track_caller]
-fn refused(content: &str, words: &str) {
-    let dir = TestDir::new();
-    let path = dir.join("file");
-    fs::write(&path, content).expect("ours");
-    report_of(&[path]).refuses_words(&[]).with_status(125).saying("file'").saying(words);
+fn assert_refused(content: &str, words: &str) {
+    let dir = TestDir::with("file", content);
+    report_of(&[dir.join("file")]).refuses_words(&[]).with_status(125).saying("file'").saying(words);
 }
 
 #[test]
 fn a_file_that_is_neither_a_report_nor_a_log_is_refused() {
-    refused("", "no line of strace");
-    refused("hello\nworld\n", "no line of strace");
-    refused("{}", "is not a report of zctrace");
-    refused("{\"schema\": 1}", "is not a report of zctrace");
-    refused("{\"schema\": 1, \"tool\"", "is not a report of zctrace");
+    assert_refused("", "no line of strace");
+    assert_refused("hello\nworld\n", "no line of strace");
+    assert_refused("{}", "is not a report of zctrace");
+    assert_refused("{\"schema\": 1}", "is not a report of zctrace");
+    assert_refused("{\"schema\": 1, \"tool\"", "is not a report of zctrace");
 }
 
 #[test]
 fn a_report_with_another_schema_is_refused() {
-    refused("{\"schema\": 2, \"more\": []}", "schema 2; this zctrace reads schema 1");
+    assert_refused("{\"schema\": 2, \"more\": []}", "schema 2; this zctrace reads schema 1");
 }
 
 #[test]

@@ -5,12 +5,12 @@ use zctrace::report::{Report, State};
 
 use crate::harness::{
     Conversation, ReportFile, Terminal, Zctrace, child_of, each_backend, exists, is_alive, program, shell, state_of, wait_until,
-    zctrace,
+    waiting, zctrace,
 };
 
-/// A command that waits for a signal, and has said that it does.
-fn waiting() -> (Conversation, ReportFile) {
-    let (mut zctrace, report) = zctrace().start(&shell("echo ready; exec sleep 100"));
+/// A zctrace whose command is waiting for a signal.
+fn started() -> (Conversation, ReportFile) {
+    let (mut zctrace, report) = zctrace().start(&waiting());
     zctrace.expect("ready");
     (zctrace, report)
 }
@@ -18,7 +18,7 @@ fn waiting() -> (Conversation, ReportFile) {
 #[test]
 fn a_signal_ends_the_command_and_the_report_is_written() {
     for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT] {
-        let (zctrace, report) = waiting();
+        let (zctrace, report) = started();
         zctrace.signal(signal);
         assert_eq!(zctrace.wait(), Some(128 + signal.as_raw()), "{signal:?}");
         let report = report.read(&zctrace.into_stderr());
@@ -49,7 +49,7 @@ fn a_command_that_handles_a_signal_keeps_running() {
 
 #[test]
 fn other_signals_reach_the_command_and_do_not_end_zctrace() {
-    // 34 is the first real-time signal. bash looks for signals before it reads, and not again until that returns: so it reads for a moment.
+    // 34 is the first real-time signal. bash checks for signals only between its reads, so each read is short.
     let script = "for signal in USR2 ALRM VTALRM PROF IO 34; do trap \"echo $signal\" $signal; done; echo ready; \
                   until read -t 0.05 line; do :; done; exit 7";
     for zctrace in each_backend() {
@@ -92,10 +92,10 @@ fn usr1_writes_the_report_so_far_and_the_trace_continues() {
 
 #[test]
 fn usr1_under_strace_says_that_there_is_no_report_so_far() {
-    let (mut zctrace, report) = zctrace().option("--backend=strace").start(&shell("echo ready; read line"));
+    let (mut zctrace, report) = zctrace().backend("strace").start(&shell("echo ready; read line"));
     zctrace.expect("ready");
     zctrace.signal(Signal::USR1);
-    wait_until("it says so", || !zctrace.stderr_so_far().is_empty());
+    wait_until("zctrace answers", || !zctrace.stderr_so_far().is_empty());
     zctrace.say("go on");
     assert_eq!(zctrace.wait(), Some(0));
     let stderr = zctrace.into_stderr();
@@ -120,7 +120,7 @@ fn a_signal_ends_the_wait_for_all_descendants() {
         wait_until("the shell has ended", || !exists(&shell));
         zctrace.signal(Signal::TERM);
         assert_eq!(zctrace.wait(), Some(0), "the command's own status");
-        // What was launched is killed once nobody talks to it any more.
+        // The conversation must not be dropped yet: that would kill everything that was started.
         let report = report.read(&zctrace.stderr_so_far());
         let states: Vec<_> = report.processes.iter().map(|process| process.state).collect();
         assert_eq!(states, [State::Exited, State::Running]);
@@ -130,9 +130,9 @@ fn a_signal_ends_the_wait_for_all_descendants() {
 
 #[test]
 fn a_signal_at_the_moment_of_the_commands_end_does_not_end_zctrace() {
-    // As by Ctrl-C, which ends the command before zctrace has a look at it. Which of both it sees first is chance.
+    // Ctrl-C can end the command before zctrace handles the signal. Which of the two zctrace sees first is chance.
     for _ in 0..12 {
-        let (zctrace, report) = waiting();
+        let (zctrace, report) = started();
         let command = child_of(zctrace.pid());
         zctrace.signal(Signal::STOP);
         wait_until("zctrace has stopped", || state_of(zctrace.pid()) == 'T');
@@ -161,7 +161,7 @@ fn the_command_survives_a_killed_zctrace() {
 
 #[test]
 fn zctrace_and_its_command_can_be_stopped_and_continued() {
-    // As by Ctrl-Z and `fg`: both stop, both go on.
+    // Like Ctrl-Z and `fg`: both stop, and both go on.
     let (mut zctrace, report) = zctrace().start(&shell("echo ready; read line; kill -STOP $$; echo $line"));
     zctrace.expect("ready");
     zctrace.signal(Signal::STOP);
@@ -175,7 +175,7 @@ fn zctrace_and_its_command_can_be_stopped_and_continued() {
     assert!(report.read(&zctrace.into_stderr()).exact);
 }
 
-/// Runs it on a terminal of this width: its exit status, and what was shown.
+/// Runs zctrace on a terminal of this width: its exit status, and what was shown.
 fn on_terminal(columns: u16, zctrace: Zctrace, script: &str) -> (Option<i32>, String) {
     Terminal::start(columns, &zctrace.launch_of(&shell(script))).finish()
 }
@@ -205,7 +205,7 @@ fn the_table_is_coloured_on_a_terminal_unless_disabled() {
 
 #[test]
 fn ctrl_c_ends_the_command_and_the_report_is_shown() {
-    let mut terminal = Terminal::start(80, &zctrace().launch_of(&shell("echo ready; exec sleep 100")));
+    let mut terminal = Terminal::start(80, &zctrace().launch_of(&waiting()));
     terminal.wait_for("ready");
     terminal.type_in("\x03");
     let (code, shown) = terminal.finish();

@@ -1,4 +1,4 @@
-//! Many short-lived processes, programs and threads: counted to the last write, whatever else goes on.
+//! Many short-lived processes, programs and threads: every write is counted, also while other processes are busy.
 
 use std::{collections::BTreeSet, fs};
 
@@ -6,12 +6,12 @@ use zc_tests::{Figure, Figures};
 
 use crate::harness::{Conversation, Rows, Run, untraced, workload, zctrace};
 
-/// Only writes: so many calls of so many bytes.
+/// This many writes of this many bytes.
 fn writes(calls: u64, bytes: u64) -> Figures {
     [("write".to_owned(), Figure::of(calls, bytes))].into()
 }
 
-/// The writes of a storm, and the one by which the workload states them.
+/// All writes of a storm, and the one that prints the statement of the workload, which is among them.
 fn writes_and_statement(run: &Run) -> (Figure, Figure) {
     let mut all = run.stated().calls.remove("write").expect("a storm writes");
     let statement = Figure::of(1, run.finished.stdout.len() as u64);
@@ -42,7 +42,7 @@ fn exec_storm() {
     assert_eq!((run.report.totals.processes, run.report.totals.threads), (301, 301));
     assert_eq!(all.calls, 901);
     assert_eq!(run.totals().row("write"), all);
-    // The loader makes calls too, and the same ones every time.
+    // The loader also makes calls, the same ones in every process.
     let rows = Rows::of(&run.descendants()[0]).figures();
     for child in run.descendants() {
         Rows::of(child).assert_equal(&rows);
@@ -75,7 +75,7 @@ fn assert_all_are_its_children(run: &Run) {
     assert!(run.descendants().iter().all(|child| child.ppid == Some(root.pid)), "children of {}", root.pid);
     let ids: BTreeSet<u32> = run.report.processes.iter().map(|process| process.pid).collect();
     assert!(!ids.contains(&zctrace), "zctrace itself is in its report");
-    // Ids may come round again, but not among those that live at the same time.
+    // The kernel may reuse an id, but not while its process lives.
     assert!(ids.len() > run.report.processes.len() / 2, "ids of processes: {ids:?}");
 }
 
@@ -100,7 +100,7 @@ fn calls(program: &Conversation) -> u64 {
     figure("syscr: ") + figure("syscw: ")
 }
 
-/// Runs the storm while two bystanders make the same calls.
+/// Runs the storm while two other processes make the same calls.
 fn beside_bystanders(storm: fn()) {
     let bystanders = [Bystander::start(), Bystander::start()];
     storm();

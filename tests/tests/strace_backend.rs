@@ -1,18 +1,18 @@
-//! The strace backend by itself: how it starts and ends, what a command notices of it, and what happens without strace.
+//! The strace backend: how it starts and ends, that the command does not notice it, and what happens if strace is missing or killed.
 
 use std::{fs, io::Write as _, os::unix::fs::PermissionsExt as _, path::PathBuf};
 
 use rustix::process::{Pid, Signal, kill_process};
 use zctrace::report::State;
 
-use crate::harness::{Rows, TestDir, Zctrace, child_of, fifo, is_alive, program, shell, wait_until, workload, zctrace};
+use crate::harness::{Rows, TestDir, Zctrace, child_of, fifo, is_alive, program, shell, wait_until, waiting, workload, zctrace};
 
-/// zctrace with this backend.
+/// A zctrace that uses strace.
 fn strace() -> Zctrace {
-    zctrace().option("--backend=strace")
+    zctrace().backend("strace")
 }
 
-/// The same, with a folder of its own for temporary files.
+/// The same, with a directory of its own for temporary files.
 fn strace_with_own_tmp() -> (Zctrace, TestDir) {
     let dir = TestDir::new();
     (strace().env("TMPDIR", dir.path()), dir)
@@ -26,7 +26,7 @@ fn executable(content: &str) -> (TestDir, PathBuf) {
 }
 
 #[test]
-fn the_exit_status_is_the_commands() {
+fn the_exit_status_is_that_of_the_command() {
     for (words, status, code, signal) in [
         (["exit-code", "0"], 0, Some(0), None),
         (["exit-code", "7"], 7, Some(7), None),
@@ -51,7 +51,7 @@ fn a_missing_command_ends_with_127() {
 #[test]
 fn a_file_without_execute_permission_ends_with_126() {
     let (_dir, path) = executable("#!/bin/sh\n");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("ours");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("the file is ours");
     strace().refuses_to_run(&program(path)).with_status(126).saying("Permission denied");
 }
 
@@ -79,14 +79,14 @@ fn a_script_with_a_missing_interpreter_ends_with_127_and_one_line() {
 
 #[test]
 fn a_script_without_a_shebang_is_run_by_the_shell() {
-    // As `execvp` does it, so as `env` and the other backend do.
+    // `execvp` does the same, and so do `env` and the other backend.
     let (_dir, path) = executable("echo hello; exit 4\n");
     let run = strace().show(&program(path));
     assert_eq!((run.code, run.text()), (Some(4), "hello\n"), "{}", run.stderr);
 }
 
 #[test]
-fn stdin_and_stdout_are_the_commands_only() {
+fn only_the_command_uses_stdin_and_stdout() {
     let bytes: Vec<u8> = (0..=255).cycle().take(300_000).collect();
     let (zctrace, tmp) = strace_with_own_tmp();
     let run = zctrace.input(&bytes).run(&program("cat"));
@@ -111,7 +111,7 @@ fn the_command_can_run_as_another_user() {
     run.assert_exact();
 }
 
-/// Says what it hears, twice, and fails in a way of its own.
+/// A script that repeats two lines and exits with a status of its own.
 const ECHO: &str = "echo ready; read line; echo $line; read line; echo $line; exit 5";
 
 #[test]
@@ -142,12 +142,12 @@ fn parent_of(process: Pid) -> Pid {
 
 #[test]
 fn a_signal_reaches_the_command_after_strace_was_killed() {
-    let (mut zctrace, report) = strace().start(&shell("echo ready; exec sleep 100"));
+    let (mut zctrace, report) = strace().start(&waiting());
     zctrace.expect("ready");
     let strace = child_of(zctrace.pid());
     let command = child_of(strace);
     kill_process(strace, Signal::KILL).expect("it lives");
-    wait_until("the command is zctrace's", || parent_of(command) == zctrace.pid());
+    wait_until("zctrace is the command's parent", || parent_of(command) == zctrace.pid());
     zctrace.signal(Signal::TERM);
     assert_eq!(zctrace.wait(), Some(143));
     let report = report.read(&zctrace.into_stderr());
@@ -185,7 +185,7 @@ fn strace_writes_nothing_to_the_commands_stderr_after_zctrace_was_killed() {
 fn a_signal_ends_the_command_and_the_report_is_written() {
     for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT] {
         let (zctrace, tmp) = strace_with_own_tmp();
-        let (mut zctrace, report) = zctrace.start(&shell("echo ready; exec sleep 100"));
+        let (mut zctrace, report) = zctrace.start(&waiting());
         zctrace.expect("ready");
         zctrace.signal(signal);
         assert_eq!(zctrace.wait(), Some(128 + signal.as_raw()), "{signal:?}");
@@ -218,7 +218,7 @@ fn a_descendant_that_outlives_the_command_is_running_and_goes_on() {
 
 #[test]
 fn a_busy_descendant_is_not_disturbed_by_the_end_of_the_trace() {
-    // dd stops at the first call that fails.
+    // If the end of the trace made a call fail, dd would stop there.
     let dir = TestDir::new();
     let (started, end) = (dir.join("started"), dir.join("end"));
     let script = "(dd if=/dev/zero bs=1 count=300000 2>/dev/null >$0; echo $? >$1) & until test -s $0; do :; done";
@@ -253,14 +253,14 @@ fn an_strace_that_fails_at_once_is_reported() {
 
 #[test]
 fn a_process_that_is_already_traced_cannot_be_traced_again() {
-    // A tracee cannot be traced by another: strace under strace is refused.
+    // A process can have only one tracer, so strace does not work under strace.
     let (zctrace, tmp) = strace_with_own_tmp();
     let dir = TestDir::new();
     let finished = zctrace.dir(dir.path()).through(&["strace", "-f", "-o/dev/null"]).show(&program("touch").arg("it-ran"));
     dir.assert_empty();
     tmp.assert_empty();
     assert_eq!(finished.code, Some(125), "{}", finished.stderr);
-    // What strace itself says may stand above.
+    // Messages of strace itself may come before.
     let last = finished.stderr.lines().last().expect("a line");
     assert!(last.starts_with("zctrace: ") && last.contains("trace"), "{}", finished.stderr);
 }

@@ -1,4 +1,4 @@
-//! Kernels that zctrace cannot work with, or only in part. They are made from the running kernel's own type information (BTF).
+//! Kernels that zctrace does not support, or only in part. They are simulated by changing the running kernel's type information (BTF).
 
 use std::{fs, io::Write as _, path::Path};
 
@@ -25,33 +25,33 @@ fn file(content: &[u8]) -> NamedTempFile {
     file
 }
 
-/// Where a name begins in BTF.
-fn place_of(name: &str, blob: &[u8]) -> usize {
+/// The offset of a name in BTF.
+fn offset_of(name: &str, blob: &[u8]) -> usize {
     let string = format!("\0{name}\0").into_bytes();
     let at: Vec<usize> = blob.windows(string.len()).enumerate().filter(|(_, part)| *part == string).map(|(at, _)| at).collect();
-    assert_eq!(at.len(), 1, "the name {name:?} is there once");
+    assert_eq!(at.len(), 1, "how often the name {name:?} is there");
     at[0] + 1
 }
 
-/// The BTF of a kernel that calls something else by another name: its last letter is replaced by `~`.
+/// The BTF of a kernel that does not have this name: its last letter is replaced by `~`.
 fn without(name: &str) -> NamedTempFile {
     let mut blob = real();
-    let at = place_of(name, &blob);
+    let at = offset_of(name, &blob);
     blob[at + name.len() - 1] = b'~';
     file(&blob)
 }
 
-/// The BTF of a kernel that calls one thing by the other's name, and the other way round.
+/// The BTF of a kernel in which these two names are swapped.
 fn with_swapped(one: &str, other: &str) -> NamedTempFile {
-    assert_eq!(one.len(), other.len(), "names take each other's place");
+    assert_eq!(one.len(), other.len(), "the lengths of the names");
     let mut blob = real();
-    let [at_one, at_other] = [one, other].map(|name| place_of(name, &blob));
+    let [at_one, at_other] = [one, other].map(|name| offset_of(name, &blob));
     blob[at_one..][..one.len()].copy_from_slice(other.as_bytes());
     blob[at_other..][..other.len()].copy_from_slice(one.as_bytes());
     file(&blob)
 }
 
-/// A zctrace for the kernel that this file describes.
+/// A zctrace that reads this file instead of the kernel's BTF.
 fn with_btf(path: &Path) -> Zctrace {
     zctrace().ebpf().env("ZCTRACE_BTF", path)
 }
@@ -85,7 +85,7 @@ fn damaged_btf_is_refused() {
     for length in [8, 24, 25, 1000, real.len() / 2, real.len() - 1] {
         with_btf(file(&real[..length]).path()).refuses().with_status(125);
     }
-    // Types of a kind that nobody knows.
+    // Types of an unknown kind.
     let mut damaged = real.clone();
     damaged[24 + 7] = 0x1f;
     with_btf(file(&damaged).path()).refuses().with_status(125).saying("it is damaged");
@@ -93,7 +93,7 @@ fn damaged_btf_is_refused() {
 
 #[test]
 fn flipped_bits_in_btf_never_cause_a_panic() {
-    // Whatever comes of it: a refusal in one line or a report, and no panic.
+    // The result may be a refusal in one line or a report.
     let real = real();
     let types = usize::try_from(u32::from_ne_bytes(real[12..16].try_into().expect("4 bytes"))).expect("fits");
     for round in 1_usize..=12 {
@@ -118,7 +118,7 @@ fn a_kernel_without_a_required_field_is_refused() {
     }
 }
 
-/// Whether the running kernel may preempt programs of tracepoints, so that most of them are attached to perf's events instead.
+/// Whether the running kernel may preempt programs on tracepoints, so that zctrace attaches most of them to perf events instead.
 fn attaches_to_events() -> bool {
     let major = release().split('.').next().and_then(|major| major.parse().ok());
     major.is_some_and(|major: u32| major >= 7)
@@ -133,9 +133,9 @@ fn a_kernel_without_a_required_tracepoint_is_refused() {
     }
 }
 
-/// Makes sure that `run`, `doctor` and the note of `auto` all say this of eBPF, and that the command runs under strace for `auto` only.
+/// Makes sure that `--backend=ebpf` refuses to run with this sentence, that `doctor` says it, and that `--backend=auto` uses strace and notes it.
 #[track_caller]
-fn assert_told_everywhere(zctrace: &Zctrace, sentence: &str) {
+fn assert_reported_everywhere(zctrace: &Zctrace, sentence: &str) {
     zctrace.clone().ebpf().refuses().with_status(125).saying(sentence);
     let doctor = zctrace.clone().launch_with(&["doctor"]).finish();
     assert!(doctor.text().contains(sentence), "{}", doctor.text());
@@ -152,22 +152,22 @@ fn release() -> String {
 
 #[test]
 fn a_program_that_the_verifier_rejects_is_reported_everywhere_with_the_reason() {
-    // What the programs take for a pointer is a number.
+    // The programs take the number in `flags` for a pointer.
     let btf = with_swapped("files", "flags");
     let refused = with_btf(btf.path()).refuses().with_status(125);
     let told = refused.sentence();
     let start = format!("the verifier of Linux {} refuses the eBPF program sys_exit: access beyond ", release());
     assert!(told.starts_with(&start) && told.ends_with("or --backend strace, and please report this"), "{told}");
-    assert_told_everywhere(&zctrace().env("ZCTRACE_BTF", btf.path()), told);
+    assert_reported_everywhere(&zctrace().env("ZCTRACE_BTF", btf.path()), told);
 }
 
 #[test]
 fn a_program_that_is_attached_but_does_not_run_is_reported_before_the_command_starts() {
     let (btf, tracepoint) = if attaches_to_events() {
-        // The other tracepoint fires only where the scheduler's statistics are turned on.
+        // The other tracepoint fires only if the scheduler's statistics are on.
         (with_swapped("btf_trace_sched_wakeup_new", "btf_trace_sched_stat_sleep"), "sched_wakeup_new")
     } else {
-        // The other tracepoint fires for a task that hangs for minutes.
+        // The other tracepoint fires only for a task that hangs for minutes.
         (with_swapped("btf_trace_sched_process_exit", "btf_trace_sched_process_hang"), "sched_process_exit")
     };
     let told =
@@ -179,15 +179,15 @@ fn a_program_that_is_attached_but_does_not_run_is_reported_before_the_command_st
 
 #[test]
 fn a_kernel_that_is_too_old_is_reported_everywhere_in_the_same_sentence() {
-    // Of this thread alone: a kernel that calls itself 2.6.
+    // For this thread, the kernel reports its release as 2.6.
     personality::set(personality::get().expect("a personality") | Persona::UNAME26).expect("it can be set");
     let release = uname().expect("a name").release().to_string_lossy().into_owned();
     assert!(release.starts_with("2.6."), "{release}");
     let told = format!("Linux {release} is too old for the eBPF programs: use Linux 6.1 or newer, or --backend strace");
-    assert_told_everywhere(&zctrace(), &told);
+    assert_reported_everywhere(&zctrace(), &told);
 }
 
-/// A run on a kernel that lacks this field of little weight; the report must say so.
+/// A run on a kernel that lacks this optional field. The report must have a note.
 fn run_without(name: &str) -> Run {
     let run = with_btf(without(name).path()).run(&workload("write").args(&["50", "10"]));
     run.finished.successful();

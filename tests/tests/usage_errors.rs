@@ -1,4 +1,4 @@
-//! Usage errors: each is one line that names the remedy, has the right exit status, and leaves nothing behind.
+//! Usage errors: each is one line that says what to do, has the right exit status, and leaves nothing behind.
 
 use std::fs;
 
@@ -56,7 +56,7 @@ fn a_subcommand_after_options_is_refused() {
 }
 
 #[test]
-fn a_missing_command_with_nearly_the_name_of_a_subcommand_gets_a_suggestion() {
+fn a_missing_command_whose_name_is_close_to_a_subcommand_gets_a_suggestion() {
     let refused = |words: &[&str]| zctrace().refuses_words(words).with_status(127).saying("No such file or directory");
     refused(&["chek", "x.toml"]).saying("'chek'").saying("did you mean the subcommand 'check'?");
     refused(&["--by=total", "dcotor"]).saying("did you mean the subcommand 'doctor'?");
@@ -148,7 +148,7 @@ fn an_empty_output_name_is_refused() {
 
 #[test]
 fn a_full_device_fails_at_the_end_of_the_run() {
-    // Only the end of the run can tell.
+    // zctrace notices it only when it writes the report.
     let dir = TestDir::new();
     let finished = zctrace().option("--output").option(full(dir.path())).show(&program("true"));
     assert_eq!(finished.code, Some(125));
@@ -158,34 +158,32 @@ fn a_full_device_fails_at_the_end_of_the_run() {
 
 #[test]
 fn a_failed_run_keeps_the_old_report() {
-    let dir = TestDir::new();
-    let report = dir.join("report.json");
-    fs::write(&report, "old").expect("ours");
-    let output = || zctrace().option("--output").option(&report);
+    let dir = TestDir::with("report.json", "old");
+    let output = || zctrace().option("--output").option(dir.join("report.json"));
     output().refuses_to_run(&program("no-such-command")).with_status(127);
     output().ebpf().env("ZCTRACE_BTF", "/nonexistent").refuses().with_status(125);
-    assert_eq!(fs::read_to_string(&report).expect("still there"), "old");
-    assert_eq!(fs::read_dir(dir.path()).expect("ours").count(), 1, "nothing beside it");
+    assert_eq!(dir.read("report.json"), "old");
+    dir.assert_has_only(&["report.json"]);
 }
 
-/// A zctrace started by a shell that does this first.
-fn after(shell: &str) -> Zctrace {
-    zctrace().through(&["bash", "-c", shell, "bash"])
+/// A zctrace that is started by this script of bash.
+fn started_by(script: &str) -> Zctrace {
+    zctrace().through(&["bash", "-c", script, "bash"])
 }
 
 #[test]
 fn a_closed_or_read_only_stream_is_refused() {
     for redirection in [">&-", "1</dev/null"] {
-        let refusal = after(&format!(r#"exec "$@" {redirection}"#)).option("--output=-").refuses();
+        let refusal = started_by(&format!(r#"exec "$@" {redirection}"#)).option("--output=-").refuses();
         refusal.with_status(125).saying("cannot write the report to stdout");
     }
     let dir = TestDir::new();
     for redirection in ["2>&-", "2</dev/null"] {
-        let finished = after(&format!(r#"exec "$@" {redirection}"#)).dir(dir.path()).show(&program("touch").arg("it-ran"));
+        let finished = started_by(&format!(r#"exec "$@" {redirection}"#)).dir(dir.path()).show(&program("touch").arg("it-ran"));
         assert_eq!(finished.code, Some(125), "{redirection}");
     }
-    assert_eq!(fs::read_dir(dir.path()).expect("ours").count(), 0, "the command did not run");
-    let doctor = after(r#"exec "$@" >&-"#).launch_with(&["doctor"]).finish();
+    dir.assert_empty();
+    let doctor = started_by(r#"exec "$@" >&-"#).launch_with(&["doctor"]).finish();
     assert_eq!(doctor.code, Some(125), "{}", doctor.stderr);
 }
 
@@ -193,13 +191,14 @@ fn a_closed_or_read_only_stream_is_refused() {
 fn a_file_size_limit_leaves_no_partial_report() {
     let dir = TestDir::new();
     let report = dir.join("report.json");
-    // What is said goes through a pipe: the files that the tests collect it in may not grow either.
-    let limited = || after(r#"(ulimit -f 0; "$@" 2>&1) | cat >&2; exit ${PIPESTATUS[0]}"#).option("--output").option(&report);
+    // Messages go through a pipe, because the limit also holds for the files that collect the output of tests.
+    let limited =
+        || started_by(r#"(ulimit -f 0; "$@" 2>&1) | cat >&2; exit ${PIPESTATUS[0]}"#).option("--output").option(&report);
     let finished = limited().show(&program("true"));
     assert_eq!(finished.code, Some(125), "{}", finished.stderr);
     assert!(finished.stderr.contains("File too large") && finished.stderr.lines().count() == 1, "{}", finished.stderr);
-    assert_eq!(fs::read_dir(dir.path()).expect("ours").count(), 0, "nothing is left");
-    // The command has the signal as ever.
+    dir.assert_empty();
+    // The command still gets the signal.
     let killed = limited().show(&program("dd").args(&["if=/dev/zero", "of=/var/tmp/zctrace-test-xfsz", "count=1"]));
     let _ = fs::remove_file("/var/tmp/zctrace-test-xfsz");
     assert!(!killed.stderr.contains("records out"), "SIGXFSZ ended it: {}", killed.stderr);

@@ -1,7 +1,7 @@
-//! What each eBPF program takes of what the kernel's verifier limits: stack and instructions. No timing, so a guard for every machine.
+//! How much stack and how many instructions each eBPF program takes: the kernel's verifier limits both. Nothing here depends on time.
 //!
-//! Two tables are kept. `golden/verifier/object.md` is computed from the object alone; it changes with the programs and with the compiler.
-//! `golden/verifier/kernels.md` has the verifier's own figures on each kernel. To write them anew:
+//! There are two golden tables. `golden/verifier/object.md` is computed from the object alone; it changes with the programs and with the
+//! compiler. `golden/verifier/kernels.md` has the verifier's own figures on each kernel. To update them:
 //!
 //! - the first, and this kernel's part of the second: `ZC_UPDATE_GOLDEN=1 cargo xtask test verifier`
 //! - every kernel's part of the second: `cargo xtask vm --test verifier | cargo xtask stack --record`
@@ -33,7 +33,7 @@ use zctrace::backend::ebpf::embedded_object;
 
 use crate::harness::zctrace;
 
-/// By how much the verifier may have more to do than the table says, in percent: kernels of one series differ a little.
+/// How many percent more instructions the verifier may process than the table says: kernels of one series differ a little.
 const TOLERANCE: u32 = 10;
 
 fn object() -> Object {
@@ -48,7 +48,7 @@ fn is_update() -> bool {
     env::var_os("ZC_UPDATE_GOLDEN").is_some()
 }
 
-/// The table of what follows from the object alone.
+/// The table that is computed from the object alone.
 fn table(object: &Object, compiler: &str) -> String {
     let mut table = format!(
         "# The eBPF programs, as compiled\n\n\
@@ -79,11 +79,11 @@ fn table(object: &Object, compiler: &str) -> String {
     table
 }
 
-/// What a frame was when the verifier checked it, of which it says this many bytes in the end: in between it puts the loop of `bpf_loop` in
-/// place of the call, for which it saves three registers (`optimize_bpf_loop` of the kernel's `kernel/bpf/verifier.c`).
-fn checked_frame(function: &Function, said_bytes: u32) -> u32 {
-    let is_inlined = function.helpers.contains(&LOOP) && said_bytes > function.stack_bytes.next_multiple_of(8);
-    if is_inlined { said_bytes.saturating_sub(3 * 8) } else { said_bytes }
+/// The size of a function's frame when the verifier checks the limit. What the verifier logs at the end may be larger: after the check it
+/// inlines the call of `bpf_loop` and saves three registers for that (`optimize_bpf_loop` of the kernel's `kernel/bpf/verifier.c`).
+fn checked_frame(function: &Function, logged_bytes: u32) -> u32 {
+    let is_inlined = function.helpers.contains(&LOOP) && logged_bytes > function.stack_bytes.next_multiple_of(8);
+    if is_inlined { logged_bytes.saturating_sub(3 * 8) } else { logged_bytes }
 }
 
 #[test]
@@ -109,9 +109,8 @@ fn the_programs_are_as_in_the_golden_table() {
     }
     let expected = fs::read_to_string(&path).expect("there is a table");
     if !expected.contains(&compiler) {
-        // Another compiler makes other code, and so does one for another architecture.
-        writeln!(stderr(), "the table of {} is by another compiler than {compiler}: not compared", path.display())
-            .expect("stderr");
+        // Another compiler generates other code, and so does the same compiler for another architecture.
+        writeln!(stderr(), "not compared: {} was made with another compiler than {compiler}", path.display()).expect("stderr");
         return;
     }
     assert!(expected == found, "ZC_UPDATE_GOLDEN=1 accepts what is found now:\n--- expected\n{expected}\n--- found\n{found}");
@@ -135,7 +134,7 @@ fn the_figures_of_this_kernels_verifier_are_within_the_golden_table() {
             unloaded.insert(name.as_str());
             continue;
         };
-        let figures = load.figures().unwrap_or_else(|| panic!("no figures in what the verifier says of {name}: {load:?}"));
+        let figures = load.figures().unwrap_or_else(|| panic!("no figures in the verifier's log of {name}: {load:?}"));
         assert_eq!(figures.frames.len(), parts.len(), "functions of {name}: {load:?}");
         let frame = |function| {
             let at = parts.iter().position(|&part| part == function).expect("a part of it");
@@ -145,12 +144,12 @@ fn the_figures_of_this_kernels_verifier_are_within_the_golden_table() {
         assert!(stack_bytes <= LIMIT_BYTES, "the verifier finds {stack_bytes} bytes of stack in {name}: {load:?}");
         found.insert(&kernel, name, Row { stack_bytes, processed: figures.processed });
     }
-    // What only closures need is not loaded here, and of two programs that do the same, one.
+    // The program that only closures need is not loaded here. Of two programs that do the same, only one is loaded.
     let (replaced, substitutes): (Vec<_>, Vec<_>) =
         NOT_PREEMPTED.map(|(replaced, substitute, _)| (replaced, substitute)).into_iter().unzip();
     let without = |other: Vec<&'static str>| other.into_iter().chain(["scope"]).collect::<BTreeSet<_>>();
     assert!(unloaded == without(replaced) || unloaded == without(substitutes), "not loaded: {unloaded:?} of {loads:?}");
-    // libtest keeps back what goes through println.
+    // libtest captures the output of println.
     stderr().write_all(found.lines().as_bytes()).expect("stderr");
     let path = golden("kernels.md");
     let mut table = Rows::parse(&fs::read_to_string(&path).unwrap_or_default());
@@ -166,14 +165,14 @@ fn the_figures_of_this_kernels_verifier_are_within_the_golden_table() {
 const PROG_LOAD: u64 = 5;
 /// `BPF_LOG_STATS` of the kernel's `include/linux/bpf_verifier.h`.
 const LOG_STATS: u32 = 4;
-/// Where the fields of `union bpf_attr` for `BPF_PROG_LOAD` stand: `insn_cnt`, `log_level` (with `log_size` and `log_buf` behind it),
+/// The offsets of fields of `union bpf_attr` for `BPF_PROG_LOAD`: `insn_cnt`, `log_level` (followed by `log_size` and `log_buf`),
 /// `prog_name`.
 const INSN_CNT_AT: u64 = 4;
 const LOG_LEVEL_AT: u64 = 24;
 const PROG_NAME_AT: u64 = 48;
 /// Bytes of `prog_name`, with its NUL.
 const NAME_BYTES: usize = 16;
-/// Room for the log, and how far below the stack pointer it begins.
+/// The size of the log, and how far below the stack pointer it begins.
 const LOG_BYTES: usize = 8192;
 const BELOW_STACK: u64 = 16 * 1024;
 
@@ -184,32 +183,32 @@ struct Load {
     name: String,
     /// How many instructions it has.
     instructions: usize,
-    /// What the verifier says.
+    /// The verifier's log.
     log: String,
 }
 
 /// The verifier's own figures of a program.
 #[derive(Debug, PartialEq, Eq)]
 struct Figures {
-    /// The stack that each function uses, in bytes, in the order in which they stand in the program.
+    /// The stack of each function, in bytes, in the order of the functions in the program.
     pub frames: Vec<u32>,
-    /// How many instructions the verifier has gone through, on all ways.
+    /// How many instructions the verifier has processed, over all paths.
     pub processed: u32,
 }
 
 impl Load {
-    /// Whether it is the program of this name and length: the kernel cuts names, and two of ours begin alike.
+    /// Whether it is the program of this name and length. The kernel cuts names, and two of ours begin with the same letters.
     fn is_of(&self, name: &str, instructions: usize) -> bool {
         name.bytes().take(NAME_BYTES - 1).eq(self.name.bytes()) && self.instructions == instructions
     }
 
-    /// The figures in what the verifier says (`print_verification_stats` of the kernel's `kernel/bpf/verifier.c`).
+    /// The figures in the verifier's log (`print_verification_stats` of the kernel's `kernel/bpf/verifier.c`).
     fn figures(&self) -> Option<Figures> {
         let processed = self.log.lines().find_map(|line| line.strip_prefix("processed "))?;
         Some(Figures { frames: self.frames()?, processed: processed.split(' ').next()?.parse().ok()? })
     }
 
-    /// The frames, which 7.3 tells in a line for each function, and kernels before it all in one.
+    /// The frames. 7.3 logs a line for each function, older kernels one line for all.
     fn frames(&self) -> Option<Vec<u32>> {
         let after = |line: &'static str| self.log.lines().filter_map(move |found| found.strip_prefix(line));
         let mut lines = after("subprog ").peekable();
@@ -220,7 +219,7 @@ impl Load {
     }
 }
 
-/// Runs this zctrace to its end, and gives back the programs that it loaded.
+/// Runs this zctrace to its end under ptrace, and returns the programs that it loaded.
 fn loads_of(mut zctrace: Command) -> Vec<Load> {
     zctrace.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     // SAFETY: one system call.
@@ -233,7 +232,7 @@ fn loads_of(mut zctrace: Command) -> Vec<Load> {
     ptrace::setoptions(pid, options).expect("it is ours");
     ptrace::syscall(pid, None).expect("it is stopped");
     loop {
-        // Of this thread's children alone: other tests have children, too.
+        // Only for children of this thread, because other tests have children, too.
         let flags = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
         let (task, signal) = match waitpid(None, Some(flags)).expect("there is a child") {
             WaitStatus::Exited(ended, status) if ended == pid => {
@@ -249,7 +248,7 @@ fn loads_of(mut zctrace: Command) -> Vec<Load> {
             WaitStatus::Signaled(ended, signal, _) if ended == pid => panic!("{signal} killed zctrace"),
             _ => continue,
         };
-        // It may have been killed meanwhile.
+        // The task may have been killed since then.
         let _ = ptrace::syscall(task, signal);
     }
 }
@@ -262,11 +261,11 @@ struct Tracer {
 }
 
 impl Tracer {
-    /// A task enters a call, or leaves one.
+    /// Handles a task that enters or leaves a call.
     fn call(&mut self, task: Pid) {
         let info = syscall_info(task);
         if info.op == libc::PTRACE_SYSCALL_INFO_ENTRY {
-            // SAFETY: that is the union's part for an entry.
+            // SAFETY: this is the part of the union for an entry.
             let entry = unsafe { info.u.entry };
             if entry.nr == libc::SYS_bpf as u64 && entry.args[0] == PROG_LOAD {
                 self.enter(task, entry.args[1], info.stack_pointer);
@@ -277,7 +276,7 @@ impl Tracer {
         }
     }
 
-    /// Has the kernel write a log for a load that did not ask for one.
+    /// Makes the kernel write a log for a load that does not ask for one.
     fn enter(&mut self, task: Pid, attributes: u64, stack: u64) {
         let name = text(&self.read::<NAME_BYTES>(attributes + PROG_NAME_AT));
         let asked = u32::from_ne_bytes(self.read(attributes + LOG_LEVEL_AT));
@@ -311,7 +310,7 @@ fn text(bytes: &[u8]) -> String {
 /// The call that a stopped task enters or leaves.
 fn syscall_info(task: Pid) -> libc::ptrace_syscall_info {
     let mut info = MaybeUninit::<libc::ptrace_syscall_info>::zeroed();
-    // SAFETY: the kernel writes no more than the size that is passed; zeroes are valid for what it does not write.
+    // SAFETY: the kernel writes at most the size that is passed. Zeroes are valid for the rest.
     unsafe {
         let size = size_of::<libc::ptrace_syscall_info>();
         assert!(

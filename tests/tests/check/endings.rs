@@ -1,4 +1,4 @@
-//! Checks that are ended: by their timeout, by a signal, by a kill. Nothing is left running.
+//! Checks that a timeout, a signal or a kill ends. Nothing is left running.
 
 use std::{
     fs,
@@ -8,10 +8,10 @@ use std::{
 
 use rustix::process::Signal;
 
-use super::{check, folder, run_in};
+use super::{check, dir_with, run_in, succeeds};
 use crate::harness::{BACKENDS, Terminal, TestDir, exists, patience, wait_until};
 
-/// A command that tries to outlive its end: children in the background, in another session, ignoring signals.
+/// A command that tries to survive: it has children in the background and in another session, and ignores signals.
 const CLINGING: &str = r#"trap "" INT TERM HUP; pwd > "$ZCTRACE_CHECK_DIR/where"; cd "$ZCTRACE_CHECK_DIR"
 sleep 1000 & echo $! >> pids
 setsid sh -c "trap \"\" TERM; sleep 1001; sleep 1002" & echo $! >> pids
@@ -19,25 +19,23 @@ setsid sh -c "trap \"\" TERM; sleep 1001; sleep 1002" & echo $! >> pids
 echo $$ >> pids; echo ready > ready; sleep 1004"#;
 
 fn clinging(timeout: &str) -> TestDir {
-    folder(&format!(
-        "[[check]]\nname = 'clings'\ncommand = '''{CLINGING}'''\nexpect = ['exit.code == 0']\ntimeout = '{timeout}'\n"
-    ))
+    dir_with(&format!("{}timeout = '{timeout}'\n", succeeds("clings", &format!("'''{CLINGING}'''"))))
 }
 
-fn pids(folder: &TestDir) -> Vec<String> {
-    let text = folder.read("pids");
+fn pids(dir: &TestDir) -> Vec<String> {
+    let text = dir.read("pids");
     text.lines().map(str::to_owned).collect()
 }
 
 /// Makes sure that neither its processes nor its directory are left.
 #[track_caller]
-fn assert_gone(folder: &TestDir) {
-    let pids = pids(folder);
+fn assert_gone(dir: &TestDir) {
+    let pids = pids(dir);
     assert_eq!(pids.len(), 4);
     let alive: Vec<_> = pids.iter().filter(|pid| exists(pid)).collect();
     assert!(alive.is_empty(), "still running: {alive:?}");
-    let files = folder.read("where");
-    let own = Path::new(files.trim()).parent().expect("it lies in the check's own");
+    let files = dir.read("where");
+    let own = Path::new(files.trim()).parent().expect("it is in the directory of the check");
     assert!(own.to_string_lossy().contains("zctrace-check-") && !own.exists(), "left: {}", own.display());
 }
 
@@ -45,25 +43,23 @@ fn assert_gone(folder: &TestDir) {
 fn a_timeout_kills_all_processes_of_the_check() {
     let limit = patience(Duration::from_secs(2)).as_secs();
     for backend in BACKENDS {
-        let folder = clinging(&format!("{limit}s"));
+        let dir = clinging(&format!("{limit}s"));
         let began = Instant::now();
-        let finished = run_in(folder.path(), &[backend]);
+        let finished = run_in(dir.path(), &[backend]);
         assert!(began.elapsed() < patience(Duration::from_secs(20)), "{:?}", began.elapsed());
         assert_eq!(finished.code, Some(2), "{}", finished.text());
         let text = finished.text();
         let said = format!("it did not end within {limit}.000 s, and was killed with everything below it (timeout)");
         assert!(text.contains(&said), "{text}");
-        assert_gone(&folder);
+        assert_gone(&dir);
     }
 }
 
 #[test]
 fn other_checks_run_after_a_timeout() {
-    let folder = folder(
-        "[[check]]\nname = 'hangs'\ncommand = ['sleep', '1000']\nexpect = ['exit.code == 0']\ntimeout = '500ms'\nrepeat = 3\n\
-         [[check]]\nname = 'ends'\ncommand = ['true']\nexpect = ['exit.code == 0']\n",
-    );
-    let finished = run_in(folder.path(), &["--jobs=2"]);
+    let hangs = succeeds("hangs", "['sleep', '1000']") + "timeout = '500ms'\nrepeat = 3\n";
+    let dir = dir_with(&(hangs + &succeeds("ends", "['true']")));
+    let finished = run_in(dir.path(), &["--jobs=2"]);
     assert_eq!(finished.code, Some(2));
     assert!(
         finished.text().contains("ok     ends") && finished.text().ends_with("2 checks: 1 passed, 1 could not be run\n"),
@@ -75,32 +71,28 @@ fn other_checks_run_after_a_timeout() {
 #[test]
 fn a_signal_ends_the_check_and_finished_checks_are_reported() {
     for (signal, name) in [(Signal::INT, "SIGINT"), (Signal::TERM, "SIGTERM"), (Signal::HUP, "SIGHUP")] {
-        let folder = clinging("50s");
-        let toml = folder.join("zctrace.toml");
-        let first = "[[check]]\nname = 'first'\ncommand = ['true']\nexpect = ['exit.code == 0']\n";
-        fs::write(&toml, format!("{first}{}", fs::read_to_string(&toml).expect("ours"))).expect("ours");
-        let mut zctrace = check(&[]).dir(folder.path()).launch().start();
-        wait_until("the command is ready", || folder.join("ready").exists());
+        let dir = clinging("50s");
+        dir.write("zctrace.toml", succeeds("first", "['true']") + &dir.read("zctrace.toml"));
+        let mut zctrace = check(&[]).dir(dir.path()).launch().start();
+        wait_until("the command is ready", || dir.join("ready").exists());
         zctrace.signal(signal);
         let line = zctrace.hear();
         assert!(line.starts_with("ok     first"), "{line}");
         assert_eq!(zctrace.hear(), "");
         zctrace.expect(&format!("1 check: 1 passed; interrupted by {name}"));
         assert_eq!(zctrace.wait(), Some(128 + signal.as_raw()));
-        assert_gone(&folder);
+        assert_gone(&dir);
         assert_eq!(zctrace.into_stderr(), "");
     }
 }
 
 #[test]
 fn a_command_that_kills_its_process_group_does_not_kill_other_checks() {
-    let folder = folder(
-        "[[check]]\nname = 'kills'\ncommand = \"trap 'kill 0' EXIT; sleep 50 & true\"\nexpect = ['exit.code == 0']\n\
-         [[check]]\nname = 'next'\ncommand = ['true']\nexpect = ['exit.code == 0']\n",
-    );
-    let finished = run_in(folder.path(), &[]);
+    let kills = succeeds("kills", "\"trap 'kill 0' EXIT; sleep 50 & true\"");
+    let dir = dir_with(&(kills + &succeeds("next", "['true']")));
+    let finished = run_in(dir.path(), &[]);
     let text = finished.text();
-    // The zctrace that traces the command is in the same group: the signal ends the command first, or the trace.
+    // The zctrace that traces the command is in the same process group. The signal may end the command first, or that zctrace.
     let (start, reason, summary) = match finished.code {
         Some(1) => ("FAILED kills ", "exit.code is none: SIGTERM killed the command", "1 passed, 1 failed"),
         _ => ("ERROR  kills ", "could not be run: interrupted by SIGTERM", "1 passed, 1 could not be run"),
@@ -111,15 +103,12 @@ fn a_command_that_kills_its_process_group_does_not_kill_other_checks() {
 
 #[test]
 fn an_ignored_signal_does_not_end_the_checks() {
-    let folder = folder(
-        "[[check]]\nname = 'a'\ncommand = 'cd \"$ZCTRACE_CHECK_DIR\"; echo > ready; cat go'\nexpect = ['exit.code == 0']\n\
-         timeout = '20s'\n",
-    );
-    crate::harness::fifo_at(&folder.join("go"));
-    let mut zctrace = check(&[]).through(&["nohup"]).dir(folder.path()).launch().start();
-    wait_until("the command is ready", || folder.join("ready").exists());
+    let dir = dir_with(&(succeeds("a", "'cd \"$ZCTRACE_CHECK_DIR\"; echo > ready; cat go'") + "timeout = '20s'\n"));
+    crate::harness::fifo_at(&dir.join("go"));
+    let mut zctrace = check(&[]).through(&["nohup"]).dir(dir.path()).launch().start();
+    wait_until("the command is ready", || dir.join("ready").exists());
     zctrace.signal(Signal::HUP);
-    folder.write("go", "");
+    dir.write("go", "");
     let line = zctrace.hear();
     assert!(line.starts_with("ok     a"), "{line}");
     assert_eq!(zctrace.wait(), Some(0));
@@ -128,27 +117,25 @@ fn an_ignored_signal_does_not_end_the_checks() {
 #[test]
 fn ctrl_c_ends_the_checks_and_their_processes() {
     for backend in BACKENDS {
-        let folder = clinging("50s");
-        let mut terminal = Terminal::start(80, &check(&[backend]).dir(folder.path()).launch_with(&["clings"]));
-        wait_until("the command is ready", || folder.join("ready").exists());
+        let dir = clinging("50s");
+        let mut terminal = Terminal::start(80, &check(&[backend]).dir(dir.path()).launch_with(&["clings"]));
+        wait_until("the command is ready", || dir.join("ready").exists());
         terminal.type_in("\x03");
         let (code, shown) = terminal.finish();
         assert_eq!(code, Some(130), "{shown}");
         assert!(shown.contains("interrupted by SIGINT"), "{shown}");
-        assert_gone(&folder);
+        assert_gone(&dir);
     }
 }
 
 #[test]
 fn a_killed_zctrace_leaves_no_command_running() {
-    let folder = folder(
-        "[[check]]\nname = 'a'\ncommand = 'echo $$ > \"$ZCTRACE_CHECK_DIR/ready\"; exec sleep 1000'\nexpect = ['exit.code == 0']\n",
-    );
-    // A killed zctrace cannot remove its temporary directory, so that is inside the test's.
-    let zctrace = check(&[]).env("TMPDIR", folder.path()).dir(folder.path()).launch().start();
-    let ready = folder.join("ready");
+    let dir = dir_with(&succeeds("a", "'echo $$ > \"$ZCTRACE_CHECK_DIR/ready\"; exec sleep 1000'"));
+    // A killed zctrace cannot remove its temporary directory, so the test puts it into its own.
+    let zctrace = check(&[]).env("TMPDIR", dir.path()).dir(dir.path()).launch().start();
+    let ready = dir.join("ready");
     wait_until("the command is ready", || fs::read_to_string(&ready).is_ok_and(|pid| pid.ends_with('\n')));
-    let pid = fs::read_to_string(&ready).expect("is there");
+    let pid = dir.read("ready");
     zctrace.signal(Signal::KILL);
     assert_eq!(zctrace.wait(), None, "killed");
     wait_until("the command is gone", || !exists(&pid));

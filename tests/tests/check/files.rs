@@ -1,13 +1,13 @@
-//! Checks in a file: what they run in, which are selected, and errors in files and command lines.
+//! Files of checks: the directory and environment of a check, the selection of checks, and errors in files and command lines.
 
 use std::fs;
 
-use super::{check, folder, of_script, results, run_in};
+use super::{check, dir_with, of_script, results, run_in, succeeds};
 use crate::harness::{Finished, TestDir, exists};
 
 #[test]
 fn files_are_created_in_a_directory_that_is_removed_afterwards() {
-    let folder = folder(
+    let dir = dir_with(
         r#"
 [[check]]
 name = "files"
@@ -21,16 +21,16 @@ env = { UNUSED = "1" }
 expect = ["exit.code == 0"]
 "#,
     );
-    let finished = run_in(folder.path(), &[]);
+    let finished = run_in(dir.path(), &[]);
     assert_eq!(finished.code, Some(0), "{}", finished.text());
-    let used = folder.read("where");
+    let used = dir.read("where");
     assert!(!std::path::Path::new(used.trim()).exists(), "{used} is left");
     assert!(used.contains("zctrace-check-"), "{used}");
 }
 
 #[test]
 fn env_cwd_and_a_relative_program_are_applied() {
-    let folder = folder(
+    let dir = dir_with(
         r#"
 [[check]]
 name = "where"
@@ -40,13 +40,13 @@ env = { GREETING = "hi there" }
 expect = ["exit.code == 0", 'write[process="tool"].bytes >= 1 or write.bytes >= 1']
 "#,
     );
-    let sub = folder.join("sub");
-    fs::create_dir(&sub).expect("ours");
-    folder.executable(
+    let sub = dir.join("sub");
+    fs::create_dir(&sub).expect("it belongs to the test");
+    dir.executable(
         "tool",
         "#!/bin/sh\ntest \"$GREETING\" = 'hi there' && test \"$(basename \"$PWD\")\" = sub && echo yes > \"$1\"\n",
     );
-    let finished = run_in(folder.path(), &[]);
+    let finished = run_in(dir.path(), &[]);
     assert_eq!(finished.code, Some(0), "{}", finished.text());
     assert_eq!(fs::read_to_string(sub.join("in")).expect("was written"), "yes\n");
 }
@@ -68,16 +68,16 @@ expect = ["exit.code == 3"]
 
 #[test]
 fn patterns_select_checks_and_a_list_runs_none() {
-    let folder = folder(THREE);
-    let found = results(&run_in(folder.path(), &["--format=json", "mv", "cp s*"]), 0);
+    let dir = dir_with(THREE);
+    let found = results(&run_in(dir.path(), &["--format=json", "mv", "cp s*"]), 0);
     assert_eq!(found["checks"].as_array().map(Vec::len), Some(2));
-    let found = results(&run_in(folder.path(), &["--format=json"]), 1);
+    let found = results(&run_in(dir.path(), &["--format=json"]), 1);
     let statuses: Vec<_> = found["checks"].as_array().expect("three").iter().map(|check| check["status"].as_str()).collect();
     assert_eq!(statuses, [Some("passed"), Some("failed"), Some("passed")]);
-    let list = run_in(folder.path(), &["--list"]);
+    let list = run_in(dir.path(), &["--list"]);
     assert_eq!(list.successful(), "cp small: true\ncp large: false\nmv: sh -c 'exit 3'\n");
-    // A file elsewhere, named.
-    let path = folder.join("zctrace.toml");
+    // A file in another directory.
+    let path = dir.join("zctrace.toml");
     let words = [path.to_str().expect("text"), "cp large"];
     let finished = check(&["--format=json"]).launch_with(&words).finish();
     let show = results(&finished, 1)["checks"][0]["show"].clone();
@@ -86,31 +86,29 @@ fn patterns_select_checks_and_a_list_runs_none() {
 
 #[test]
 fn variables_are_set_for_the_command_only() {
-    // It would keep zctrace from using eBPF.
-    let folder = folder(
-        "[[check]]\nname = 'a'\ncommand = 'test \"$ZCTRACE_BTF\" = /nonexistent'\nenv = { ZCTRACE_BTF = '/nonexistent' }\n\
-         backend = 'ebpf'\nexpect = ['exit.code == 0']\n",
-    );
-    let finished = run_in(folder.path(), &[]);
+    // If zctrace saw this variable, it could not use eBPF.
+    let keys = "env = { ZCTRACE_BTF = '/nonexistent' }\nbackend = 'ebpf'\n";
+    let dir = dir_with(&(succeeds("a", "'test \"$ZCTRACE_BTF\" = /nonexistent'") + keys));
+    let finished = run_in(dir.path(), &[]);
     assert_eq!(finished.code, Some(0), "{}", finished.text());
 }
 
 #[test]
 fn the_whole_report_of_a_check_can_be_shown() {
-    let folder = folder(THREE);
-    let finished = run_in(folder.path(), &["mv", "--report"]);
+    let dir = dir_with(THREE);
+    let finished = run_in(dir.path(), &["mv", "--report"]);
     assert!(finished.successful().contains("zctrace: sh -c 'exit 3'\nexit 3, wall"), "{}", finished.text());
 }
 
 #[test]
 fn leftover_processes_are_killed_and_stderr_is_shown_on_failure() {
-    let folder = folder(
+    let dir = dir_with(
         "[[check]]\nname = 'a'\ncommand = 'setsid sleep 1000 & echo $! > \"$ZCTRACE_CHECK_DIR/pid\"; echo bad luck >&2'\nexpect = ['exit.code == 1']\n",
     );
-    let finished = run_in(folder.path(), &[]);
+    let finished = run_in(dir.path(), &[]);
     assert_eq!(finished.code, Some(1));
     assert!(finished.text().contains("bad luck"), "{}", finished.text());
-    let pid = folder.read("pid");
+    let pid = dir.read("pid");
     assert!(!exists(&pid), "still running");
 }
 
@@ -125,20 +123,20 @@ fn only_a_little_of_stderr_is_kept() {
     assert_eq!(verdicts, ["holds", "fails"]);
     let stderr = found["checks"][0]["stderr"].as_array().expect("lines").clone();
     assert!(stderr.len() == 1 && stderr[0].as_str().is_some_and(|line| line.chars().count() == 301), "{stderr:?}");
-    // What never stops does not stop us.
+    // Endless output does not keep the check from ending.
     let endless = of_script(&["--expect=exit.code == 0", "--timeout=1s"], "yes >&2").finish();
     assert_eq!(endless.code, Some(2), "{}", endless.text());
     assert!(endless.text().contains("(timeout)") && endless.text().lines().filter(|line| line.trim() == "y").count() == 20);
 }
 
 #[test]
-fn output_of_the_command_is_shown_on_request() {
-    let folder = folder("[[check]]\nname = 'a'\ncommand = 'echo hello'\nexpect = ['exit.code == 0']\n");
-    assert!(run_in(folder.path(), &["--show-output"]).successful().starts_with("hello\n"));
-    assert!(!run_in(folder.path(), &[]).successful().contains("hello"));
+fn show_output_shows_what_the_command_writes() {
+    let dir = dir_with(&succeeds("a", "'echo hello'"));
+    assert!(run_in(dir.path(), &["--show-output"]).successful().starts_with("hello\n"));
+    assert!(!run_in(dir.path(), &[]).successful().contains("hello"));
 }
 
-/// Makes sure that it is refused: one line on stderr, and perhaps a marker below it, with these words.
+/// Makes sure that zctrace refused to run: one line on stderr with these words, and perhaps a marker below it.
 #[track_caller]
 fn assert_refused(finished: &Finished, words: &[&str]) {
     assert_eq!(finished.code, Some(2), "{}", finished.stderr);
@@ -159,9 +157,9 @@ fn an_invalid_expectation_is_refused_and_its_error_is_marked() {
 #[test]
 fn an_invalid_file_is_refused_with_the_position_of_the_error() {
     let refused = |toml: &str, words: &[&str]| {
-        let folder = folder(toml);
-        assert_refused(&run_in(folder.path(), &[]), words);
-        assert_eq!(fs::read_dir(folder.path()).expect("ours").count(), 1, "something was left");
+        let dir = dir_with(toml);
+        assert_refused(&run_in(dir.path(), &[]), words);
+        assert_eq!(fs::read_dir(dir.path()).expect("it belongs to the test").count(), 1, "something was left");
     };
     refused("[[check]]\nname = 'a'\ncommand = ['touch', 'x'\n", &["zctrace.toml:"]);
     refused("[[check]]\nname = 'a'\ncomand = ['touch', 'x']\n", &["zctrace.toml:3:1: unknown field `comand`", "comand = "]);
@@ -173,19 +171,19 @@ fn an_invalid_file_is_refused_with_the_position_of_the_error() {
 
 #[test]
 fn a_command_line_that_checks_nothing_is_refused() {
-    let folder = TestDir::new();
-    assert_refused(&run_in(folder.path(), &[]), &["cannot read 'zctrace.toml'", "--expect"]);
-    assert_refused(&run_in(folder.path(), &["none.toml"]), &["cannot read 'none.toml'"]);
-    assert_refused(&run_in(folder.path(), &["a.toml", "b.toml"]), &["one file of checks at a time", "b.toml"]);
-    let folder = super::folder("[[check]]\nname = 'a'\ncommand = 'touch x'\nexpect = ['exit.code == 0']\n");
-    assert_refused(&run_in(folder.path(), &["b*"]), &["no check is called 'b*'", "--list"]);
+    let dir = TestDir::new();
+    assert_refused(&run_in(dir.path(), &[]), &["cannot read 'zctrace.toml'", "--expect"]);
+    assert_refused(&run_in(dir.path(), &["none.toml"]), &["cannot read 'none.toml'"]);
+    assert_refused(&run_in(dir.path(), &["a.toml", "b.toml"]), &["one file of checks at a time", "b.toml"]);
+    let dir = dir_with(&succeeds("a", "'touch x'"));
+    assert_refused(&run_in(dir.path(), &["b*"]), &["no check is called 'b*'", "--list"]);
     assert_refused(&of_script(&[], "true").finish(), &["nothing is expected of the command"]);
-    assert_refused(&run_in(folder.path(), &["--expect=exit.code == 0"]), &["no command to check", "zctrace check --expect"]);
-    assert_refused(&run_in(folder.path(), &["--bogus"]), &["--bogus"]);
-    assert_refused(&run_in(folder.path(), &["--timeout=soon"]), &["--timeout: 'soon' is not a time"]);
-    assert_refused(&run_in(folder.path(), &["--timeout=0s"]), &["--timeout: a timeout of '0s' is too short"]);
-    assert_refused(&run_in(folder.path(), &["--tolerance=read.calls=5"]), &["--tolerance needs a baseline"]);
-    assert_refused(&run_in(folder.path(), &["--export", "yaml", "x"]), &["'yaml' is not one of", "junit"]);
+    assert_refused(&run_in(dir.path(), &["--expect=exit.code == 0"]), &["no command to check", "zctrace check --expect"]);
+    assert_refused(&run_in(dir.path(), &["--bogus"]), &["--bogus"]);
+    assert_refused(&run_in(dir.path(), &["--timeout=soon"]), &["--timeout: 'soon' is not a time"]);
+    assert_refused(&run_in(dir.path(), &["--timeout=0s"]), &["--timeout: a timeout of '0s' is too short"]);
+    assert_refused(&run_in(dir.path(), &["--tolerance=read.calls=5"]), &["--tolerance needs a baseline"]);
+    assert_refused(&run_in(dir.path(), &["--export", "yaml", "x"]), &["'yaml' is not one of", "junit"]);
     assert_refused(
         &of_script(&["--expect=fsync.calls == 0", "--syscalls=read"], "true").finish(),
         &["--syscalls does not count fsync"],
@@ -217,8 +215,8 @@ fn a_check_without_a_working_backend_could_not_be_run() {
 
 #[test]
 fn a_check_in_a_missing_directory_could_not_be_run() {
-    let folder = folder("[[check]]\nname = 'a'\ncommand = ['true']\ncwd = 'sub'\nexpect = ['exit.code == 0']\n");
-    let finished = run_in(folder.path(), &[]);
+    let dir = dir_with(&(succeeds("a", "['true']") + "cwd = 'sub'\n"));
+    let finished = run_in(dir.path(), &[]);
     assert_eq!(finished.code, Some(2));
     assert!(
         finished.text().contains("its working directory '") && finished.text().contains("sub' is not there"),
@@ -229,10 +227,8 @@ fn a_check_in_a_missing_directory_could_not_be_run() {
 
 #[test]
 fn a_failure_outranks_a_check_that_could_not_be_run() {
-    let one =
-        |name: &str, command: &str| format!("[[check]]\nname = '{name}'\ncommand = ['{command}']\nexpect = ['exit.code == 0']\n");
-    let both = folder(&(one("a", "no-such-program") + &one("b", "false")));
-    let finished = run_in(both.path(), &[]);
+    let dir = dir_with(&(succeeds("a", "['no-such-program']") + &succeeds("b", "['false']")));
+    let finished = run_in(dir.path(), &[]);
     assert_eq!(finished.code, Some(1));
     assert!(finished.text().ends_with("2 checks: 1 failed, 1 could not be run\n"), "{}", finished.text());
 }

@@ -1,10 +1,10 @@
-//! The formats, read by programs that are not ours.
+//! The formats of the results, as other programs read them.
 
 use std::{fs, path::Path, process::Command};
 
 use crate::harness::TestDir;
 
-use super::{folder, run_in};
+use super::{dir_with, run_in};
 
 const TWO: &str = r#"
 [[check]]
@@ -17,7 +17,7 @@ command = "echo 'bad, \"luck\" <&>' >&2; exit 1"
 expect = ["exit.code == 0", "write.calls == 0"]
 "#;
 
-/// What a program makes of a file.
+/// Runs a program on a file: whether it succeeded, and what it printed.
 fn read_by(program: &[&str], file: &Path) -> (bool, String) {
     let output = Command::new(program[0]).args(&program[1..]).arg(file).output().expect("it is installed");
     (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr))
@@ -25,20 +25,20 @@ fn read_by(program: &[&str], file: &Path) -> (bool, String) {
 
 /// Writes the results of two checks, one of which fails, to a file.
 fn written(format: &str) -> (TestDir, std::path::PathBuf) {
-    let folder = folder(TWO);
-    let file = folder.join("results");
-    let finished = run_in(folder.path(), &["--format", format, "--output=results"]);
+    let dir = dir_with(TWO);
+    let file = dir.join("results");
+    let finished = run_in(dir.path(), &["--format", format, "--output=results"]);
     assert_eq!((finished.code, finished.text()), (Some(1), ""), "{}", finished.stderr);
-    (folder, file)
+    (dir, file)
 }
 
 #[test]
 fn perls_prove_reads_the_tap_output() {
-    let (_folder, file) = written("tap");
-    // Perl knows version 13, of which 14 differs in no line that is here.
+    let (_dir, file) = written("tap");
+    // Perl knows only version 13. The lines of this output are the same in both versions.
     let stream = fs::read_to_string(&file).expect("was written");
     let rest = stream.strip_prefix("TAP version 14\n").expect("the version comes first");
-    fs::write(&file, format!("TAP version 13\n{rest}")).expect("ours");
+    fs::write(&file, format!("TAP version 13\n{rest}")).expect("it belongs to the test");
     let (passed, said) = read_by(&["prove", "--verbose", "--exec", "cat"], &file);
     assert!(!passed, "{said}");
     assert!(said.contains("Failed 1/2 subtests") && said.contains("Failed test:  2") && !said.contains("Parse errors"), "{said}");
@@ -47,8 +47,8 @@ fn perls_prove_reads_the_tap_output() {
 
 #[test]
 fn junitparser_reads_the_junit_output() {
-    let (_folder, file) = written("junit");
-    // Debian's Python, since its package is Debian's.
+    let (_dir, file) = written("junit");
+    // The module is a Debian package, so it takes Debian's Python.
     let script = "import sys, junitparser
 for suite in junitparser.JUnitXml.fromfile(sys.argv[1]):
     print(suite.tests, suite.failures, suite.errors)
@@ -61,7 +61,7 @@ for suite in junitparser.JUnitXml.fromfile(sys.argv[1]):
 
 #[test]
 fn python_reads_the_csv_output() {
-    let (_folder, file) = written("csv");
+    let (_dir, file) = written("csv");
     let script = "import csv, sys
 for row in csv.DictReader(open(sys.argv[1])): print(row['check'], '/', row['expectation'], '/', row['verdict'])";
     let (read, said) = read_by(&["python3", "-c", script], &file);
@@ -74,12 +74,12 @@ for row in csv.DictReader(open(sys.argv[1])): print(row['check'], '/', row['expe
 
 #[test]
 fn several_formats_can_be_exported_at_once() {
-    let folder = folder(TWO);
+    let dir = dir_with(TWO);
     let options = ["--export", "junit", "j.xml", "--export", "markdown", "m.md", "--export", "json", "r.json"];
-    let finished = run_in(folder.path(), &options);
+    let finished = run_in(dir.path(), &options);
     assert_eq!(finished.code, Some(1));
     assert!(finished.text().ends_with("2 checks: 1 passed, 1 failed\n"), "{}", finished.text());
-    let read = |name: &str| folder.read(name);
+    let read = |name: &str| dir.read(name);
     assert!(read("j.xml").starts_with("<?xml") && read("m.md").contains("| fails | ❌ failed |"), "{}", read("m.md"));
     let results: serde_json::Value = serde_json::from_str(&read("r.json")).expect("JSON");
     assert_eq!((&results["schema"], &results["checks"][1]["status"]), (&1.into(), &"failed".into()));
@@ -88,37 +88,37 @@ fn several_formats_can_be_exported_at_once() {
 
 #[test]
 fn a_failed_export_does_not_hide_a_failed_check() {
-    let folder = folder(TWO);
-    let full = crate::harness::full(folder.path());
+    let dir = dir_with(TWO);
+    let full = crate::harness::full(dir.path());
     let full = full.to_str().expect("text");
-    let failed = run_in(folder.path(), &["--export", "json", full, "--export", "csv", "r.csv"]);
+    let failed = run_in(dir.path(), &["--export", "json", full, "--export", "csv", "r.csv"]);
     assert_eq!(failed.code, Some(1));
     assert!(failed.text().ends_with("2 checks: 1 passed, 1 failed\n"), "{}", failed.text());
     assert!(failed.stderr.starts_with(&format!("zctrace: cannot write the report to '{full}': ")), "{}", failed.stderr);
-    assert!(folder.join("r.csv").exists());
-    let passed = run_in(folder.path(), &["--export", "json", full, "holds*"]);
+    assert!(dir.join("r.csv").exists());
+    let passed = run_in(dir.path(), &["--export", "json", full, "holds*"]);
     assert_eq!(passed.code, Some(2), "{}", passed.text());
 }
 
 #[test]
 fn the_github_step_summary_is_appended_to() {
-    let folder = folder(TWO);
-    let summary = folder.join("summary.md");
-    fs::write(&summary, "from the step before\n").expect("ours");
+    let dir = dir_with(TWO);
+    let summary = dir.join("summary.md");
+    fs::write(&summary, "from the step before\n").expect("it belongs to the test");
     let options = ["--export", "markdown", "summary.md", "--output=log"];
     let check = super::check(&options).env("GITHUB_STEP_SUMMARY", "summary.md").env("GITHUB_ACTIONS", "true");
-    let finished = check.dir(folder.path()).launch().finish();
+    let finished = check.dir(dir.path()).launch().finish();
     let text = fs::read_to_string(&summary).expect("is there");
     assert!(text.starts_with("from the step before\n### zctrace: 2 checks"), "{text}");
-    // The log has the annotations, the file has none.
+    // The annotations go to stdout, where GitHub looks for them, not to the file.
     assert!(finished.text().starts_with("::error title=check 'fails' failed::"), "{}", finished.text());
-    assert!(!folder.read("log").contains("::error"));
+    assert!(!dir.read("log").contains("::error"));
 }
 
 #[test]
 fn annotations_are_written_for_github_actions() {
-    let folder = folder(TWO);
-    let run = |variable: &str| super::check(&[]).env("GITHUB_ACTIONS", variable).dir(folder.path()).launch().finish();
+    let dir = dir_with(TWO);
+    let run = |variable: &str| super::check(&[]).env("GITHUB_ACTIONS", variable).dir(dir.path()).launch().finish();
     let annotated = run("true");
     let last = annotated.text().lines().last().expect("lines").to_owned();
     assert!(last.starts_with("::error title=check 'fails' failed::fails: exit.code == 0%0A"), "{last}");

@@ -1,4 +1,4 @@
-//! `zctrace check`: commands that must behave as expected.
+//! `zctrace check`: runs commands and checks that they behave as expected.
 
 mod endings;
 mod files;
@@ -13,7 +13,7 @@ use crate::harness::{Finished, Launch, TestDir, Zctrace, zctrace};
 
 /// `zctrace check` with these options.
 fn check(options: &[&str]) -> Zctrace {
-    options.iter().fold(zctrace().option("check"), |zctrace, &option| zctrace.option(option))
+    zctrace().option("check").options(options)
 }
 
 /// Checks a script of the shell.
@@ -21,14 +21,19 @@ fn of_script(options: &[&str], script: &str) -> Launch {
     check(options).launch_with(&["--", "sh", "-c", script])
 }
 
-/// A folder with this `zctrace.toml`.
-fn folder(toml: &str) -> TestDir {
+/// A directory with this `zctrace.toml`.
+fn dir_with(toml: &str) -> TestDir {
     TestDir::with("zctrace.toml", toml)
 }
 
-/// Runs the checks of a folder.
-fn run_in(folder: &Path, options: &[&str]) -> Finished {
-    check(options).dir(folder).launch().finish()
+/// A check of a `zctrace.toml`: its name, its command as TOML, and the expectation that the command succeeds. More keys can follow.
+fn succeeds(name: &str, command: &str) -> String {
+    format!("[[check]]\nname = '{name}'\ncommand = {command}\nexpect = ['exit.code == 0']\n")
+}
+
+/// Runs the checks of a directory.
+fn run_in(dir: &Path, options: &[&str]) -> Finished {
+    check(options).dir(dir).launch().finish()
 }
 
 /// The results as JSON, with this exit status.

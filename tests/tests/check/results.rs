@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use super::{check, folder, of_script, results, run_in};
+use super::{check, dir_with, of_script, results, run_in};
 use crate::harness::{BACKENDS, Finished, TestDir};
 
 /// Makes a file and copies it through user memory.
@@ -31,7 +31,7 @@ fn expectations_select_calls_by_file_and_process() {
         let dir = TestDir::with("in", vec![1; 300_000]);
         let options = [
             backend,
-            // strace shows no memory.
+            // strace shows no addresses, so the transfer is inferred.
             "--inferred=accept",
             "--expect=read[process=\"dd\", file=\"in\"].calls == 4 and read[process=\"dd\", file=\"in\"].bytes == 300000",
             "--expect=write[file=\"out\"].calls == 3 and write[file=\"out\"].avg_size == 100000",
@@ -49,7 +49,7 @@ fn a_file_is_found_by_any_of_its_paths() {
         let dir = TestDir::new();
         let own = dir.path().canonicalize().expect("is there");
         let name = own.file_name().and_then(|name| name.to_str()).expect("text").to_owned();
-        fs::write(own.join("in"), "hello").expect("ours");
+        fs::write(own.join("in"), "hello").expect("it belongs to the test");
         for path in ["in".to_owned(), "./in".to_owned(), format!("{}/in", own.display()), format!("../{name}/in")] {
             let expectation = format!("--expect=read[file=\"{path}\"].bytes == 5");
             let finished = check(&[backend, &expectation]).dir(&own).launch_with(&["--", "cat", "in"]).finish();
@@ -70,7 +70,7 @@ fn calls_that_take_a_path_cannot_be_selected_by_file() {
         assert_eq!(refused.code, Some(2), "{}", refused.stderr);
         assert!(refused.stderr.contains("cannot be selected by file"), "{}", refused.stderr);
     }
-    // Those of other files are among them.
+    // Calls that take a path may be on the file as well. They count for a class, but nobody knows on which file they were.
     let open = run("%desc[file=\"in\"].calls == 0 or openat.calls == 0");
     assert_eq!(open.code, Some(1), "{}", open.text());
     let open = run("openat.calls > 0 and syscalls[file=\"other\"].calls == 0");
@@ -80,12 +80,11 @@ fn calls_that_take_a_path_cannot_be_selected_by_file() {
 #[test]
 fn an_inferred_transfer_is_inconclusive_unless_inferences_are_accepted() {
     let dir = TestDir::with("in", vec![1; 300_000]);
-    fs::write(
-        dir.join("accepting.toml"),
+    dir.write(
+        "accepting.toml",
         "[[check]]\nname = 'dd'\ncommand = 'dd if=in of=out bs=100000'\nfiles = [{ path = 'in', size = '300000B' }]\nbackend = 'strace'\n\
          inferred = 'accept'\nexpect = ['transfer(regular -> regular).bytes == 300000']\n",
-    )
-    .expect("ours");
+    );
     let run = |options: &[&str]| {
         let options = [&["--backend=strace", "--expect=transfer(regular -> regular).bytes == 300000"], options].concat();
         check(&options).dir(dir.path()).launch_with(&["--", "dd", "if=in", "of=out", "bs=100000"]).finish()
@@ -96,7 +95,7 @@ fn an_inferred_transfer_is_inconclusive_unless_inferences_are_accepted() {
     assert_eq!(run(&["--inferred=accept"]).code, Some(0));
     let by_file = check(&[]).dir(dir.path()).launch_with(&["accepting.toml"]).finish();
     assert_eq!(by_file.code, Some(0), "{}", by_file.text());
-    // What memory proves needs nobody's consent.
+    // Under eBPF memory proves the transfer, so nothing has to be accepted.
     let options = ["--backend=ebpf", "--expect=transfer(regular -> regular).bytes == 300000"];
     let proven = check(&options).dir(dir.path()).launch_with(&["--", "dd", "if=in", "of=out", "bs=100000"]).finish();
     assert_eq!(proven.code, Some(0), "{}", proven.text());
@@ -169,7 +168,7 @@ fn an_expectation_must_hold_in_every_run() {
     assert!(0 < shortest && shortest < longest, "{shortest} {longest}");
 }
 
-/// Two checks each of which waits for the other one.
+/// Two checks that wait for each other.
 fn waiting_for_each_other(expectation: &str, timeout: &str) -> TestDir {
     let one = |name: &str, script: &str| {
         format!(
@@ -177,17 +176,17 @@ fn waiting_for_each_other(expectation: &str, timeout: &str) -> TestDir {
              timeout = '{timeout}'\n"
         )
     };
-    let folder = folder(&(one("a", "echo > one; cat two") + &one("b", "cat one; echo > two")));
+    let dir = dir_with(&(one("a", "echo > one; cat two") + &one("b", "cat one; echo > two")));
     for name in ["one", "two"] {
-        crate::harness::fifo_at(&folder.join(name));
+        crate::harness::fifo_at(&dir.join(name));
     }
-    folder
+    dir
 }
 
 #[test]
 fn jobs_run_in_parallel_and_results_keep_their_order() {
-    let folder = waiting_for_each_other("exit.code == 0", "20s");
-    let found = results(&run_in(folder.path(), &["--jobs=2", "--format=json"]), 0);
+    let dir = waiting_for_each_other("exit.code == 0", "20s");
+    let found = results(&run_in(dir.path(), &["--jobs=2", "--format=json"]), 0);
     assert_eq!((&found["checks"][0]["name"], &found["checks"][1]["name"]), (&"a".into(), &"b".into()));
 }
 
@@ -202,8 +201,8 @@ fn runs_in_one_directory_take_turns() {
 
 #[test]
 fn checks_of_times_run_alone() {
-    let folder = waiting_for_each_other("time.wall < 1h", "1s");
-    let found = results(&run_in(folder.path(), &["--jobs=2", "--format=json"]), 2);
+    let dir = waiting_for_each_other("time.wall < 1h", "1s");
+    let found = results(&run_in(dir.path(), &["--jobs=2", "--format=json"]), 2);
     let statuses: Vec<_> = (0..2).map(|index| found["checks"][index]["status"].clone()).collect();
     assert_eq!(statuses, ["could_not_run", "could_not_run"]);
     for index in 0..2 {
@@ -217,7 +216,7 @@ fn compared(dir: &Path, options: &[&str], words: &[&str]) -> Finished {
     check(&[&["--baseline=b.json"], options].concat()).dir(dir).launch_with(&command).finish()
 }
 
-/// A folder with a file, and the baseline of a copy of it.
+/// A directory with a file, and the baseline of a copy of that file.
 fn with_baseline() -> TestDir {
     let dir = TestDir::with("in", vec![1; 300_000]);
     let finished = compared(dir.path(), &["--update"], &DD);
@@ -226,7 +225,7 @@ fn with_baseline() -> TestDir {
     dir
 }
 
-/// It prints nothing, because the time that it would print has a different number of characters each time.
+/// A `dd` that prints nothing: it would print the time that it took, whose length differs from run to run.
 const DD: [&str; 5] = ["dd", "status=none", "if=in", "of=out", "bs=100000"];
 
 #[test]
@@ -284,10 +283,10 @@ fn an_exit_by_a_signal_differs_from_an_exit_status() {
 fn the_last_matching_tolerance_in_a_file_wins() {
     let one = |tolerance: &str| {
         let toml = format!("[[check]]\nname = 'a'\ncommand = ['false']\nbaseline = 'a.json'\ntolerance = {{ {tolerance} }}\n");
-        let folder = folder(&toml);
-        assert_eq!(run_in(folder.path(), &["--update"]).code, Some(0));
-        folder.write("zctrace.toml", toml.replace("false", "true"));
-        run_in(folder.path(), &[]).code
+        let dir = dir_with(&toml);
+        assert_eq!(run_in(dir.path(), &["--update"]).code, Some(0));
+        dir.write("zctrace.toml", toml.replace("false", "true"));
+        run_in(dir.path(), &[]).code
     };
     assert_eq!(one("'exit.code' = '1', '*' = 'ignore'"), Some(0));
     assert_eq!(one("'*' = 'ignore', 'exit.code' = '0'"), Some(1));
@@ -330,8 +329,8 @@ fn a_failed_check_does_not_become_a_baseline() {
 
 #[test]
 fn a_check_in_a_file_can_have_a_baseline() {
-    let folder = folder("[[check]]\nname = 'a'\ncommand = ['true']\nbaseline = 'a.json'\ntolerance = { '*' = 'ignore' }\n");
-    assert_eq!(run_in(folder.path(), &[]).code, Some(2), "not there yet");
-    assert_eq!(run_in(folder.path(), &["--update"]).code, Some(0));
-    assert_eq!(run_in(folder.path(), &[]).code, Some(0));
+    let dir = dir_with("[[check]]\nname = 'a'\ncommand = ['true']\nbaseline = 'a.json'\ntolerance = { '*' = 'ignore' }\n");
+    assert_eq!(run_in(dir.path(), &[]).code, Some(2), "not there yet");
+    assert_eq!(run_in(dir.path(), &["--update"]).code, Some(0));
+    assert_eq!(run_in(dir.path(), &[]).code, Some(0));
 }

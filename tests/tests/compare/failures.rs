@@ -1,11 +1,11 @@
-//! Comparisons that fail, most of them before anything runs, and comparisons that a signal ends: nothing is left of them.
+//! Comparisons that fail, most of them before a command runs, and comparisons that a signal ends. Nothing is left behind.
 
 use rustix::process::Signal;
 
 use super::{compare, compared, heard};
 use crate::harness::{Conversation, TestDir, Zctrace, exists, fifo, full, wait_until};
 
-/// zctrace compare, refused whatever the command is. The option keeps the harness from adding one that `compare` has not.
+/// A `zctrace compare` that must be refused. `--output=null` keeps the harness from adding the `--output` of a report.
 fn refused(options: &[&str]) -> Zctrace {
     compare(options).option("--output=null")
 }
@@ -22,7 +22,7 @@ fn a_failing_command_ends_the_comparison() {
 
 #[test]
 fn a_command_that_fails_only_when_traced_ends_the_comparison() {
-    // It has a parent that zctrace is not only if something stands between them, as strace does.
+    // This command fails if it has a tracer, which is strace.
     let script = "grep -q '^TracerPid:.0$' /proc/$$/status";
     refused(&["--runs=1", "--backend=strace"]).refuses_words(&[script]).with_status(125).saying("in the traced run");
 }
@@ -48,7 +48,7 @@ fn a_missing_program_is_refused_before_the_first_run() {
     refused(&["-N"]).refuses_words(&[TRESPASS, "no-such-program x"]).with_status(127).saying("'no-such-program'");
     refused(&["-N"]).refuses_words(&[TRESPASS, "/etc/passwd"]).with_status(126).saying("'/etc/passwd'");
     refused(&["--shell=no-such-shell"]).refuses_words(&[TRESPASS]).with_status(127).saying("'no-such-shell'");
-    // In a shell, it is the shell's to say.
+    // In a shell, the shell reports it.
     refused(&[]).refuses_words(&["no-such-program"]).with_status(125).saying("exit status 127");
 }
 
@@ -126,7 +126,7 @@ const WAITS: &str = "echo $$; exec sleep 100";
 /// A command whose child waits; it prints the child's id.
 const CHILD_WAITS: &str = "sleep 100 & echo $!; wait";
 
-/// Starts it in a directory of its own, with a file to write at the end.
+/// Starts a comparison in a directory of its own. It would write a file at the end.
 fn started(options: &[&str], command: &str) -> (Conversation, TestDir) {
     let dir = TestDir::new();
     let options = [options, &["--runs=1", "--export", "json", "out.json"]].concat();

@@ -1,4 +1,4 @@
-//! What is run, in which order and how often, and the figures of commands whose figures are known.
+//! What `zctrace compare` runs, in which order and how often; and its figures for commands whose figures are known.
 
 use std::{
     fs::{self, File},
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{compare, compared, line};
 use crate::harness::{TestDir, c, program, untraced, workload};
 
-/// Writes so many bytes so many times.
+/// A command that writes this many bytes this many times.
 fn writes(times: u32, bytes: u32) -> String {
     line(&workload("write").arg(times.to_string()).arg(bytes.to_string()))
 }
@@ -30,7 +30,7 @@ fn calls_and_bytes_are_those_of_one_run() {
             let traced = &found["commands"][command]["traced"];
             assert_eq!(traced["syscalls"], calls, "{backend}");
             assert_eq!(traced["bytes_per_call"], bytes, "{backend}");
-            // Reads were not counted, so it may have been a loop.
+            // Reads were not counted, so nobody knows whether the writes belong to a copy.
             assert_eq!(traced["apis"], Value::Null, "{backend}");
             assert_eq!((&traced["backend"], &traced["exact"]), (&json!(backend), &json!(true)));
             assert_eq!(traced["totals"]["syscalls"][0]["bytes"], number(&json!(calls)) * bytes);
@@ -81,7 +81,7 @@ fn measured_time_includes_sleep() {
         let found = compared(&[shell, "--runs=3"], &["sleep 0.2"]);
         let command = &found["commands"][0];
         assert_eq!(command["runs"].as_array().map(Vec::len), Some(3));
-        // What the shell takes is subtracted, but it takes no tenth of a second.
+        // The shell's own time is subtracted. It is less than a tenth of a second.
         let least = if shell == "--shell=none" { 0.2 } else { 0.1 };
         for run in command["runs"].as_array().expect("runs") {
             assert!(number(&run["time_s"]) >= least, "{shell}: {run}");
@@ -101,12 +101,12 @@ fn peak_memory_is_the_commands_own() {
         compared(&["-N", "--runs=2"], &["dd if=/dev/zero of=/dev/null bs=64M count=1", "dd if=/dev/zero of=/dev/null count=1"]);
     let (large, small) = (peak(&found["commands"][0]), peak(&found["commands"][1]));
     assert!(large.is_some_and(|bytes| (64 * MIB..80 * MIB).contains(&bytes)), "{large:?}");
-    // What a fork of zctrace takes is not the command's: it is less than this, or unknown.
+    // The memory of zctrace before its exec is not the command's. So the figure is small, or unknown.
     assert!(small.is_none_or(|bytes| bytes < 3 * MIB), "{small:?}");
 }
 
-/// What the kernel says of a program that std starts, which shares its parent's memory until exec.
-#[expect(clippy::zombie_processes, reason = "it is waited for by the call that tells what it used")]
+/// The minor faults of a program that std starts, which shares its parent's memory until exec.
+#[expect(clippy::zombie_processes, reason = "wait4 below waits for it")]
 fn minor_faults(words: &[&str]) -> i64 {
     let null = || Stdio::from(File::options().read(true).write(true).open("/dev/null").expect("there is one"));
     let mut command = untraced(&program(words[0]).args(&words[1..])).command();
@@ -126,7 +126,7 @@ fn page_faults_are_the_commands_own() {
     let expected = minor_faults(&["dd", "if=/dev/zero", "of=/dev/null", "bs=4k", "count=10"]);
     for run in found["commands"][0]["runs"].as_array().expect("runs") {
         let faults = run["minor_faults"].as_i64().expect("a count");
-        // Where the kernel places things costs a page more or less.
+        // The addresses that the kernel chooses cost a few pages more or less.
         assert!((faults - expected).abs() <= 15, "{faults}, not about {expected}");
     }
 }
@@ -142,15 +142,10 @@ fn a_trace_that_is_not_exact_is_marked() {
     }
 }
 
-/// A directory for a log.
-fn place() -> TestDir {
-    TestDir::new()
-}
-
 /// Compares these commands in a directory, and returns what they wrote to the file `log` there.
 #[track_caller]
 fn logged(options: &[&str], commands: &[&str]) -> String {
-    let dir = place();
+    let dir = TestDir::new();
     compare(options).dir(dir.path()).launch_with(commands).finish().successful();
     let log = dir.read("log");
     log.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -199,8 +194,8 @@ fn preparations_run_in_a_shell_even_if_commands_do_not() {
 fn options_set_the_number_of_runs() {
     let runs = |options: &[&str]| compared(options, &["true"])["commands"][0]["runs"].as_array().map(Vec::len);
     assert_eq!(runs(&["-N", "-r", "7"]), Some(7));
-    assert_eq!(runs(&["-N", "--max-runs=4"]), Some(4), "fewer than the usual least");
-    // It takes no quarter of a second.
+    assert_eq!(runs(&["-N", "--max-runs=4"]), Some(4), "fewer than the default minimum");
+    // The minimum decides, because a run takes less than a quarter of a second.
     assert_eq!(runs(&["-N", "--min-runs=12", "--max-runs=12"]), Some(12));
 }
 

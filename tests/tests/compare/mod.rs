@@ -1,4 +1,4 @@
-//! `zctrace compare`: commands timed untraced, counted in one traced run each, side by side.
+//! `zctrace compare`: times commands untraced, counts their calls in one traced run each, and shows them side by side.
 
 mod failures;
 mod figures;
@@ -10,7 +10,7 @@ use crate::harness::{Finished, Launch, Program, Zctrace, zctrace};
 
 /// `zctrace compare` with these options.
 fn compare(options: &[&str]) -> Zctrace {
-    options.iter().fold(zctrace().option("compare"), |zctrace, &option| zctrace.option(option))
+    zctrace().option("compare").options(options)
 }
 
 /// A program as a command line.
@@ -32,7 +32,7 @@ fn read(finished: &Finished) -> Value {
     serde_json::from_str(finished.successful()).expect("JSON")
 }
 
-/// Starts a comparison whose commands write to our pipe.
+/// A comparison whose commands write to the stdout of zctrace.
 fn heard(options: &[&str], command: &str) -> Launch {
     compare(options).option("--output=inherit").launch_with(&[command])
 }

@@ -1,24 +1,15 @@
-//! What a comparison writes: exported files, the page on a terminal; and the standard streams of its commands.
+//! What a comparison writes: exported files and the page on a terminal; and the standard streams of its commands.
 
-use std::{
-    fs::{self, File},
-    path::Path,
-    process::Stdio,
-};
+use std::{fs::File, process::Stdio};
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use serde_json::{Value, json};
 
 use super::{compare, compared, line};
-use crate::harness::{BACKENDS, Group, Terminal, TestDir, Zctrace, full, workload};
+use crate::harness::{BACKENDS, Group, Terminal, TestDir, Zctrace, exists, full, workload};
 
 /// A name that every format has to quote.
 const NAME: &str = "it's \"a\", b | c\nd";
-
-#[track_caller]
-fn text(path: &Path) -> String {
-    fs::read_to_string(path).expect("it was written")
-}
 
 #[test]
 fn all_formats_can_be_exported_at_once() {
@@ -26,12 +17,10 @@ fn all_formats_can_be_exported_at_once() {
     let write = line(&workload("write").arg("30").arg("11"));
     let options = ["-N", "--runs=3", "--syscalls=write", "--name", NAME];
     let files = ["--export", "json", "a.json", "--export", "csv", "b.csv", "--export", "markdown", "c.md"];
-    let launch = compare(&options).dir(dir.path());
-    let launch = files.iter().fold(launch, |zctrace, &word| zctrace.option(word));
-    let finished = launch.launch_with(&[&write, "true"]).finish();
+    let finished = compare(&options).options(&files).dir(dir.path()).launch_with(&[&write, "true"]).finish();
     assert!(finished.successful().contains("counted calls"), "{}", finished.text());
 
-    let json: Value = serde_json::from_str(&text(&dir.join("a.json"))).expect("JSON");
+    let json: Value = serde_json::from_str(&dir.read("a.json")).expect("JSON");
     assert_eq!((&json["schema"], &json["commands"][0]["name"]), (&json!(1), &json!(NAME)));
     assert_eq!(json["commands"][0]["command"], json!(write));
     assert_eq!(json["commands"][0]["runs"].as_array().map(Vec::len), Some(3));
@@ -48,7 +37,7 @@ fn all_formats_can_be_exported_at_once() {
     let mean: f64 = cell(0, "time_mean_s").parse().expect("a number");
     assert_eq!(json["commands"][0]["time_s"]["mean"], json!(mean), "the same in every format");
 
-    let markdown = text(&dir.join("c.md"));
+    let markdown = dir.read("c.md");
     let table: Vec<&str> = markdown.lines().take_while(|line| !line.is_empty()).collect();
     assert_eq!(table.len(), 4, "{markdown}");
     let columns = |line: &str| line.replace(r"\|", "").matches('|').count();
@@ -64,7 +53,7 @@ fn a_failed_export_does_not_stop_the_others() {
     assert_eq!(finished.code, Some(125), "{}", finished.text());
     assert_eq!(finished.stderr, "zctrace: cannot write the report to 'full': No space left on device (os error 28)\n");
     assert!(finished.text().contains("counted calls"), "{}", finished.text());
-    assert!(text(&dir.join("b.csv")).starts_with("name,"));
+    assert!(dir.read("b.csv").starts_with("name,"));
 }
 
 #[test]
@@ -72,19 +61,18 @@ fn hyperfines_option_names_are_accepted() {
     let dir = TestDir::new();
     let options = ["-N", "--runs=1", "--export-json=j", "--export-csv=c", "--export-markdown=m", "--command-name=x"];
     compare(&options).dir(dir.path()).launch_with(&["true"]).finish().successful();
-    assert!(text(&dir.join("j")).starts_with('{'));
-    assert!(text(&dir.join("c")).starts_with("name,"));
-    assert!(text(&dir.join("m")).starts_with("| command |"));
+    assert!(dir.read("j").starts_with('{'));
+    assert!(dir.read("c").starts_with("name,"));
+    assert!(dir.read("m").starts_with("| command |"));
 }
 
 #[test]
 fn a_failed_comparison_keeps_the_old_file() {
     let dir = TestDir::new();
-    let path = dir.join("old.json");
-    fs::write(&path, "old").expect("ours");
+    dir.write("old.json", "old");
     let finished = compare(&["--export", "json", "old.json"]).dir(dir.path()).launch_with(&["exit 1"]).finish();
-    assert_eq!((finished.code, text(&path).as_str()), (Some(125), "old"));
-    assert_eq!(fs::read_dir(dir.path()).expect("ours").count(), 1, "nothing beside it");
+    assert_eq!((finished.code, dir.read("old.json").as_str()), (Some(125), "old"));
+    dir.assert_has_only(&["old.json"]);
 }
 
 #[test]
@@ -106,21 +94,20 @@ fn assert_succeeds(options: &[&str], command: &str) {
 }
 
 #[test]
-fn streams_are_dev_null_by_default() {
+fn standard_streams_are_dev_null_by_default() {
     assert_succeeds(&[], "! read line && echo nobody hears && echo this >&2");
     assert_succeeds(&[], "test /dev/null -ef /dev/stdin && test /dev/null -ef /dev/stdout && test /dev/null -ef /dev/stderr");
 }
 
 #[test]
-fn an_output_pipe_takes_everything() {
+fn output_to_a_pipe_is_read_to_its_end() {
     assert_succeeds(&["--output=pipe"], "test -p /dev/stdout && head -c 1000000 /dev/zero");
 }
 
 #[test]
 fn each_run_reads_the_input_file_from_its_start() {
     let dir = TestDir::new();
-    let path = dir.join("in");
-    fs::write(&path, "first\nsecond\n").expect("ours");
+    let path = dir.write("in", "first\nsecond\n");
     assert_succeeds(&["--input", path.to_str().expect("text")], "read line && test $line = first");
 }
 
@@ -129,7 +116,7 @@ fn the_output_file_has_what_the_last_run_wrote() {
     let dir = TestDir::new();
     let path = dir.join("out");
     assert_succeeds(&["--output", path.to_str().expect("text")], "echo once");
-    assert_eq!(fs::read_to_string(&path).expect("written"), "once\n");
+    assert_eq!(dir.read("out"), "once\n");
 }
 
 #[test]
@@ -196,6 +183,6 @@ fn ctrl_c_ends_the_comparison_and_its_processes() {
     assert_eq!(code, Some(130), "{shown}");
     assert!(shown.contains("zctrace: interrupted by SIGINT"), "{shown}");
     let pid = shown.lines().find_map(|line| line.trim().parse::<u32>().ok()).expect("the command's child");
-    assert!(!Path::new(&format!("/proc/{pid}")).exists(), "still running");
-    assert_eq!(fs::read_dir(dir.path()).expect("ours").count(), 0, "a file is left");
+    assert!(!exists(pid.to_string()), "still running");
+    dir.assert_empty();
 }

@@ -1,4 +1,4 @@
-//! The calls of the copiers as zctrace counts them: each case moves its bytes by the interface that its name promises, and by no other.
+//! The calls of the copiers as zctrace counts them: each case moves its bytes by the interface in its name, and by no other.
 //!
 //! `std::io::copy` from a `BufReader` with `take` to a `BufWriter` first drains the buffers, and then the kernel copies the rest (the standard
 //! library's own test `copy_specialization`).
@@ -92,7 +92,7 @@ fn buffered_copy(scene: &Scene) -> Program {
     copy(&in_rust(), "std-buffered-copy", &scene.spec("", "in"), &scene.spec("", "out"))
 }
 
-/// The copier's last line, which it writes as well.
+/// The copier's last line. The copier writes it with a `write` of its own.
 const LAST_LINE: &str = "copied 14 bytes\n";
 
 #[test]
@@ -102,13 +102,13 @@ fn strace_shows_write_4_write_5_copy_file_range_5() {
     let strace = program("strace").args(&["--trace=write,copy_file_range", "-o"]).arg(&log).arg("--");
     untraced(&strace).words(buffered_copy(&scene).words()).finish().successful();
     let log = fs::read_to_string(log).expect("strace wrote it");
-    // `write(4, "..."..., 5) = 5`: the name, the size asked for, the result.
+    // A line is like `write(4, "..."..., 5) = 5`.
     let calls: Vec<(&str, &str, &str)> = log.lines().filter_map(call).collect();
     assert_eq!(calls, [("write", "4", "4"), ("write", "5", "5"), ("copy_file_range", "5", "5"), ("write", "16", "16")], "{log}");
     assert!(fs::read(scene.path("out")).expect("it is there") == scene.bytes[..14]);
 }
 
-/// A line of the log.
+/// The name, the size asked for and the result in a line of the log.
 fn call(line: &str) -> Option<(&str, &str, &str)> {
     let (call, result) = line.rsplit_once(" = ")?;
     let (name, arguments) = call.split_once('(')?;

@@ -1,4 +1,4 @@
-//! Every case from every source to every destination: the right bytes, or the right refusal.
+//! Every case copies from every source to every destination: the right bytes arrive, or the copier refuses with the right error.
 
 use std::{collections::BTreeMap, fs};
 
@@ -7,9 +7,9 @@ use End::{Appended, Block, File, Memory, Null, Pipe, StandardFile, StandardPipe,
 use super::{LoopDevice, Scene, Side, cases, copy, crc32, in_c, in_rust};
 use crate::harness::{Launch, Program, untraced};
 
-/// More than a pipe holds, no multiple of a page, and whole sectors.
+/// More than a pipe holds, a whole number of sectors, but not of pages.
 const SIZE: u32 = 148 * 512;
-/// What a file that is appended to has already.
+/// What is in a file before a copy is appended to it.
 const OLD: &[u8] = b"old";
 
 /// A file to copy, and a block device with the same bytes and one with others.
@@ -19,7 +19,7 @@ struct Ends {
     blank: LoopDevice,
 }
 
-/// What the other sides have to say after a copy.
+/// The processes at the other sides of the sockets of a copy.
 struct Sides {
     feed: Option<Side>,
     sink: Option<Side>,
@@ -35,13 +35,13 @@ impl Ends {
         Self { scene, full, blank }
     }
 
-    /// A place for a socket. A copier that refused to copy has not connected, and the killed sink left its file.
+    /// An address for a socket. Its file may still be there: if a copier refused to copy, nobody connected, and the sink was killed.
     fn socket(&self, name: &str) -> String {
         drop(fs::remove_file(self.scene.path(name)));
         self.scene.spec("unix:", name)
     }
 
-    /// A source as the copier is to be given it, and its other side.
+    /// A source as an argument of the copier, and its other side.
     fn source(&self, end: End) -> (String, Option<Side>) {
         let file = self.scene.spec("", "in");
         let fed = |address: &str| {
@@ -77,11 +77,11 @@ impl Ends {
         }
     }
 
-    /// Gives the copier its stdin.
+    /// The copier with its stdin.
     fn launch(&self, program: &Program, from: End) -> Launch {
         match from {
             StandardPipe => untraced(program).input(&self.scene.bytes),
-            // A shell's redirection, and no cat: `-` is the file itself.
+            // The shell redirects stdin, so `-` is the file itself and not a pipe.
             StandardFile => {
                 let script = format!("exec \"$@\" < {}", self.scene.spec("", "in"));
                 untraced(&program.clone().through(&["sh", "-c", &script, "sh"]))
@@ -90,11 +90,11 @@ impl Ends {
         }
     }
 
-    /// Copies, and looks at what came of it.
+    /// Copies, and checks the result.
     #[track_caller]
     fn check(&self, copier: &Program, case: &str, from: End, to: End) {
-        fs::write(self.scene.path("out"), OLD).expect("ours");
-        fs::write(self.blank.path(), vec![0; SIZE as usize]).expect("ours");
+        fs::write(self.scene.path("out"), OLD).expect("it belongs to the test");
+        fs::write(self.blank.path(), vec![0; SIZE as usize]).expect("it belongs to the test");
         let ((source, feed), (destination, sink)) = (self.source(from), self.destination(to));
         let options: &[&str] = if to == Appended { &["--append"] } else { &[] };
         let checksum: &[&str] = if which_is_summed_up(from, to).is_some() { &["--checksum"] } else { &[] };
@@ -109,12 +109,12 @@ impl Ends {
         assert_eq!(finished.code, Some(0), "{what}");
         let expected = if case == "std-buffered-copy" { &self.scene.bytes[..14] } else { &self.scene.bytes };
         let said = if to == StandardFile { &finished.stderr } else { finished.text() };
-        assert_eq!(*said, told(expected, from, to), "{what}");
+        assert_eq!(*said, line(expected, from, to), "{what}");
         self.check_destination(to, expected, &finished.stdout, &what);
         Sides { feed, sink }.check(expected, &what);
     }
 
-    /// Reads what is at the destination.
+    /// Checks the bytes at the destination.
     #[track_caller]
     fn check_destination(&self, to: End, expected: &[u8], stdout: &[u8], what: &str) {
         let found = match to {
@@ -129,7 +129,7 @@ impl Ends {
 }
 
 impl Sides {
-    /// Compares what the other sides counted and summed up.
+    /// Checks what the other sides counted, and their checksum.
     #[track_caller]
     fn check(self, expected: &[u8], what: &str) {
         if let Some(sink) = self.sink {
@@ -141,13 +141,13 @@ impl Sides {
     }
 }
 
-/// The copier's line.
-fn told(bytes: &[u8], from: End, to: End) -> String {
+/// The line that the copier prints.
+fn line(bytes: &[u8], from: End, to: End) -> String {
     let checksum = which_is_summed_up(from, to).map(|which| format!(", {} of {which}", crc32(bytes)));
     format!("copied {} bytes{}\n", bytes.len(), checksum.unwrap_or_default())
 }
 
-/// Which end's checksum the copier can tell; a socket's is for the other side to tell.
+/// Which ends the copier can compute a checksum of. The checksum of a socket is computed by the other side.
 fn which_is_summed_up(from: End, to: End) -> Option<&'static str> {
     let knows_source = !matches!(from, Unix | Tcp | StandardPipe);
     let knows_sink = !matches!(to, Unix | Tcp | Null);
@@ -194,7 +194,7 @@ fn a_checksum_is_refused_if_no_end_can_be_read_again() {
 pub enum End {
     /// A regular file.
     File,
-    /// A regular file that is appended to.
+    /// A regular file, to which the copy is appended.
     Appended,
     /// A file in memory.
     Memory,
@@ -245,7 +245,7 @@ pub fn has_append(case: &str) -> bool {
     !["std-fs-copy", "std-buffered-copy"].contains(&case)
 }
 
-/// What the copier says if the case cannot do it; `None` if it can.
+/// The error of the copier if the case cannot copy between these ends; `None` if it can.
 pub fn refusal(case: &str, from: End, to: End) -> Option<&'static str> {
     match case {
         "std-fs-copy" if !from.is_named_file() || !to.is_named_file() => Some("from a path to a path"),
@@ -254,7 +254,7 @@ pub fn refusal(case: &str, from: End, to: End) -> Option<&'static str> {
         "std-buffered-copy" => (to.is_socket() || to == Pipe).then_some("from file to file"),
         "mmap-write" | "mmap-send" | "vmsplice" if !from.has_pages() => Some("ESPIPE"),
         "read-send" | "mmap-send" => (!to.is_socket()).then_some("ENOTSOCK"),
-        // What has no pages cannot be sent by sendfile, unless from a socket to a pipe; and neither that nor splice appends.
+        // sendfile needs a source with pages, except from a socket to a pipe. Neither sendfile nor splice can append.
         "libc-sendfile64" | "nix-sendfile64" | "sendfile" if from.is_socket() && to == Pipe => None,
         "libc-sendfile64" | "nix-sendfile64" | "sendfile" if !from.has_pages() => Some("EINVAL"),
         "libc-sendfile64" | "nix-sendfile64" | "sendfile" | "splice-pipe" | "vmsplice" | "fast-cat" => {
@@ -265,7 +265,7 @@ pub fn refusal(case: &str, from: End, to: End) -> Option<&'static str> {
     }
 }
 
-/// `generic_copy_file_checks`, in its order, and then that both must be of one file system.
+/// The checks of the kernel's `generic_copy_file_checks`, in their order; then both ends must be on one filesystem.
 fn copy_file_range_refusal(from: End, to: End) -> Option<&'static str> {
     match (from.is_regular(), to.is_regular()) {
         (true, true) if to == Appended => Some("EBADF"),
@@ -275,7 +275,7 @@ fn copy_file_range_refusal(from: End, to: End) -> Option<&'static str> {
     }
 }
 
-/// Those of a copier that have a twin.
+/// The cases that have an equal case in the other copier.
 fn twins(cases: Vec<(String, Option<String>)>) -> BTreeMap<String, String> {
     cases.into_iter().filter_map(|(name, twin)| Some((name, twin?))).collect()
 }
@@ -284,7 +284,7 @@ fn twins(cases: Vec<(String, Option<String>)>) -> BTreeMap<String, String> {
 fn equal_cases_of_the_two_copiers_name_each_other() {
     let (rust, c) = (twins(cases(&in_rust())), twins(cases(&in_c())));
     assert!(c.iter().all(|(name, twin)| rust.get(twin) == Some(name)), "{rust:?} {c:?}");
-    // Two crates make the one call.
+    // The Rust copier makes this call through two crates.
     assert_eq!(rust["nix-sendfile64"], "sendfile");
     assert!(
         rust.iter().filter(|(name, _)| *name != "nix-sendfile64").all(|(name, twin)| c.get(twin) == Some(name)),
@@ -293,7 +293,7 @@ fn equal_cases_of_the_two_copiers_name_each_other() {
 }
 
 #[test]
-fn the_cases_without_an_equal_one_are_these() {
+fn only_these_cases_have_no_equal_in_the_other_copier() {
     let without = |cases: Vec<(String, Option<String>)>| {
         cases.into_iter().filter(|(_, twin)| twin.is_none()).map(|(name, _)| name).collect::<Vec<_>>()
     };

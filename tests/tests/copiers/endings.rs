@@ -1,4 +1,4 @@
-//! Killing one side ends the other, and no process, socket or file is left.
+//! When one side is killed the other one ends, and no process, socket or file is left.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal};
 use super::{Scene, Side, copy, in_c, in_rust};
 use crate::harness::{Conversation, Program, child_of, untraced, wait_until, zctrace};
 
-/// An endless copy to a sink, once bytes arrive there.
+/// Starts an endless copy to a sink, and waits until bytes arrive there.
 fn endless(copier: &Program, scene: &Scene) -> (Conversation, Side) {
     let sink = Side::sink(&scene.spec("unix:", "socket"));
     let copying = untraced(&copy(copier, "read-write", "/dev/zero", &sink.spec)).start();
@@ -15,7 +15,7 @@ fn endless(copier: &Program, scene: &Scene) -> (Conversation, Side) {
     (copying, sink)
 }
 
-/// Waits until a process has read more (from files and pipes) than it can have in its hands or in a socket: most of it has arrived.
+/// Waits until a process has read more from files and pipes than its buffer and a socket hold, so that bytes have arrived.
 fn wait_for_reads(process: Pid) {
     let path = format!("/proc/{}/io", process.as_raw_pid());
     wait_until("bytes arrive", || {
@@ -24,7 +24,7 @@ fn wait_for_reads(process: Pid) {
     });
 }
 
-/// What a sink says that came.
+/// How many bytes a sink says that it received.
 #[track_caller]
 fn received(sink: Side) -> u64 {
     let line = sink.last_line();
@@ -32,7 +32,7 @@ fn received(sink: Side) -> u64 {
     bytes.unwrap_or_else(|| panic!("no number of bytes: {line}"))
 }
 
-/// Whether a process is no more, or only its parent still has to be told.
+/// Whether a process has ended; its parent may not have waited for it yet.
 fn is_over(process: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid())).unwrap_or_default();
     stat.rsplit_once(") ").is_none_or(|(_, fields)| fields.starts_with('Z'))
@@ -46,14 +46,14 @@ fn killing_the_sink_ends_the_copier() {
         sink.talk.signal(Signal::KILL);
         assert_eq!(copying.wait(), Some(1));
         let stderr = copying.into_stderr();
-        // Whether the sink left something unread makes the difference.
+        // The errno depends on whether the sink left something unread.
         assert!(stderr.contains("EPIPE") || stderr.contains("ECONNRESET"), "{stderr}");
         assert!(scene.is_tidy());
     }
 }
 
 #[test]
-fn killing_the_copier_ends_the_sink_which_says_what_it_received() {
+fn killing_the_copier_ends_the_sink_which_prints_what_it_received() {
     let scene = Scene::new(0);
     for copier in [in_rust(), in_c()] {
         let (copying, sink) = endless(&copier, &scene);
@@ -122,7 +122,7 @@ fn a_signal_to_zctrace_ends_the_copier_and_its_sink() {
     let scene = Scene::new(0);
     let sink = Side::sink(&scene.spec("unix:", "socket"));
     let (tracing, report) = zctrace().start(&copy(&in_rust(), "read-write", "/dev/zero", &sink.spec));
-    wait_until("it has started the copier", || !scene.path("socket").exists());
+    wait_until("the copier has connected", || !scene.path("socket").exists());
     let copier = child_of(tracing.pid());
     wait_for_reads(copier);
     tracing.signal(Signal::TERM);
@@ -131,7 +131,7 @@ fn a_signal_to_zctrace_ends_the_copier_and_its_sink() {
     let received = received(sink);
     let run = report.read(&tracing.into_stderr());
     let sendto = run.totals.syscalls.iter().find(|row| row.name == "sendto").expect("it sent");
-    // What a call moved that the signal cut off is in no figure: it never returned.
+    // A call that the signal cut off never returned, so the bytes that it moved are in no figure.
     let cut_off = received - sendto.bytes.expect("known");
     assert!(cut_off <= 8192 * sendto.unfinished, "received {received}, sent {sendto:?}");
     assert!(scene.is_tidy());

@@ -1,4 +1,4 @@
-//! Errors are named in one line and do no harm; after signals, full buffers and slow peers, what was copied is still right.
+//! Errors are reported in one line and damage nothing. Signals, full buffers and slow peers do not change what is copied.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -20,13 +20,13 @@ use rustix::{
 use super::{Scene, cases, copy, crc32, in_c, in_rust};
 use crate::harness::{Conversation, Finished, Group, Program, full, state_of, untraced, wait_until};
 
-/// Runs what must fail with one line that has these words.
+/// Makes sure that the program fails with one line that has these words.
 #[track_caller]
 fn assert_refused(program: &Program, words: &[&str]) -> Finished {
     assert_refused_with(1, program, words)
 }
 
-/// The same, with the status of a command line that makes no sense.
+/// The same, with the exit status for an invalid command line.
 #[track_caller]
 fn assert_misused(program: &Program, words: &[&str]) -> Finished {
     assert_refused_with(2, program, words)
@@ -47,7 +47,7 @@ fn assert_refused_with(status: i32, program: &Program, words: &[&str]) -> Finish
 #[test]
 fn an_unreadable_source_leaves_the_destination_unchanged() {
     let scene = Scene::new(4096);
-    fs::write(scene.path("out"), "old").expect("ours");
+    fs::write(scene.path("out"), "old").expect("it belongs to the test");
     let (dir, to) = (scene.spec("", ""), scene.spec("", "out"));
     for copier in [in_rust(), in_c()] {
         for (case, _) in cases(&copier).iter().filter(|(case, _)| case != "std-fs-copy") {
@@ -62,7 +62,7 @@ fn an_unreadable_source_leaves_the_destination_unchanged() {
 #[test]
 fn a_file_is_not_copied_onto_itself() {
     let scene = Scene::new(4096);
-    fs::hard_link(scene.path("in"), scene.path("other")).expect("ours");
+    fs::hard_link(scene.path("in"), scene.path("other")).expect("it belongs to the test");
     for copier in [in_rust(), in_c()] {
         for (case, _) in cases(&copier) {
             for name in ["in", "other"] {
@@ -87,7 +87,7 @@ fn a_socket_without_a_listener_is_reported() {
     let scene = Scene::new(4096);
     let from = scene.spec("", "in");
     let (nobody, gone) = (scene.spec("unix:", "nobody"), scene.spec("unix:", "gone"));
-    drop(UnixListener::bind(scene.path("gone")).expect("ours"));
+    drop(UnixListener::bind(scene.path("gone")).expect("it belongs to the test"));
     for copier in [in_rust(), in_c()] {
         for (spec, errno) in [(&nobody, "ENOENT"), (&gone, "ECONNREFUSED"), (&"tcp:127.0.0.1:1".to_owned(), "ECONNREFUSED")] {
             assert_refused(&copy(&copier, "read-write", &from, spec), &["connect to", spec, "copier sink", errno]);
@@ -103,7 +103,7 @@ fn a_full_disk_is_reported() {
     let [from, to] = [scene.spec("", "in"), full.to_str().expect("text").to_owned()];
     for copier in [in_rust(), in_c()] {
         for (case, _) in cases(&copier) {
-            // The device has no way in for sendfile and splice, and is no regular file.
+            // The device supports neither sendfile nor splice, and is not a regular file.
             let errno = match case.as_str() {
                 "sendfile" | "libc-sendfile64" | "nix-sendfile64" | "splice-pipe" | "vmsplice" | "copy-file-range"
                 | "fast-cat" => "EINVAL",
@@ -116,21 +116,21 @@ fn a_full_disk_is_reported() {
 }
 
 #[test]
-fn a_peer_that_stops_reading_is_a_broken_pipe() {
+fn a_peer_that_stops_reading_is_reported_as_a_broken_pipe() {
     let scene = Scene::new(4 << 20);
     let from = scene.spec("", "in");
     for copier in [in_rust(), in_c()] {
         for (case, _) in cases(&copier).iter().filter(|(case, _)| !NO_SOCKETS.contains(&case.as_str())) {
             let to = scene.spec("unix:", case);
-            let listener = UnixListener::bind(scene.path(case)).expect("ours");
+            let listener = UnixListener::bind(scene.path(case)).expect("it belongs to the test");
             let copying = untraced(&copy(&copier, case, &from, &to)).start();
-            // Far more is to be copied than a socket holds. (To close it could also be ECONNRESET, if something is unread.)
+            // The copy is far larger than the socket's buffer. A close instead of a shutdown could also give ECONNRESET.
             let (stream, _) = listener.accept().expect("it connects");
-            stream.shutdown(Shutdown::Read).expect("ours");
+            stream.shutdown(Shutdown::Read).expect("it belongs to the test");
             assert_eq!(copying.wait(), Some(1), "{case}");
             let stderr = copying.into_stderr();
             assert!(stderr.contains("EPIPE") && stderr.contains(&to) && stderr.lines().count() == 1, "{case}: {stderr}");
-            fs::remove_file(scene.path(case)).expect("ours");
+            fs::remove_file(scene.path(case)).expect("it belongs to the test");
         }
     }
 }
@@ -139,7 +139,7 @@ fn a_peer_that_stops_reading_is_a_broken_pipe() {
 const NO_SOCKETS: [&str; 3] = ["std-fs-copy", "std-buffered-copy", "copy-file-range"];
 
 #[test]
-fn a_closed_stdout_is_a_broken_pipe() {
+fn a_closed_stdout_is_reported_as_a_broken_pipe() {
     for copier in [in_rust(), in_c()] {
         let words = copy(&copier, "read-write", "/dev/zero", "-");
         let finished = untraced(&words.through(&["sh", "-c", "{ \"$@\"; echo $? >&2; } | head -c 1 >/dev/null", "sh"])).finish();
@@ -150,7 +150,7 @@ fn a_closed_stdout_is_a_broken_pipe() {
 
 #[test]
 fn a_failing_process_at_a_pipe_is_named() {
-    // It fails after the copy, or in the middle of it: a pipe does not hold so much.
+    // It fails after the copy of the small file, and during that of the large one, which does not fit into the pipe.
     for size in [4096, 1 << 20] {
         let scene = Scene::new(size);
         let full = full(scene.dir());
@@ -168,12 +168,12 @@ fn a_buffer_that_cannot_be_allocated_is_reported() {
     let scene = Scene::new(4096);
     for copier in [in_rust(), in_c()] {
         for case in ["splice-pipe", "vmsplice"] {
-            // The lower 32 bits of it are 0.
+            // The lower 32 bits of this size are 0.
             let copying = copy(&copier, case, &scene.spec("", "in"), "/dev/null").args(&["--buffer", "4G"]);
             assert_refused(&copying, &["fcntl(F_SETPIPE_SZ)", "EPERM"]);
         }
     }
-    // More than any machine has addresses for.
+    // This is more than the address space of any machine.
     for (copier, case) in [(in_rust(), "read-write"), (in_rust(), "io-uring"), (in_c(), "read-write")] {
         let copying = copy(&copier, case, &scene.spec("", "in"), "/dev/null").args(&["--buffer", "4000000000G"]);
         assert_refused(&copying, &["malloc", "ENOMEM"]);
@@ -222,7 +222,7 @@ fn every_wrapper_copies_the_same_bytes() {
 }
 
 const SIZE: u32 = 148 * 512;
-/// A signal every millisecond, and the smallest send buffer that there is.
+/// A signal every millisecond, and the smallest send buffer.
 const OPTIONS: [&str; 4] = ["--interrupt-every=1000", "--send-buffer=1", "--buffer=16k", "--checksum"];
 
 /// A copier that a signal interrupts every millisecond, and the other side of its socket.
@@ -233,18 +233,18 @@ struct Copying {
 
 impl Copying {
     fn start(scene: &Scene, case: &str, program: &Program) -> Self {
-        let listener = UnixListener::bind(scene.path(case)).expect("ours");
+        let listener = UnixListener::bind(scene.path(case)).expect("it belongs to the test");
         let talk = untraced(program).start();
         Self { stream: listener.accept().expect("it connects").0, talk }
     }
 
-    /// Waits until signals have woken the copier a few times while it could not go on; or it has ended.
+    /// Waits until signals have woken the copier a few times while it was blocked, or until it has ended.
     fn wait_for_signals(&self) {
         let before = switches(self.talk.pid());
         wait_until("it is woken by signals", || self.talk.has_ended() || switches(self.talk.pid()) >= before + 3);
     }
 
-    /// Its last line: the count, the signals that came, and the checksum.
+    /// Checks its last line: the number of bytes, the number of signals, and the checksum.
     #[track_caller]
     fn assert_copied(mut self, case: &str, bytes: &[u8]) {
         let line = self.talk.hear();
@@ -257,19 +257,19 @@ impl Copying {
     }
 }
 
-/// How often the process has gone to sleep of its own.
+/// How often the process has gone to sleep voluntarily.
 fn switches(process: Pid) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", process.as_raw_pid())).expect("it is not reaped");
     let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
     line.map_or(0, |count| count.trim().parse().expect("a number"))
 }
 
-/// The cases of a copier but for some.
+/// The cases of a copier, except these.
 fn cases_but(copier: &Program, others: &[&str]) -> Vec<String> {
     cases(copier).into_iter().map(|(case, _)| case).filter(|case| !others.contains(&case.as_str())).collect()
 }
 
-/// The options that a case understands, and how much it has to copy: a byte at a time takes long.
+/// The options that a case takes, and how much it copies: less if it copies byte by byte.
 fn options(case: &str) -> (Vec<&'static str>, usize) {
     let has_buffer = !["std-io-copy", "tokio-io-copy", "byte-cat"].contains(&case);
     let mut options: Vec<&str> = OPTIONS.into_iter().filter(|option| has_buffer || !option.starts_with("--buffer")).collect();
@@ -326,7 +326,7 @@ fn a_copy_from_a_slow_source_survives_signals() {
     }
 }
 
-/// What std does not do for a program: `std::io::copy` does not repeat a `splice` that a signal interrupted.
+/// `std::io::copy` does not repeat a `splice` that a signal interrupted.
 #[test]
 fn std_io_copy_gives_up_when_a_signal_interrupts_splice() {
     let scene = Scene::new(4096);
@@ -337,15 +337,16 @@ fn std_io_copy_gives_up_when_a_signal_interrupts_splice() {
     assert!(stderr.contains("std::io::copy - ->") && stderr.contains("EINTR"), "{stderr}");
 }
 
-/// The kernel does it: the copier is never told EAGAIN.
+/// The kernel waits for the terminal, so the copier never gets EAGAIN.
 #[test]
 fn io_uring_waits_for_a_non_blocking_terminal() {
     let scene = Scene::new(0);
     let mut keyboard = File::from(openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal"));
-    unlockpt(&keyboard).expect("ours");
+    unlockpt(&keyboard).expect("it belongs to the test");
     let name = ptsname(&keyboard, Vec::new()).expect("it has one");
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
-    let screen = OpenOptions::new().read(true).custom_flags(flags).open(name.to_str().expect("text")).expect("ours");
+    let screen =
+        OpenOptions::new().read(true).custom_flags(flags).open(name.to_str().expect("text")).expect("it belongs to the test");
     let mut command = untraced(&copy(&in_rust(), "io-uring", "-", &scene.spec("", "out"))).command();
     let copying = Group::start(command.stdin(screen).stdout(Stdio::null()));
     for line in ["one\n", "two\n", "\u{4}"] {

@@ -1,4 +1,4 @@
-//! The copiers by themselves: they copy the right bytes between all ends, and neither signals nor failing peers harm a copy.
+//! The copiers by themselves: they copy the right bytes between all ends, also if signals interrupt them or a peer fails.
 
 mod apis;
 mod copies;
@@ -28,7 +28,7 @@ pub fn copy(copier: &Program, case: &str, from: &str, to: &str) -> Program {
     copier.clone().args(&[case, "--from", from, "--to", to])
 }
 
-/// The cases that a copier lists, each with its twin in the other one.
+/// The cases that a copier lists, each with the equal case of the other copier.
 pub fn cases(copier: &Program) -> Vec<(String, Option<String>)> {
     let list = untraced(&copier.clone().arg("--list")).finish();
     let case = |line: &str| {
@@ -41,12 +41,12 @@ pub fn cases(copier: &Program) -> Vec<(String, Option<String>)> {
 /// A directory of a test's own with a file to copy.
 pub struct Scene {
     dir: TestDir,
-    /// What the file holds: more than a pipe does, whole sectors, and no two of them alike.
+    /// The content of the file. No two of its sectors are equal.
     pub bytes: Vec<u8>,
 }
 
 impl Scene {
-    /// One with a file of this size.
+    /// A directory with a file of this size.
     pub fn new(size: u32) -> Self {
         let bytes: Vec<u8> = (0..size / 4).flat_map(|number| number.wrapping_mul(0x9e37_79b1).to_le_bytes()).collect();
         let this = Self { dir: TestDir::new(), bytes };
@@ -64,14 +64,14 @@ impl Scene {
         self.dir.join(name)
     }
 
-    /// The same, as a copier takes it, after a prefix.
+    /// A path in the directory as an argument of a copier, after a prefix.
     pub fn spec(&self, prefix: &str, name: &str) -> String {
         format!("{prefix}{}", self.path(name).display())
     }
 
-    /// Whether there is nothing in the directory but what is to be copied.
+    /// Whether the directory has only the file to copy.
     pub fn is_tidy(&self) -> bool {
-        let names = fs::read_dir(self.dir()).expect("ours").map(|entry| entry.expect("ours").file_name());
+        let names = fs::read_dir(self.dir()).expect("it belongs to the test").map(|entry| entry.expect("ours").file_name());
         names.collect::<Vec<_>>() == ["in"]
     }
 }
@@ -80,7 +80,7 @@ impl Scene {
 pub struct Side {
     /// The process.
     pub talk: Conversation,
-    /// What the copier is to be given as its end.
+    /// The address, as the argument of the copier that connects to it.
     pub spec: String,
 }
 
@@ -111,7 +111,7 @@ impl Side {
     }
 }
 
-/// The checksum of these bytes, as the copiers tell it.
+/// The checksum of these bytes, as the copiers print it.
 pub fn crc32(bytes: &[u8]) -> String {
     format!("crc32 {:08x}", crc32fast::hash(bytes))
 }

@@ -1,4 +1,4 @@
-//! Many files and many processes, and room for few: counts stay exact, what is missing is noted, and no transfer is invented.
+//! Many files and many processes, with room for few: counts stay exact, the report says what is missing, and no transfer is invented.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ fn ten_thousand_files_with_room_for_a_thousand_are_counted_exactly() {
     assert!(run.root().transfers.iter().all(is_true), "{:?}", run.root().transfers);
 }
 
-/// Two hundred copies at once, all of them waited for.
+/// A script that makes two hundred copies at once and waits for all of them.
 const COPIES: &str = "i=0; while [ $i -lt 200 ]; do dd if=in of=out.$i bs=4k status=none & i=$((i+1)); done; wait";
 
 #[test]
@@ -68,7 +68,7 @@ fn two_hundred_processes_with_room_for_fewer_are_exact_or_a_lower_bound() {
     }
 }
 
-/// Two copies, of which one program's are in one process each.
+/// Four copies in turn, each by a process of its own.
 fn copies() -> Program {
     shell("dd if=in of=a bs=4k status=none; dd if=a of=b bs=64k status=none; cat in > c; cp --reflink=never b d")
 }
@@ -78,7 +78,7 @@ fn limited_to(files: u32) -> Run {
     zctrace().option(format!("--max-files={files}")).option("--files").dir(directory.path()).run(&copies())
 }
 
-/// Who copied how many bytes from where to where.
+/// The transfers as source, destination, API and bytes.
 fn transfers(report: &Report) -> BTreeSet<(String, String, String, Option<u64>)> {
     let name = |path: &Option<String>| path.clone().unwrap_or_default();
     let of = |transfer: &Transfer| {
@@ -102,9 +102,9 @@ fn with_room_for_few_files_counts_are_exact_and_transfers_true() {
         let found = transfers(&run.report);
         assert!(found.is_subset(&known), "room for {room} files: {found:?}");
         assert!(run.report.files.len() <= usize::try_from(room).expect("few"), "room for {room} files");
-        let is_said = run.report.notes.iter().any(|note| note.contains("There was no room for the files"));
-        assert_eq!(is_said, run.report.calls_without_files > 0, "room for {room} files: {:?}", run.report.notes);
-        assert!(found == known || is_said, "room for {room} files: {found:?}");
+        let is_noted = run.report.notes.iter().any(|note| note.contains("There was no room for the files"));
+        assert_eq!(is_noted, run.report.calls_without_files > 0, "room for {room} files: {:?}", run.report.notes);
+        assert!(found == known || is_noted, "room for {room} files: {found:?}");
         fewer += u32::from(found.len() < known.len());
         some += u32::from(!found.is_empty());
     }

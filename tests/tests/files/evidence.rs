@@ -1,18 +1,18 @@
-//! Which write goes with which read is found by the memory that they name. Of programs that put other bytes where a file's had been, reports
-//! state the truth, or a lower bound that is marked as one.
+//! Writes are paired with reads by the memory that both use. If a program puts other bytes where a file's bytes had been, the report states
+//! the truth, or a lower bound that is marked as one.
 
 use zctrace::report::{Api, Certainty, Evidence, FileCalls, Transfer};
 
 use super::{BYTES, directory, odd, traced, traced_odd};
 use crate::harness::{Rows, Run, TestDir, Transfers as _, workload, zctrace};
 
-/// How long `in` is: not a multiple of any program's buffer.
+/// The length of `in`, which is not a multiple of any program's buffer.
 const LONG_BYTES: u64 = 3_000_001;
 
-/// Pieces of 60,000 bytes that `in` has.
+/// How many whole pieces of 60,000 bytes `in` has.
 const WHOLE_PIECES: u64 = LONG_BYTES / 60_000;
 
-/// A directory with a file `in` of [`LONG_BYTES`] that nothing else looks like.
+/// A directory with a file `in` of [`LONG_BYTES`] random bytes.
 fn long_input() -> TestDir {
     let directory = TestDir::new();
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
@@ -27,7 +27,7 @@ fn long_input() -> TestDir {
     directory
 }
 
-/// A case of `odd-files`, traced in a directory of its own, and what is stated of each pair of ends: their names, or their kinds.
+/// Traces a case of `odd-files` in a directory of its own: its transfers, each with the names or kinds of its ends.
 #[track_caller]
 fn stated(case: &str) -> Vec<(String, String, Transfer)> {
     let run = traced(&long_input(), &odd(case));
@@ -38,8 +38,8 @@ fn stated(case: &str) -> Vec<(String, String, Transfer)> {
     run.root().transfers.iter().map(|transfer| (name(&transfer.from), name(&transfer.to), transfer.clone())).collect()
 }
 
-/// Makes sure that these bytes are stated exactly, or that at most so many of them are inferred; and that nothing else is said to have
-/// gone to any of these destinations.
+/// Makes sure that the transfers to these destinations are true: exact ones have these bytes, inferred ones have at most these, and there
+/// are none from other sources.
 #[track_caller]
 fn assert_true(case: &str, truth: &[(&str, &str, u64)]) {
     let stated = stated(case);
@@ -55,7 +55,7 @@ fn assert_true(case: &str, truth: &[(&str, &str, u64)]) {
     }
 }
 
-/// The same, where all must be stated, and exactly.
+/// Makes sure that these are all exact transfers to files `out...`.
 #[track_caller]
 fn assert_exactly(case: &str, truth: &[(&str, &str, u64)]) {
     let mut exact: Vec<_> = stated(case)
@@ -86,7 +86,7 @@ fn a_buffer_refilled_by_messages_is_not_overstated() {
 
 #[test]
 fn sent_zeroes_do_not_come_from_the_file_that_was_read() {
-    // As many bytes are read from `in` as are sent, but from a buffer to which nothing was ever read.
+    // As many bytes are read from `in` as are sent, but those that are sent come from a buffer that no read ever filled.
     assert_true("refilled-by-messages", &[("nothing", "unix-dgram", 0)]);
 }
 
@@ -113,14 +113,14 @@ fn overlapping_stack_buffers_of_two_threads_are_not_overstated() {
 
 #[test]
 fn peeked_bytes_have_not_moved() {
-    // How much of it is proven depends on how often the two threads are in the kernel at the same moment.
+    // How much is proven depends on how often the two threads are in the kernel at the same moment.
     assert_true("peeked", &[("in", "unix-stream", LONG_BYTES), ("unix-stream", "out", LONG_BYTES)]);
     let run = traced(&long_input(), &odd("peeked"));
     assert_eq!(run.totals().row("recvfrom").bytes, Some(LONG_BYTES));
 }
 
 #[test]
-fn a_bit_that_changes_now_and_then_makes_the_transfer_inferred() {
+fn a_bit_that_changes_sometimes_makes_the_transfer_inferred() {
     assert_exactly("one-bit-changed", &[]);
     assert_true("one-bit-changed", &[("in", "out", WHOLE_PIECES * 60_000)]);
 }
@@ -149,7 +149,7 @@ fn a_buffer_used_for_messages_has_no_transfer() {
 }
 
 #[test]
-fn memory_lent_to_a_pipe_has_its_source() {
+fn memory_given_to_a_pipe_by_vmsplice_has_its_source() {
     assert_true("lent-after-a-read", &[("in", "out", LONG_BYTES)]);
     assert_exactly("lent-after-a-read", &[("in", "out", LONG_BYTES)]);
 }
@@ -191,14 +191,14 @@ fn thread_row(run: &Run, thread: &str, name: &str) -> zc_tests::Figure {
     Rows::new(thread, &threads[0].syscalls).row(name)
 }
 
-/// The ends of all transfers of the program.
+/// The ends of all transfers of the first process.
 fn ends(run: &Run) -> Vec<[Option<&str>; 2]> {
     let mut ends: Vec<_> = run.root().transfers.iter().map(|one| [one.from.path.as_deref(), one.to.path.as_deref()]).collect();
     ends.sort_unstable();
     ends
 }
 
-/// `in2` is made by the program itself, before.
+/// The same without the copy to `in2`, which the program makes first.
 fn copied(run: &Run) -> Vec<[Option<&str>; 2]> {
     ends(run).into_iter().filter(|ends| ends != &[Some("in"), Some("in2")]).collect()
 }
@@ -248,7 +248,7 @@ fn buffers_passed_between_threads_keep_their_source() {
     assert_eq!(copied(&run), [[Some("in"), Some("out")], [Some("in2"), Some("out2")]]);
     for (from, to) in [("in", "out"), ("in2", "out2")] {
         let transfer = run.report.transfer(from, to);
-        // Where the threads keep the lock of their memory from each other, evidence is lost, and the report says so.
+        // If one thread holds the lock of the memory while the other needs it, evidence is lost and the transfer is inferred.
         let is_true =
             transfer.bytes == Some(BYTES) || (transfer.bytes < Some(BYTES) && transfer.certainty == Certainty::Inferred);
         assert!(is_true, "{transfer:?}");

@@ -1,4 +1,4 @@
-//! Which file it is: paths as the process sees them, names that are one file, what a descriptor stands for, and files without a path.
+//! Which file a call was on: paths as the process sees them, several names of one file, descriptors that change, files without a path.
 
 use zctrace::report::FileTotals;
 
@@ -13,12 +13,10 @@ fn paths_are_relative_to_where_the_command_was_launched() {
     assert_eq!(transfer.bytes, Some(BYTES));
 }
 
-/// In a mount namespace of its own: what is mounted there ends with the command.
+/// Copies `in` to this file after a script that mounts something: the path and the filesystem of the destination.
 fn path_after(mount: &str, to: &str) -> (Option<String>, Option<String>) {
     let directory = directory();
-    let zctrace =
-        zctrace().dir(directory.path()).through(&["unshare", "--mount", "sh", "-c", &format!("{mount} && exec \"$@\""), "sh"]);
-    let run = zctrace.run(&shell(&format!("exec dd if=in of={to} bs=4k status=none")));
+    let run = zctrace().dir(directory.path()).with_mounts(mount).run(&shell(&format!("exec dd if=in of={to} bs=4k status=none")));
     run.assert_exact();
     let transfer = run.report.transfer("in", "out");
     assert_eq!(transfer.bytes, Some(BYTES));
@@ -32,7 +30,7 @@ fn a_path_crosses_mounts() {
 }
 
 #[test]
-fn a_path_goes_through_the_bind_mount_that_it_was_opened_by() {
+fn a_path_goes_through_the_bind_mount_that_the_file_was_opened_through() {
     let (path, _) = path_after("mkdir a b && mount --bind a b", "b/out");
     assert_eq!(path.as_deref(), Some("b/out"));
 }
@@ -41,9 +39,9 @@ fn a_path_goes_through_the_bind_mount_that_it_was_opened_by() {
 fn a_path_starts_at_the_root_of_its_process() {
     let directory = directory();
     let script = "mkdir -p root/usr root/proc && for name in bin lib lib64; do cp -a /$name root; done && mount --bind /usr root/usr \
-                  && cp in root && exec \"$@\"";
-    let zctrace = zctrace().dir(directory.path()).through(&["unshare", "--mount", "sh", "-c", script, "sh"]);
-    let run = zctrace.run(&shell("exec chroot root dd if=/in of=/out bs=4k status=none"));
+                  && cp in root";
+    let run =
+        zctrace().dir(directory.path()).with_mounts(script).run(&shell("exec chroot root dd if=/in of=/out bs=4k status=none"));
     run.finished.successful();
     let transfer = run.report.transfer("in", "out");
     assert_eq!((transfer.from.path.as_deref(), transfer.to.path.as_deref()), (Some("/in"), Some("/out")));
@@ -83,7 +81,7 @@ fn a_path_that_is_too_long_is_marked_as_cut() {
     assert!(path.starts_with("…/ddd") && path.len() > 3000, "{path}");
 }
 
-/// Makes sure that twenty files after each other are twenty files.
+/// Makes sure that twenty files, each deleted before the next is created, are twenty files. Returns how many inode numbers they had.
 #[track_caller]
 fn assert_twenty(directory: &TestDir) -> u32 {
     let run = traced(directory, &odd("same-inode-number"));
@@ -102,14 +100,13 @@ fn a_file_with_the_inode_number_of_a_deleted_one_is_another_file() {
 #[test]
 fn ext4_reuses_an_inode_number_at_once_and_the_files_are_told_apart() {
     let directory = directory();
-    let script = "truncate -s 64M image && mkfs.ext4 -q image && mkdir mnt && mount -o loop image mnt && cd mnt && exec \"$@\"";
-    let through = ["unshare", "--mount", "sh", "-c", script, "sh"];
-    let run = zctrace().option("--files").dir(directory.path()).through(&through).run(&odd("same-inode-number"));
+    let script = "truncate -s 64M image && mkfs.ext4 -q image && mkdir mnt && mount -o loop image mnt && cd mnt";
+    let run = zctrace().option("--files").dir(directory.path()).with_mounts(script).run(&odd("same-inode-number"));
     assert_eq!(run.finished.successful().trim(), "1", "inode numbers of twenty files");
     assert_eq!(files(&run.report, "again").len(), 20);
 }
 
-/// Makes sure that 1 byte went to `a` and 2 to `b`, a hundred times in turn.
+/// Makes sure that a hundred writes of 1 byte went to `a`, and a hundred of 2 bytes to `b`.
 #[track_caller]
 fn assert_in_turn(case: &str) {
     let run = traced_odd(case);
@@ -147,7 +144,7 @@ fn a_descriptor_received_over_a_socket_is_the_senders_file() {
     assert_eq!((writes.calls, writes.bytes), (1, Some(500)));
 }
 
-/// The two ends of a connection: the one that wrote, the one that read.
+/// The two ends of a connection: first the one that wrote, then the one that read.
 #[track_caller]
 fn ends(mut both: Vec<&FileTotals>, bytes: u64) -> [&FileTotals; 2] {
     both.sort_by_key(|totals| totals.reads);

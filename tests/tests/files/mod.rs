@@ -1,4 +1,4 @@
-//! Which file it was: what the kernel side says of files, seen through reports under eBPF.
+//! What reports under eBPF say about files: which file it was, and which bytes went from where to where.
 
 mod capacity;
 mod evidence;
@@ -9,7 +9,7 @@ use zctrace::report::{FileTotals, Report};
 
 use crate::harness::{Program, Run, TestDir, program, zctrace};
 
-/// Several times any program's buffer, and no multiple of one.
+/// Several times the size of any program's buffer, and not a multiple of it.
 const BYTES: u64 = 300_001;
 
 /// A directory with a file `in` of [`BYTES`].
@@ -22,7 +22,7 @@ fn odd(case: &str) -> Program {
     program(env!("CARGO_BIN_EXE_odd-files")).arg(case)
 }
 
-/// The program traced in this directory, with every file in the report, and exact.
+/// Traces the program in this directory, with every file in the report. The report must be exact.
 #[track_caller]
 fn traced(directory: &TestDir, program: &Program) -> Run {
     let run = zctrace().option("--files").dir(directory.path()).run(program);
@@ -46,7 +46,7 @@ fn files<'a>(report: &'a Report, name: &str) -> Vec<&'a FileTotals> {
     report.files.iter().filter(is).collect()
 }
 
-/// The only one of them.
+/// The only file with this path or of this kind.
 #[track_caller]
 fn file<'a>(report: &'a Report, name: &str) -> &'a FileTotals {
     let found = files(report, name);
@@ -55,7 +55,7 @@ fn file<'a>(report: &'a Report, name: &str) -> &'a FileTotals {
     found[0]
 }
 
-/// What was written to the only file of this name: calls, bytes.
+/// How many calls and bytes were written to the only file of this name.
 #[track_caller]
 fn written(report: &Report, name: &str) -> (u64, Option<u64>) {
     let file = file(report, name);

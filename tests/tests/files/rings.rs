@@ -1,4 +1,4 @@
-//! What `io_uring` does is credited to the program that asked for it.
+//! Operations of `io_uring` are counted for the program that submitted them, and their transfers are found.
 
 use zctrace::report::{Api, Process, Syscall};
 
@@ -15,14 +15,14 @@ fn operations(process: &Process) -> Vec<(&str, u64, Option<u64>)> {
     operations
 }
 
-/// Reads of 64 KiB until one finds the end, and a write after each of the others.
+/// How many reads of 64 KiB the file takes, with the last one, which finds the end. A write follows each of the others.
 const READS: u64 = BYTES.div_ceil(65536) + 1;
 
 #[track_caller]
 fn assert_read_and_written(run: &Run) {
     let [read, write] = operations(run.root())[..] else { panic!("two operations, not {:?}", run.root().io_uring) };
     assert_eq!(read, ("io_uring:read", READS, Some(BYTES)));
-    // A socket may take less than a buffer at once.
+    // A write to a socket may move less than the buffer.
     assert!(write.0 == "io_uring:write" && write.1 >= READS - 1 && write.2 == Some(BYTES), "{write:?}");
     let has_no_times = |row: &Syscall| row.total_ns.is_none() && row.min_ns.is_none() && row.p99_ns.is_none();
     assert!(run.root().io_uring.iter().all(has_no_times), "{:?}", run.root().io_uring);
@@ -109,7 +109,7 @@ fn a_success_without_a_completion_is_a_loss() {
 #[test]
 fn completions_of_multishot_operations_are_counted_as_unknown() {
     let run = traced_odd("ring-multishot");
-    // When the program ends, the operation may be told of as cancelled.
+    // When the program ends, the operation may also be reported as cancelled.
     assert!(operations(run.root()).contains(&("io_uring:unknown", 3, None)), "{:?}", run.root().io_uring);
     assert!(run.report.notes.iter().any(|note| note.contains("3 completions of io_uring")), "{:?}", run.report.notes);
     assert_eq!(file(&run.report, "anon_inode:[eventfd]").bytes_written, Some(24));
@@ -132,10 +132,10 @@ fn without_io_uring_enter_in_the_selection_no_operations_are_counted() {
 }
 
 #[test]
-fn operations_that_strace_does_not_see_are_not_a_difference() {
+fn operations_that_strace_does_not_see_are_not_a_difference_for_verify() {
     let directory = directory();
     let copy = copy(&in_rust(), "io-uring", "in", "out");
-    let run = zctrace().option("--backend=strace").dir(directory.path()).run(&copy);
+    let run = zctrace().backend("strace").dir(directory.path()).run(&copy);
     let enter = run.totals().row("io_uring_enter");
     assert!(enter.calls >= READS && enter.bytes.is_none(), "{enter:?}");
     assert!(run.root().io_uring.is_empty() && run.root().transfers.is_empty(), "{:?}", run.root().transfers);

@@ -1,7 +1,8 @@
-//! Files of a test's own: directories, special files, copies of programs. Tests run as root, so a misdirected report must not replace a file of
-//! the machine's.
+//! Directories, special files and copies of programs for one test. Tests run as root, so a report that goes to the wrong place must not
+//! replace a file of the machine.
 
 use std::{
+    ffi::OsString,
     fs,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
@@ -11,11 +12,11 @@ use std::{
 use rustix::fs::{CWD, Dev, FileType, Mode, makedev, mknodat};
 use tempfile::TempDir;
 
-/// A directory of a test's own, deleted with the value.
+/// A directory for one test, deleted with the value.
 pub struct TestDir(TempDir);
 
 impl TestDir {
-    /// An empty directory among the temporary ones.
+    /// An empty temporary directory.
     pub fn new() -> Self {
         Self(tempfile::tempdir().expect("a temporary directory"))
     }
@@ -76,15 +77,21 @@ impl TestDir {
         fs::set_permissions(self.path(), fs::Permissions::from_mode(mode)).expect("the directory is ours");
     }
 
+    /// The names of its entries, in order.
+    pub fn names(&self) -> Vec<OsString> {
+        let entries = fs::read_dir(self.path()).expect("the directory is ours");
+        let mut names: Vec<_> = entries.map(|entry| entry.expect("it can be read").file_name()).collect();
+        names.sort();
+        names
+    }
+
     /// Makes sure that it has these entries and no others.
     #[track_caller]
     pub fn assert_has_only(&self, expected: &[&str]) {
-        let mut names: Vec<_> = fs::read_dir(self.path()).expect("ours").map(|entry| entry.expect("ours").file_name()).collect();
-        names.sort();
-        assert_eq!(names, expected, "in {}", self.path().display());
+        assert_eq!(self.names(), expected, "in {}", self.path().display());
     }
 
-    /// Makes sure that nothing was left in it.
+    /// Makes sure that it is empty.
     #[track_caller]
     pub fn assert_empty(&self) {
         self.assert_has_only(&[]);
@@ -123,8 +130,8 @@ fn make(dir: &Path, name: &str, kind: FileType, device: Dev) -> PathBuf {
     path
 }
 
-/// Copies a program, to be executed. By another program: while this one had the copy open for writing, a child that some other test
-/// starts at that moment would have it too, and to execute it would fail with "Text file busy".
+/// Copies a program that is to be executed. `cp` makes the copy: if this process had it open for writing, a child that another test forks
+/// at that moment would have it open as well, and its execution would fail with "Text file busy".
 pub fn copy_program(from: &Path, to: &Path) {
     let status = Command::new("cp").arg(from).arg(to).status().expect("cp is there");
     assert!(status.success(), "room for a copy");

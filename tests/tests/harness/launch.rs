@@ -1,4 +1,4 @@
-//! Starting programs in an environment that is the same on every machine.
+//! Starts programs in an environment that is the same on every machine.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -39,6 +39,11 @@ pub fn shell(script: &str) -> Program {
     program("sh").arg("-c").arg(script)
 }
 
+/// A program that prints `ready` and then waits for a signal.
+pub fn waiting() -> Program {
+    shell("echo ready; exec sleep 100")
+}
+
 impl Program {
     /// Adds an argument.
     pub fn arg(mut self, argument: impl Into<OsString>) -> Self {
@@ -51,7 +56,7 @@ impl Program {
         arguments.iter().copied().fold(self, Self::arg)
     }
 
-    /// The same, started by another program, like `unshare`.
+    /// The same, started by another program, such as `unshare`.
     pub fn through(self, words: &[&str]) -> Self {
         Self(words.iter().map(OsString::from).chain(self.0).collect())
     }
@@ -71,7 +76,7 @@ pub struct Launch {
     input: Option<Vec<u8>>,
 }
 
-/// A program by itself, without zctrace.
+/// A program to start without zctrace.
 pub fn untraced(program: &Program) -> Launch {
     Launch::default().words(program.words())
 }
@@ -95,7 +100,7 @@ impl Launch {
         self
     }
 
-    /// Gives it a pipe with these bytes as stdin; without, it is `/dev/null`.
+    /// Gives it a pipe with these bytes as stdin. Without this, stdin is `/dev/null`.
     pub fn input(mut self, bytes: &[u8]) -> Self {
         self.input = Some(bytes.to_vec());
         self
@@ -117,14 +122,14 @@ impl Launch {
 
     /// Runs it to its end.
     pub fn finish(self) -> Finished {
-        // Files instead of pipes: a process that outlives the program may keep them open.
+        // These are files, not pipes: a process that outlives the program may keep a pipe open.
         let (stdout, stderr) = (Capture::new(), Capture::new());
         let mut command = self.command();
         command.stdin(if self.input.is_some() { Stdio::piped() } else { Stdio::null() });
         command.stdout(stdout.stdio()).stderr(stderr.stdio());
         let mut group = Group::start(&mut command);
         if let (Some(mut stdin), Some(input)) = (group.child().stdin.take(), self.input) {
-            // A program may exit without reading all of it.
+            // The program may exit without reading all of it.
             thread::spawn(move || drop(stdin.write_all(&input)));
         }
         let code = group.wait();
@@ -158,7 +163,7 @@ impl Finished {
         str::from_utf8(&self.stdout).expect("text")
     }
 
-    /// The same, after a successful end.
+    /// What it wrote to stdout, as text. It must have succeeded.
     #[track_caller]
     pub fn successful(&self) -> &str {
         assert_eq!(self.code, Some(0), "exit status; stderr: {}", self.stderr);
@@ -188,7 +193,7 @@ impl Capture {
         String::from_utf8_lossy(&self.bytes()).into_owned()
     }
 
-    /// The text so far. It does not move the file position, which the writing program shares.
+    /// The text so far. This does not move the file position, which the writing program shares.
     pub fn text_so_far(&self) -> String {
         let mut bytes = vec![0; usize::try_from(self.0.metadata().expect("a file").len()).expect("short")];
         let read = self.0.read_at(&mut bytes, 0).expect("it is a file");

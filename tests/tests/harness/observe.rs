@@ -1,4 +1,4 @@
-//! What others say of programs: the kernel in `/proc`, and strace. Waiting for what they say, instead of for some time.
+//! What the kernel and strace say about a program, and waiting until it is true instead of sleeping.
 
 use std::{
     collections::BTreeMap,
@@ -12,10 +12,10 @@ use rustix::process::{Pid, test_kill_process};
 
 use super::{Program, untraced};
 
-/// A condition that has not come true after this time never will.
+/// How long to wait for a condition. One that is still false then will never be true.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A time limit, scaled for a slow machine. It is not part of what a test asserts.
+/// A time limit, longer on a slow machine. No test depends on its length.
 pub fn patience(limit: Duration) -> Duration {
     limit * zc_tests::patience()
 }
@@ -31,13 +31,13 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Whether there is such a process.
+/// Whether there is a process with this id.
 pub fn is_alive(process: u32) -> bool {
     let id = i32::try_from(process).ok().and_then(Pid::from_raw).expect("an id");
     test_kill_process(id).is_ok()
 }
 
-/// Whether there is a process with this id, as a program printed it.
+/// Whether there is a process with this id, given as text.
 pub fn exists(process: impl AsRef<str>) -> bool {
     Path::new("/proc").join(process.as_ref().trim()).exists()
 }
@@ -75,7 +75,7 @@ fn count(line: &str) -> Option<(String, (u64, u64))> {
     (name != "total").then_some((name, (calls, errors)))
 }
 
-/// Bytes that the calls returned as moved, by name, summed up from a plain `strace -f` log.
+/// Bytes that these calls returned as moved, by name, summed up from a log of `strace -f`.
 pub fn moved_as_strace_logs(program: &Program, calls: &[&str]) -> BTreeMap<String, u64> {
     let log = strace(&["-f", "--string-limit=0", &format!("--trace={}", calls.join(","))], program);
     let mut bytes = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What a report says of a run: its processes, the rows of their calls, their transfers; and what holds of every report.
+//! What a report says about a run: its processes, the rows of their calls, their transfers; and rules that hold for every report.
 
 use std::{collections::BTreeSet, env::consts::ARCH, fmt::Debug};
 
@@ -22,11 +22,11 @@ pub struct Run {
 pub struct Stated {
     /// Its deliberate calls.
     pub calls: Figures,
-    /// The thread that made them and no others.
+    /// The thread that made these calls and no others.
     pub thread: Option<String>,
-    /// The process that made them and no others.
+    /// The process that made these calls and no others.
     pub pid: Option<u32>,
-    /// What else it knows.
+    /// Other facts.
     #[serde(flatten)]
     pub facts: Value,
 }
@@ -54,6 +54,18 @@ impl Run {
         let known: Vec<_> = self.threads().map(|thread| thread.comm.as_deref()).collect();
         assert_eq!(threads.len(), 1, "threads called {name}, of {known:?}");
         Rows::new(format!("thread {name}"), &threads[0].syscalls)
+    }
+
+    /// The rows of the thread that the workload names: it makes only the calls that the workload states.
+    #[track_caller]
+    pub fn own_thread(&self) -> Rows<'_> {
+        self.thread(self.stated().thread.as_deref().expect("the workload names its thread"))
+    }
+
+    /// The rows of the process that the workload names: it makes only the calls that the workload states.
+    #[track_caller]
+    pub fn own_process(&self) -> Rows<'_> {
+        Rows::of(self.process(self.stated().pid.expect("the workload names its process")))
     }
 
     /// All threads, if the report has them.
@@ -114,12 +126,12 @@ impl<'a> Rows<'a> {
         Self::new(format!("process {name} ({})", process.pid), &process.syscalls)
     }
 
-    /// The row of one of the machine's own calls; all zero if it is not there.
+    /// The row of a call through the machine's own ABI; all zero if there is none.
     pub fn row(&self, name: &str) -> Figure {
         self.figures().remove(name).unwrap_or_default()
     }
 
-    /// All rows by name. A call through another ABI than the machine's is called `write@i386`.
+    /// All rows by name. A call through another ABI is named `write@i386`.
     pub fn figures(&self) -> Figures {
         let named = |row: &Syscall| if row.abi == ARCH { row.name.clone() } else { format!("{}@{}", row.name, row.abi) };
         let figures: Figures = self.rows.iter().map(|row| (named(row), figure(row))).collect();
@@ -127,14 +139,14 @@ impl<'a> Rows<'a> {
         figures
     }
 
-    /// Makes sure that there are exactly these rows, figure by figure.
+    /// Makes sure that there are exactly these rows, with these figures.
     #[track_caller]
     pub fn assert_equal(&self, expected: &Figures) {
         let differences = self.differences(expected);
         assert!(differences.is_empty(), "{}:\n  {}", self.whose, differences.join("\n  "));
     }
 
-    /// Makes sure that these rows are there, figure by figure. Other rows are ignored.
+    /// Makes sure that these rows are there, with these figures. Other rows are ignored.
     #[track_caller]
     pub fn assert_contain(&self, expected: &Figures) {
         let differences: Vec<String> =
@@ -214,13 +226,13 @@ fn compare(name: &str, expected: &Figure, found: &Figure, is_wrong: IsWrong) -> 
 
 /// Finds transfers by the names of their ends.
 pub trait Transfers {
-    /// The only transfer within a process between these ends: each the last part of a path, or a kind (`tcp`, `pipe`).
+    /// The only transfer within a process between these ends. An end is the last part of a path, or a kind (`tcp`, `pipe`).
     fn transfer(&self, from: &str, to: &str) -> &Transfer;
 
     /// The only transfer that crosses processes between these ends.
     fn crossing(&self, from: &str, to: &str) -> &Transfer;
 
-    /// All interfaces that moved bytes to an end of this name, in any process, each once.
+    /// All interfaces that moved bytes to this end, in any process, each once.
     fn apis_to(&self, to: &str) -> Vec<Api>;
 }
 
@@ -262,7 +274,7 @@ fn name(end: &End) -> String {
     format!("{} {}", end.kind.as_deref().unwrap_or("?"), end.path.as_deref().unwrap_or("?"))
 }
 
-/// Calls that write bytes and name no file that they come from.
+/// Calls that write bytes from memory.
 const WRITING: [&str; 7] = ["write", "writev", "pwrite64", "pwritev", "pwritev2", "sendto", "sendmsg"];
 
 /// Panics if the bytes of a process do not add up: no byte is counted in two places, and none is lost.

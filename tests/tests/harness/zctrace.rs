@@ -1,4 +1,4 @@
-//! `zctrace` with the options of a test: what it reports, or how it refuses.
+//! Runs `zctrace` with the options of a test, and reads its report or its refusal.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -11,7 +11,7 @@ use zctrace::report::Report;
 
 use super::{Conversation, Finished, Launch, Program, Run, TestDir, program, report::assert_bytes_add_up};
 
-/// Names the `zctrace` to test.
+/// The environment variable with the path of the `zctrace` to test.
 const BIN_VARIABLE: &str = "ZCTRACE_BIN";
 
 /// A run of zctrace, before it is started.
@@ -29,15 +29,15 @@ pub fn zctrace() -> Zctrace {
     Zctrace { launch: Launch::default(), binary: binary(), through: Vec::new(), options: Vec::new() }
 }
 
-/// Both backends, as options.
+/// The options that choose each backend.
 pub const BACKENDS: [&str; 2] = ["--backend=ebpf", "--backend=strace"];
 
-/// One for each backend.
+/// A zctrace for each backend.
 pub fn each_backend() -> [Zctrace; 2] {
     BACKENDS.map(|backend| zctrace().option(backend))
 }
 
-/// The one that the environment names, or the one that was built beside the workloads.
+/// The path of the zctrace to test: the one that the environment names, or the one that was built beside the workloads.
 pub fn binary() -> PathBuf {
     let beside = || Path::new(env!("CARGO_BIN_EXE_workload")).with_file_name("zctrace");
     let path = std::env::var_os(BIN_VARIABLE).map_or_else(beside, PathBuf::from);
@@ -52,17 +52,32 @@ impl Zctrace {
         self
     }
 
+    /// Adds options, each as one word.
+    pub fn options(self, options: &[&str]) -> Self {
+        options.iter().copied().fold(self, Self::option)
+    }
+
+    /// Writes the report to this file, as JSON.
+    pub fn json_to(self, path: impl Into<OsString>) -> Self {
+        self.option("--format=json").option("--output").option(path)
+    }
+
     /// Reports calls by thread.
     pub fn by_thread(self) -> Self {
         self.option("--by=thread")
     }
 
-    /// Uses the eBPF backend and no other.
-    pub fn ebpf(self) -> Self {
-        self.option("--backend=ebpf")
+    /// Uses this backend and no other.
+    pub fn backend(self, name: &str) -> Self {
+        self.option(format!("--backend={name}"))
     }
 
-    /// Which calls to count.
+    /// Uses the eBPF backend and no other.
+    pub fn ebpf(self) -> Self {
+        self.backend("ebpf")
+    }
+
+    /// Counts these calls.
     pub fn syscalls(self, set: &str) -> Self {
         self.option(format!("--syscalls={set}"))
     }
@@ -71,6 +86,11 @@ impl Zctrace {
     pub fn through(mut self, words: &[impl AsRef<OsStr>]) -> Self {
         self.through.extend(words.iter().map(|word| word.as_ref().to_owned()));
         self
+    }
+
+    /// Starts it in a mount namespace of its own, after a script that may mount something there.
+    pub fn with_mounts(self, script: &str) -> Self {
+        self.through(&["unshare", "--mount", "sh", "-c", &format!("{script} && exec \"$@\""), "sh"])
     }
 
     /// Uses another copy of zctrace.
@@ -97,21 +117,21 @@ impl Zctrace {
         self
     }
 
-    /// Traces the program to its end and reads the report from a JSON file. Unless the test chooses a backend, the report must be by eBPF:
-    /// strace must not take over unnoticed.
+    /// Traces the program to its end and reads the report from a JSON file. Unless the test chooses a backend, it must be eBPF, so that
+    /// strace does not take over unnoticed.
     #[track_caller]
     pub fn run(self, program: &Program) -> Run {
-        let is_free = !self.has_option("--backend");
+        let must_be_ebpf = !self.has_option("--backend");
         let run = self.run_with_any_backend(program);
-        assert!(!is_free || run.report.backend == "ebpf", "backend {}: {:?}", run.report.backend, run.report.notes);
+        assert!(!must_be_ebpf || run.report.backend == "ebpf", "backend {}: {:?}", run.report.backend, run.report.notes);
         run
     }
 
-    /// The same, whatever the backend.
+    /// The same with any backend.
     #[track_caller]
     pub fn run_with_any_backend(self, program: &Program) -> Run {
         let report = ReportFile::new();
-        let finished = report.ordered_from(self).show(program);
+        let finished = self.json_to(report.path()).show(program);
         Run { report: report.read(&finished.stderr), finished }
     }
 
@@ -120,13 +140,13 @@ impl Zctrace {
         self.launch_of(program).finish()
     }
 
-    /// Starts to trace the program; the report comes as JSON.
+    /// Starts to trace the program. The report is written as JSON.
     pub fn start(self, program: &Program) -> (Conversation, ReportFile) {
         let report = ReportFile::new();
-        (report.ordered_from(self).launch_of(program).start(), report)
+        (self.json_to(report.path()).launch_of(program).start(), report)
     }
 
-    /// Whether there is such an option.
+    /// Whether an option begins like this.
     pub(super) fn has_option(&self, name: &str) -> bool {
         self.options.iter().any(|option| option.to_string_lossy().starts_with(name))
     }
@@ -147,7 +167,7 @@ impl Zctrace {
     }
 }
 
-/// Where a report will be.
+/// The file that a report will be written to.
 pub struct ReportFile(TestDir);
 
 impl ReportFile {
@@ -159,11 +179,7 @@ impl ReportFile {
         self.0.join("report.json")
     }
 
-    fn ordered_from(&self, zctrace: Zctrace) -> Zctrace {
-        zctrace.option("--format=json").option("--output").option(self.path())
-    }
-
-    /// Whether a report was written.
+    /// Whether the report was written.
     pub fn is_there(&self) -> bool {
         self.path().exists()
     }
@@ -172,29 +188,28 @@ impl ReportFile {
     #[track_caller]
     pub fn read(&self, stderr: &str) -> Report {
         let text = fs::read_to_string(self.path()).unwrap_or_else(|error| panic!("no report: {error}; stderr: {stderr}"));
-        let report =
-            serde_json::from_str(&text).unwrap_or_else(|error| panic!("the report is not as it should be: {error}\n{text}"));
+        let report = serde_json::from_str(&text).unwrap_or_else(|error| panic!("the report cannot be read: {error}\n{text}"));
         assert_bytes_add_up(&report);
         report
     }
 }
 
-/// A refusal by zctrace: one line, and nothing left behind.
+/// A zctrace that refused to run: it printed one line, and left no file behind.
 pub struct Refusal {
     status: Option<i32>,
     message: String,
 }
 
 /// A command that leaves a file behind if it runs.
-fn trespass() -> Program {
+fn marker() -> Program {
     program("touch").arg("it-ran")
 }
 
 impl Zctrace {
-    /// Makes sure that zctrace refuses to run, whatever the command is.
+    /// Makes sure that zctrace refuses to run any command.
     #[track_caller]
     pub fn refuses(self) -> Refusal {
-        self.refuses_to_run(&trespass())
+        self.refuses_to_run(&marker())
     }
 
     /// Makes sure that this command is refused.
@@ -225,25 +240,23 @@ impl Refusal {
         assert!(message.starts_with("zctrace: ") && message.lines().count() == 1, "not one line of zctrace's: {message:?}");
         assert!(message.ends_with('\n') && !message.contains("panicked"), "not a message: {message:?}");
         assert!(finished.stdout.is_empty(), "stdout: {:?}", finished.stdout);
-        let left: Vec<_> =
-            fs::read_dir(dir.path()).expect("ours").filter_map(Result::ok).map(|entry| entry.file_name()).collect();
-        assert!(left.is_empty(), "left behind: {left:?} ({message:?})");
+        assert!(dir.names().is_empty(), "left behind: {:?} ({message:?})", dir.names());
         Self { status: finished.code, message }
     }
 
-    /// With this exit status.
+    /// Makes sure that this was the exit status.
     #[track_caller]
     pub fn with_status(self, status: i32) -> Self {
         assert_eq!(self.status, Some(status), "exit status of {:?}", self.message);
         self
     }
 
-    /// The message, without the program's name.
+    /// The message without `zctrace: `.
     pub fn sentence(&self) -> &str {
         self.message.trim_end().trim_start_matches("zctrace: ")
     }
 
-    /// With these words in the message, in upper or lower case.
+    /// Makes sure that these words are in the message, in upper or lower case.
     #[track_caller]
     pub fn saying(self, words: &str) -> Self {
         assert!(self.message.to_lowercase().contains(&words.to_lowercase()), "no {words:?} in {:?}", self.message);

@@ -1,4 +1,4 @@
-//! `zctrace::trace`: a closure in this process.
+//! `zctrace::trace`: traces a closure in this process.
 
 use std::{
     env,
@@ -27,10 +27,10 @@ use zctrace::{
     report::{Api, State},
 };
 
-/// Set in a process that has just one test to run.
+/// The environment variable of a process that runs only one test.
 const ALONE: &str = "ZC_TEST_ALONE";
 
-/// Runs a test in a process of its own, where no other test's threads make calls meanwhile.
+/// Runs a test in a process of its own, where no threads of other tests make calls.
 #[track_caller]
 fn alone(test: impl FnOnce()) {
     if env::var_os(ALONE).is_some() {
@@ -39,18 +39,18 @@ fn alone(test: impl FnOnce()) {
     let this = thread::current();
     let name = this.name().filter(|name| *name != "main").expect("libtest names its threads; not with --test-threads=1");
     let mut process = Command::new(env::current_exe().expect("known"));
-    // With a single thread, that is the main one: no other is there.
+    // With --test-threads=1, the test runs in the main thread, and there is no other.
     let output = process.args([name, "--exact", "--nocapture", "--test-threads=1"]).env(ALONE, "1").output().expect("it runs");
     let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     assert!(output.status.success() && said[0].contains("1 passed"), "{}{}", said[0], said[1]);
 }
 
 /// A directory with a file `in` of this size.
-fn folder_with(bytes: usize) -> TestDir {
+fn directory_with(bytes: usize) -> TestDir {
     TestDir::with("in", vec![7; bytes])
 }
 
-/// Writes so often one byte to nowhere.
+/// Writes one byte to `/dev/null` this many times.
 fn write_times(calls: u64) {
     let mut null = File::create("/dev/null").expect("is there");
     for _ in 0..calls {
@@ -58,15 +58,15 @@ fn write_times(calls: u64) {
     }
 }
 
-/// Other tests run in other threads of this process meanwhile, and a trace that starts within a trace tries out an `io_uring` that
-/// overflows; nothing else may be lost.
+/// The writes in a report that lost nothing, except through the tests in other threads, and the overflowing `io_uring` with which a trace
+/// that starts within a trace tries its programs.
 fn writes_in(report: &Report) -> u64 {
     let is_expected = |loss: &String| ["other_threads", "overflowed_operations"].contains(&loss.as_str());
     assert!(report.losses.keys().all(is_expected), "{:?}", report.losses);
     report.syscall(Sysno::write).expect("was counted").calls
 }
 
-/// What a closure did, call by call, of all calls there are.
+/// All calls of a closure, with their numbers.
 fn all_calls(closure: impl FnOnce()) -> Vec<(String, u64)> {
     let ((), report) = Tracer::new().syscalls("all".parse().expect("a selection")).trace(closure).expect("is traced");
     report.totals.syscalls.into_iter().map(|row| (row.name, row.calls)).collect()
@@ -75,9 +75,9 @@ fn all_calls(closure: impl FnOnce()) -> Vec<(String, u64)> {
 #[test]
 fn io_copy_between_files_is_copy_file_range_of_exactly_its_bytes() {
     alone(|| {
-        let folder = folder_with(300_000);
-        let mut from = File::open(folder.join("in")).expect("is there");
-        let mut to = File::create(folder.join("out")).expect("room for it");
+        let dir = directory_with(300_000);
+        let mut from = File::open(dir.join("in")).expect("is there");
+        let mut to = File::create(dir.join("out")).expect("room for it");
         let (copied, report) = zctrace::trace(|| io::copy(&mut from, &mut to)).expect("is traced");
         assert_eq!(copied.expect("is copied"), 300_000);
         let call = report.syscall(Sysno::copy_file_range).expect("was counted");
@@ -140,7 +140,7 @@ fn another_thread_is_not_counted() {
 }
 
 #[test]
-fn work_by_a_thread_that_was_there_before_makes_the_report_a_lower_bound() {
+fn work_by_a_thread_that_existed_before_makes_the_report_a_lower_bound() {
     alone(|| {
         let (order, orders) = std::sync::mpsc::channel::<u64>();
         let (done, is_done) = std::sync::mpsc::channel();
@@ -150,7 +150,7 @@ fn work_by_a_thread_that_was_there_before_makes_the_report_a_lower_bound() {
                 done.send(()).expect("somebody waits");
             }
         });
-        // What it does before and after is none of the closure's.
+        // What the thread does before and after the trace does not count.
         let hand_over = |calls| {
             order.send(calls).expect("it lives");
             is_done.recv().expect("it answers");
@@ -223,7 +223,7 @@ fn concurrent_traces_do_not_mix() {
             .map(|number| {
                 let meet = &meet;
                 let closure = move || {
-                    // All are in scope at once.
+                    // All closures run at the same time.
                     meet.wait();
                     write_times(1000 * number);
                     meet.wait();
@@ -245,7 +245,7 @@ fn a_nested_trace_counts_only_its_own_calls() {
         })
         .expect("is traced");
         assert_eq!(writes_in(&inner), 5);
-        // What the inner one needs for itself is the outer closure's doing, but that is elsewhere.
+        // The outer closure also makes the calls that start and end the inner trace, but those write elsewhere.
         let null = outer.files.iter().find(|file| file.file.path.as_deref() == Some("/dev/null")).expect("was written");
         assert!(null.writes == 15 && writes_in(&outer) >= 15, "{null:?}");
     });
@@ -271,7 +271,7 @@ fn counters_cover_the_closure_only() {
         }
     };
     spin(Duration::from_millis(30));
-    // Memory that nobody has touched: each of these pages is a fault.
+    // Each page of this new memory is a fault.
     let touch = || {
         let file = rustix::fs::memfd_create("touched", MemfdFlags::CLOEXEC).expect("a file");
         rustix::fs::ftruncate(&file, 64 << 12).expect("room");
@@ -293,7 +293,7 @@ fn counters_cover_the_closure_only() {
     assert!((64..200).contains(&faults), "{faults} faults");
     let cpu = Duration::from_nanos(usage.user_ns.expect("is known") + usage.system_ns.expect("is known"));
     let wall = Duration::from_nanos(report.wall_ns.expect("is known"));
-    // The counters begin and end a little outside of what the clock measures.
+    // The counters are read a little before and after the clock.
     let most = wall + Duration::from_millis(1);
     assert!(wall >= Duration::from_millis(40) && wall <= began.elapsed() && cpu <= most, "{cpu:?} of {wall:?}");
     // Another thread may have had the processor meanwhile, but not all the time.
@@ -312,7 +312,7 @@ fn a_closure_can_be_traced_from_async_code() {
 #[test]
 fn without_privileges_closures_cannot_be_traced() {
     let error = thread::spawn(|| {
-        // SAFETY: no pointers. Unlike libc's function, the call itself is about this thread alone.
+        // SAFETY: no pointers. Unlike libc's function, the call itself changes only this thread.
         let status = unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) };
         assert_eq!(status, 0, "root may become somebody else");
         zctrace::trace(|| ()).expect_err("is not permitted")

@@ -1,4 +1,4 @@
-//! `zctrace::Command`.
+//! `zctrace::Command`: traces a command for a test.
 
 use std::{
     fs::{self, File},
@@ -29,9 +29,8 @@ fn sh(script: &str, backend: Choice) -> Command {
 #[test]
 fn a_command_gives_a_report() {
     for backend in BACKENDS {
-        let folder = TestDir::with("in", vec![1; 100_000]);
-        let report =
-            Command::new("cp").args(["in", "out"]).current_dir(folder.path()).backend(backend).report().expect("is traced");
+        let dir = TestDir::with("in", vec![1; 100_000]);
+        let report = Command::new("cp").args(["in", "out"]).current_dir(dir.path()).backend(backend).report().expect("is traced");
         assert_eq!((report.exit.code, report.command.as_slice()), (Some(0), ["cp", "in", "out"].map(String::from).as_slice()));
         let cp = report.process("cp").expect("is there");
         assert_eq!(cp.syscall(Sysno::copy_file_range).expect("was counted").bytes, Some(100_000));
@@ -65,8 +64,8 @@ fn more_output_than_a_pipe_holds_is_captured() {
 fn streams_can_be_set() {
     let mut input = tempfile::tempfile().expect("a file");
     std::io::Write::write_all(&mut input, b"hello").and_then(|()| std::io::Seek::rewind(&mut input)).expect("room");
-    let folder = TestDir::new();
-    let path = folder.join("out");
+    let dir = TestDir::new();
+    let path = dir.join("out");
     let mut command = sh("cat; cat nothing", Choice::Ebpf);
     command.stdin(input).stdout(File::create(&path).expect("room")).stderr(Stream::null().expect("is there"));
     assert_eq!(command.report().expect("is traced").exit.code, Some(1));
@@ -94,14 +93,14 @@ fn the_environment_can_be_set_and_cleared() {
 #[test]
 fn a_program_is_searched_on_the_commands_path_and_in_its_directory() {
     for backend in BACKENDS {
-        let folder = TestDir::new();
-        crate::harness::copy_program("/bin/true".as_ref(), &folder.join("zc-only-here"));
+        let dir = TestDir::new();
+        crate::harness::copy_program("/bin/true".as_ref(), &dir.join("zc-only-here"));
         let mut command = Command::new("zc-only-here");
         command.backend(backend);
         assert!(matches!(command.report(), Err(RunError::Launch(_))));
-        assert_eq!(command.env("PATH", folder.path()).report().expect("is traced").exit.code, Some(0));
+        assert_eq!(command.env("PATH", dir.path()).report().expect("is traced").exit.code, Some(0));
         let mut relative = Command::new("./zc-only-here");
-        assert_eq!(relative.current_dir(folder.path()).backend(backend).report().expect("is traced").exit.code, Some(0));
+        assert_eq!(relative.current_dir(dir.path()).backend(backend).report().expect("is traced").exit.code, Some(0));
         let error = relative.current_dir("/no/such/place").report().expect_err("cannot run there").to_string();
         assert!(error.contains("there is no directory '/no/such/place'"), "{error}");
     }
@@ -110,9 +109,9 @@ fn a_program_is_searched_on_the_commands_path_and_in_its_directory() {
 #[test]
 fn a_timeout_kills_the_command_and_all_its_descendants() {
     for backend in BACKENDS {
-        let folder = TestDir::new();
+        let dir = TestDir::new();
         let mut command = sh("setsid sleep 1000 & echo $! > pid; (sleep 1000); true", backend);
-        command.current_dir(folder.path()).timeout(Duration::from_millis(700));
+        command.current_dir(dir.path()).timeout(Duration::from_millis(700));
         let began = Instant::now();
         let error = command.output().expect_err("takes too long");
         assert!(matches!(error, RunError::TimedOut { .. }), "{error:?}");
@@ -121,8 +120,8 @@ fn a_timeout_kills_the_command_and_all_its_descendants() {
             "'sh' did not end within 700ms: it was killed, together with everything that it had started"
         );
         assert!(began.elapsed() < patience(Duration::from_secs(20)));
-        let pid = folder.read("pid");
-        // Somebody else may have to reap it.
+        let pid = dir.read("pid");
+        // It may be a zombie whose new parent has not reaped it yet.
         let is_gone = || {
             let state = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
             state.is_empty() || state.contains(") Z ")
@@ -144,23 +143,23 @@ fn wait_all_waits_for_descendants() {
     for backend in BACKENDS {
         let script = "(read line < fifo; echo over > over) & exec > /dev/null";
         let run = |wait: bool| {
-            let folder = TestDir::new();
-            crate::harness::fifo(folder.path());
+            let dir = TestDir::new();
+            crate::harness::fifo(dir.path());
             let mut command = sh(script, backend);
-            command.current_dir(folder.path());
-            let path = folder.join("fifo");
+            command.current_dir(dir.path());
+            let path = dir.join("fifo");
             if wait {
                 let report = thread::scope(|scope| {
                     let report = scope.spawn(|| command.wait_all().report().expect("is traced"));
                     fs::write(&path, "\n").expect("is read");
                     report.join().expect("does not panic")
                 });
-                assert!(folder.join("over").exists());
+                assert!(dir.join("over").exists());
                 report
             } else {
                 let report = command.report().expect("is traced");
                 fs::write(&path, "\n").expect("is read");
-                wait_until("the descendant is done", || folder.join("over").exists());
+                wait_until("the descendant is done", || dir.join("over").exists());
                 report
             }
         };

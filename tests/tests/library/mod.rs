@@ -1,4 +1,4 @@
-//! The library as a user's own tests use it, in this very process: cargo runs them in many threads at once.
+//! The library as its users' tests call it: in this process, where cargo runs many tests in threads at once.
 
 mod closure;
 mod command;

@@ -1,4 +1,4 @@
-//! Compares a report with the truth.
+//! Compares the statements of a report with the truth.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -8,32 +8,32 @@ use std::{
 use zc_tests::truth::{Moved, Truth, Way};
 use zctrace::report::{Api, Certainty, DestinationTotals, End, Evidence, Hop, Process, Report, Transfer};
 
-/// Something that is stated and is not so.
+/// A false statement.
 #[derive(Debug, Clone)]
 pub(super) struct Failure {
     /// What kind of statement it is.
     pub(super) class: String,
-    /// Of the program: its seed and its theme.
+    /// The seed and the theme of the program.
     pub(super) of: (u64, usize),
     /// What is stated, and what is true.
     pub(super) text: String,
 }
 
-/// What was compared, and what was false.
+/// How much was compared, and which statements were false.
 #[derive(Debug, Default)]
 pub(super) struct Judged {
-    /// Statements that are exact, and bytes of them.
+    /// Exact statements, and their bytes.
     pub(super) exact: u64,
     exact_bytes: u64,
-    /// Statements that are inferred, and bytes of them.
+    /// Inferred statements, and their bytes.
     inferred: u64,
     inferred_bytes: u64,
-    /// Accounts of files that were read or written, and bytes of them.
+    /// Accounts of files that were read or written, and their bytes.
     accounts: u64,
     account_bytes: u64,
-    /// Bytes that were written and whose source is known to be another end, and those that are stated of them.
+    /// Bytes that were written and came from another end.
     movable_bytes: u64,
-    /// Reports that are exact as a whole.
+    /// Reports that say that all their transfers are exact.
     exact_reports: u64,
     pub(super) failures: Vec<Failure>,
 }
@@ -63,7 +63,7 @@ impl Display for Judged {
     }
 }
 
-/// The name that the truth has for an end.
+/// The name of an end in the truth.
 fn name(end: &End) -> String {
     let file = end.path.as_deref().and_then(|path| path.rsplit('/').next());
     match (end.kind.as_deref(), file, end.inode) {
@@ -79,7 +79,7 @@ fn manner(api: Api, evidence: Option<Evidence>) -> &'static str {
     match api {
         Api::ReadWrite => "memory",
         Api::IoUring if evidence != Some(Evidence::Call) => "memory",
-        // By a system call or by a ring: one flow has both.
+        // A flow can have splices by system calls and by rings.
         Api::IoUring | Api::Splice => "splice",
         Api::MmapWrite => "mapping",
         Api::Sendfile => "sendfile",
@@ -90,7 +90,7 @@ fn manner(api: Api, evidence: Option<Evidence>) -> &'static str {
     }
 }
 
-/// What the truth calls a manner, without a difference that reports do not make.
+/// A manner of the truth, without the difference between calls and rings, which reports do not make.
 fn plain(manner: &str) -> &str {
     if manner == "ring-splice" { "splice" } else { manner }
 }
@@ -98,10 +98,10 @@ fn plain(manner: &str) -> &str {
 /// From one end to another, in one manner.
 type Key = (String, String, &'static str);
 
-/// A part of a way: who took bytes on from which end, and in which manner.
+/// A step of a way: the process, the end that it took bytes from, and the manner.
 type Step = (u32, String, &'static str);
 
-/// All that is stated of one way.
+/// Everything that is stated about one way.
 #[derive(Debug, Default)]
 struct Claim {
     exact: u64,
@@ -122,7 +122,7 @@ impl Claim {
         self.evidence = self.evidence.max(evidence);
     }
 
-    /// What is false of it.
+    /// What is false about it.
     fn is_false(&self, truth: Moved, alike: u64) -> Option<&'static str> {
         let (kept, most) = (truth.kept() + alike, truth.most() + alike);
         if !self.has_inferred && self.bytes < truth.kept() {
@@ -140,7 +140,7 @@ impl Claim {
     }
 }
 
-/// The statements that a process's transfers make, from hop to hop.
+/// The statements in a process's transfers, hop by hop.
 fn claims(process: &Process) -> BTreeMap<Key, Claim> {
     let mut claims: BTreeMap<Key, Claim> = BTreeMap::new();
     let mut add = |from: &End, to: &End, api, evidence, certainty, bytes: Option<u64>, proven: Option<u64>| {
@@ -173,7 +173,7 @@ struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// Bytes of a source that were read, and not moved by a call that names both ends.
+    /// Bytes of a source that were read into memory, and not moved by a call that names both ends.
     fn read_to_memory(&self, from: &str) -> u64 {
         let is_call = |manner: &str| !matches!(manner, "memory" | "mapping");
         let by_calls = self.legs.iter().filter(|((source, _, manner), _)| *source == from && is_call(manner));
@@ -204,7 +204,7 @@ fn known(truths: &[Truth]) -> HashMap<u32, Known<'_>> {
     all
 }
 
-/// Judges all that a report states of these programs.
+/// Judges everything that a report states about these programs.
 pub(super) fn judge(report: &Report, truths: &[Truth]) -> Judged {
     let mut judged = Judged::default();
     let known = known(truths);
@@ -244,7 +244,7 @@ impl Judged {
         for ((from, to, manner), claim) in claims(process) {
             self.count(&claim);
             let truth = known.legs.get(&(from.as_str(), to.as_str(), manner)).copied().unwrap_or_default();
-            // The program may have copied bytes out of a mapping, or sent them in several manners: an inference need not tell which.
+            // The program may have copied bytes out of a mapping, or sent them in several manners. An inference may mistake the manner.
             let most = known.legs.iter().filter(|((f, t, _), _)| (*f, *t) == (&from, &to)).map(|(_, moved)| *moved);
             let truth = if claim.has_inferred && claim.exact == 0 { most.fold(Moved::default(), Moved::plus) } else { truth };
             let [overlaid, alike] = known.overlaid.get(&(from.as_str(), to.as_str())).copied().unwrap_or_default();
@@ -284,12 +284,12 @@ impl Judged {
             let claim = claims.entry((one.hops.iter().map(hop).collect(), name(&one.to))).or_default();
             claim.add(one.bytes.unwrap_or(0), one.proven_bytes.unwrap_or(0), one.certainty, one.evidence);
         }
-        // What a program lends to a pipe begins in its memory: any bytes may lie there.
+        // Bytes that `vmsplice` puts into a pipe come from memory, where any bytes may be.
         for ((hops, to), claim) in claims.into_iter().filter(|((hops, _), _)| hops[0].1 != End::MEMORY) {
             self.count(&claim);
             let is_it = |way: &&&Way| {
                 let are_hops = way.through.iter().zip(&hops).all(|((pid, from, manner), hop)| {
-                    // An inference need not tell in which manner.
+                    // An inference may mistake the manner.
                     (*pid, from.as_str()) == (hop.0, hop.1.as_str()) && (claim.has_inferred || plain(manner) == hop.2)
                 });
                 way.to == to && way.through.len() == hops.len() && are_hops
@@ -341,7 +341,7 @@ impl Judged {
         }
     }
 
-    /// A report that says that all is exact has nothing that is not.
+    /// If a report says that all its transfers are exact, none of them is inferred, and no written byte is of unknown origin.
     fn of_report(&mut self, report: &Report, truths: &[Truth]) {
         if !report.transfers_exact {
             return;

@@ -1,9 +1,8 @@
-//! Random programs that know where every byte came from, and what reports state of them: the truth, or a lower bound of it that is said
-//! to be one.
+//! Random programs that know where every byte came from. Reports must state the truth about them, or a lower bound that is marked as one.
 //!
 //! `ZC_RANDOM_PROGRAMS` sets how many programs are run under each backend, `ZC_RANDOM_SEED` which ones, `ZC_RANDOM_STEPS` how long they
-//! are, and `ZC_RANDOM_WITHOUT` (names with commas) what they do not do. `ZC_RANDOM_KNOWN=1` fails on known faults, too, and
-//! `ZC_RANDOM_ALL=1` lets programs do what is known not to be seen. A failure names the shortest program that was found for it.
+//! are, and `ZC_RANDOM_WITHOUT` (names with commas) which steps they leave out. `ZC_RANDOM_KNOWN=1` also fails on known faults, and
+//! `ZC_RANDOM_ALL=1` also uses the steps that a backend cannot see. A failure shows the shortest program that was found for it.
 
 mod judge;
 
@@ -20,35 +19,35 @@ use zctrace::report::Report;
 use self::judge::{Failure, Judged, judge};
 use crate::harness::{Program, TestDir, Zctrace, program, zctrace};
 
-/// Programs under each backend, if nothing else is asked for.
+/// How many programs run under each backend by default.
 const PROGRAMS: u64 = 240;
 
-/// Programs that are traced together, each as a process.
+/// How many programs are traced together, each as a process.
 const TOGETHER: u64 = 40;
 
-/// Programs that are traced one by one between those, and do nothing but copy: only their reports may be exact as a whole.
+/// How many programs are traced one by one after each such batch. They only copy, so that their reports can be exact as a whole.
 const ALONE: u64 = 5;
 
-/// The theme of such programs.
+/// The theme of programs that only copy.
 const COPYING: usize = 7;
 
-/// A program that hangs or is wrong about itself fails its whole batch, so that these are short enough to look at.
+/// How many steps a program has by default. A program that hangs or is wrong about itself fails its whole batch, so programs are short.
 const STEPS: usize = 20;
 
-/// Stores to a part of what was read: those between two sampled words are noticed by nobody.
+/// Stores to a part of what was read. Between two sampled words they are not noticed.
 const UNSEEN: &str = "partial-stores";
 
-/// What is to be mended in both backends. Each class is as narrow as [`judge`] tells them apart.
+/// Known faults of both backends, as classes of [`judge`].
 const KNOWN: [&str; 8] = [
-    // What the program put in place of a file's bytes counts as these, changed, if it did so wherever they were sampled.
+    // If the program replaced a file's bytes wherever they were sampled, the new bytes are taken for changed bytes of the file.
     "inferred-too-high: memory by memory (overlaid bytes)",
-    // As many bytes were left of a source as of a destination, and they were others.
+    // As many bytes remained of a source as of a destination, but they were other bytes.
     "inferred-too-high: memory by totals",
     "inferred-too-high: memory by totals (overlaid bytes)",
     "inferred-too-high: mapping by totals",
     "inferred-too-high: vmsplice by totals",
     "inferred-too-high: a way of 2 hops by totals",
-    // The same of a thread that read and wrote in turn.
+    // The same for a thread that read and wrote in turn.
     "inferred-too-high: memory by order",
     "inferred-too-high: memory by order (overlaid bytes)",
 ];
@@ -60,28 +59,28 @@ struct Plan {
     seed: u64,
     steps: usize,
     without: Vec<String>,
-    /// Classes of false statements that are to be mended: they are counted, and do not fail the test.
+    /// Classes of false statements that are known faults: they are counted, but do not fail the test.
     known: Vec<&'static str>,
 }
 
-/// What an environment variable says.
-fn asked<T: FromStr>(name: &str, otherwise: T) -> T {
+/// The value of an environment variable, or a default.
+fn setting<T: FromStr>(name: &str, otherwise: T) -> T {
     env::var(name).map_or(otherwise, |value| value.parse().ok().unwrap_or_else(|| panic!("{name}={value:?}")))
 }
 
 impl Plan {
-    /// `without` is what the backend cannot see. `ZC_RANDOM_ALL=1` has all of it.
+    /// `without` names the steps that the backend cannot see.
     fn new(backend: &'static str, without: &[&str]) -> Self {
-        let more = asked("ZC_RANDOM_WITHOUT", String::new());
-        let without = if asked("ZC_RANDOM_ALL", 0) == 1 { &[] } else { without };
+        let more = setting("ZC_RANDOM_WITHOUT", String::new());
+        let without = if setting("ZC_RANDOM_ALL", 0) == 1 { &[] } else { without };
         let without = without.iter().copied().chain(more.split(',')).filter(|name| !name.is_empty()).map(str::to_owned);
-        let (seed, steps) = (asked("ZC_RANDOM_SEED", 1), asked("ZC_RANDOM_STEPS", STEPS));
-        let known = if asked("ZC_RANDOM_KNOWN", 0) == 1 { Vec::new() } else { KNOWN.to_vec() };
+        let (seed, steps) = (setting("ZC_RANDOM_SEED", 1), setting("ZC_RANDOM_STEPS", STEPS));
+        let known = if setting("ZC_RANDOM_KNOWN", 0) == 1 { Vec::new() } else { KNOWN.to_vec() };
         Self { backend, seed, steps, without: without.collect(), known }
     }
 
     fn zctrace(&self) -> Zctrace {
-        zctrace().option(format!("--backend={}", self.backend))
+        zctrace().backend(self.backend)
     }
 
     /// The words that start programs of this plan.
@@ -100,7 +99,7 @@ impl Plan {
         (run.report, numbers.map(truth).collect())
     }
 
-    /// Traces these programs and judges what is stated of them.
+    /// Traces these programs and judges the report.
     fn judged(&self, first: u64, count: u64) -> Judged {
         let numbers = [self.seed, first, count].map(|number| number.to_string());
         let mut words = [vec!["batch".to_owned()], numbers.to_vec(), vec![self.steps.to_string()]].concat();
@@ -111,9 +110,9 @@ impl Plan {
         judge(&report, &truths)
     }
 
-    /// Runs all programs; what is false fails the test.
+    /// Runs all programs. A false statement fails the test.
     fn run(&self) {
-        let (programs, start) = (asked("ZC_RANDOM_PROGRAMS", PROGRAMS), Instant::now());
+        let (programs, start) = (setting("ZC_RANDOM_PROGRAMS", PROGRAMS), Instant::now());
         let (mut all, mut first) = (Judged::default(), 0);
         while first < programs {
             let count = if first % (TOGETHER + ALONE) == 0 { TOGETHER } else { 1 }.min(programs - first);
@@ -140,10 +139,10 @@ impl Plan {
         let mut text = String::new();
         for (class, failures) in &classes {
             let (count, seed) = (failures.len(), failures[0].of.0);
-            text.extend([format!("\n{class}: {count} false statements, the smallest program of {seed}:\n")]);
+            text.extend([format!("\n{class}: {count} false statements, the smallest program with seed {seed}:\n")]);
             text += &smallest(self, failures);
         }
-        assert!(classes.is_empty(), "false statements that are not known, of seed {}:{text}", self.seed);
+        assert!(classes.is_empty(), "false statements that are not known faults, with seed {}:{text}", self.seed);
     }
 }
 
@@ -154,21 +153,21 @@ fn statements_under_ebpf_are_true() {
 
 #[test]
 fn statements_under_strace_are_true() {
-    // It sees no operations of rings, takes `vmsplice` out of a pipe for one into it, and shows no addresses: that the kernel filled a
-    // part of a buffer, with random bytes say, does not show.
+    // strace sees no operations of rings, and takes a `vmsplice` out of a pipe for one into it. It shows no addresses, so it does not
+    // see that the kernel filled a part of a buffer, with random bytes for example.
     Plan::new("strace", &[UNSEEN, "partial-fills", "rings", "vmsplice_out"]).run();
 }
 
-/// Programs that are tried for each kind of failure. Some fail only at times, or only among others.
+/// How many programs are tried for each class of failure. Some fail only sometimes, or only together with others.
 const CANDIDATES: usize = 4;
 
-/// Calls that are shown of a program.
+/// How many calls of a program are shown.
 const MOST_WORDS: usize = 40;
 
-/// Turns of a loop that are shown, as lines.
+/// How many turns of a loop are shown.
 const TURNS: usize = 3;
 
-/// The words, with `...` for what goes on in the same way: the same calls of one step on the same memory.
+/// The lines, with `...` in place of more turns of a loop: calls of one step on the same memory.
 fn folded(words: &[String]) -> Vec<String> {
     let call = |line: &String| line.split(" at ").next().unwrap_or_default().to_owned();
     let mut seen: HashMap<String, usize> = HashMap::new();
@@ -186,7 +185,7 @@ fn folded(words: &[String]) -> Vec<String> {
     lines
 }
 
-/// A program: how many steps it has, and which of them are left out.
+/// How many steps a program has, and which of them are left out.
 type Shape = (usize, Vec<usize>);
 
 /// The smallest program found, in words.
@@ -215,7 +214,7 @@ fn smallest(plan: &Plan, failures: &[&Failure]) -> String {
             return format!("  random-io {words}\n    {shown}\n  of {calls} calls and stores\n  {}\n", texts.join("\n  "));
         }
     }
-    format!("  it does not happen when the program runs alone: seed {}: {}\n", failures[0].of.0, failures[0].text)
+    format!("  no program fails when it runs alone: seed {}: {}\n", failures[0].of.0, failures[0].text)
 }
 
 fn words((seed, theme): (u64, usize), (steps, skipped): &Shape) -> Vec<String> {
@@ -225,7 +224,7 @@ fn words((seed, theme): (u64, usize), (steps, skipped): &Shape) -> Vec<String> {
     words.into_iter().chain(skips).collect()
 }
 
-/// What is false of a program in this way when it runs alone, and its truth.
+/// The false statements of this class about a program that runs alone, and its truth. `None` if there are none.
 fn alone(plan: &Plan, failure: &Failure, shape: &Shape) -> Option<(Vec<String>, Truth)> {
     let (report, mut truths) = plan.trace(&words(failure.of, shape), std::iter::once(0));
     let failures = judge(&report, &truths).failures.into_iter().filter(|other| other.class == failure.class);

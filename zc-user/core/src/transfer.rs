@@ -120,6 +120,7 @@ fn in_process<'a>(
     if !activity.sees_memory {
         by_totals::add(&mut flows, activity);
     }
+    lower_bounds::limit_to_length(&mut flows, activity);
     lower_bounds::mark(&mut flows, activity, first_reads);
     let mut flows = pipes::join(flows, activity, conduits, has_own_memory);
     by_call::add_attempts(&mut flows, activity);

@@ -1,4 +1,5 @@
-//! Marks proven flows that may be only a part of what went from their source to their destination.
+//! Makes figures lower bounds that are true: limits those that are inferred, and marks proven flows that may be only a part of what went from
+//! their source to their destination.
 //!
 //! A figure is exact only if it is all that went from the source to the destination. The program may have copied some bytes to another
 //! buffer and written them from there, which nobody sees. So a flow through memory can be exact only
@@ -17,6 +18,18 @@ use super::{
     flow::{Flow, first_moved, sum_bytes},
 };
 use crate::trace::{FileId, FileKind, Input, Process, Row};
+
+/// Limits the bytes of inferred flows to the length of the file that they came from. A program may read a part of a file twice, once to look
+/// at it and once to copy it, as `ar` does. Then more bytes were read than the program has to write.
+pub(super) fn limit_to_length(flows: &mut [Flow<'_>], activity: &Activity<'_>) {
+    for flow in flows.iter_mut().filter(|flow| flow.bytes != flow.proven_bytes) {
+        let source = flow.read_from().and_then(|from| activity.file(from));
+        // procfs gives a length of 0.
+        let Some(length) = source.and_then(|file| file.size_bytes).filter(|&bytes| bytes > 0) else { continue };
+        let most = flow.proven_bytes.map_or(length, |proven| proven.max(length));
+        flow.bytes = flow.bytes.map(|bytes| bytes.min(most));
+    }
+}
 
 /// Marks the flows that are lower bounds.
 pub(super) fn mark(flows: &mut [Flow<'_>], activity: &Activity<'_>, first_reads: &FirstReads) {

@@ -37,6 +37,8 @@ pub(super) enum Handling {
     CopiedOrChanged,
     /// It changed them between read and write.
     Changed,
+    /// It changed or replaced other bytes in the same memory, so it may have changed these where nobody looked.
+    PerhapsChanged,
     /// Only the number of bytes says that they are the same.
     Unknown,
 }
@@ -45,7 +47,8 @@ impl Handling {
     /// Follows from the evidence of a flow.
     pub(super) fn of(flow: &Flow<'_>, sees_memory: bool) -> Self {
         match flow.evidence {
-            _ if flow.condition != Condition::AsRead => Self::Changed,
+            _ if flow.condition == Condition::Changed => Self::Changed,
+            _ if flow.condition == Condition::Replaced => Self::PerhapsChanged,
             // The bytes were written from a place that they were not read to, so the program at least copied them.
             Evidence::Order if sees_memory => Self::CopiedOrChanged,
             Evidence::Totals if sees_memory && flow.api == Api::ReadWrite => Self::CopiedOrChanged,
@@ -121,7 +124,7 @@ struct Meaning {
 pub(super) fn reason(case: &Case<'_>) -> Option<Reason> {
     let did_something = case.summary.moving_calls + case.summary.zero_calls > 0;
     // The rules are about copies. A program that changes the bytes does more than that.
-    let is_copy = did_something && case.handling != Handling::Changed;
+    let is_copy = did_something && !matches!(case.handling, Handling::Changed | Handling::PerhapsChanged);
     let rule = RULES.iter().find(|rule| is_copy && rule.applies(case));
     let refused = case.summary.attempts.last().and_then(|attempt| meaning_of(&attempt.syscall, &attempt.errno));
     let failed = || refusal(case.summary);

@@ -120,7 +120,7 @@ impl Scene {
             kind: Some(kind),
             path: Some(format!("/work/{name}")),
             filesystem: Some("ext4".into()),
-            size_bytes: Some(1 << 20),
+            size_bytes: Some(1 << 30),
             ..File::default()
         })
     }

@@ -225,7 +225,7 @@ fn python_copies_with_sendfile() {
         PYTHON,
         Regular,
         Regular,
-        copies("sendfile", 8 << 20),
+        copies("sendfile", 1 << 30),
         "if this is shutil.copyfile, it asks sendfile for the whole file",
     );
 }

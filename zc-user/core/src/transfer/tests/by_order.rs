@@ -295,3 +295,22 @@ fn a_write_that_begins_with_other_bytes_does_not_complete_a_loop() {
     scene.trace.processes[0].threads[0].rows = rows(b"");
     assert_eq!(transfers(&scene), copied(400));
 }
+
+/// `ar` reads the first block to look at it, then the whole file, and writes a header, too.
+#[test]
+fn no_more_is_inferred_than_the_source_has() {
+    let mut scene = Scene::new();
+    let (from, to) = (scene.regular("in"), scene.regular("archive"));
+    scene.trace.files[0].size_bytes = Some(12 * 4096);
+    let mut thread = Loop::default();
+    thread.read(from, 4096);
+    for _ in 0..12 {
+        thread.read(from, 4096);
+        thread.write(to, 4096);
+    }
+    thread.write(to, 4096);
+    scene.process("ar", thread.rows());
+    assert_eq!(transfers(&scene), one("in", "archive", Api::ReadWrite, 12 * 4096));
+    let analysis = analyse(&scene.trace);
+    assert_eq!(analysis.processes[0].unattributed.written[0].bytes, Some(4096));
+}

@@ -108,6 +108,8 @@ struct Claim {
     bytes: u64,
     proven: u64,
     has_inferred: bool,
+    /// Whether it says that the program changed the bytes or put others in their place.
+    is_changed: bool,
     evidence: Option<Evidence>,
 }
 
@@ -123,8 +125,10 @@ impl Claim {
     }
 
     /// What is false about it.
-    fn is_false(&self, truth: Moved, alike: u64) -> Option<&'static str> {
-        let (kept, most) = (truth.kept() + alike, truth.most() + alike);
+    ///
+    /// `overlaid` are bytes that the program put in place of the source's, and `alike` those of them that have the same values.
+    fn is_false(&self, truth: Moved, [overlaid, alike]: [u64; 2]) -> Option<&'static str> {
+        let (kept, most) = (truth.kept() + alike, truth.most() + if self.is_changed { overlaid } else { alike });
         if !self.has_inferred && self.bytes < truth.kept() {
             return Some("exact-too-low");
         }
@@ -143,6 +147,7 @@ impl Claim {
 /// The statements in a process's transfers, hop by hop.
 fn claims(process: &Process) -> BTreeMap<Key, Claim> {
     let mut claims: BTreeMap<Key, Claim> = BTreeMap::new();
+    let mut changed = Vec::new();
     let mut add = |from: &End, to: &End, api, evidence, certainty, bytes: Option<u64>, proven: Option<u64>| {
         if let Some(bytes) = bytes.filter(|_| api != Api::Reflink) {
             let key = (name(from), name(to), manner(api, evidence));
@@ -152,10 +157,17 @@ fn claims(process: &Process) -> BTreeMap<Key, Claim> {
     for one in &process.transfers {
         if one.hops.is_empty() {
             add(&one.from, &one.to, one.api, one.evidence, one.certainty, one.bytes, one.proven_bytes);
+            if ["changed or replaced", "perhaps changed"].iter().any(|words| one.verdict.contains(words)) {
+                let key = (name(&one.from), name(&one.to), manner(one.api, one.evidence));
+                changed.push(key);
+            }
         }
         for hop in &one.hops {
             add(&hop.from, &hop.to, hop.api, Some(hop.evidence), hop.certainty, hop.bytes, hop.proven_bytes);
         }
+    }
+    for key in changed {
+        claims.entry(key).or_default().is_changed = true;
     }
     claims
 }
@@ -248,7 +260,7 @@ impl Judged {
             let most = known.legs.iter().filter(|((f, t, _), _)| (*f, *t) == (&from, &to)).map(|(_, moved)| *moved);
             let truth = if claim.has_inferred && claim.exact == 0 { most.fold(Moved::default(), Moved::plus) } else { truth };
             let [overlaid, alike] = known.overlaid.get(&(from.as_str(), to.as_str())).copied().unwrap_or_default();
-            let Some(how) = claim.is_false(truth, alike) else { continue };
+            let Some(how) = claim.is_false(truth, [overlaid, alike]) else { continue };
             let stated = if how.starts_with("exact") {
                 claim.exact
             } else if how.starts_with("proven") {
@@ -295,7 +307,7 @@ impl Judged {
                 way.to == to && way.through.len() == hops.len() && are_hops
             };
             let truth = known.ways.iter().filter(is_it).map(|way| way.moved).fold(Moved::default(), Moved::plus);
-            if let Some(how) = claim.is_false(truth, 0) {
+            if let Some(how) = claim.is_false(truth, [0, 0]) {
                 let class = format!("{how}: a way of {} hops by {}", hops.len(), claim.evidence.map_or("none", Evidence::name));
                 self.fail(class, known.of, format!("{hops:?} -> {to}: stated {claim:?}, true {truth:?}"));
             }

@@ -10,8 +10,9 @@
 //! - the other threads read less than 3/4 as much from any other file, because threads may hand work to each other, and a thread may write
 //!   what another one has read.
 //!
-//! The figure is a lower bound. Bytes of the source that memory accounts for do not count. Bytes that other threads read and did not write
-//! themselves, or that this thread read meanwhile from other files, may be among those written, so they are subtracted.
+//! The figure is a lower bound. Bytes of the source that memory accounts for do not count, whichever thread wrote them. Bytes that other threads
+//! read and did not write themselves, or that this thread read meanwhile from other files, may be among those written, so they are
+//! subtracted.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -217,7 +218,10 @@ impl<'b, 'a> ThreadBalance<'b, 'a> {
         if read == 0 || !(exact || near) {
             return Vec::new();
         }
-        let doubtful = self.threads.kept_by_others(self.index);
+        let explained = |all: &BTreeMap<FileId, u64>| all.get(&from).copied().unwrap_or(0);
+        // Other threads may have written what this one read.
+        let written_by_others = explained(&self.threads.explained).saturating_sub(explained(&self.thread.explained));
+        let doubtful = self.threads.kept_by_others(self.index).saturating_add(written_by_others);
         let found = |(to, one): (FileId, Written<'b, 'a>)| {
             let doubtful = doubtful.saturating_add(self.read_meanwhile.bytes_during(from, reading, one.rows));
             let bytes = one.paired.saturating_sub(doubtful);

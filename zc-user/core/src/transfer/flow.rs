@@ -89,7 +89,8 @@ pub(super) enum Condition {
     /// No sample of them differs.
     #[default]
     AsRead,
-    /// They were changed: of the bytes in sampled calls, most are in calls with a sample that differs; or the two streams differ.
+    /// They were changed, or others were put in their place: of the bytes in sampled calls, most are in calls with a sample that differs; or
+    /// the two streams differ.
     Changed,
     /// Of the bytes in sampled calls, at least half are in calls whose samples all agree. The other calls wrote something else.
     Replaced,

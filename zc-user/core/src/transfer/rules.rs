@@ -35,7 +35,7 @@ pub(super) enum Handling {
     AsRead,
     /// It wrote them from other memory than it had read them to: it copied or changed them.
     CopiedOrChanged,
-    /// It changed them between read and write.
+    /// It changed them between read and write, or put others in their place: their memory then had other values.
     Changed,
     /// It changed or replaced other bytes in the same memory, so it may have changed these where nobody looked.
     PerhapsChanged,

@@ -141,7 +141,7 @@ fn bytes_changed_on_the_way_are_not_a_copy() {
         ]
     };
     // One call that differs is enough: the others may differ where they were not sampled. Replaced bytes do not count.
-    for (same, stated, changed) in [(0, MIB, "changed"), (MIB - 8192, MIB - 8192, "perhaps changed")] {
+    for (same, stated, changed) in [(0, MIB, "changed or replaced"), (MIB - 8192, MIB - 8192, "perhaps changed")] {
         scene.trace.processes.clear();
         scene.process("tr", rows(same)).toolchain = Some(Toolchain { language: Language::Rust, version: "1.95.0".into() });
         let transfer = only(&scene);
@@ -257,6 +257,16 @@ fn calls_that_write_from_several_files_count_for_each() {
     assert_eq!((figures(large), figures(small)), (inferred(15_000, 15_000), inferred(3_000, 3_000)));
     assert_eq!((&small.calls_by_syscall["write"], small.calls, small.total_ns), (&1, 2, None));
     assert_eq!(analysis.processes[0].unattributed.written[0].bytes, Some(2_480));
+}
+
+/// A thread reads and then writes its own bytes, while another one writes what it read.
+#[test]
+fn bytes_that_another_thread_wrote_are_not_inferred_again() {
+    let (mut scene, from, to) = seen();
+    let reader = vec![read("read", from, 1, 4096), written_after("write", from, to, 1, 4096, 4096)];
+    let writer = vec![read("read", from, 1, 4095), written_held("write", from, to, 1, 4096, 4096)];
+    scene.threads("program", vec![reader, writer]);
+    assert_eq!(figures(&only(&scene)), inferred(4096, 4096));
 }
 
 #[test]

@@ -13,7 +13,7 @@ mod plan;
 pub mod sample;
 
 pub use baseline::{Difference, State as DifferenceState, Tolerance, ToleranceError, Tolerances};
-pub use figures::{Repeatability, Varying, figures};
+pub use figures::{Repeatability, Varying, figures, is_time};
 pub use file::{FileError, parse};
 pub use judge::{Attempt, CheckResult, ExpectationResult, Results, SCHEMA, Status, judge};
 pub use plan::{Baseline, Check, Content, PreparedFile, Shown, choose, timeout};

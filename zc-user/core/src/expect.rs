@@ -45,31 +45,24 @@ mod value;
 
 use std::{collections::BTreeSet, fmt, str::FromStr, time::Duration};
 
-pub use evaluate::{ExpectError, Finding, NotCounted, Outcome, Verdict};
-pub(crate) use field::{Field, Variation, call_figure, call_figures, errno_figure, run_figures, variation_of};
+pub use evaluate::{ExpectError, Finding, NotCounted, Outcome};
+pub(crate) use field::{
+    Field, Variation, call_figure, call_figures, errno_figure, is_exit, is_of_run, is_time, run_figures, variation_of,
+};
 pub(crate) use figures::of_run;
+pub use known::{Inferred, Verdict};
 pub use lexer::SyntaxError;
 pub(crate) use lexer::pointer;
 pub(crate) use value::size_bytes;
 
-use crate::{report::Report, syscall, words::words};
-use ast::{Expr, Figure, Subject};
+use crate::{report::Report, syscall};
+use ast::{Expr, Figure};
+use field::Subject;
 use value::duration_ns;
 
 /// Reads a time as expectations have it, like `10s`. The error says what is wrong with it.
 pub fn duration(text: &str) -> Result<Duration, String> {
     duration_ns(text).map(Duration::from_nanos)
-}
-
-words! {
-    /// How expectations treat inferred transfers.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub enum Inferred {
-        /// An expectation that depends on them is inconclusive, unless what is proven is enough.
-        Inconclusive = "inconclusive",
-        /// They count as facts.
-        Accept = "accept",
-    }
 }
 
 /// What must hold of a report.
@@ -146,7 +139,7 @@ impl Expectation {
 
     /// Whether it holds of this report.
     pub fn evaluate_with(&self, report: &Report, inferred: Inferred) -> Result<Outcome, NotCounted> {
-        evaluate::evaluate(self, report, inferred)
+        evaluate::evaluate(&self.text, &self.expr, report, inferred)
     }
 }
 

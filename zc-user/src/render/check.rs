@@ -13,7 +13,7 @@ use super::{
     units::{self, UNKNOWN},
 };
 use crate::{
-    check::{CheckResult, Difference, DifferenceState, Repeatability, Results, Status},
+    check::{CheckResult, Difference, DifferenceState, Repeatability, Results, Status, is_time},
     expect::{Finding, Verdict},
 };
 
@@ -115,14 +115,16 @@ fn write_tolerated(page: &mut Page, check: &CheckResult) {
 }
 
 fn write_figures(page: &mut Page, figures: &Repeatability) {
-    let range = |name: &str, min: u64, max: u64| match name.strip_prefix("time.") {
-        Some(_) => format!("{name} {}..{}", units::seconds(min), units::seconds(max)),
-        None => format!("{name} {min}..{max}"),
+    let range = |name: &str, min: u64, max: u64| {
+        if is_time(name) {
+            format!("{name} {}..{}", units::seconds(min), units::seconds(max))
+        } else {
+            format!("{name} {min}..{max}")
+        }
     };
     let varying: Vec<String> = figures.varying.iter().map(|figure| range(&figure.name, figure.min, figure.max)).collect();
-    let one = |name: &str, figure: u64| match name.strip_prefix("time.") {
-        Some(_) => format!("{name} {}", units::seconds(figure)),
-        None => format!("{name} {figure}"),
+    let one = |name: &str, figure: u64| {
+        if is_time(name) { format!("{name} {}", units::seconds(figure)) } else { format!("{name} {figure}") }
     };
     let same: Vec<String> = figures.same.iter().map(|(name, &figure)| one(name, figure)).collect();
     let bound = if figures.exact { "" } else { " (others are lower bounds)" };
@@ -196,7 +198,7 @@ fn cells(difference: &Difference) -> [String; 5] {
     // An exit status or a signal that is absent is known to be absent.
     let without = if difference.state == DifferenceState::Beyond { "none" } else { UNKNOWN };
     let shown = |figure: Option<u64>| figure.map_or_else(|| without.to_owned(), |figure| figure.to_string());
-    let unit = if difference.metric.starts_with("time.") { " (ns)" } else { "" };
+    let unit = if is_time(&difference.metric) { " (ns)" } else { "" };
     let state = match difference.state {
         DifferenceState::Beyond => "differs",
         DifferenceState::Tolerated => "tolerated",

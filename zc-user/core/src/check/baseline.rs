@@ -7,7 +7,7 @@ use std::{
 
 use serde::Serialize;
 
-use super::figures::{figures, is_sure, names, of_missing};
+use super::figures::{figures, is_sure, is_time, names, of_missing};
 use crate::{
     expect::{Expectation, Variation, duration, size_bytes, variation_of},
     report::Report,
@@ -79,7 +79,7 @@ impl Tolerance {
 
     /// Whether it is for the figure of this name.
     fn fits(&self, name: &str) -> bool {
-        let is_time = name.starts_with("time.");
+        let is_time = is_time(name);
         let has_unit = match self.allowed {
             Allowed::Amount(_, Unit::None) => !is_time,
             Allowed::Amount(_, Unit::Bytes) => name.rsplit('.').next() == Some("bytes"),
@@ -264,6 +264,27 @@ mod tests {
         }
         assert!(wrong("read.calls").starts_with("'read.calls' is not a tolerance; examples:"));
         assert!(wrong("read.calls=-5%").starts_with("'-5%' is not a tolerance: write a percentage"));
+    }
+
+    #[test]
+    fn the_system_calls_time_and_exit_are_counted_like_others() {
+        let mut before = report(vec![row("time").called(5), row("exit").called(1)]);
+        let mut after = report(vec![row("time").called(7)]);
+        let found = |before: &Report, after: &Report, texts: &[&str]| -> Vec<_> {
+            let all = differences(before, after, &tolerances(texts));
+            all.into_iter().map(|found| (found.metric, found.baseline, found.now, found.state)).collect()
+        };
+        let differing = |name: &str, before, now, state| (name.to_owned(), Some(before), Some(now), state);
+        let (exit, time) = ("exit.calls", "time.calls");
+        let states = |one, other| vec![differing(exit, 1, 0, one), differing(time, 5, 7, other)];
+        assert_eq!(found(&before, &after, &[]), states(State::Beyond, State::Beyond));
+        assert_eq!(found(&before, &after, &["time.calls=2"]), states(State::Beyond, State::Tolerated));
+        assert!("time.calls=10ms".parse::<Tolerance>().is_err());
+        assert!(!tolerances(&["time.calls=2"]).depend_on_load());
+        for report in [&mut before, &mut after] {
+            report.exact = false;
+        }
+        assert_eq!(found(&before, &after, &[]), states(State::Unknown, State::Unknown));
     }
 
     fn states(texts: &[&str]) -> Vec<(String, State)> {

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     errno,
-    expect::{Field, call_figure, call_figures, errno_figure, of_run, run_figures},
+    expect::{self, Field, call_figure, call_figures, errno_figure, is_exit, is_of_run, of_run, run_figures},
     report::{Report, Syscall},
     syscall,
 };
@@ -48,13 +48,17 @@ fn add_call(figures: &mut BTreeMap<String, Option<u64>>, row: &Syscall) {
 /// The value of a figure that a report lacks: 0 if it is of a call that was counted, else unknown.
 pub(super) fn of_missing(name: &str, report: &Report) -> Option<u64> {
     let call = name.split('.').next().unwrap_or_default();
-    let is_other = name.starts_with("exit.");
-    report.counted.as_ref().filter(|counted| !is_other && counted.contains(call)).map(|_| 0)
+    report.counted.as_ref().filter(|counted| !is_of_run(name) && counted.contains(call)).map(|_| 0)
 }
 
 /// Whether a figure is known even if counts are lower bounds: the exit status or the signal.
 pub(super) fn is_sure(name: &str) -> bool {
-    name.starts_with("exit.")
+    is_exit(name)
+}
+
+/// Whether the figure of this name is a time, in nanoseconds.
+pub fn is_time(name: &str) -> bool {
+    expect::is_time(name)
 }
 
 /// Every name that a figure can have; those of errors by errno only `with_errnos`, since they are many.
@@ -135,7 +139,7 @@ mod tests {
         for (name, figure) in &found {
             assert!(named.contains(name), "{name}");
             let Some(figure) = figure else { continue };
-            let unit = if name.starts_with("time.") { "ns" } else { "" };
+            let unit = if is_time(name) { "ns" } else { "" };
             assert!(
                 report.expect(&format!("{name} == {figure}{unit}")).is_ok(),
                 "{:?}",

@@ -1,13 +1,12 @@
 //! The tree of an expectation, and how it is written. What is printed is read as the same tree again.
 
-use std::fmt::{self, Display, Formatter, Write as _};
+use std::fmt::{self, Display, Formatter};
 
 use super::{
-    field::{Dimension, Field},
-    pattern::{EndPattern, Glob, KindPattern},
-    value::in_units,
+    field::{Field, Subject},
+    pattern::{EndPattern, Glob, KindPattern, quote},
+    value::Number,
 };
-use crate::signal;
 
 /// A condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +39,9 @@ pub(super) enum Test {
     Word(Equality, String),
 }
 
+/// The word for no exit status and no signal.
+pub(super) const NONE: &str = "none";
+
 /// How two numbers are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Op {
@@ -56,13 +58,6 @@ pub(super) enum Op {
 pub(super) enum Equality {
     Equal,
     NotEqual,
-}
-
-/// A number in the smallest unit of its dimension: calls, bytes, nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Number {
-    pub(super) amount: u64,
-    pub(super) dimension: Dimension,
 }
 
 /// A range of numbers.
@@ -83,32 +78,6 @@ pub(super) struct Figure {
     /// The errno, if the figure has one.
     pub(super) errno: Option<String>,
     pub(super) at: At,
-}
-
-/// The word for transfers.
-pub(super) const TRANSFER: &str = "transfer";
-
-/// The subject of a figure, which is named before the dot.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Subject {
-    /// One system call, whatever its ABI.
-    Call(String),
-    /// A class of calls, without its `%`.
-    Class(String),
-    /// Every call that was counted.
-    AllCalls,
-    /// Page faults.
-    Faults,
-    /// Context switches.
-    Switches,
-    /// Time of the run.
-    Time,
-    /// How the command ended.
-    Exit,
-    /// The processes.
-    Processes,
-    /// Transfers between these ends.
-    Transfer(EndPattern, EndPattern),
 }
 
 /// The part of a report that a figure is read from.
@@ -221,33 +190,11 @@ impl Display for Range {
     }
 }
 
-impl Display for Number {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if self.dimension == Dimension::Signal {
-            let name = i32::try_from(self.amount).map(signal::name).unwrap_or_default();
-            return if name.starts_with("SIG") { f.write_str(&name) } else { write!(f, "{}", self.amount) };
-        }
-        let (amount, unit) = in_units(self.amount, self.dimension);
-        write!(f, "{amount}{unit}")
-    }
-}
-
 impl Display for Figure {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let field = self.subject.line(self.field).map_or("", |line| line.name);
         write!(f, "{}{}.{field}", self.subject, self.selectors)?;
         self.errno.iter().try_for_each(|errno| write!(f, ".{errno}"))
-    }
-}
-
-impl Display for Subject {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Call(name) => f.write_str(name),
-            Self::Class(name) => write!(f, "%{name}"),
-            Self::Transfer(from, to) => write!(f, "{TRANSFER}({from} -> {to})"),
-            aggregate => f.write_str(aggregate.aggregate_name().unwrap_or_default()),
-        }
     }
 }
 
@@ -260,19 +207,4 @@ impl Display for Selectors {
         let all: Vec<String> = process.into_iter().chain(file).chain(kind).collect();
         if all.is_empty() { Ok(()) } else { write!(f, "[{}]", all.join(", ")) }
     }
-}
-
-impl Display for EndPattern {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match (self.kind, &self.path) {
-            (None, None) => f.write_char('*'),
-            (Some(kind), None) => f.write_str(kind.name()),
-            (None, Some(path)) => f.write_str(&quote(path.text())),
-            (Some(kind), Some(path)) => write!(f, "{}:{}", kind.name(), quote(path.text())),
-        }
-    }
-}
-
-fn quote(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\""))
 }

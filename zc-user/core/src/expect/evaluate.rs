@@ -6,18 +6,19 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::{
-    Expectation, Inferred, SyntaxError,
     ast::{Comparison, Expr},
-    figures::{self, Measured},
-    lexer::pointer,
+    facts::Measured,
+    figures,
+    known::{Inferred, Verdict},
+    lexer::{SyntaxError, pointer},
 };
 use crate::report::Report;
 
-/// Evaluates an expectation on a report.
-pub(super) fn evaluate(expectation: &Expectation, report: &Report, inferred: Inferred) -> Result<Outcome, NotCounted> {
-    let mut evaluation = Evaluation { text: &expectation.text, report, inferred, findings: Vec::new() };
-    let verdict = evaluation.expr(&expectation.expr, false)?;
-    Ok(Outcome { expectation: expectation.text.clone(), verdict, findings: evaluation.findings })
+/// Evaluates an expectation, which was written as this text, on a report.
+pub(super) fn evaluate(text: &str, expr: &Expr, report: &Report, inferred: Inferred) -> Result<Outcome, NotCounted> {
+    let mut evaluation = Evaluation { text, report, inferred, findings: Vec::new() };
+    let verdict = evaluation.expr(expr, false)?;
+    Ok(Outcome { expectation: text.to_owned(), verdict, findings: evaluation.findings })
 }
 
 struct Evaluation<'a> {
@@ -59,51 +60,6 @@ impl Evaluation<'_> {
             facts,
         });
         Ok(verdict)
-    }
-}
-
-/// Whether an expectation holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// It holds.
-    Holds,
-    /// It does not hold.
-    Fails,
-    /// The report does not know enough to decide.
-    Inconclusive,
-}
-
-impl Verdict {
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Holds => "holds",
-            Self::Fails => "fails",
-            Self::Inconclusive => "inconclusive",
-        }
-    }
-
-    pub(super) const fn negated_if(self, is_negated: bool) -> Self {
-        match self {
-            Self::Holds if is_negated => Self::Fails,
-            Self::Fails if is_negated => Self::Holds,
-            verdict => verdict,
-        }
-    }
-
-    /// The verdict if all must hold. One failure decides.
-    pub(super) fn all(verdicts: impl Iterator<Item = Self>) -> Self {
-        verdicts.fold(Self::Holds, |all, verdict| match (all, verdict) {
-            (Self::Fails, _) | (_, Self::Fails) => Self::Fails,
-            (Self::Inconclusive, _) | (_, Self::Inconclusive) => Self::Inconclusive,
-            (Self::Holds, Self::Holds) => Self::Holds,
-        })
-    }
-
-    /// The verdict if one must hold.
-    pub(super) fn any(verdicts: impl Iterator<Item = Self>) -> Self {
-        Self::all(verdicts.map(|verdict| verdict.negated_if(true))).negated_if(true)
     }
 }
 
@@ -201,20 +157,5 @@ pub enum ExpectError {
 impl fmt::Debug for ExpectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn and_and_or_join_three_values() {
-        use Verdict::{Fails, Holds, Inconclusive};
-        let joined = |a, b| (Verdict::all([a, b].into_iter()), Verdict::any([a, b].into_iter()));
-        assert_eq!(joined(Holds, Inconclusive), (Inconclusive, Holds));
-        assert_eq!(joined(Fails, Inconclusive), (Fails, Inconclusive));
-        assert_eq!(joined(Inconclusive, Inconclusive), (Inconclusive, Inconclusive));
-        assert_eq!(joined(Holds, Fails), (Fails, Holds));
     }
 }

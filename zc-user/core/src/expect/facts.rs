@@ -1,18 +1,98 @@
-//! The facts of a report that explain a figure, as lines for a person.
+//! What was measured of a figure: what is known, why no more is known, and the facts of the report that explain it, as lines for a person.
 
 use std::cmp::Reverse;
 
 use super::{
-    ast::{Figure, Subject},
-    field::{Dimension, Field},
-    figures::is_called,
+    ast::Figure,
+    field::{Dimension, Field, Subject},
     known::Known,
-    pattern::{EndPattern, Match},
+    pattern::{EndPattern, Glob, Match},
 };
 use crate::{
     report::{Certainty, End, FileCalls, Process, Report, Syscall, Transfer},
     units,
 };
+
+/// What is known about a figure.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) known: Known,
+    /// Why no more is known.
+    pub(super) reason: Option<String>,
+    /// The facts of the report that explain it.
+    pub(super) facts: Vec<String>,
+}
+
+impl Measured {
+    /// Without reason and facts.
+    pub(super) fn plain(known: Known) -> Self {
+        Self { known, reason: None, facts: Vec::new() }
+    }
+
+    /// Unknown, for this reason.
+    pub(super) fn unknown(reason: impl Into<String>) -> Self {
+        Self { known: Known::Unknown, reason: Some(reason.into()), facts: Vec::new() }
+    }
+}
+
+/// Why all numbers of a report are lower bounds; `None` if they are not.
+pub(super) fn why_inexact(report: &Report) -> Option<String> {
+    if report.exact {
+        return None;
+    }
+    let losses: Vec<String> = report.losses.iter().map(|(name, count)| format!("{name}: {count}")).collect();
+    Some(format!("the report is a lower bound: {}", losses.join(", ")))
+}
+
+/// The sum of the known figures, and whether it is complete: no figure is unknown, and the sum did not overflow.
+pub(super) fn sum_known(figures: impl Iterator<Item = Option<u64>>) -> (u64, bool) {
+    figures.fold((0, true), |(sum, is_all), figure| match figure.map(|figure| u64::overflowing_add(sum, figure)) {
+        Some((sum, false)) => (sum, is_all),
+        Some((_, true)) => (u64::MAX, false),
+        None => (sum, false),
+    })
+}
+
+/// The processes that a figure is read from.
+pub(super) enum Processes<'a> {
+    /// All of the report.
+    All,
+    /// These, and why there may be more.
+    Chosen(Vec<&'a Process>, Option<String>),
+    /// No known process, and why there may be some.
+    Unknown(String),
+    /// None, and which ones there are instead.
+    None(String),
+}
+
+impl<'a> Processes<'a> {
+    /// The processes that a figure is of.
+    pub(super) fn of(figure: &Figure, report: &'a Report) -> Self {
+        let Some(glob) = &figure.selectors.process else { return Self::All };
+        let chosen: Vec<&Process> = report.processes.iter().filter(|process| is_called(process, glob)).collect();
+        let has_nameless = || report.processes.iter().any(|process| process.comm.is_none() && process.exe.is_none());
+        let open = match why_inexact(report) {
+            Some(why) => Some(why),
+            None if report.processes.is_empty() => Some("the report has sums only, no processes".to_owned()),
+            None if has_nameless() => Some("not all processes' names are known".to_owned()),
+            None => None,
+        };
+        match open {
+            open if !chosen.is_empty() => return Self::Chosen(chosen, open),
+            Some(why) => return Self::Unknown(why),
+            None => {}
+        }
+        let mut names: Vec<&str> = report.processes.iter().filter_map(|process| process.comm.as_deref()).collect();
+        names.sort_unstable();
+        names.dedup();
+        Self::None(format!("no process is called {}; the report has {}", glob.text(), names.join(", ")))
+    }
+}
+
+/// Whether a pattern matches the name of a process or of its program.
+fn is_called(process: &Process, glob: &Glob) -> bool {
+    [&process.comm, &process.exe].into_iter().flatten().any(|name| glob.matches(name))
+}
 
 /// Limit for the number of lines.
 const MAX_LINES: usize = 5;
@@ -152,4 +232,18 @@ fn shorten(mut lines: Vec<String>) -> Vec<String> {
         lines.push(format!("and {more} more"));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_that_overflows_is_a_lower_bound() {
+        let sum = |figures: &[Option<u64>]| sum_known(figures.iter().copied());
+        assert_eq!(sum(&[Some(1), Some(2)]), (3, true));
+        assert_eq!(sum(&[Some(1), None, Some(2)]), (3, false));
+        assert_eq!(sum(&[Some(u64::MAX - 1), Some(2)]), (u64::MAX, false));
+        assert_eq!(sum(&[Some(u64::MAX), Some(1), Some(1)]), (u64::MAX, false));
+    }
 }

@@ -1,6 +1,9 @@
-//! The list of all figures, by name. Parser, printer and evaluation read it, and so do baselines ([`crate::check`]).
+//! The list of all figures: the subjects, the fields of each, and their names. Parser, printer and evaluation read it, and so do baselines
+//! ([`crate::check`]).
 
-use super::ast::Subject;
+use std::fmt::{self, Display, Formatter};
+
+use super::pattern::EndPattern;
 
 /// The unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +55,29 @@ impl Dimension {
             Self::Api => "sendfile",
         }
     }
+}
+
+/// The subject of a figure, which is named before the dot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// One system call, whatever its ABI.
+    Call(String),
+    /// A class of calls, without its `%`.
+    Class(String),
+    /// Every call that was counted.
+    AllCalls,
+    /// Page faults.
+    Faults,
+    /// Context switches.
+    Switches,
+    /// Time of the run.
+    Time,
+    /// How the command ended.
+    Exit,
+    /// The processes.
+    Processes,
+    /// Transfers between these ends.
+    Transfer(EndPattern, EndPattern),
 }
 
 /// What a figure counts or measures.
@@ -142,6 +168,9 @@ const OF_TRANSFERS: &[Line] = &[
     line(Field::Total, "total", Dimension::Time),
 ];
 
+/// The word for transfers.
+pub(super) const TRANSFER: &str = "transfer";
+
 /// The subjects that are not calls, by name. `time` and `exit` are calls as well: the figure after the dot decides.
 const AGGREGATES: [(&str, Subject); 6] = [
     ("syscalls", Subject::AllCalls),
@@ -193,10 +222,32 @@ pub(crate) fn errno_figure(call: &str, errno: &str) -> String {
     format!("{}.{errno}", call_figure(call, Field::Errors))
 }
 
+/// The figure of a whole run with this name; `None` for one of a call. `time.wall` is of the run, but `time.calls` is of the system call.
+fn run_figure(name: &str) -> Option<(Subject, &'static Line)> {
+    let (subject, field) = name.split_once('.')?;
+    let subject = Subject::aggregate(subject).filter(|subject| *subject != Subject::AllCalls)?;
+    let line = subject.field(field)?;
+    Some((subject, line))
+}
+
 /// How the figure of this name varies, as baselines name it.
 pub(crate) fn variation_of(name: &str) -> Variation {
-    let subject = name.split_once('.').and_then(|(subject, _)| Subject::aggregate(subject));
-    subject.map_or(Variation::Never, |subject| subject.variation(Dimension::Count))
+    run_figure(name).map_or(Variation::Never, |(subject, line)| subject.variation(line.dimension))
+}
+
+/// Whether the figure of this name, as baselines name it, is of the run as a whole, and not of a call.
+pub(crate) fn is_of_run(name: &str) -> bool {
+    run_figure(name).is_some()
+}
+
+/// Whether the figure of this name, as baselines name it, is the exit status or the signal of the run.
+pub(crate) fn is_exit(name: &str) -> bool {
+    run_figure(name).is_some_and(|(subject, _)| subject == Subject::Exit)
+}
+
+/// Whether the figure of this name, as baselines name it, is a time of the run, in nanoseconds.
+pub fn is_time(name: &str) -> bool {
+    run_figure(name).is_some_and(|(_, line)| line.dimension == Dimension::Time)
 }
 
 impl Subject {
@@ -241,5 +292,16 @@ impl Subject {
     /// The line of a field.
     pub(super) fn line(&self, field: Field) -> Option<&'static Line> {
         self.fields().iter().find(|line| line.field == field)
+    }
+}
+
+impl Display for Subject {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Call(name) => f.write_str(name),
+            Self::Class(name) => write!(f, "%{name}"),
+            Self::Transfer(from, to) => write!(f, "{TRANSFER}({from} -> {to})"),
+            aggregate => f.write_str(aggregate.aggregate_name().unwrap_or_default()),
+        }
     }
 }

@@ -5,48 +5,15 @@ mod calls;
 mod transfers;
 
 use super::{
-    Inferred,
-    ast::{Figure, Subject},
-    facts,
-    field::Field,
-    known::Known,
-    pattern::Glob,
+    ast::Figure,
+    facts::{self, Measured, Processes, why_inexact},
+    field::{Field, Subject},
+    known::{Inferred, Known},
 };
 use crate::{
     report::{Exit, Process, Report, Usage},
     signal,
 };
-
-/// What is known about a figure.
-#[derive(Debug)]
-pub(super) struct Measured {
-    pub(super) known: Known,
-    /// Why no more is known.
-    pub(super) reason: Option<String>,
-    /// The facts of the report that explain it.
-    pub(super) facts: Vec<String>,
-}
-
-impl Measured {
-    /// Without reason and facts.
-    fn plain(known: Known) -> Self {
-        Self { known, reason: None, facts: Vec::new() }
-    }
-
-    /// Unknown, for this reason.
-    fn unknown(reason: impl Into<String>) -> Self {
-        Self { known: Known::Unknown, reason: Some(reason.into()), facts: Vec::new() }
-    }
-}
-
-/// The sum of the known figures, and whether it is complete: no figure is unknown, and the sum did not overflow.
-fn sum(figures: impl Iterator<Item = Option<u64>>) -> (u64, bool) {
-    figures.fold((0, true), |(sum, is_all), figure| match figure.map(|figure| u64::overflowing_add(sum, figure)) {
-        Some((sum, false)) => (sum, is_all),
-        Some((_, true)) => (u64::MAX, false),
-        None => (sum, false),
-    })
-}
 
 /// Reads a figure from a report. The error names calls that were not counted.
 pub(super) fn measure(figure: &Figure, report: &Report, inferred: Inferred) -> Result<Measured, Vec<String>> {
@@ -58,57 +25,9 @@ pub(super) fn measure(figure: &Figure, report: &Report, inferred: Inferred) -> R
     }
 }
 
-/// Why all numbers of a report are lower bounds; `None` if they are not.
-fn why_inexact(report: &Report) -> Option<String> {
-    if report.exact {
-        return None;
-    }
-    let losses: Vec<String> = report.losses.iter().map(|(name, count)| format!("{name}: {count}")).collect();
-    Some(format!("the report is a lower bound: {}", losses.join(", ")))
-}
-
-/// The processes that a figure is read from.
-enum Processes<'a> {
-    /// All of the report.
-    All,
-    /// These, and why there may be more.
-    Chosen(Vec<&'a Process>, Option<String>),
-    /// No known process, and why there may be some.
-    Unknown(String),
-    /// None, and which ones there are instead.
-    None(String),
-}
-
-/// Whether a pattern matches the name of a process or of its program.
-pub(super) fn is_called(process: &Process, glob: &Glob) -> bool {
-    [&process.comm, &process.exe].into_iter().flatten().any(|name| glob.matches(name))
-}
-
-/// The processes that a figure is of.
-fn processes<'a>(figure: &Figure, report: &'a Report) -> Processes<'a> {
-    let Some(glob) = &figure.selectors.process else { return Processes::All };
-    let chosen: Vec<&Process> = report.processes.iter().filter(|process| is_called(process, glob)).collect();
-    let has_nameless = || report.processes.iter().any(|process| process.comm.is_none() && process.exe.is_none());
-    let open = match why_inexact(report) {
-        Some(why) => Some(why),
-        None if report.processes.is_empty() => Some("the report has sums only, no processes".to_owned()),
-        None if has_nameless() => Some("not all processes' names are known".to_owned()),
-        None => None,
-    };
-    match open {
-        open if !chosen.is_empty() => return Processes::Chosen(chosen, open),
-        Some(why) => return Processes::Unknown(why),
-        None => {}
-    }
-    let mut names: Vec<&str> = report.processes.iter().filter_map(|process| process.comm.as_deref()).collect();
-    names.sort_unstable();
-    names.dedup();
-    Processes::None(format!("no process is called {}; the report has {}", glob.text(), names.join(", ")))
-}
-
 /// A figure of the whole run, or a sum over some of its processes.
 fn of_processes_or_run(figure: &Figure, report: &Report) -> Measured {
-    let (sum, open) = match processes(figure, report) {
+    let (sum, open) = match Processes::of(figure, report) {
         Processes::None(_) if figure.field == Field::Count => return Measured::plain(Known::exactly(0)),
         Processes::None(why) => return Measured::plain(Known::Missing(why)),
         Processes::Unknown(why) => return Measured::unknown(why),
@@ -188,16 +107,4 @@ fn of_exit(field: Field, report: &Report) -> Measured {
         (_, Exit { code: Some(code), .. }) => Known::Absent(format!("the command ended with status {code}")),
     };
     Measured::plain(known)
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_sum_that_overflows_is_a_lower_bound() {
-        let sum = |figures: &[Option<u64>]| super::sum(figures.iter().copied());
-        assert_eq!(sum(&[Some(1), Some(2)]), (3, true));
-        assert_eq!(sum(&[Some(1), None, Some(2)]), (3, false));
-        assert_eq!(sum(&[Some(u64::MAX - 1), Some(2)]), (u64::MAX, false));
-        assert_eq!(sum(&[Some(u64::MAX), Some(1), Some(1)]), (u64::MAX, false));
-    }
 }

@@ -2,14 +2,70 @@
 
 use std::cmp::Ordering;
 
-use super::value::in_units;
+use serde::Serialize;
+
 use super::{
-    ast::{Equality, Number, Op, Range, Test},
-    evaluate::Verdict,
+    ast::{Equality, NONE, Op, Range, Test},
     field::Dimension,
-    parser::NONE,
+    value::{Number, in_units},
 };
-use crate::units;
+use crate::{units, words::words};
+
+words! {
+    /// How expectations treat inferred transfers.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Inferred {
+        /// An expectation that depends on them is inconclusive, unless what is proven is enough.
+        Inconclusive = "inconclusive",
+        /// They count as facts.
+        Accept = "accept",
+    }
+}
+
+/// Whether an expectation holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It holds.
+    Holds,
+    /// It does not hold.
+    Fails,
+    /// The report does not know enough to decide.
+    Inconclusive,
+}
+
+impl Verdict {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Fails => "fails",
+            Self::Inconclusive => "inconclusive",
+        }
+    }
+
+    pub(super) const fn negated_if(self, is_negated: bool) -> Self {
+        match self {
+            Self::Holds if is_negated => Self::Fails,
+            Self::Fails if is_negated => Self::Holds,
+            verdict => verdict,
+        }
+    }
+
+    /// The verdict if all must hold. One failure decides.
+    pub(super) fn all(verdicts: impl Iterator<Item = Self>) -> Self {
+        verdicts.fold(Self::Holds, |all, verdict| match (all, verdict) {
+            (Self::Fails, _) | (_, Self::Fails) => Self::Fails,
+            (Self::Inconclusive, _) | (_, Self::Inconclusive) => Self::Inconclusive,
+            (Self::Holds, Self::Holds) => Self::Holds,
+        })
+    }
+
+    /// The verdict if one must hold.
+    pub(super) fn any(verdicts: impl Iterator<Item = Self>) -> Self {
+        Self::all(verdicts.map(|verdict| verdict.negated_if(true))).negated_if(true)
+    }
+}
 
 /// A number that can be a fraction, such as an average.
 #[derive(Debug, Clone, Copy)]
@@ -276,5 +332,15 @@ mod tests {
         assert_eq!(shown(12_345_678, Dimension::Time), "12.346 ms");
         assert_eq!(shown(9, Dimension::Signal), "SIGKILL");
         assert_eq!(show(Amount::mean(10_001, 2).expect("of two"), Dimension::Bytes), "4.9 KiB (5000.5 B)");
+    }
+
+    #[test]
+    fn and_and_or_join_three_values() {
+        use Verdict::{Fails, Holds, Inconclusive};
+        let joined = |a, b| (Verdict::all([a, b].into_iter()), Verdict::any([a, b].into_iter()));
+        assert_eq!(joined(Holds, Inconclusive), (Inconclusive, Holds));
+        assert_eq!(joined(Fails, Inconclusive), (Fails, Inconclusive));
+        assert_eq!(joined(Inconclusive, Inconclusive), (Inconclusive, Inconclusive));
+        assert_eq!(joined(Holds, Fails), (Fails, Holds));
     }
 }

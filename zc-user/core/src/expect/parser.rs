@@ -3,10 +3,10 @@
 mod figure;
 
 use super::{
-    ast::{Comparison, Equality, Expr, Figure, Number, Op, Range, Test},
+    ast::{Comparison, Equality, Expr, Figure, NONE, Op, Range, Test},
     field::Dimension,
     lexer::{Kind, Problem, Token, tokens},
-    value,
+    value::{self, Number},
 };
 use crate::{report::Api, signal, suggest};
 
@@ -133,8 +133,6 @@ impl Parser {
     }
 }
 
-/// The word for no exit status and no signal.
-pub(super) const NONE: &str = "none";
 /// Words that are not units.
 const KEYWORDS: [&str; 4] = ["and", "or", "not", "in"];
 

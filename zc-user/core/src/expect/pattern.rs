@@ -1,5 +1,7 @@
 //! Patterns: names with `*`, kinds of files, ends of transfers.
 
+use std::fmt::{self, Display, Formatter, Write as _};
+
 use crate::{
     report::{End, FileCalls},
     trace::FileKind,
@@ -225,6 +227,22 @@ fn matches_path(glob: &Glob, end: &End) -> Match {
         None if has_path => Match::Maybe,
         None => Match::No,
     }
+}
+
+impl Display for EndPattern {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match (self.kind, &self.path) {
+            (None, None) => f.write_char('*'),
+            (Some(kind), None) => f.write_str(kind.name()),
+            (None, Some(path)) => f.write_str(&quote(path.text())),
+            (Some(kind), Some(path)) => write!(f, "{}:{}", kind.name(), quote(path.text())),
+        }
+    }
+}
+
+/// A text between quotes, as expectations have it.
+pub(super) fn quote(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\""))
 }
 
 #[cfg(test)]

@@ -1,6 +1,27 @@
 //! Numbers with units.
 
-use super::{ast::Number, field::Dimension, lexer::Problem};
+use std::fmt::{self, Display, Formatter};
+
+use super::{field::Dimension, lexer::Problem};
+use crate::signal;
+
+/// A number in the smallest unit of its dimension: calls, bytes, nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Number {
+    pub(super) amount: u64,
+    pub(super) dimension: Dimension,
+}
+
+impl Display for Number {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.dimension == Dimension::Signal {
+            let name = i32::try_from(self.amount).map(signal::name).unwrap_or_default();
+            return if name.starts_with("SIG") { f.write_str(&name) } else { write!(f, "{}", self.amount) };
+        }
+        let (amount, unit) = in_units(self.amount, self.dimension);
+        write!(f, "{amount}{unit}")
+    }
+}
 
 /// A unit: its name, its dimension, and how many of the smallest unit it is.
 type Unit = (&'static str, Dimension, u64);

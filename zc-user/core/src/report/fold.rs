@@ -1,5 +1,5 @@
 //! Derives a [`Report`] from a [`Trace`]: sums rows to calls, threads to processes and processes to totals. A sum is unknown if one of
-//! its parts is.
+//! its parts is. In debug builds the bytes of the report must add up, whatever was traced.
 
 use std::{
     collections::BTreeMap,
@@ -9,14 +9,12 @@ use std::{
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
-    ContextSwitches, Counted, Exit, PageFaults, Process, Report, SCHEMA, SortKey, State, Syscall, Thread, Tool, Totals, Usage,
-    conservation, files,
+    model::{ContextSwitches, Counted, Exit, PageFaults, Process, Report, SCHEMA, SortKey, State, Thread, Tool, Totals, Usage},
+    sums::{self, fold_rows},
 };
 use crate::{
-    errno,
-    syscall::Call,
-    trace::{self, Counters, Loss, Row, Times, Trace},
-    transfer::{self, EndTable, InProcess},
+    trace::{self, Counters, Loss, Row, Trace},
+    transfer::{self, Api, Certainty, DestinationTotals, End, EndTable, InProcess, Transfer},
     words::words,
 };
 
@@ -96,12 +94,12 @@ impl Report {
             counted: trace.counted.as_ref().map(Counted::of),
             files: match options.files {
                 Files::Omitted => Vec::new(),
-                Files::Listed => files::totals(trace),
+                Files::Listed => sums::totals(trace),
             },
             totals: totals(&trace.processes, options.sort),
         };
         if cfg!(any(debug_assertions, test)) {
-            let broken = conservation::violations(&report);
+            let broken = violations(&report);
             assert!(broken.is_empty(), "the sums of this report do not add up:\n{}", broken.join("\n"));
         }
         report
@@ -157,7 +155,7 @@ fn fold_process(process: &trace::Process, moved: InProcess, ends: &EndTable<'_>,
         unattributed: moved.unattributed,
         file_calls: match options.file_calls {
             Files::Omitted => None,
-            Files::Listed => Some(files::calls_by_file(process, ends, options.sort)),
+            Files::Listed => Some(sums::calls_by_file(process, ends, options.sort)),
         },
         by_thread,
     }
@@ -174,17 +172,6 @@ fn fold_thread(thread: &trace::Thread, sort: SortKey) -> Thread {
 
 fn rows(process: &trace::Process) -> impl Iterator<Item = &Row> {
     process.threads.iter().flat_map(|thread| &thread.rows)
-}
-
-/// Sums rows to one entry for each call. Rows are also told apart by thread and files.
-pub(super) fn fold_rows<'a>(rows: impl Iterator<Item = &'a Row>, sort: SortKey) -> Vec<Syscall> {
-    let mut sums: BTreeMap<&Call, Sums> = BTreeMap::new();
-    for row in rows.filter(|row| row.calls > 0 || row.unfinished > 0) {
-        sums.entry(&row.call).or_default().add(row);
-    }
-    let mut syscalls: Vec<Syscall> = sums.into_iter().map(|(call, sums)| sums.finish(call)).collect();
-    sort.sort(&mut syscalls);
-    syscalls
 }
 
 fn usage(counters: Option<Counters>) -> Usage {
@@ -235,118 +222,93 @@ fn count(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
 
-/// The sums of one call over any number of rows.
-#[derive(Debug, Default)]
-struct Sums {
-    calls: u64,
-    errors: u64,
-    errnos: BTreeMap<u32, u64>,
-    unfinished: u64,
-    bytes: Sum<u64>,
-    requested_bytes: Sum<u64>,
-    times: Sum<Times>,
-}
-
-impl Sums {
-    /// Adds a row of the same call.
-    fn add(&mut self, row: &Row) {
-        self.calls += row.calls;
-        self.errors += row.errors;
-        for (&errno, count) in &row.errnos {
-            *self.errnos.entry(errno).or_default() += count;
-        }
-        self.unfinished += row.unfinished;
-        let returned = row.calls > 0;
-        // Programs ask `copy_file_range` for nearly 2^63 bytes at a time, so that their sum may overflow.
-        let add_numbers = |sum: &mut u64, number: &u64| sum.checked_add(*number).map(|total| *sum = total);
-        self.bytes.add(row.bytes.as_ref(), returned, add_numbers);
-        self.requested_bytes.add(row.requested_bytes.as_ref(), returned, add_numbers);
-        self.times.add(row.times.as_ref(), returned, add_times);
-    }
-
-    /// The entry of the report.
-    fn finish(self, call: &Call) -> Syscall {
-        // A call that was counted without its entry has no time. Mean and percentiles are those of the timed calls.
-        let times = self.times.known().filter(|times| times.histogram.count() > 0);
-        let times = times.as_ref();
-        let total_ns = times.map(|times| times.total_ns).filter(|&ns| ns != u64::MAX);
-        let percentile = |percent| {
-            let times = times?;
-            // The middle of a bucket may lie outside of the range that was measured.
-            Some(times.histogram.percentile(percent)?.clamp(times.min_ns, times.max_ns.max(times.min_ns)))
-        };
-        Syscall {
-            name: call.name.clone().into_owned(),
-            abi: call.abi.name().to_owned(),
-            calls: self.calls,
-            errors: self.errors,
-            errnos: self.errnos.into_iter().map(|(errno, count)| (errno::name(errno), count)).collect(),
-            unfinished: self.unfinished,
-            bytes: self.bytes.known(),
-            requested_bytes: self.requested_bytes.known(),
-            total_ns,
-            min_ns: times.map(|times| times.min_ns),
-            max_ns: times.map(|times| times.max_ns),
-            mean_ns: times.zip(total_ns).map(|(times, total_ns)| total_ns / times.histogram.count()),
-            p50_ns: percentile(50),
-            p90_ns: percentile(90),
-            p99_ns: percentile(99),
-        }
-    }
-}
-
-/// A sum of values of which some may be unknown.
-#[derive(Debug, Default)]
-enum Sum<T> {
-    /// Nothing was added.
-    #[default]
-    Empty,
-    Known(T),
-    /// An unknown value was added, or the sum overflowed.
-    Unknown,
-}
-
-impl<T: Clone> Sum<T> {
-    /// Adds a value. An unknown one (`None`) makes the sum unknown only if a call `returned`: no call is known to have moved nothing.
-    fn add(&mut self, figure: Option<&T>, returned: bool, add: fn(&mut T, &T) -> Option<()>) {
-        match (&mut *self, figure) {
-            (Self::Unknown, _) => {}
-            (Self::Empty, Some(figure)) => *self = Self::Known(figure.clone()),
-            (Self::Known(sum), Some(figure)) => {
-                if add(sum, figure).is_none() {
-                    *self = Self::Unknown;
-                }
-            }
-            (_, None) if returned => *self = Self::Unknown,
-            (_, None) => {}
-        }
-    }
-
-    fn known(self) -> Option<T> {
-        match self {
-            Self::Known(sum) => Some(sum),
-            Self::Empty | Self::Unknown => None,
-        }
-    }
-}
-
-fn add_times(sum: &mut Times, times: &Times) -> Option<()> {
-    if times.histogram.count() == 0 {
-        return Some(());
-    }
-    if times.total_ns == u64::MAX {
-        return None;
-    }
-    if sum.histogram.count() == 0 {
-        *sum = times.clone();
-        return Some(());
-    }
-    sum.total_ns = sum.total_ns.checked_add(times.total_ns)?;
-    sum.min_ns = sum.min_ns.min(times.min_ns);
-    sum.max_ns = sum.max_ns.max(times.max_ns);
-    sum.histogram.merge(&times.histogram);
-    Some(())
-}
-
 #[cfg(test)]
 mod tests;
+
+/// The rules that a report violates, each a sentence.
+///
+/// For each destination, attributed and unattributed bytes add up to the written bytes, and so do the calls. The attributed bytes are the
+/// sum of the transfers to it, so that no written byte has two sources. All bytes of an exact transfer are proven.
+fn violations(report: &Report) -> Vec<String> {
+    let mut violations = Vec::new();
+    for process in &report.processes {
+        of_transfers(&process.transfers, &mut violations);
+        of_destinations(process, &mut violations);
+        of_sources(process, &mut violations);
+    }
+    of_transfers(&report.transfers, &mut violations);
+    for chain in report.transfers.iter().filter(|chain| chain.hops.iter().any(|hop| hop.bytes < chain.bytes)) {
+        violations.push(format!("more bytes arrived than passed through a hop: {chain:?}"));
+    }
+    let destinations = || report.processes.iter().flat_map(|process| &process.destinations);
+    if report.transfers_exact && destinations().any(|one| one.proven_bytes < one.attributed_bytes) {
+        violations.push("transfers are marked as exact, but some bytes are not proven".to_owned());
+    }
+    violations
+}
+
+fn of_transfers(transfers: &[Transfer], violations: &mut Vec<String>) {
+    for transfer in transfers {
+        let holds = match transfer.certainty {
+            Certainty::Exact => transfer.proven_bytes == transfer.bytes,
+            Certainty::Inferred => transfer.proven_bytes <= transfer.bytes,
+        };
+        if !holds {
+            violations.push(format!("the proven bytes contradict the certainty: {transfer:?}"));
+        }
+    }
+}
+
+/// Bytes by destination, and how many of them are proven.
+type Brought<'a> = BTreeMap<&'a End, [u64; 2]>;
+
+fn of_destinations(process: &Process, violations: &mut Vec<String>) {
+    let mut brought = Brought::new();
+    for transfer in process.transfers.iter().filter(|transfer| transfer.api != Api::Reflink) {
+        if transfer.hops.is_empty() {
+            add(&mut brought, &transfer.to, [transfer.bytes, transfer.proven_bytes]);
+        }
+        for hop in &transfer.hops {
+            add(&mut brought, &hop.to, [hop.bytes, hop.proven_bytes]);
+        }
+    }
+    let mut attributed = Brought::new();
+    for destination in &process.destinations {
+        if !balances(destination) {
+            violations.push(format!("attributed and unattributed do not add up to written: {destination:?}"));
+        }
+        if let Some(file) = &destination.file {
+            add(&mut attributed, file, [Some(destination.attributed_bytes), Some(destination.proven_bytes)]);
+        }
+    }
+    for sums in [&mut brought, &mut attributed] {
+        sums.retain(|_, [bytes, _]| *bytes > 0);
+    }
+    if brought != attributed {
+        violations.push(format!("transfers add up to {brought:?}, but {attributed:?} is attributed"));
+    }
+}
+
+fn add<'a>(sums: &mut Brought<'a>, to: &'a End, figures: [Option<u64>; 2]) {
+    for (sum, bytes) in sums.entry(to).or_default().iter_mut().zip(figures) {
+        *sum = sum.saturating_add(bytes.unwrap_or(0));
+    }
+}
+
+fn balances(one: &DestinationTotals) -> bool {
+    let bytes = match (one.written_bytes, one.unattributed_bytes) {
+        (Some(written), Some(rest)) => one.attributed_bytes.checked_add(rest) == Some(written),
+        (None, None) => true,
+        _ => false,
+    };
+    let calls = one.attributed_calls.checked_add(one.unattributed_calls) == Some(one.written_calls);
+    bytes && calls && one.proven_bytes <= one.attributed_bytes && one.memory_bytes <= one.unattributed_bytes.unwrap_or(0)
+}
+
+fn of_sources(process: &Process, violations: &mut Vec<String>) {
+    let of_more = process.sources.iter().filter(|source| source.written_on_bytes > source.read_bytes);
+    violations.extend(of_more.map(|source| format!("more was passed on than was read: {source:?}")));
+    let sides = [&process.unattributed.read, &process.unattributed.written];
+    let unmoved = sides.into_iter().flatten().filter(|share| share.calls + share.partly_attributed_calls == 0);
+    violations.extend(unmoved.map(|share| format!("no call moved these bytes: {share:?}")));
+}

@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 
 use zc_ebpf::bucket_of;
 
-use super::{Measured, Processes, processes, why_inexact};
 use crate::{
     expect::{
-        ast::{Figure, Subject},
-        facts,
-        field::Field,
+        ast::Figure,
+        facts::{self, Measured, Processes, sum_known, why_inexact},
+        field::{Field, Subject},
         known::{Amount, Known},
         pattern::{EndPattern, Match},
     },
@@ -76,7 +75,7 @@ impl Sum<'_> {
     }
 
     fn count(&self, figure: impl Fn(&Syscall) -> u64) -> Known {
-        let (low, fits) = super::sum(self.rows.iter().map(|row| Some(figure(row))));
+        let (low, fits) = sum_known(self.rows.iter().map(|row| Some(figure(row))));
         Known::Between(low.into(), (fits && !self.is_open).then(|| low.into()))
     }
 
@@ -90,7 +89,7 @@ impl Sum<'_> {
 
     /// A sum of parts that may be unknown.
     fn total(&self, figure: impl Fn(&Syscall) -> Option<u64>) -> Known {
-        let (low, all_known) = super::sum(self.returned().map(&figure));
+        let (low, all_known) = sum_known(self.returned().map(&figure));
         Known::Between(low.into(), (all_known && !self.is_open).then(|| low.into()))
     }
 
@@ -222,7 +221,7 @@ impl<'a> Names<'a> {
 /// The rows that a figure sums up.
 fn rows<'a>(figure: &Figure, names: &Names<'_>, report: &'a Report) -> Rows<'a> {
     let open = why_inexact(report).or_else(|| names.may_be_uncounted(report));
-    let (processes, open) = match processes(figure, report) {
+    let (processes, open) = match Processes::of(figure, report) {
         Processes::None(why) => return Rows::Missing(why),
         Processes::Unknown(why) => return Rows::Unknown(why),
         Processes::Chosen(chosen, why) => (Some(chosen), open.or(why)),

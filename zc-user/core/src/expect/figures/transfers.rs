@@ -1,13 +1,11 @@
 //! Figures of transfers, and how much of them the report does not prove.
 
-use super::{Measured, Processes, processes, why_inexact};
 use crate::{
     expect::{
-        Inferred,
         ast::Figure,
-        facts,
+        facts::{self, Measured, Processes, sum_known, why_inexact},
         field::Field,
-        known::{Amount, Completeness, Known},
+        known::{Amount, Completeness, Inferred, Known},
         pattern::{EndPattern, Match},
     },
     report::{Certainty, End, Process, Report, Transfer},
@@ -17,7 +15,7 @@ use crate::{
 
 /// A figure of all transfers between two ends.
 pub(super) fn measure(figure: &Figure, ends: [&EndPattern; 2], report: &Report, inferred: Inferred) -> Measured {
-    let (within, across, open) = match processes(figure, report) {
+    let (within, across, open) = match Processes::of(figure, report) {
         Processes::None(why) => return Measured::plain(Known::Missing(why)),
         Processes::Unknown(why) => return Measured::unknown(why),
         // A transfer through several processes belongs to none of them alone.
@@ -85,7 +83,7 @@ fn known(figure: &Figure, chosen: &[&Transfer], is_open: bool, unproven: Unprove
     let sure: Vec<&Transfer> = chosen.iter().copied().filter(|transfer| unproven.is_sure_of(transfer)).collect();
     let may_be_more = is_open || unproven.may_hide_transfers();
     let sum = |may_be_more: bool, part: &dyn Fn(&Transfer) -> Option<u64>| {
-        let (low, all_known) = super::sum(sure.iter().map(|transfer| part(transfer)));
+        let (low, all_known) = sum_known(sure.iter().map(|transfer| part(transfer)));
         let is_all = all_known && sure.len() == chosen.len() && !may_be_more;
         Known::Between(low.into(), is_all.then(|| low.into()))
     };

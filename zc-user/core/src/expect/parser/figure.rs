@@ -4,8 +4,8 @@ use super::{Kind, Parser, Problem};
 use crate::{
     errno,
     expect::{
-        ast::{At, Figure, Selectors, Subject, TRANSFER},
-        field::{Dimension, Field, aggregates},
+        ast::{At, Figure, Selectors},
+        field::{Dimension, Field, Subject, TRANSFER, aggregates},
         pattern::{EndPattern, Glob, KindPattern},
     },
     suggest,

@@ -1,7 +1,10 @@
 use std::time::Duration;
 
 use crate::{
-    report::sample::{self, row},
+    report::{
+        Syscall,
+        sample::{self, row},
+    },
     trace::Loss,
 };
 
@@ -145,67 +148,4 @@ fn the_order_of_threads_rows_and_processes_does_not_matter() {
         }
         assert_eq!(report(&trace).totals, totals, "seed {seed}");
     }
-}
-
-/// The entry of the report for these rows.
-fn sum(rows: &[Row]) -> Syscall {
-    let mut sums = Sums::default();
-    for row in rows {
-        sums.add(row);
-    }
-    sums.finish(&rows[0].call)
-}
-
-#[test]
-fn known_figures_add_up() {
-    let line = sum(&[row("read").bytes(10).took(&[100, 300]), row("read").bytes(5).took(&[50])]);
-    assert_eq!((line.calls, line.bytes), (3, Some(15)));
-    assert_eq!((line.total_ns, line.min_ns, line.max_ns, line.mean_ns), (Some(450), Some(50), Some(300), Some(150)));
-}
-
-#[test]
-fn one_unknown_figure_makes_the_sum_unknown() {
-    let line = sum(&[row("read").bytes(10).took(&[100]), row("read").called(1)]);
-    assert_eq!((line.calls, line.bytes, line.total_ns, line.p99_ns), (2, None, None, None));
-}
-
-#[test]
-fn a_call_that_never_returned_makes_no_sum_unknown() {
-    let line = sum(&[row("read").unfinished(1), row("read").bytes(10).took(&[100]), row("read").unfinished(1)]);
-    assert_eq!((line.calls, line.unfinished, line.bytes, line.total_ns), (1, 2, Some(10), Some(100)));
-}
-
-#[test]
-fn mean_and_percentiles_are_those_of_the_timed_calls() {
-    let line = sum(&[row("read").bytes(1).took(&[100, 200]).called(5)]);
-    assert_eq!((line.calls, line.total_ns, line.mean_ns), (5, Some(300), Some(150)));
-}
-
-#[test]
-fn without_a_timed_call_there_is_no_time() {
-    let line = sum(&[row("read").bytes(1).took(&[]).called(5)]);
-    assert_eq!((line.total_ns, line.min_ns, line.mean_ns, line.p50_ns), (None, None, None, None));
-    // And its empty minimum does not replace that of another row.
-    let line = sum(&[row("read").took(&[]).called(5), row("read").took(&[70]), row("read").took(&[]).called(1)]);
-    assert_eq!((line.total_ns, line.min_ns, line.max_ns), (Some(70), Some(70), Some(70)));
-}
-
-#[test]
-fn percentiles_lie_between_minimum_and_maximum() {
-    // The buckets' middles of these are 1087 and 1215.
-    let line = sum(&[row("read").took(&[1100, 1200])]);
-    assert_eq!((line.p50_ns, line.p99_ns), (Some(1100), Some(1200)));
-}
-
-#[test]
-fn a_sum_that_does_not_fit_is_unknown() {
-    let huge = || row("copy_file_range").requested(i64::MAX as u64).called(1);
-    assert_eq!(sum(&[huge(), huge(), huge()]).requested_bytes, None);
-}
-
-#[test]
-fn errnos_get_their_names() {
-    let line = sum(&[row("read").failed(libc::EAGAIN, 2), row("read").failed(libc::EAGAIN, 1).failed(512, 4)]);
-    assert_eq!((line.calls, line.errors), (7, 7));
-    assert_eq!(line.errnos, BTreeMap::from([("EAGAIN".to_owned(), 3), ("ERESTARTSYS".to_owned(), 4)]));
 }

@@ -1,0 +1,448 @@
+//! The types of a report, as JSON has them, and the order of the calls in it.
+
+use std::{
+    cmp::{Ordering, Reverse},
+    collections::{BTreeMap, BTreeSet},
+};
+
+use schemars::{JsonSchema, Schema, generate::SchemaSettings};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    syscall::{Selection, covers},
+    transfer::{DestinationTotals, End, SourceTotals, Transfer, Unattributed},
+    words::words,
+};
+
+/// The version of the JSON. Within a version no field changes its meaning.
+pub const SCHEMA: u32 = 1;
+
+/// The report of one run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Which tool wrote this.
+    pub tool: Tool,
+    /// The command as it was launched.
+    pub command: Vec<String>,
+    /// Where it was launched: relative paths in the report start there. `None`: unknown.
+    #[serde(default)]
+    pub directory: Option<String>,
+    /// Name of the backend.
+    pub backend: String,
+    /// Kernel release.
+    pub kernel: Option<String>,
+    /// Machine architecture.
+    pub arch: Option<String>,
+    /// When the command was launched, RFC 3339.
+    pub started_at: Option<String>,
+    /// From the command's successful exec to its end.
+    pub wall_ns: Option<u64>,
+    /// How the command ended.
+    pub exit: Exit,
+    /// Whether every count is exact. If not, counts are lower bounds, and `losses` says why. For transfers see `transfers_exact`.
+    pub exact: bool,
+    /// Whether every byte that counted calls wrote is in an exact transfer, or is known to come from the program's own memory, and no loss
+    /// touches transfers. Always false in reports of older versions.
+    #[serde(default)]
+    pub transfers_exact: bool,
+    /// How numbers were lost, and how often. Losses that did not happen are left out.
+    pub losses: BTreeMap<String, u64>,
+    /// What the report lacks without being wrong, each a sentence.
+    pub notes: Vec<String>,
+    /// The processes, in the order in which they were created.
+    pub processes: Vec<Process>,
+    /// Transfers that cross processes.
+    #[serde(default)]
+    pub transfers: Vec<Transfer>,
+    /// Counted calls on files for whose files there was no room. If there are any, transfers and files are lower bounds.
+    #[serde(default)]
+    pub calls_without_files: u64,
+    /// Which calls were counted. A counted call without a row was not made. `None`: unknown.
+    #[serde(default)]
+    pub counted: Option<Counted>,
+    /// Every file, those with the most bytes first, if that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileTotals>,
+    /// Sums over all processes.
+    pub totals: Totals,
+}
+
+/// Which tool wrote a report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Tool {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+impl Tool {
+    /// This one.
+    pub(crate) fn zctrace() -> Self {
+        // All packages of the workspace have the same version.
+        Self { name: "zctrace".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() }
+    }
+}
+
+/// How the command ended: one of the two, or neither while it runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Exit {
+    /// Its exit status.
+    pub code: Option<i32>,
+    /// The signal that killed it.
+    pub signal: Option<i32>,
+}
+
+/// One process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Process {
+    /// Process id.
+    pub pid: u32,
+    /// Its creator's process id.
+    pub ppid: Option<u32>,
+    /// Its name.
+    pub comm: Option<String>,
+    /// Path of its program, as given to `execve`.
+    pub exe: Option<String>,
+    /// Its command line.
+    pub command: Option<Vec<String>>,
+    /// `exited` or `running`.
+    pub state: State,
+    /// How many threads it had over its life.
+    pub threads: u64,
+    /// Its CPU time, switches and faults.
+    #[serde(flatten)]
+    pub usage: Usage,
+    /// Its calls.
+    pub syscalls: Vec<Syscall>,
+    /// What io_uring did for it, by operation. These are not system calls, and have no times.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub io_uring: Vec<Syscall>,
+    /// Bytes that went from one file to another within it.
+    #[serde(default)]
+    pub transfers: Vec<Transfer>,
+    /// Every file that it read, and how much of that it passed on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<SourceTotals>,
+    /// Every file that it wrote, and how much of that is in transfers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub destinations: Vec<DestinationTotals>,
+    /// Bytes that it read or wrote and that are in no transfer.
+    #[serde(default)]
+    pub unattributed: Unattributed,
+    /// Its calls by file, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_calls: Option<Vec<FileCalls>>,
+    /// Its calls by thread, if that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_thread: Vec<Thread>,
+}
+
+/// One thread's share.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Thread {
+    /// Thread id.
+    pub tid: u32,
+    /// Its name.
+    pub comm: Option<String>,
+    /// Its CPU time, switches and faults.
+    #[serde(flatten)]
+    pub usage: Usage,
+    /// Its calls.
+    pub syscalls: Vec<Syscall>,
+}
+
+/// Whether a process had ended when the trace did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It had ended.
+    Exited,
+    /// It was still running, and is counted up to then.
+    Running,
+}
+
+/// CPU time, context switches and page faults. `None` (`null`): the backend cannot know.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Usage {
+    /// CPU time in user mode.
+    pub user_ns: Option<u64>,
+    /// CPU time in the kernel.
+    pub system_ns: Option<u64>,
+    /// Context switches.
+    pub context_switches: ContextSwitches,
+    /// Page faults.
+    pub page_faults: PageFaults,
+}
+
+/// Context switches by cause.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ContextSwitches {
+    /// The task waited.
+    pub voluntary: Option<u64>,
+    /// Its time slice ended, or a more urgent task was ready.
+    pub involuntary: Option<u64>,
+}
+
+/// Page faults by cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PageFaults {
+    /// Served without I/O.
+    pub minor: Option<u64>,
+    /// Waited for I/O.
+    pub major: Option<u64>,
+}
+
+/// The sums of one call. `None` (`null`): unknown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Syscall {
+    /// Its name.
+    pub name: String,
+    /// Its ABI: `x86_64`, `i386`, `x32`, `aarch64`, `arm`.
+    pub abi: String,
+    /// How often it returned.
+    pub calls: u64,
+    /// How often it failed.
+    pub errors: u64,
+    /// The errors by errno name.
+    pub errnos: BTreeMap<String, u64>,
+    /// How often it never returned.
+    pub unfinished: u64,
+    /// Bytes that it returned as moved.
+    pub bytes: Option<u64>,
+    /// Bytes that it asked for.
+    pub requested_bytes: Option<u64>,
+    /// Sum of the times from entry to exit.
+    pub total_ns: Option<u64>,
+    /// Shortest time.
+    pub min_ns: Option<u64>,
+    /// Longest time.
+    pub max_ns: Option<u64>,
+    /// Mean of the timed calls.
+    pub mean_ns: Option<u64>,
+    /// Median, at most 6.25 % off.
+    pub p50_ns: Option<u64>,
+    /// 90th percentile, likewise.
+    pub p90_ns: Option<u64>,
+    /// 99th percentile, likewise.
+    pub p99_ns: Option<u64>,
+}
+
+/// Sums over all processes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Totals {
+    /// How many processes there were.
+    pub processes: u64,
+    /// How many threads they had.
+    pub threads: u64,
+    /// The calls of all processes.
+    pub syscalls: Vec<Syscall>,
+    /// CPU time, switches and faults; `None` if those of one process are unknown.
+    #[serde(flatten)]
+    pub usage: Usage,
+}
+
+/// Which calls a run counted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Counted {
+    /// Every one.
+    All,
+    /// Those of these names.
+    Names(BTreeSet<String>),
+}
+
+impl Counted {
+    /// The calls of a selection.
+    pub(super) fn of(selection: &Selection) -> Self {
+        match selection {
+            Selection::All => Self::All,
+            Selection::Names(names) => Self::Names(names.iter().map(|&name| name.to_owned()).collect()),
+        }
+    }
+
+    /// Whether calls of this name were counted.
+    pub fn contains(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Names(names) => covers(name, |name| names.contains(name)),
+        }
+    }
+}
+
+/// Everything that was done with one file, for `--files`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FileTotals {
+    /// The file.
+    #[serde(flatten)]
+    pub file: End,
+    /// Calls that read from it.
+    pub reads: u64,
+    /// Calls that wrote to it.
+    pub writes: u64,
+    /// Calls that moved no bytes (`fstat`, `mmap`).
+    pub other_calls: u64,
+    /// Bytes that calls returned as read from it; `None`: unknown for some call.
+    pub bytes_read: Option<u64>,
+    /// Bytes that calls returned as written to it; `None`: unknown for some call.
+    pub bytes_written: Option<u64>,
+    /// Calls on it that failed.
+    pub errors: u64,
+    /// Time in calls on it, ns.
+    pub total_ns: Option<u64>,
+}
+
+/// The calls of a process on the same files. Without a file: calls that name none, or whose files were not identified.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FileCalls {
+    /// The file that bytes came from; for calls that move none (`fstat`, `mmap`), the file that they are about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<End>,
+    /// The file that bytes went to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<End>,
+    /// The calls.
+    pub syscalls: Vec<Syscall>,
+}
+
+/// The JSON Schema (draft 2020-12) of a report as this version writes it. It lets fields pass that it does not know: new ones may come.
+pub fn schema() -> Schema {
+    let mut schema = SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<Report>();
+    schema.insert("title".to_owned(), format!("zctrace report, schema {SCHEMA}").into());
+    schema
+}
+
+words! {
+    /// What the calls of a table are sorted by: figures from high to low with the unknown ones last, names from A to Z.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum SortKey {
+        /// Total time.
+        Time = "time",
+        /// Number of calls.
+        Calls = "calls",
+        /// Number of errors.
+        Errors = "errors",
+        /// Bytes moved.
+        Bytes = "bytes",
+        /// Mean time of a call.
+        Avg = "avg",
+        /// Longest time of a call.
+        Max = "max",
+        /// 99th percentile of the times.
+        P99 = "p99",
+        /// Name.
+        Name = "name",
+    }
+}
+
+impl SortKey {
+    /// Sorts the calls of a table. Ties are broken by calls, then by name, so that the order is unique.
+    pub fn sort(self, syscalls: &mut [Syscall]) {
+        syscalls.sort_by(|a, b| self.compare(a, b).then_with(|| by_calls_and_name(a, b)));
+    }
+
+    fn compare(self, a: &Syscall, b: &Syscall) -> Ordering {
+        // `None` is less than any `Some`. In descending order it comes last.
+        match self {
+            Self::Time => b.total_ns.cmp(&a.total_ns),
+            Self::Calls => b.calls.cmp(&a.calls),
+            Self::Errors => b.errors.cmp(&a.errors),
+            Self::Bytes => b.bytes.cmp(&a.bytes),
+            Self::Avg => b.mean_ns.cmp(&a.mean_ns),
+            Self::Max => b.max_ns.cmp(&a.max_ns),
+            Self::P99 => b.p99_ns.cmp(&a.p99_ns),
+            Self::Name => (&a.name, &a.abi).cmp(&(&b.name, &b.abi)),
+        }
+    }
+}
+
+fn by_calls_and_name(a: &Syscall, b: &Syscall) -> Ordering {
+    (Reverse(a.calls), &a.name, &a.abi).cmp(&(Reverse(b.calls), &b.name, &b.abi))
+}
+
+impl Report {
+    /// Sorts the calls in all its tables, for a report that was saved in another order.
+    pub fn sort(&mut self, key: SortKey) {
+        key.sort(&mut self.totals.syscalls);
+        for process in &mut self.processes {
+            key.sort(&mut process.syscalls);
+            key.sort(&mut process.io_uring);
+            for calls in process.file_calls.iter_mut().flatten() {
+                key.sort(&mut calls.syscalls);
+            }
+            for thread in &mut process.by_thread {
+                key.sort(&mut thread.syscalls);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+
+    #[test]
+    fn counted_calls_are_all_or_a_list_in_json() {
+        let json =
+            |selection: &str| serde_json::to_string(&Counted::of(&selection.parse().expect("a selection"))).expect("is data");
+        assert_eq!(json("all"), r#""all""#);
+        assert_eq!(json("write,read"), r#"{"names":["read","write"]}"#);
+    }
+
+    #[test]
+    fn counting_ioctl_counts_its_variants() {
+        let counted = |selection: &str| Counted::of(&selection.parse().expect("a selection"));
+        assert!(counted("ioctl").contains("ioctl(FICLONE)"));
+        assert!(counted("%data").contains("ioctl(FICLONE)") && !counted("%data").contains("ioctl"));
+    }
+
+    /// `ZC_UPDATE_GOLDEN=1 cargo test -p zctrace-core schema` updates it. Removing or changing a field needs a new version.
+    #[test]
+    fn the_schema_is_the_published_one() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/report.schema.json");
+        let found = serde_json::to_string_pretty(&schema()).expect("every key is a string") + "\n";
+        if std::env::var_os("ZC_UPDATE_GOLDEN").is_some() {
+            fs::write(&path, &found).expect("can be written");
+        }
+        assert!(fs::read_to_string(&path).expect("is there") == found, "{} is out of date", path.display());
+    }
+
+    use crate::report::{Options, sample};
+
+    /// Names of the sample copier's calls in this order.
+    fn order(key: SortKey) -> Vec<String> {
+        let mut report = Report::from_trace(&sample::copier(), &Options::default());
+        report.sort(key);
+        report.totals.syscalls.into_iter().map(|syscall| syscall.name).collect()
+    }
+
+    #[test]
+    fn figures_are_sorted_from_high_to_low_with_unknown_ones_last() {
+        assert_eq!(order(SortKey::Time), ["read", "write", "mmap", "exit_group"]);
+        assert_eq!(order(SortKey::Bytes), ["write", "read", "mmap", "exit_group"]);
+        assert_eq!(order(SortKey::Errors), ["write", "read", "mmap", "exit_group"]);
+    }
+
+    #[test]
+    fn calls_by_file_and_operations_of_io_uring_are_sorted_too() {
+        let mut report =
+            Report::from_trace(&sample::copier(), &Options { file_calls: crate::report::Files::Listed, ..Options::default() });
+        let is_sorted = |calls: &[Syscall]| calls.is_sorted_by_key(|call| call.name.clone());
+        report.processes[0].io_uring = report.processes[0].syscalls.clone();
+        for key in [SortKey::Time, SortKey::Name] {
+            report.sort(key);
+            let process = &report.processes[0];
+            assert_eq!(is_sorted(&process.io_uring), key == SortKey::Name);
+            assert!(process.file_calls.iter().flatten().all(|calls| key != SortKey::Name || is_sorted(&calls.syscalls)));
+        }
+    }
+
+    #[test]
+    fn names_are_sorted_from_a_to_z() {
+        assert_eq!(order(SortKey::Name), ["exit_group", "mmap", "read", "write"]);
+    }
+}

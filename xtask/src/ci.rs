@@ -65,9 +65,9 @@ pub(crate) fn run() -> Result<ExitCode> {
 fn run_guests(summary: &mut Vec<String>) -> bool {
     println!("\n== guests: cargo xtask vm --subset");
     match vm::ci() {
-        Ok(closings) => {
-            summary.extend(closings.iter().map(ToString::to_string));
-            closings.iter().any(vm::Closing::failed)
+        Ok(results) => {
+            summary.extend(results.iter().map(ToString::to_string));
+            results.iter().any(vm::GuestResult::failed)
         }
         Err(error) => {
             summary.push(format!("FAILED  guests: {error:#}"));

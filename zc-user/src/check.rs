@@ -7,14 +7,12 @@
 //! Only [`run`] has effects; the steps before and after it are pure. Every run is a `zctrace run` process of its own, so that several
 //! can run at the same time, and so that a run can be killed with everything below it. Nothing is left running.
 
-mod prepare;
 mod run_process;
 
 use std::{
     collections::VecDeque,
     io,
     os::fd::{AsFd, BorrowedFd},
-    path::PathBuf,
     time::{Duration, Instant},
 };
 
@@ -30,26 +28,14 @@ use nix::{
 };
 pub use zctrace_core::check::{
     Attempt, Baseline, Check, CheckResult, Content, Difference, DifferenceState, ExpectationResult, FileError, PreparedFile,
-    Repeatability, Results, SCHEMA, Shown, Status, Tolerance, ToleranceError, Tolerances, Varying, choose, figures, judge, parse,
-    timeout,
+    Repeatability, Results, SCHEMA, Shown, Status, Tolerance, ToleranceError, Tolerances, Varying, choose, figures, is_time,
+    judge, parse, timeout,
 };
+
+pub use run_process::Settings;
 
 use self::run_process::RunProcess;
 use crate::descendants;
-
-/// How checks are run.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// The program `zctrace`.
-    pub zctrace: PathBuf,
-    /// Options of its `run` besides those of each check.
-    pub options: Vec<String>,
-    /// How many runs may go on at the same time. This does not change counts. A check that expects times or context switches runs
-    /// alone, and runs in the same [working directory](Check::directory) take turns.
-    pub jobs: usize,
-    /// Whether commands write to zctrace's own stdout and stderr.
-    pub shows_output: bool,
-}
 
 /// The outcome of all runs.
 #[derive(Debug)]

@@ -4,27 +4,25 @@ mod check;
 mod compare;
 mod completions_and_man;
 mod usage_error;
+mod values;
 
 use std::{ffi::OsString, path::PathBuf};
 
-use clap::{
-    Args, CommandFactory as _, Parser, Subcommand, ValueEnum, ValueHint,
-    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
-    error::ErrorKind,
-};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueHint, error::ErrorKind};
 use clap_complete::Shell;
 use zctrace::{
-    backend::{Choice, Limits},
+    backend::Choice,
     render::{Format, PlainFormat},
     report::{Detail, SortKey},
-    syscall::Selection,
+    syscall::{Selection, class_names},
 };
-use zctrace_core::{suggest::nearest, words::Word};
+use zctrace_core::suggest::nearest;
 
 pub use check::CheckArgs;
 pub use compare::CompareArgs;
-pub use completions_and_man::{completions, manual};
-pub use usage_error::one_line;
+pub use values::{ColorWhen, LimitArgs};
+
+use values::{default_word, one_of, variable};
 
 /// Show which system calls a command makes, how many bytes they move, and what they cost.
 #[derive(Debug, Parser)]
@@ -187,6 +185,12 @@ pub struct LookArgs {
     pub color: ColorWhen,
 }
 
+/// What the option `--syscalls` of `run` takes.
+fn syscalls_help() -> String {
+    let classes: Vec<String> = class_names().map(|class| format!("%{class}")).collect();
+    format!("Calls to count: names and classes ({}), or `all`", classes.join(", "))
+}
+
 /// Options of `run`.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
@@ -195,8 +199,7 @@ pub struct RunArgs {
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 
-    /// Calls to count: names and classes (%data, %network, %file, %desc, %memory, %process, %signal, %ipc), or `all`.
-    #[arg(short = 'e', long, value_name = "SET", default_value = "%data", hide_default_value = false)]
+    #[arg(short = 'e', long, help = syscalls_help(), value_name = "SET", default_value = "%data", hide_default_value = false)]
     pub syscalls: Selection,
 
     /// Wait for all descendants of the command, not only for the command itself.
@@ -236,62 +239,22 @@ pub struct RunArgs {
     pub verbose: bool,
 }
 
-/// When to use colour.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum ColorWhen {
-    /// On a terminal, unless `NO_COLOR` or `TERM=dumb` is set.
-    #[default]
-    Auto,
-    /// Always.
-    Always,
-    /// Never.
-    Never,
-}
-
-/// The name and the value of an environment variable.
-fn variable(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err(format!("'{text}' is not a variable with a value; write it as in --env NAME=VALUE")),
-    }
-}
-
-/// How much a traced run may keep; what does not fit is counted, and the report says so.
-#[derive(Debug, Args)]
-#[expect(clippy::struct_field_names, reason = "the names are those of the options")]
-pub struct LimitArgs {
-    /// Most rows (threads times calls) to keep; as many again by file.
-    #[arg(long, value_name = "N", default_value_t = Limits::default().max_rows, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
-    max_rows: u32,
-
-    /// Most files to tell apart.
-    #[arg(long, value_name = "N", default_value_t = Limits::default().max_files, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
-    max_files: u32,
-
-    /// Most tasks to follow at the same time.
-    #[arg(long, value_name = "N", default_value_t = Limits::default().max_tasks, value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
-    max_tasks: u32,
-}
-
-impl LimitArgs {
-    /// The limits as backends take them.
-    pub fn limits(&self) -> Limits {
-        Limits { max_rows: self.max_rows, max_files: self.max_files, max_tasks: self.max_tasks }
-    }
-}
-
-/// A parser for the words of this type. Help and completions list them with their meaning.
-fn one_of<T: Word + Send + Sync>() -> impl TypedValueParser<Value = T> {
-    let words = T::ALL.iter().map(|value| PossibleValue::new(value.word()).help(value.help()));
-    PossibleValuesParser::new(words).map(|word| T::from_word(&word).expect("clap rejects other words"))
-}
-
-/// The word for the default value.
-fn default_word<T: Word + Default>() -> &'static str {
-    T::default().word()
-}
-
 impl Cli {
+    /// The script that makes a shell complete options and subcommands.
+    pub fn completions(shell: Shell) -> String {
+        completions_and_man::completions(&Self::command(), shell)
+    }
+
+    /// The manual page in roff.
+    pub fn manual() -> std::io::Result<String> {
+        completions_and_man::manual(Self::command())
+    }
+
+    /// What is wrong with the command line and how to write it, in one line.
+    pub fn one_line(error: &clap::Error) -> String {
+        usage_error::one_line(error, &Self::command())
+    }
+
     /// Parses the command line. Help and version are errors, too: those that clap prints to stdout.
     pub fn read() -> Result<Self, clap::Error> {
         let with_backends = |error: clap::Error| {

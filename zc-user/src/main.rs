@@ -32,7 +32,7 @@ fn main() -> ExitCode {
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
-        Err(error) => Err(anyhow::anyhow!(cli::one_line(&error))),
+        Err(error) => Err(anyhow::anyhow!(Cli::one_line(&error))),
     };
     outcome.unwrap_or_else(|error| {
         let of_run = error.downcast_ref::<RunError>().and_then(RunError::exit_status);
@@ -61,8 +61,8 @@ fn run(action: Action) -> anyhow::Result<ExitCode> {
         Action::Report(args) => commands::report::report(&args),
         Action::Doctor(args) => commands::doctor(&args),
         Action::Schema => commands::print(&render::json(&report::schema())),
-        Action::Completions { shell } => commands::print(&cli::completions(shell)),
-        Action::Man => cli::manual().map_err(Into::into).and_then(|page| commands::print(&page)),
+        Action::Completions { shell } => commands::print(&Cli::completions(shell)),
+        Action::Man => Cli::manual().map_err(Into::into).and_then(|page| commands::print(&page)),
     }
 }
 

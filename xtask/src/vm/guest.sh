@@ -22,13 +22,13 @@ busybox modprobe loop 2>/dev/null
 export HOME=/root LC_ALL=C.UTF-8 ZC_TEST_PATIENCE=10
 say "release $(uname -r)"
 
-# Sets promise, test, workloads, zctrace, package, jobs.
+# Sets expected, test, workloads, zctrace, package, jobs.
 . /run/plan/variables
 export PATH="$workloads:/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin" ZCTRACE_BIN="$zctrace"
 # As cargo starts a test.
 cd "$package" || exit
 
-if [ "$promise" = refused ]; then
+if [ "$expected" = refused ]; then
     "$zctrace" --backend ebpf -- true 2>/tmp/refusal
     say "refused with $?"
     while read -r line; do say "because $line"; done </tmp/refusal

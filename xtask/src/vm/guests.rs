@@ -13,11 +13,11 @@ use anyhow::{Context as _, Result, anyhow};
 use super::{
     arch::Arch,
     image::Tree,
-    kernels::{Kernel, Promise, Series},
+    kernels::{Expected, Kernel, Series},
     programs::{Cross, Programs},
     qemu::Machine,
     selection::Selection,
-    transcript::{Shortfall, Transcript},
+    transcript::{NotPassed, Transcript},
 };
 use crate::{
     command::release_dir,
@@ -155,25 +155,25 @@ impl Base {
         let prefix = format!("{} {}", guest.series.name, guest.arch.name());
         let end = machine.boot(limit, |line| {
             println!("{prefix} {:6.1} | {line}", start.elapsed().as_secs_f64());
-            transcript.hear(line);
+            transcript.read_line(line);
         })?;
-        Ok(match transcript.judge(end, guest.series.promise, selection) {
+        Ok(match transcript.judge(end, guest.series.expected, selection) {
             Ok(sentence) => Verdict { state: State::Passed, sentence },
-            Err(Shortfall::Failed(sentence)) => Verdict { state: State::Failed, sentence },
-            Err(Shortfall::TooSlow(sentence)) => Verdict { state: State::NotRun, sentence },
+            Err(NotPassed::Failed(sentence)) => Verdict { state: State::Failed, sentence },
+            Err(NotPassed::TooSlow(sentence)) => Verdict { state: State::NotRun, sentence },
         })
     }
 
     /// Variables for the guest's script.
     fn variables(&self, series: &Series) -> String {
-        let promise = match series.promise {
-            Promise::Works => "works",
-            Promise::Refused => "refused",
+        let expected = match series.expected {
+            Expected::Works => "works",
+            Expected::Refused => "refused",
         };
         let Programs { test, zctrace, workloads, package } = &self.programs;
         let paths = [("test", test), ("zctrace", zctrace), ("workloads", workloads), ("package", package)];
         let paths = paths.map(|(name, path)| format!("{name}='{}'\n", path.display()));
-        format!("promise={promise}\njobs={}\n{}", series.jobs, paths.concat())
+        format!("expected={expected}\njobs={}\n{}", series.jobs, paths.concat())
     }
 }
 

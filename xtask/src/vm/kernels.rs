@@ -13,7 +13,7 @@ use crate::command::check;
 
 /// What a guest with a kernel must show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Promise {
+pub(super) enum Expected {
     /// The tests pass.
     Works,
     /// zctrace says in one line that the kernel is too old.
@@ -28,20 +28,20 @@ pub(super) struct Series {
     /// Debian's suites that have it.
     pub(super) suites: &'static [&'static str],
     /// What its guests must show.
-    pub(super) promise: Promise,
+    pub(super) expected: Expected,
     /// How many tests run at a time in a guest, which has two processors.
     pub(super) jobs: u32,
 }
 
 /// All series. No suite is known to have 6.6; it is searched in the suite that once had it.
 pub(super) const SERIES: [Series; 6] = [
-    Series { name: "5.10", suites: &["bullseye", "bullseye-security"], promise: Promise::Refused, jobs: 2 },
-    Series { name: "6.1", suites: &["bookworm", "bookworm-security"], promise: Promise::Works, jobs: 2 },
-    Series { name: "6.6", suites: &["bookworm-backports"], promise: Promise::Works, jobs: 2 },
-    Series { name: "6.12", suites: &["trixie", "trixie-security"], promise: Promise::Works, jobs: 2 },
-    Series { name: "6.18", suites: &["trixie-backports"], promise: Promise::Works, jobs: 2 },
+    Series { name: "5.10", suites: &["bullseye", "bullseye-security"], expected: Expected::Refused, jobs: 2 },
+    Series { name: "6.1", suites: &["bookworm", "bookworm-security"], expected: Expected::Works, jobs: 2 },
+    Series { name: "6.6", suites: &["bookworm-backports"], expected: Expected::Works, jobs: 2 },
+    Series { name: "6.12", suites: &["trixie", "trixie-security"], expected: Expected::Works, jobs: 2 },
+    Series { name: "6.18", suites: &["trixie-backports"], expected: Expected::Works, jobs: 2 },
     // With two tests at a time, 7.3 was seen to skip programs: see docs/decisions/0008-programs-that-are-not-preempted.md.
-    Series { name: NEWEST, suites: &["trixie-backports", "sid"], promise: Promise::Works, jobs: 1 },
+    Series { name: NEWEST, suites: &["trixie-backports", "sid"], expected: Expected::Works, jobs: 1 },
 ];
 
 /// The name of the series that is whatever is newest.
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn every_kernel_of_ci_is_in_the_table() {
         for (_, name) in SUBSET {
-            assert_eq!(series(name).promise, Promise::Works);
+            assert_eq!(series(name).expected, Expected::Works);
         }
     }
 

@@ -26,7 +26,7 @@ use anyhow::{Context as _, Result};
 use arch::Arch;
 use clap::Args;
 use guests::{Guest, Shared, State, Verdict, cache};
-use kernels::{Promise, SUBSET, Series, chosen};
+use kernels::{Expected, SUBSET, Series, chosen};
 use selection::Selection;
 
 /// The exit status if a guest could not be run at all, and none failed.
@@ -71,7 +71,7 @@ pub(crate) struct Options {
 }
 
 /// The closing line about a guest.
-pub(crate) struct Closing {
+pub(crate) struct GuestResult {
     guest: Guest,
     release: Option<String>,
     verdict: Verdict,
@@ -84,16 +84,16 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if options.list {
         return list(&guests, &selection);
     }
-    let closings = boot_all(&guests, &selection, Limit::Each(Duration::from_mins(options.limit)), options.jobs);
+    let results = boot_all(&guests, &selection, Limit::Each(Duration::from_mins(options.limit)), options.jobs);
     println!();
-    for closing in &closings {
-        println!("{closing}");
+    for result in &results {
+        println!("{result}");
     }
-    Ok(exit_code(&closings))
+    Ok(exit_code(&results))
 }
 
 /// Boots the guests of CI.
-pub(crate) fn ci() -> Result<Vec<Closing>> {
+pub(crate) fn ci() -> Result<Vec<GuestResult>> {
     Ok(boot_all(&subset()?, &Selection::subset(), Limit::All(CI_LIMIT), processors()))
 }
 
@@ -132,18 +132,18 @@ fn list(guests: &[Guest], selection: &Selection) -> Result<ExitCode> {
     for guest in guests {
         let release = guest.series.known_release(&cache(guest.arch)?, guest.arch);
         let release = release.unwrap_or_else(|| format!("not fetched yet, from {}", guest.series.suites.join(", ")));
-        let promise = match guest.series.promise {
-            Promise::Works => "the tests pass",
-            Promise::Refused => "zctrace refuses in one line",
+        let expected = match guest.series.expected {
+            Expected::Works => "the tests pass",
+            Expected::Refused => "zctrace refuses in one line",
         };
-        println!("{guest}  {release}: {promise}");
+        println!("{guest}  {release}: {expected}");
     }
     println!("{}", selection.describe());
     Ok(ExitCode::SUCCESS)
 }
 
 /// Prepares all guests, and boots `jobs` of them at a time.
-fn boot_all(guests: &[Guest], selection: &Selection, limit: Limit, jobs: NonZero<usize>) -> Vec<Closing> {
+fn boot_all(guests: &[Guest], selection: &Selection, limit: Limit, jobs: NonZero<usize>) -> Vec<GuestResult> {
     let mut prepared: Vec<Shared> = Vec::new();
     for arch in [Arch::X86_64, Arch::Aarch64] {
         let series: Vec<&'static Series> = guests.iter().filter(|guest| guest.arch == arch).map(|guest| guest.series).collect();
@@ -151,7 +151,7 @@ fn boot_all(guests: &[Guest], selection: &Selection, limit: Limit, jobs: NonZero
             prepared.push(Shared::prepare(arch, &series));
         }
     }
-    let (next, closings, first) = (AtomicUsize::new(0), Mutex::new(Vec::new()), Instant::now());
+    let (next, results, first) = (AtomicUsize::new(0), Mutex::new(Vec::new()), Instant::now());
     let work = || {
         while let Some((position, guest)) = next_of(guests, &next) {
             let start = Instant::now();
@@ -161,9 +161,9 @@ fn boot_all(guests: &[Guest], selection: &Selection, limit: Limit, jobs: NonZero
             };
             let shared = prepared.iter().find(|shared| shared.arch == guest.arch).expect("each architecture was prepared");
             let (release, verdict) = shared.run(guest, selection, limit);
-            let closing = Closing { guest, release, verdict, took: start.elapsed() };
-            println!("== {closing}");
-            closings.lock().unwrap_or_else(PoisonError::into_inner).push((position, closing));
+            let result = GuestResult { guest, release, verdict, took: start.elapsed() };
+            println!("== {result}");
+            results.lock().unwrap_or_else(PoisonError::into_inner).push((position, result));
         }
     };
     thread::scope(|scope| {
@@ -171,9 +171,9 @@ fn boot_all(guests: &[Guest], selection: &Selection, limit: Limit, jobs: NonZero
             scope.spawn(work);
         }
     });
-    let mut closings = closings.into_inner().unwrap_or_else(PoisonError::into_inner);
-    closings.sort_by_key(|&(position, _)| position);
-    closings.into_iter().map(|(_, closing)| closing).collect()
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.sort_by_key(|&(position, _)| position);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 /// The next guest that no thread has taken, and its position.
@@ -183,24 +183,24 @@ fn next_of(guests: &[Guest], next: &AtomicUsize) -> Option<(usize, Guest)> {
 }
 
 /// Success if all guests passed.
-fn exit_code(closings: &[Closing]) -> ExitCode {
-    if closings.iter().any(Closing::failed) {
+fn exit_code(results: &[GuestResult]) -> ExitCode {
+    if results.iter().any(GuestResult::failed) {
         ExitCode::FAILURE
-    } else if closings.iter().any(|closing| closing.verdict.state == State::NotRun) {
+    } else if results.iter().any(|result| result.verdict.state == State::NotRun) {
         ExitCode::from(NOT_RUN)
     } else {
         ExitCode::SUCCESS
     }
 }
 
-impl Closing {
+impl GuestResult {
     /// Whether the guest failed.
     pub(crate) fn failed(&self) -> bool {
         self.verdict.state == State::Failed
     }
 }
 
-impl fmt::Display for Closing {
+impl fmt::Display for GuestResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match self.verdict.state {
             State::Passed => "ok",
@@ -219,26 +219,26 @@ impl fmt::Display for Closing {
 mod tests {
     use super::*;
 
-    fn closing(state: State, release: Option<&str>) -> Closing {
+    fn result(state: State, release: Option<&str>) -> GuestResult {
         let guest = Guest { arch: Arch::X86_64, series: chosen(&["6.12".to_owned()]).expect("it is there")[0] };
         let verdict = Verdict { state, sentence: "3 passed".to_owned() };
-        Closing { guest, release: release.map(str::to_owned), verdict, took: Duration::from_millis(61_540) }
+        GuestResult { guest, release: release.map(str::to_owned), verdict, took: Duration::from_millis(61_540) }
     }
 
     #[test]
     fn a_closing_line_has_state_kernel_time_and_figures() {
-        let line = closing(State::Passed, Some("6.12.1-cloud-amd64")).to_string();
+        let line = result(State::Passed, Some("6.12.1-cloud-amd64")).to_string();
         assert_eq!(line, "ok      vm 6.12    x86_64    61.5 s  6.12.1-cloud-amd64: 3 passed");
-        assert_eq!(closing(State::NotRun, None).to_string(), "NOT RUN vm 6.12    x86_64    61.5 s  3 passed");
+        assert_eq!(result(State::NotRun, None).to_string(), "NOT RUN vm 6.12    x86_64    61.5 s  3 passed");
     }
 
     #[test]
     fn a_guest_that_was_not_run_is_neither_success_nor_failure() {
-        let code = |states: &[State]| exit_code(&states.iter().map(|&state| closing(state, None)).collect::<Vec<_>>());
+        let code = |states: &[State]| exit_code(&states.iter().map(|&state| result(state, None)).collect::<Vec<_>>());
         assert_eq!(code(&[State::Passed, State::Passed]), ExitCode::SUCCESS);
         assert_eq!(code(&[State::Passed, State::NotRun]), ExitCode::from(NOT_RUN));
         assert_eq!(code(&[State::NotRun, State::Failed]), ExitCode::FAILURE);
-        assert!(!closing(State::NotRun, None).failed());
-        assert!(closing(State::Failed, None).failed());
+        assert!(!result(State::NotRun, None).failed());
+        assert!(result(State::Failed, None).failed());
     }
 }

@@ -39,9 +39,9 @@ pub(super) struct Machine<'a> {
 }
 
 impl Machine<'_> {
-    /// Runs the machine to its end, and calls `hear` with each line from its serial port.
-    pub(super) fn boot(&self, limit: Duration, hear: impl FnMut(&str)) -> Result<End> {
-        to_end_of(&mut self.command(), limit, hear)
+    /// Runs the machine to its end, and calls `on_line` with each line from its serial port.
+    pub(super) fn boot(&self, limit: Duration, on_line: impl FnMut(&str)) -> Result<End> {
+        to_end_of(&mut self.command(), limit, on_line)
     }
 
     fn command(&self) -> Command {
@@ -61,8 +61,8 @@ impl Machine<'_> {
     }
 }
 
-/// Runs a program until it ends or its time is over, and calls `hear` with each line that it prints.
-fn to_end_of(command: &mut Command, limit: Duration, mut hear: impl FnMut(&str)) -> Result<End> {
+/// Runs a program until it ends or its time is over, and calls `on_line` with each line that it prints.
+fn to_end_of(command: &mut Command, limit: Duration, mut on_line: impl FnMut(&str)) -> Result<End> {
     let deadline = Instant::now() + limit;
     let end_with_us = || {
         // SAFETY: plain numbers.
@@ -80,7 +80,7 @@ fn to_end_of(command: &mut Command, limit: Duration, mut hear: impl FnMut(&str))
         match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(line) => {
                 last_line = Instant::now();
-                hear(&line);
+                on_line(&line);
             }
             Err(RecvTimeoutError::Disconnected) => break End::Off,
             Err(RecvTimeoutError::Timeout) => {

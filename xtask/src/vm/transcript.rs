@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{kernels::Promise, qemu::End, selection::Selection};
+use super::{kernels::Expected, qemu::End, selection::Selection};
 
 /// Starts the lines in which the guest's script says how its work ended.
-const OWN: &str = "zctrace-vm: ";
+const SCRIPT_PREFIX: &str = "zctrace-vm: ";
 
 /// How many failed tests a closing line names.
 const NAMED: usize = 5;
@@ -15,14 +15,14 @@ const HANGS: Duration = Duration::from_mins(5);
 
 /// Why a guest did not pass.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Shortfall {
+pub(super) enum NotPassed {
     /// Something is wrong.
     Failed(String),
     /// Its time was over, but its tests were still running and none had failed.
     TooSlow(String),
 }
 
-impl From<String> for Shortfall {
+impl From<String> for NotPassed {
     fn from(sentence: String) -> Self {
         Self::Failed(sentence)
     }
@@ -39,7 +39,7 @@ pub(super) struct Transcript {
     refused_with: Option<i32>,
     reasons: Vec<String>,
     names_of_no_test: Vec<String>,
-    said_its_last: bool,
+    has_ended: bool,
 }
 
 /// The sums under a run of tests.
@@ -57,9 +57,9 @@ pub(super) struct Figures {
 
 impl Transcript {
     /// Reads one line of output.
-    pub(super) fn hear(&mut self, line: &str) {
-        if let Some(said) = line.strip_prefix(OWN) {
-            self.hear_own(said);
+    pub(super) fn read_line(&mut self, line: &str) {
+        if let Some(said) = line.strip_prefix(SCRIPT_PREFIX) {
+            self.read_script_line(said);
         } else if let Some(figures) = line.strip_prefix("test result: ").and_then(Figures::of) {
             self.figures = Some(figures);
         } else if let Some(name) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
@@ -69,39 +69,39 @@ impl Transcript {
         }
     }
 
-    fn hear_own(&mut self, said: &str) {
+    fn read_script_line(&mut self, said: &str) {
         let status = |word: &str| said.strip_prefix(word)?.trim().parse().ok();
         self.tests_ended_with = status("tests ended with").or(self.tests_ended_with);
         self.checks_ended_with = status("checks ended with").or(self.checks_ended_with);
         self.refused_with = status("refused with").or(self.refused_with);
         self.names_of_no_test.extend(said.strip_prefix("no test ").map(str::to_owned));
         self.reasons.extend(said.strip_prefix("because ").map(str::to_owned));
-        self.said_its_last |= said == "end";
+        self.has_ended |= said == "end";
     }
 
     /// A sentence for the closing line. The error says what is wrong; anything that the guest did not print counts as wrong.
-    pub(super) fn judge(&self, end: End, promise: Promise, selection: &Selection) -> Result<String, Shortfall> {
+    pub(super) fn judge(&self, end: End, expected: Expected, selection: &Selection) -> Result<String, NotPassed> {
         if let End::OutOfTime { silent } = end {
             return Err(self.judge_unfinished(silent));
         }
-        if !self.said_its_last {
-            return Err(Shortfall::Failed("the guest died".to_owned()));
+        if !self.has_ended {
+            return Err(NotPassed::Failed("the guest died".to_owned()));
         }
-        Ok(match promise {
-            Promise::Works => self.judge_tests(selection)?,
-            Promise::Refused => self.judge_refusal()?,
+        Ok(match expected {
+            Expected::Works => self.judge_tests(selection)?,
+            Expected::Refused => self.judge_refusal()?,
         })
     }
 
     /// A guest that still prints something is on a slow machine; one that does not hangs.
-    fn judge_unfinished(&self, silent: Duration) -> Shortfall {
+    fn judge_unfinished(&self, silent: Duration) -> NotPassed {
         let so_far = format!("ran out of time: {} passed, {} failed until then", self.passed_tests, self.failed_tests.len());
         if silent >= HANGS {
-            return Shortfall::Failed(format!("{so_far}, and nothing was said for {} s", silent.as_secs()));
+            return NotPassed::Failed(format!("{so_far}, and nothing was said for {} s", silent.as_secs()));
         }
         match self.tests_ended_with {
-            None | Some(0) if self.failed_tests.is_empty() => Shortfall::TooSlow(so_far),
-            _ => Shortfall::Failed(so_far),
+            None | Some(0) if self.failed_tests.is_empty() => NotPassed::TooSlow(so_far),
+            _ => NotPassed::Failed(so_far),
         }
     }
 
@@ -166,18 +166,18 @@ mod tests {
 
     const PASSED: &str = "test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 432 filtered out; finished in 2.31s";
 
-    fn judged(lines: &[&str], promise: Promise) -> Result<String, String> {
+    fn judged(lines: &[&str], expected: Expected) -> Result<String, String> {
         let mut transcript = Transcript::default();
         for line in lines {
-            transcript.hear(line);
+            transcript.read_line(line);
         }
-        transcript.judge(End::Off, promise, &Selection::all()).map_err(sentence)
+        transcript.judge(End::Off, expected, &Selection::all()).map_err(sentence)
     }
 
-    fn sentence(shortfall: Shortfall) -> String {
+    fn sentence(shortfall: NotPassed) -> String {
         match shortfall {
-            Shortfall::Failed(sentence) => sentence,
-            Shortfall::TooSlow(sentence) => panic!("not slow: {sentence}"),
+            NotPassed::Failed(sentence) => sentence,
+            NotPassed::TooSlow(sentence) => panic!("not slow: {sentence}"),
         }
     }
 
@@ -191,35 +191,37 @@ mod tests {
 
     #[test]
     fn passed_tests_and_checks_are_summed_up() {
-        let said = judged(&guest(&["test storms::one ... ok", PASSED], OK, CHECKED), Promise::Works);
+        let said = judged(&guest(&["test storms::one ... ok", PASSED], OK, CHECKED), Expected::Works);
         assert_eq!(said.as_deref(), Ok("12 passed, 0 failed, 432 left out, the checks hold"));
     }
 
     #[test]
     fn a_failed_test_is_named() {
         let result = "test result: FAILED. 11 passed; 1 failed; 0 ignored; 0 measured; 432 filtered out; finished in 2.31s";
-        let said =
-            judged(&guest(&["test storms::one ... FAILED", result], "zctrace-vm: tests ended with 101", CHECKED), Promise::Works);
+        let said = judged(
+            &guest(&["test storms::one ... FAILED", result], "zctrace-vm: tests ended with 101", CHECKED),
+            Expected::Works,
+        );
         assert_eq!(said, Err("11 passed, 1 failed, 432 left out (storms::one)".to_owned()));
     }
 
     #[test]
     fn skipped_tests_unknown_names_and_runs_without_tests_fail() {
         let ignored = "test result: ok. 11 passed; 0 failed; 1 ignored; 0 measured; 432 filtered out; finished in 2.31s";
-        assert!(judged(&guest(&[ignored], OK, CHECKED), Promise::Works).expect_err("one was skipped").contains("1 skipped"));
+        assert!(judged(&guest(&[ignored], OK, CHECKED), Expected::Works).expect_err("one was skipped").contains("1 skipped"));
         let none = "test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 444 filtered out; finished in 0.01s";
-        assert!(judged(&guest(&[none], OK, CHECKED), Promise::Works).is_err());
-        let unknown = judged(&guest(&["zctrace-vm: no test gone::", PASSED], OK, CHECKED), Promise::Works);
+        assert!(judged(&guest(&[none], OK, CHECKED), Expected::Works).is_err());
+        let unknown = judged(&guest(&["zctrace-vm: no test gone::", PASSED], OK, CHECKED), Expected::Works);
         assert_eq!(unknown, Err("no test is called gone::".to_owned()));
     }
 
     #[test]
     fn missing_results_fail() {
-        assert_eq!(judged(&[PASSED, OK, CHECKED], Promise::Works), Err("the guest died".to_owned()));
-        assert!(judged(&[OK, CHECKED, "zctrace-vm: end"], Promise::Works).is_err());
-        assert!(judged(&[PASSED, CHECKED, "zctrace-vm: end"], Promise::Works).is_err());
-        assert!(judged(&[PASSED, OK, "zctrace-vm: end"], Promise::Works).is_err());
-        let failed = judged(&guest(&[PASSED], OK, "zctrace-vm: checks ended with 1"), Promise::Works);
+        assert_eq!(judged(&[PASSED, OK, CHECKED], Expected::Works), Err("the guest died".to_owned()));
+        assert!(judged(&[OK, CHECKED, "zctrace-vm: end"], Expected::Works).is_err());
+        assert!(judged(&[PASSED, CHECKED, "zctrace-vm: end"], Expected::Works).is_err());
+        assert!(judged(&[PASSED, OK, "zctrace-vm: end"], Expected::Works).is_err());
+        let failed = judged(&guest(&[PASSED], OK, "zctrace-vm: checks ended with 1"), Expected::Works);
         assert!(failed.expect_err("a check failed").contains("ended with 1"));
     }
 
@@ -228,31 +230,31 @@ mod tests {
         let cut_off = |lines: &[&str], silent| {
             let mut transcript = Transcript::default();
             for line in lines {
-                transcript.hear(line);
+                transcript.read_line(line);
             }
-            transcript.judge(End::OutOfTime { silent }, Promise::Works, &Selection::all()).expect_err("it was cut off")
+            transcript.judge(End::OutOfTime { silent }, Expected::Works, &Selection::all()).expect_err("it was cut off")
         };
         let (passed, failed) = ("test storms::one ... ok", "test storms::two ... FAILED");
         let short = Duration::from_secs(10);
-        assert_eq!(cut_off(&[passed], short), Shortfall::TooSlow("ran out of time: 1 passed, 0 failed until then".to_owned()));
-        assert!(matches!(cut_off(&[passed, failed], short), Shortfall::Failed(_)));
-        assert!(matches!(cut_off(&[passed, "zctrace-vm: tests ended with 101"], short), Shortfall::Failed(_)));
-        assert!(matches!(cut_off(&[passed], HANGS), Shortfall::Failed(_)));
+        assert_eq!(cut_off(&[passed], short), NotPassed::TooSlow("ran out of time: 1 passed, 0 failed until then".to_owned()));
+        assert!(matches!(cut_off(&[passed, failed], short), NotPassed::Failed(_)));
+        assert!(matches!(cut_off(&[passed, "zctrace-vm: tests ended with 101"], short), NotPassed::Failed(_)));
+        assert!(matches!(cut_off(&[passed], HANGS), NotPassed::Failed(_)));
     }
 
     #[test]
     fn checks_that_were_not_requested_are_not_missed() {
         let mut transcript = Transcript::default();
         for line in [PASSED, OK, "zctrace-vm: end"] {
-            transcript.hear(line);
+            transcript.read_line(line);
         }
-        let said = transcript.judge(End::Off, Promise::Works, &Selection::named(&["storms::".to_owned()]));
+        let said = transcript.judge(End::Off, Expected::Works, &Selection::named(&["storms::".to_owned()]));
         assert_eq!(said, Ok("12 passed, 0 failed, 432 left out".to_owned()));
     }
 
     #[test]
     fn a_refusal_must_be_one_line_with_the_right_status() {
-        let said = |lines: &[&str]| judged(&[lines, &["zctrace-vm: end"]].concat(), Promise::Refused);
+        let said = |lines: &[&str]| judged(&[lines, &["zctrace-vm: end"]].concat(), Expected::Refused);
         let reason = "zctrace-vm: because zctrace: Linux 5.10 is too old";
         assert_eq!(
             said(&["zctrace-vm: refused with 125", reason]).as_deref(),

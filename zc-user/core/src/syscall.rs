@@ -18,8 +18,8 @@ use zc_ebpf::{CallId, CallSpec, requested};
 pub(crate) use arguments::{may_name_file_by_path, names_descriptor};
 pub use classes::CLASSES;
 pub(crate) use native::meant_by;
-pub use selection::{Selection, UnknownSyscall};
-pub(crate) use selection::{calls_of_class, class_names, known_names};
+pub use selection::{Selection, UnknownSyscall, class_names};
+pub(crate) use selection::{calls_of_class, known_names};
 
 /// Whose numbering a call came through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -138,7 +138,7 @@ impl Call {
 
     /// The call that a report names so: an operation of `io_uring` if the name has the prefix of one.
     pub fn from_report(name: &str) -> Self {
-        name.strip_prefix(RING_PREFIX).map_or_else(|| Self::native(name.to_owned()), Self::ring_operation)
+        ring_operation(name).map_or_else(|| Self::native(name.to_owned()), Self::ring_operation)
     }
 
     /// The call or operation that the kernel side identifies by this number. A number without a name becomes `syscall_0x...`, as in
@@ -197,6 +197,11 @@ impl Call {
 /// Whether a set of names has this call. `ioctl` stands for all its variants, too.
 pub(crate) fn covers(name: &str, has: impl Fn(&str) -> bool) -> bool {
     has(name) || (name.starts_with("ioctl(") && has("ioctl"))
+}
+
+/// The operation of `io_uring` that a report names so, without its prefix; `None` if it is a system call.
+pub(crate) fn ring_operation(name: &str) -> Option<&str> {
+    name.strip_prefix(RING_PREFIX)
 }
 
 /// Prefix of the names of io_uring's operations.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use zctrace::{backend::Choice, expect::Inferred, render::CheckFormat, syscall::Selection};
 
-use super::{ColorWhen, LimitArgs, one_of};
+use super::values::{ColorWhen, LimitArgs, one_of};
 
 /// Examples, shown after the options.
 pub const EXAMPLES: &str = "\

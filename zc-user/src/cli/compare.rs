@@ -10,7 +10,7 @@ use zctrace::{
     syscall::Selection,
 };
 
-use super::{ColorWhen, LimitArgs, default_word, one_of};
+use super::values::{ColorWhen, LimitArgs, default_word, one_of};
 
 /// Examples, shown after the options.
 pub const EXAMPLES: &str = "\

@@ -2,12 +2,10 @@
 
 use std::{fmt::Write as _, io::Write as _};
 
-use clap::{Command, CommandFactory as _, ValueEnum as _};
+use clap::{Command, ValueEnum as _};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use zctrace::{backend::ebpf, doctor};
-
-use super::Cli;
 
 const NAME: &str = "zctrace";
 
@@ -21,15 +19,14 @@ pub(super) fn long_version() -> String {
 }
 
 /// The script that makes a shell complete options and subcommands.
-pub fn completions(shell: Shell) -> String {
+pub(super) fn completions(full: &Command, shell: Shell) -> String {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut completable(), NAME, &mut script);
+    clap_complete::generate(shell, &mut completable(full), NAME, &mut script);
     text(script) + &if shell == Shell::Fish { shells_for_fish() } else { String::new() }
 }
 
 /// The command line without hidden options, and without the command to trace before a subcommand: zsh would take every word for it.
-fn completable() -> Command {
-    let full = Cli::command();
+fn completable(full: &Command) -> Command {
     let options = full.get_arguments().filter(|arg| !arg.is_positional() && !arg.is_hide_set());
     let subcommand = |command: &Command| match command.get_name() {
         // The only subcommand with hidden options.
@@ -54,8 +51,7 @@ fn shells_for_fish() -> String {
 }
 
 /// The manual page in roff: the program, then its subcommands.
-pub fn manual() -> std::io::Result<String> {
-    let mut command = Cli::command();
+pub(super) fn manual(mut command: Command) -> std::io::Result<String> {
     command.build();
     let page = Man::new(command.clone());
     let mut roff = Vec::new();

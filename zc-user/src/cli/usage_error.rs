@@ -3,14 +3,12 @@
 use std::error::Error as _;
 
 use clap::{
-    CommandFactory as _,
+    Command,
     error::{ContextKind, ErrorKind},
 };
 
-use super::Cli;
-
 /// What is wrong with the command line and how to write it, in one line.
-pub fn one_line(error: &clap::Error) -> String {
+pub(super) fn one_line(error: &clap::Error, command: &Command) -> String {
     let word = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
     let rendered = error.render().to_string();
     let said = rendered.lines().next().unwrap_or_default().trim_start_matches("error: ");
@@ -26,7 +24,7 @@ pub fn one_line(error: &clap::Error) -> String {
         ErrorKind::UnknownArgument if word(ContextKind::InvalidArg).starts_with('-') => {
             // Never suggests hidden options.
             let is_shown = |near: &String| {
-                !Cli::command().get_arguments().any(|arg| arg.is_hide_set() && arg.get_long() == near.strip_prefix("--"))
+                !command.get_arguments().any(|arg| arg.is_hide_set() && arg.get_long() == near.strip_prefix("--"))
             };
             let near = error.get(ContextKind::SuggestedArg).map(ToString::to_string).filter(is_shown);
             let near = near.map(|near| format!("; did you mean '{near}'?"));
@@ -64,17 +62,21 @@ fn help_with(usage: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser as _;
+    use clap::{CommandFactory as _, Parser as _};
 
     use super::*;
+    use crate::cli::Cli;
 
     #[test]
     fn an_error_is_one_line_and_says_what_to_do() {
         let said = |words: &[&str]| {
             let error = Cli::try_parse_from([&["zctrace"], words].concat()).expect_err("an error");
-            one_line(&error)
+            one_line(&error, &Cli::command())
         };
-        assert_eq!(one_line(&Cli::command().error(ErrorKind::InvalidSubcommand, misplaced("check"))), misplaced("check"));
+        assert_eq!(
+            one_line(&Cli::command().error(ErrorKind::InvalidSubcommand, misplaced("check")), &Cli::command()),
+            misplaced("check")
+        );
         let without = said(&["check", "--expect", "exit.code == 0"]);
         assert!(without.starts_with("no command to check; "), "{without}");
         assert_eq!(said(&["--bogus"]), "unknown option '--bogus' (see zctrace --help)");

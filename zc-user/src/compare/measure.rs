@@ -5,7 +5,9 @@ use std::{ffi::OsString, io, time::Duration};
 use nix::sys::prctl;
 use tokio::runtime::Runtime;
 
-use super::{CompareError, Measured, OnFailure, Order, Plan, Series, Shell, Subject, Timing, how_it_failed, timed_run};
+use zctrace_core::compare::{Measured, OnFailure, Order, Plan, Series, Shell, Subject, Timing, how_it_failed};
+
+use super::{error::CompareError, timed_run};
 use crate::{
     backend::{self, RunOptions, Until},
     descendants,

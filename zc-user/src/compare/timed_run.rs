@@ -16,7 +16,9 @@ use std::{
 
 use nix::time::{ClockId, clock_gettime};
 
-use super::{CompareError, Input, Output, Plan, Timing};
+use zctrace_core::compare::{Input, Output, Plan, Timing};
+
+use super::error::CompareError;
 use crate::{
     launch::{Child, LaunchError, LaunchOptions, Received, Signals, Stream, Streams, find_program, prepare},
     trace::Exit,

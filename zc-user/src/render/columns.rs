@@ -5,9 +5,12 @@ use comfy_table::{ColumnConstraint, Width};
 use super::{
     page::{align_columns, column_padding, ruled_table, table_lines},
     text,
+};
+use crate::{
+    report::Syscall,
+    syscall::Abi,
     units::{self, Decimals, UNKNOWN},
 };
-use crate::{report::Syscall, syscall::Abi};
 
 /// A column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,6 @@
 //! `zctrace compare`: commands side by side, as a page for a person, as JSON, as CSV, as a Markdown table.
 
 mod figures;
-#[cfg(test)]
-mod tests;
 
 use clap::ValueEnum;
 use comfy_table::{ColumnConstraint, Width};
@@ -11,13 +9,17 @@ use textwrap::WordSplitter;
 
 use self::figures::{FIGURES, Look, doubts, remarks};
 use super::{
-    Options, json,
     markdown::{cell, code, escape_markdown, list_item, table_row},
-    page::{Page, Style, align_columns, column_padding, ruled_table, table_lines, words},
-    text,
+    page::{Options, Page, Style, align_columns, column_padding, ruled_table, table_lines, words},
+    text::{self, json},
+};
+use crate::{
+    compare::{Compared, Comparison, Speed, Summary},
     units::UNKNOWN,
 };
-use crate::compare::{Compared, Comparison, Speed, Summary};
+
+#[cfg(test)]
+mod tests;
 
 /// A format of comparisons.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]

@@ -1,8 +1,7 @@
 //! `zctrace doctor` for a person: first the backend that `auto` takes, then each backend with what it lacks.
 
 use super::{
-    Options,
-    page::{Page, Piece, Style, words},
+    page::{Options, Page, Piece, Style, words},
     text,
 };
 use crate::doctor::{BackendDiagnosis, Diagnosis, Finding, State, System};

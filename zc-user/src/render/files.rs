@@ -1,14 +1,15 @@
 //! The table of `--files`: the calls and bytes of each file.
 
 use super::{
-    Options,
-    page::{Page, Style, align_columns, ruled_table, table_lines, words},
+    page::{Options, Page, Style, align_columns, ruled_table, table_lines, words},
     section::{INDENT, plural},
     text,
     transfers::{end_kind, end_label},
+};
+use crate::{
+    report::{FileTotals, Report},
     units::{self, Decimals, UNKNOWN},
 };
-use crate::report::{FileTotals, Report};
 
 /// How many files are shown without `--all-transfers`.
 const MOST_FILES: usize = 20;

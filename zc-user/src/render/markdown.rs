@@ -1,13 +1,15 @@
 //! GitHub's Markdown: how text is written in it, and the report for a comment on a pull request or the summary of a job.
 
 use super::{
-    Options,
     columns::Layout,
-    page::{Piece, sentence},
+    page::{Options, Piece, sentence},
     section::Section,
-    table, text, transfers, units,
+    table, text, transfers,
 };
-use crate::report::{Report, Syscall};
+use crate::{
+    report::{Report, Syscall},
+    units,
+};
 
 /// The report. It has the same parts as the text for a terminal.
 pub(super) fn render(report: &Report, options: &Options) -> String {

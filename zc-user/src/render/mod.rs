@@ -21,13 +21,13 @@ mod transfers;
 mod verify;
 
 use clap::ValueEnum;
-use serde::Serialize;
 
 pub use check::{CheckFormat, annotations, check, escape_workflow_commands};
 pub use compare::{CompareFormat, compare};
-pub use text::{command_line, escape};
+pub use page::Options;
+pub use text::{command_line, escape, json};
 
-use crate::{doctor::Diagnosis, report::Report, units, verify::Comparison};
+use crate::{doctor::Diagnosis, report::Report, verify::Comparison};
 
 /// A format of reports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -66,19 +66,6 @@ impl Format {
     }
 }
 
-/// How a report is shown. Formats ignore the options that do not concern them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Options {
-    /// The width of the terminal in columns; `None` for no limit.
-    pub width: Option<usize>,
-    /// Whether to use colour (ANSI escape sequences).
-    pub colour: bool,
-    /// Show all processes, not only those with the most calls.
-    pub all_processes: bool,
-    /// Show all transfers and all files, not only those with the most bytes.
-    pub all_transfers: bool,
-}
-
 /// The report in this format. It ends in a newline.
 pub fn render(report: &Report, format: Format, options: &Options) -> String {
     match format {
@@ -96,14 +83,6 @@ pub fn verify(comparison: &Comparison, format: PlainFormat, options: &Options) -
         PlainFormat::Table => verify::render(comparison, options),
         PlainFormat::Json => json(comparison),
     }
-}
-
-/// A model as indented JSON. It ends in a newline.
-#[expect(clippy::missing_panics_doc, reason = "it never panics: every key of a model is a string")]
-pub fn json(model: &impl Serialize) -> String {
-    let mut json = serde_json::to_string_pretty(model).expect("every key of a model is a string");
-    json.push('\n');
-    json
 }
 
 /// The diagnosis of this machine in this format. It ends in a newline.

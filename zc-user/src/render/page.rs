@@ -2,7 +2,20 @@
 
 use comfy_table::{CellAlignment, ContentLineStyle, LineStyle, Table, TableStyle};
 
-use super::{Options, text};
+use super::text;
+
+/// How a report is shown. Formats ignore the options that do not concern them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// The width of the terminal in columns; `None` for no limit.
+    pub width: Option<usize>,
+    /// Whether to use colour (ANSI escape sequences).
+    pub colour: bool,
+    /// Show all processes, not only those with the most calls.
+    pub all_processes: bool,
+    /// Show all transfers and all files, not only those with the most bytes.
+    pub all_transfers: bool,
+}
 
 /// The role of a text. Colour never says more than the words do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,9 +4,11 @@ use super::{
     columns::{self, Layout},
     page::{Page, Piece, Style, list},
     text,
+};
+use crate::{
+    report::{Process, State, Syscall, Thread, Totals, Usage},
     units::{self, UNKNOWN},
 };
-use crate::report::{Process, State, Syscall, Thread, Totals, Usage};
 
 /// A section.
 #[derive(Debug)]
@@ -161,7 +163,7 @@ fn usage(usage: &Usage) -> Vec<Piece> {
 /// `io_uring: 25 read of 1.0 MiB in all, 1 fsync`. Operations are not system calls, and their times are unknown.
 fn operations(operations: &[Syscall]) -> Vec<Piece> {
     let text = |line: &Syscall| {
-        let name = line.name.strip_prefix("io_uring:").unwrap_or(&line.name);
+        let name = line.as_ring_operation().unwrap_or(&line.name);
         let bytes = line.bytes.map(|bytes| format!(" of {} in all", units::bytes(bytes))).unwrap_or_default();
         format!("{} {name}{bytes}", line.calls)
     };

@@ -3,18 +3,17 @@
 use std::cmp::Reverse;
 
 use super::{
-    Options,
     columns::{Column, Layout},
     files,
-    page::{Page, Piece, Style, words},
+    page::{Options, Page, Piece, Style, words},
     section::{INDENT, Section, plural},
     text, transfers,
-    units::{self, UNKNOWN},
 };
 use crate::{
     report::{Exit, Process, Report, Syscall},
     signal,
     trace::Loss,
+    units::{self, UNKNOWN},
 };
 
 /// How many processes are shown without `--all-processes`.
@@ -67,7 +66,7 @@ pub(super) fn command(report: &Report) -> String {
 /// The losses and notes, each with its style.
 pub(super) fn remarks(report: &Report) -> impl Iterator<Item = (String, Style)> {
     // Losses that do not lower counts have a note of their own.
-    let lowers_counts = |name: &&String| !Loss::ALL.iter().any(|loss| loss.name() == *name && !loss.touches_counts());
+    let lowers_counts = |name: &&String| Loss::from_name(name).is_none_or(Loss::touches_counts);
     let losses = report.losses.iter().filter(move |(name, _)| lowers_counts(name));
     let losses = losses.map(|(name, &count)| (loss(name, count), Style::Warning));
     losses.chain(report.notes.iter().map(|note| (format!("note: {}", text::escape(note)), Style::Plain)))
@@ -107,7 +106,7 @@ fn exit(exit: Exit) -> (String, Style) {
 
 /// What was lost and what helps. A report of a newer zctrace may name losses that this one does not know.
 pub(super) fn loss(name: &str, count: u64) -> String {
-    match Loss::ALL.iter().find(|loss| loss.name() == name) {
+    match Loss::from_name(name) {
         Some(loss) => format!("lower bound: {}", loss.explain(count)),
         None => format!("lower bound: {} {count}", text::escape(name)),
     }

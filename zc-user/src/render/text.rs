@@ -1,9 +1,18 @@
-//! Measures and shortens text for a terminal. [`zctrace_core::text`] makes it safe to print.
+//! Text: a model as JSON, and text measured and shortened for a terminal. [`zctrace_core::text`] makes it safe to print.
 
 use std::borrow::Cow;
 
+use serde::Serialize;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 pub use zctrace_core::text::{command_line, escape};
+
+/// A model as indented JSON. It ends in a newline.
+#[expect(clippy::missing_panics_doc, reason = "it never panics: every key of a model is a string")]
+pub fn json(model: &impl Serialize) -> String {
+    let mut json = serde_json::to_string_pretty(model).expect("every key of a model is a string");
+    json.push('\n');
+    json
+}
 
 /// The width in columns of a text without control characters.
 pub(super) fn width(text: &str) -> usize {

@@ -7,12 +7,14 @@ use std::{
 };
 
 use super::{
-    Options,
-    page::{Page, Piece, Style, list, words},
+    page::{Options, Page, Piece, Style, list, words},
     section::{INDENT, plural, process_name},
-    text, units,
+    text,
 };
-use crate::report::{Api, Certainty, End, Process, Report, Transfer};
+use crate::{
+    report::{Api, Certainty, End, Process, Report, Transfer},
+    units,
+};
 
 /// How many transfers are shown without `--all-transfers`.
 const MOST_TRANSFERS: usize = 10;

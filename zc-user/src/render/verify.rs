@@ -1,14 +1,13 @@
 //! `--verify` for a person: one figure where the backends agree, both where they differ.
 
 use super::{
-    Options,
-    page::{Page, Style, align_columns, ruled_table, table_lines, words},
+    page::{Options, Page, Style, align_columns, ruled_table, table_lines, words},
     section::plural,
     text,
-    units::UNKNOWN,
 };
 use crate::{
     report::Certainty,
+    units::UNKNOWN,
     verify::{CallFigures, CallRow, Comparison, TransferFigures, TransferRow},
 };
 

@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    syscall::{Selection, covers},
+    syscall::{Selection, covers, ring_operation},
     transfer::{DestinationTotals, End, SourceTotals, Transfer, Unattributed},
     words::words,
 };
@@ -228,6 +228,13 @@ pub struct Syscall {
     pub p90_ns: Option<u64>,
     /// 99th percentile, likewise.
     pub p99_ns: Option<u64>,
+}
+
+impl Syscall {
+    /// The name of the operation of `io_uring`; `None` if it is a system call.
+    pub fn as_ring_operation(&self) -> Option<&str> {
+        ring_operation(&self.name)
+    }
 }
 
 /// Sums over all processes.

@@ -191,7 +191,7 @@ fn hint(suggestion: Option<&str>) -> String {
 }
 
 /// Names of classes, without `%`.
-pub(crate) fn class_names() -> impl Iterator<Item = &'static str> {
+pub fn class_names() -> impl Iterator<Item = &'static str> {
     std::iter::once(DATA).chain(CLASSES.iter().map(|(name, _)| *name))
 }
 

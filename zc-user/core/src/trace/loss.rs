@@ -100,6 +100,11 @@ impl Loss {
         self.facts().name
     }
 
+    /// The loss of this name; `None` if this version does not know it.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|loss| loss.name() == name)
+    }
+
     /// Whether transfers may be missing.
     pub const fn touches_transfers(self) -> bool {
         matches!(self.facts().effect, Effect::Transfers | Effect::CountsAndTransfers)

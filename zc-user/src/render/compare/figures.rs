@@ -4,12 +4,10 @@ use std::collections::BTreeSet;
 
 use crate::{
     compare::{Compared, Comparison},
-    render::{
-        table, text,
-        units::{self, UNKNOWN},
-    },
+    render::{table, text},
     report::Counted,
     syscall::{Selection, TABLE},
+    units::{self, UNKNOWN},
 };
 
 /// Up to this many counted calls are named.

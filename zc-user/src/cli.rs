@@ -16,7 +16,7 @@ use zctrace::{
     report::{Detail, SortKey},
     syscall::{Selection, class_names},
 };
-use zctrace_core::suggest::nearest;
+use zctrace_core::words::nearest;
 
 pub use check::CheckArgs;
 pub use compare::CompareArgs;

@@ -33,23 +33,24 @@
 //! such a file, too, but is inconclusive if the working directory is unknown ([`Report::directory`]).
 
 mod ast;
+mod calls;
 mod evaluate;
 mod facts;
 mod field;
-mod figures;
 mod known;
 mod lexer;
 mod parser;
 mod pattern;
+mod transfers;
 mod value;
 
 use std::{collections::BTreeSet, fmt, str::FromStr, time::Duration};
 
+pub(crate) use evaluate::of_run;
 pub use evaluate::{ExpectError, Finding, NotCounted, Outcome};
 pub(crate) use field::{
     Field, Variation, call_figure, call_figures, errno_figure, is_exit, is_of_run, is_time, run_figures, variation_of,
 };
-pub(crate) use figures::of_run;
 pub use known::{Inferred, Verdict};
 pub use lexer::SyntaxError;
 pub(crate) use lexer::pointer;

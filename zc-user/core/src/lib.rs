@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Depend on the crate `zctrace` instead: it re-exports everything that is meant for others under the same names. The modules [`errno`],
-//! [`options`], [`signal`], [`suggest`], [`text`], [`units`] and [`words`] are public for zctrace's own crates only.
+//! [`options`], [`signal`], [`text`], [`units`] and [`words`] are public for zctrace's own crates only.
 
 pub mod check;
 pub mod compare;
@@ -16,7 +16,6 @@ pub mod histogram;
 pub mod options;
 pub mod report;
 pub mod signal;
-pub mod suggest;
 pub mod syscall;
 pub mod text;
 pub mod trace;

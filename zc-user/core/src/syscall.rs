@@ -4,7 +4,6 @@
 
 mod arguments;
 mod classes;
-mod native;
 mod ring;
 mod selection;
 
@@ -15,46 +14,35 @@ compile_error!("zctrace knows the system calls and registers of x86_64 and aarch
 
 use zc_ebpf::{CallId, CallSpec, requested};
 
+use crate::words::names;
+
 pub(crate) use arguments::{may_name_file_by_path, names_descriptor};
 pub use classes::CLASSES;
-pub(crate) use native::meant_by;
 pub use selection::{Selection, UnknownSyscall, class_names};
-pub(crate) use selection::{calls_of_class, known_names};
+pub(crate) use selection::{calls_of_class, known_names, meant_by};
 
-/// Whose numbering a call came through.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Abi {
-    /// 64-bit calls on x86.
-    X86_64,
-    /// 32-bit calls on x86.
-    I386,
-    /// Calls with 32-bit pointers through x86's 64-bit entry.
-    X32,
-    /// 64-bit calls on ARM.
-    Aarch64,
-    /// 32-bit calls on ARM.
-    Arm,
+names! {
+    /// Whose numbering a call came through.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Abi {
+        /// 64-bit calls on x86.
+        X86_64 = "x86_64",
+        /// 32-bit calls on x86.
+        I386 = "i386",
+        /// Calls with 32-bit pointers through x86's 64-bit entry.
+        X32 = "x32",
+        /// 64-bit calls on ARM.
+        Aarch64 = "aarch64",
+        /// 32-bit calls on ARM.
+        Arm = "arm",
+    }
 }
 
 impl Abi {
-    /// Every one.
-    const ALL: [Self; 5] = [Self::X86_64, Self::I386, Self::X32, Self::Aarch64, Self::Arm];
-
     /// That of 64-bit programs on this machine.
     pub const NATIVE: Self = if cfg!(target_arch = "aarch64") { Self::Aarch64 } else { Self::X86_64 };
     /// That of 32-bit programs on this machine.
     pub const COMPAT: Self = if cfg!(target_arch = "aarch64") { Self::Arm } else { Self::I386 };
-
-    /// Its name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::X86_64 => "x86_64",
-            Self::I386 => "i386",
-            Self::X32 => "x32",
-            Self::Aarch64 => "aarch64",
-            Self::Arm => "arm",
-        }
-    }
 
     /// Whether 64-bit programs on this machine have a call of this name.
     pub(crate) fn is_native(call: &str) -> bool {

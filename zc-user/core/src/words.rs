@@ -1,4 +1,5 @@
-//! Enums whose values have names, for the command line and the file of checks.
+//! Enums whose values have names, in reports, on the command line and in the file of checks; and the name that is meant by one with a typing
+//! error.
 //!
 //! Public for zctrace's own crates only: the command line makes its options from them.
 
@@ -53,6 +54,45 @@ macro_rules! words {
 }
 pub(crate) use words;
 
+/// Declares an enum whose variants have names in reports: `ALL`, `name` and `from_name` follow from the list.
+macro_rules! names {
+    ($(#[$about:meta])* pub enum $name:ident { $($(#[doc = $doc:literal])+ $variant:ident = $text:literal,)+ }) => {
+        $(#[$about])*
+        pub enum $name {
+            $($(#[doc = $doc])+ $variant,)+
+        }
+
+        impl $name {
+            /// Every one.
+            pub const ALL: [Self; [$($text),+].len()] = [$(Self::$variant),+];
+
+            /// Its name in reports.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)+
+                }
+            }
+
+            /// The one with this name.
+            pub fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|one| one.name() == name)
+            }
+        }
+    };
+}
+pub(crate) use names;
+
+/// The nearest name, if it is near enough.
+pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let near = names.into_iter().map(|name| (strsim::damerau_levenshtein(name, word), name)).min();
+    near.filter(|(distance, _)| *distance <= (word.len() / 3).max(1)).map(|(_, name)| name)
+}
+
+/// `; did you mean 'calls'?`, or nothing without a near name.
+pub fn did_you_mean(near: Option<&str>) -> String {
+    near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,5 +105,12 @@ mod tests {
         assert_eq!(Choice::from_word("Ebpf"), None);
         assert_eq!(Choice::default(), Choice::Auto);
         assert_eq!(Choice::Auto.help(), "eBPF where it can run, else strace");
+    }
+
+    #[test]
+    fn a_near_name_is_suggested() {
+        assert_eq!(nearest("cals", ["calls", "bytes"]), Some("calls"));
+        assert_eq!(nearest("qqqqqq", ["calls", "bytes"]), None);
+        assert_eq!(did_you_mean(None), "");
     }
 }

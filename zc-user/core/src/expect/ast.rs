@@ -7,6 +7,7 @@ use super::{
     pattern::{EndPattern, Glob, KindPattern, quote},
     value::Number,
 };
+use crate::words::names;
 
 /// A condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +79,19 @@ pub(super) struct Figure {
     /// The errno, if the figure has one.
     pub(super) errno: Option<String>,
     pub(super) at: At,
+}
+
+names! {
+    /// What figures can be selected by.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Selector {
+        /// The process.
+        Process = "process",
+        /// The file.
+        File = "file",
+        /// The kind of the file.
+        Kind = "kind",
+    }
 }
 
 /// The part of a report that a figure is read from.
@@ -200,10 +214,10 @@ impl Display for Figure {
 
 impl Display for Selectors {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let quoted = |key: &str, glob: &Glob| format!("{key}={}", quote(glob.text()));
-        let process = self.process.as_ref().map(|glob| quoted("process", glob));
-        let file = self.file.as_ref().map(|glob| quoted("file", glob));
-        let kind = self.kind.map(|kind| format!("kind={}", kind.name()));
+        let quoted = |key: Selector, glob: &Glob| format!("{}={}", key.name(), quote(glob.text()));
+        let process = self.process.as_ref().map(|glob| quoted(Selector::Process, glob));
+        let file = self.file.as_ref().map(|glob| quoted(Selector::File, glob));
+        let kind = self.kind.map(|kind| format!("{}={}", Selector::Kind.name(), kind.name()));
         let all: Vec<String> = process.into_iter().chain(file).chain(kind).collect();
         if all.is_empty() { Ok(()) } else { write!(f, "[{}]", all.join(", ")) }
     }

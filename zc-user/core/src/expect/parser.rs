@@ -8,7 +8,11 @@ use super::{
     lexer::{Kind, Problem, Token, tokens},
     value::{self, Number},
 };
-use crate::{report::Api, signal, suggest};
+use crate::{
+    report::Api,
+    signal,
+    words::{did_you_mean, nearest},
+};
 
 #[cfg(test)]
 pub(super) use figure::why_not_by_file;
@@ -244,8 +248,8 @@ impl Parser {
         if names().any(|name| name == word) {
             return Ok(word);
         }
-        let near = suggest::nearest(&word, names());
-        let hint = near.map_or_else(|| format!("; APIs are {all}"), |near| suggest::hint(Some(near)));
+        let near = nearest(&word, names());
+        let hint = near.map_or_else(|| format!("; APIs are {all}"), |near| did_you_mean(Some(near)));
         Err(Problem::at(token.at, format!("unknown API '{word}'{hint}")))
     }
 
@@ -255,7 +259,7 @@ impl Parser {
         if let Some(signal) = signal::number(&word) {
             return Ok(Number { amount: u64::from(signal.unsigned_abs()), dimension: Dimension::Signal });
         }
-        let near = suggest::nearest(&word, signal::names().chain([NONE]));
-        Err(Problem::at(token.at, format!("unknown signal '{word}'{}", suggest::hint(near))))
+        let near = nearest(&word, signal::names().chain([NONE]));
+        Err(Problem::at(token.at, format!("unknown signal '{word}'{}", did_you_mean(near))))
     }
 }

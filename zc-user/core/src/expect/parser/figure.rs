@@ -4,16 +4,13 @@ use super::{Kind, Parser, Problem};
 use crate::{
     errno,
     expect::{
-        ast::{At, Figure, Selectors},
+        ast::{At, Figure, Selector, Selectors},
         field::{Dimension, Field, Subject, TRANSFER, aggregates},
         pattern::{EndPattern, Glob, KindPattern},
     },
-    suggest,
     syscall::{self, Abi, meant_by, names_descriptor},
+    words::{did_you_mean, nearest},
 };
-
-/// The keys that figures are selected by.
-const SELECTORS: [&str; 3] = ["process", "file", "kind"];
 
 impl Figure {
     /// Its unit.
@@ -53,7 +50,7 @@ impl Parser {
             },
             Kind::Class(class) if syscall::calls_of_class(&class).is_some() => Ok(Subject::Class(class)),
             Kind::Class(class) => {
-                let near = suggest::nearest(&class, syscall::class_names());
+                let near = nearest(&class, syscall::class_names());
                 let all = || format!("; classes are %{}", syscall::class_names().collect::<Vec<_>>().join(", %"));
                 let hint = near.map_or_else(all, |near| format!("; did you mean '%{near}'?"));
                 Err(Problem::at(token.at, format!("unknown class '%{class}'{hint}")))
@@ -124,22 +121,23 @@ impl Parser {
 
     fn selector(&mut self, selectors: &mut Selectors) -> Result<(), Problem> {
         let token = self.advance();
-        let all = SELECTORS.join(", ");
+        let names = Selector::ALL.map(Selector::name);
+        let all = names.join(", ");
         let Kind::Word(key) = token.kind else {
             return Err(Problem::at(token.at, format!("expected a selector ({all}), as in [process=\"cp\"]")));
         };
-        if !SELECTORS.contains(&key.as_str()) {
-            let near = suggest::nearest(&key, SELECTORS);
-            let hint = near.map_or_else(|| format!("; selectors are {all}"), |near| suggest::hint(Some(near)));
+        let Some(selector) = Selector::from_name(&key) else {
+            let near = nearest(&key, names);
+            let hint = near.map_or_else(|| format!("; selectors are {all}"), |near| did_you_mean(Some(near)));
             return Err(Problem::at(token.at, format!("unknown selector '{key}'{hint}")));
-        }
+        };
         if self.take_if_sign("==") || !self.take_if_sign("=") {
             return Err(self.problem(format!("'=' is expected after '{key}', as in [{key}=...]")));
         }
-        let is_given = match key.as_str() {
-            "process" => selectors.process.replace(self.text("a name in quotes")?).is_some(),
-            "file" => selectors.file.replace(self.text("a path in quotes")?).is_some(),
-            _ => {
+        let is_given = match selector {
+            Selector::Process => selectors.process.replace(self.text("a name in quotes")?).is_some(),
+            Selector::File => selectors.file.replace(self.text("a path in quotes")?).is_some(),
+            Selector::Kind => {
                 let token = self.advance();
                 let (Kind::Word(word) | Kind::Quoted(word)) = token.kind else {
                     return Err(Problem::at(token.at, "a kind is needed here, like pipe"));
@@ -175,8 +173,8 @@ impl Parser {
         {
             return Ok((call, line.field));
         }
-        let near = suggest::nearest(&word, subject.fields().iter().map(|line| line.name));
-        let hint = near.map_or_else(|| format!("; there are {}", names(&subject)), |near| suggest::hint(Some(near)));
+        let near = nearest(&word, subject.fields().iter().map(|line| line.name));
+        let hint = near.map_or_else(|| format!("; there are {}", names(&subject)), |near| did_you_mean(Some(near)));
         Err(Problem::at(token.at, format!("{subject} has no figure '{word}'{hint}")))
     }
 
@@ -193,8 +191,8 @@ impl Parser {
             return Ok(name);
         }
         let names: Vec<String> = errno::names().collect();
-        let near = suggest::nearest(&word, names.iter().map(String::as_str));
-        Err(Problem::at(token.at, format!("unknown errno '{word}'{}", suggest::hint(near))))
+        let near = nearest(&word, names.iter().map(String::as_str));
+        Err(Problem::at(token.at, format!("unknown errno '{word}'{}", did_you_mean(near))))
     }
 }
 
@@ -207,9 +205,9 @@ fn glob(text: &str, at: usize) -> Result<Glob, Problem> {
 
 fn kind(word: &str, at: usize) -> Result<KindPattern, Problem> {
     KindPattern::find(word).ok_or_else(|| {
-        let near = suggest::nearest(word, KindPattern::names());
+        let near = nearest(word, KindPattern::names());
         let all = || format!("; kinds are {} (put a path in quotes)", KindPattern::names().collect::<Vec<_>>().join(", "));
-        let hint = near.map_or_else(all, |near| suggest::hint(Some(near)));
+        let hint = near.map_or_else(all, |near| did_you_mean(Some(near)));
         Problem::at(at, format!("unknown kind of file '{word}'{hint}"))
     })
 }
@@ -239,9 +237,9 @@ fn unknown_subject(word: &str) -> String {
         return format!("'{word}' is a call of 32-bit programs: {here}");
     }
     let names = syscall::known_names().filter(|name| Abi::is_native(name));
-    let near = native.or_else(|| suggest::nearest(word, names.chain(aggregates()).chain([TRANSFER])));
+    let near = native.or_else(|| nearest(word, names.chain(aggregates()).chain([TRANSFER])));
     let all = || format!("; other names are {}, {TRANSFER}(FROM -> TO)", aggregates().collect::<Vec<_>>().join(", "));
-    format!("unknown system call '{word}'{}", near.map_or_else(all, |near| suggest::hint(Some(near))))
+    format!("unknown system call '{word}'{}", near.map_or_else(all, |near| did_you_mean(Some(near))))
 }
 
 /// Why the calls of a subject cannot be selected by file; `None` if they can.

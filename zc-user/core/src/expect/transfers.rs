@@ -245,7 +245,7 @@ fn is_fed(end: &End, report: &Report) -> bool {
 }
 
 fn carries_bytes(end: &End) -> bool {
-    FileKind::ALL.iter().find(|kind| end.kind.as_deref() == Some(kind.name())).is_none_or(|kind| kind.carries_bytes())
+    end.kind.as_deref().and_then(FileKind::from_name).is_none_or(FileKind::carries_bytes)
 }
 
 #[cfg(test)]

@@ -52,9 +52,9 @@ fn is_update() -> bool {
 fn table(object: &Object, compiler: &str) -> String {
     let mut table = format!(
         "# The eBPF programs, as compiled\n\n\
-         Computed from the object, compiled by {compiler}. Stack is that of the deepest chain of calls, by the rule of Linux 6.1, of which\n\
-         {LIMIT_BYTES} bytes may be taken. Calls of helpers, and look-ups in maps among them, are those in the code, not those on one path\n\
-         through it. `ZC_UPDATE_GOLDEN=1 cargo xtask test verifier` writes this anew.\n\n\
+         Computed from the object, compiled by {compiler}.\n\
+         Stack is that of the deepest chain of calls, by the rule of Linux 6.1; the limit is {LIMIT_BYTES} bytes. Helper calls and look-ups in\n\
+         maps are counted in the code, not on one path through it. `ZC_UPDATE_GOLDEN=1 cargo xtask test verifier` updates this table.\n\n\
          | program | stack bytes | functions | instructions | helper calls | look-ups | deepest chain |\n\
          |---|--:|--:|--:|--:|--:|---|\n"
     );

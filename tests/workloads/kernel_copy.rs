@@ -1,5 +1,6 @@
-//! `kernel-copy`: many short copies in one process, by `std::io::copy` or by the loop that it was before it knew of kernel interfaces
-//! (rust-lang/rust#75272, whose benchmarks these are). A tracer sees the same calls again and again; a clock, a time without start-up.
+//! `kernel-copy`: makes many short copies in one process, by `std::io::copy` or by the loop that it was before it used kernel interfaces. These
+//! are the benchmarks of rust-lang/rust#75272. A tracer sees the same calls many times, and the time does not depend on the start of the
+//! process.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -15,14 +16,14 @@ use zc_tests::parse_size;
 /// Make many short copies.
 #[derive(Parser)]
 struct Arguments {
-    /// From what to what
+    /// Source and destination
     ends: Ends,
-    /// How
+    /// How to copy
     by: By,
-    /// The file that is read
+    /// The file to read
     #[arg(long)]
     from: Option<PathBuf>,
-    /// The file that is written
+    /// The file to write
     #[arg(long)]
     to: Option<PathBuf>,
     /// Bytes of one copy
@@ -116,7 +117,7 @@ fn socket_to_pipe_to_socket(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Copies once, and checks that it was all.
+/// Copies once, and checks that all bytes were copied.
 fn one_copy(arguments: &Arguments, source: io::Take<impl Read>, sink: &mut (impl Write + ?Sized)) -> Result<()> {
     let count = copy(arguments.by, source, sink)?;
     ensure!(count == arguments.bytes, "one copy moved {count} bytes instead of {}", arguments.bytes);
@@ -149,7 +150,7 @@ fn source_file(arguments: &Arguments) -> Result<File> {
     File::open(path).with_context(|| path.display().to_string())
 }
 
-/// Two ends of one TCP connection.
+/// The two ends of a TCP connection.
 fn tcp_pair() -> io::Result<(TcpStream, TcpStream)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let near = TcpStream::connect(listener.local_addr()?)?;
@@ -163,7 +164,7 @@ fn discard(source: &mut TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for a thread, whose error is this one's.
+/// Waits for a thread, and returns its error.
 fn finished(thread: thread::JoinHandle<io::Result<()>>) -> Result<()> {
     Ok(thread.join().map_err(|_| anyhow::anyhow!("a thread panicked"))??)
 }

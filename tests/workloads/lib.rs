@@ -1,15 +1,16 @@
-//! What the workloads share: programs whose system calls are known, for zctrace to be tested against.
+//! The workloads are programs whose system calls are known, so that zctrace can be tested with them. This library is what they share.
 //!
 //! - `copier` (Rust) and `copier-c` (C) move bytes from one end to another by a chosen kernel interface; `--list` shows the cases.
 //! - `workload` has named cases that make exactly known calls and print what a tracer has to find; `--list` shows them.
-//! - `odd-files` has named cases that use files in ways that are easily taken for something else.
-//! - `random-io` makes random calls that move bytes, and writes down where every byte came from; [`truth`] is what it writes.
-//! - `int80` (C, x86-64 only) makes 32-bit calls from 64-bit code.
+//! - `odd-files` has named cases that use files in ways that are easily mistaken.
+//! - `random-io` makes random calls that move bytes, and records where every byte came from; [`truth`] is the record.
+//! - `kernel-copy` makes many short copies in one process.
+//! - `int80` and `socketcall` (C, x86-64 only) make 32-bit calls from 64-bit code.
 //!
-//! A workload that states what it did prints one line of JSON (one `write`): `{"case": ..., "calls": {NAME: Figure}, ...}`,
-//! where a [`Figure`] has the names and the meaning of zctrace's own report. The line's own `write` is not in it, nor are the
-//! calls with which the language's runtime starts and ends; where those would blur a figure, the deliberate calls are made on a
-//! thread of their own, named in `"thread"`, whose row in a per-thread report shows nothing else.
+//! A workload that states what it did prints one line of JSON (one `write`): `{"case": ..., "calls": {NAME: Figure}, ...}`, where a
+//! [`Figure`] has the names and the meaning of zctrace's own report. The line does not include its own `write`, nor the calls with which the
+//! language's runtime starts and ends. Where those would mix with the deliberate calls, the deliberate ones are made on a thread of their
+//! own. `"thread"` names it, and its rows in a per-thread report show nothing else.
 
 pub mod bpf;
 mod tally;
@@ -22,23 +23,24 @@ use std::{
     thread,
 };
 
-use anyhow::Error;
+use anyhow::{Context as _, Error};
 use nix::errno::Errno;
+use rustix::process::Pid;
 pub use tally::{Figure, Figures, Tally, with_bare_thread};
 
-/// Where the C program `name` (`copier-c`, `int80`) was built: beside the Rust programs.
+/// The path of the C program `name` (`copier-c`, `int80`), which is beside the Rust programs.
 pub fn c_program(name: &str) -> PathBuf {
     Path::new(env!("ZC_C_DIR")).join(name)
 }
 
-/// Names how many times slower than usual this machine is: an emulated one has it.
+/// The environment variable that says how many times slower than usual this machine is. Guests set it.
 const PATIENCE_VARIABLE: &str = "ZC_TEST_PATIENCE";
 
 /// How many times slower than usual this machine is.
 ///
 /// # Panics
 ///
-/// If `ZC_TEST_PATIENCE` is no number.
+/// If `ZC_TEST_PATIENCE` is not a number.
 pub fn patience() -> u32 {
     std::env::var(PATIENCE_VARIABLE).map_or(1, |factor| factor.parse().expect("a number of times"))
 }
@@ -50,7 +52,7 @@ pub fn print_line(line: &str) -> io::Result<()> {
     stdout.flush()
 }
 
-/// Prints what a case did as one line of JSON: its name, its deliberate calls, and what else there is to know.
+/// Prints what a case did as one line of JSON: its name, its deliberate calls, and other facts.
 pub fn print_expectation(case: &str, calls: &Figures, facts: serde_json::Value) -> anyhow::Result<()> {
     let mut line = serde_json::json!({ "case": case, "calls": calls });
     if let (serde_json::Value::Object(line), serde_json::Value::Object(facts)) = (&mut line, facts) {
@@ -59,7 +61,7 @@ pub fn print_expectation(case: &str, calls: &Figures, facts: serde_json::Value) 
     Ok(print_line(&line.to_string())?)
 }
 
-/// An I/O error that reads `EINVAL: Invalid argument`, where it comes from the kernel.
+/// An I/O error with the name of its errno, if the kernel returned it: `EINVAL: Invalid argument`.
 pub fn named(err: io::Error) -> Error {
     match err.raw_os_error() {
         Some(code) => Errno::from_raw(code).into(),
@@ -74,8 +76,8 @@ pub fn errno_name(code: i32) -> String {
 
 /// Waits until the task `task` (`self/task/TID`, or `PID`) is inside the system call numbered `number`.
 ///
-/// Looks at `/proc/TASK/syscall`, which says `running` or the number of the call that the task waits in. It makes an unknown
-/// number of `openat`, `read` and `close` calls on the calling thread.
+/// It polls `/proc/TASK/syscall`, which says `running` or the number of the call that the task waits in. That takes an unknown number of
+/// `openat`, `read` and `close` calls on the calling thread.
 pub fn wait_until_in_call(task: &str, number: libc::c_long) -> io::Result<()> {
     let path = format!("/proc/{task}/syscall");
     let number = number.to_string();
@@ -85,11 +87,27 @@ pub fn wait_until_in_call(task: &str, number: libc::c_long) -> io::Result<()> {
     Ok(())
 }
 
+/// Forks a child that runs `body` and exits: with status 0 if that returns true, else with 1.
+///
+/// The process must have only one thread.
+pub fn fork(body: impl FnOnce() -> bool) -> anyhow::Result<Pid> {
+    // SAFETY: this process has one thread, so the child may make any calls.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()).context("fork"),
+        0 => {
+            let is_success = body();
+            // SAFETY: ends the child at once, without the parent's exit handlers.
+            unsafe { libc::_exit(i32::from(!is_success)) }
+        }
+        child => Pid::from_raw(child).context("fork returned no process id"),
+    }
+}
+
 /// Parses `4096`, `4k`, `4K`, `4KiB`, `4KB`, `1M`, `2GiB`: every unit is a power of 1024.
 ///
 /// # Errors
 ///
-/// What is wrong with `text`, for the person who typed it.
+/// What is wrong with `text`.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);

@@ -1,4 +1,4 @@
-//! Deliberate calls: counted, each checked against the result that is known beforehand, on a thread that makes no others.
+//! Counts deliberate calls, checks each result, and runs them on a thread that makes no other calls.
 
 use std::{
     collections::BTreeMap,
@@ -14,23 +14,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::errno_name;
 
-/// The figures of several calls by their names, as in zctrace's report.
+/// Figures of calls by name, as in zctrace's report.
 pub type Figures = BTreeMap<String, Figure>;
 
-/// The figures of one call; the names and the meaning are those of zctrace's report.
+/// The figures of one call, with the names and the meaning of zctrace's report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Figure {
-    /// Calls that returned, also with an error.
+    /// Calls that returned, including those that failed.
     pub calls: u64,
     /// Calls that returned an error.
     pub errors: u64,
-    /// The same by errno name.
+    /// Calls that returned an error, by errno name.
     pub errnos: BTreeMap<String, u64>,
     /// Calls that were entered and never returned.
     pub unfinished: u64,
     /// The bytes that the calls returned as moved; `None` where the result is not a byte count.
     pub bytes: Option<u64>,
-    /// The bytes that the calls asked for, failed ones too; `None` where the arguments do not say.
+    /// The bytes that the calls asked for, including failed ones; `None` where the arguments do not say.
     pub requested_bytes: Option<u64>,
 }
 
@@ -41,9 +41,9 @@ impl Figure {
     }
 }
 
-/// Room for as many different calls as a case makes; beyond it, counting would have to allocate.
+/// The most different calls that a case makes. With more, counting would have to allocate.
 const CALLS: usize = 40;
-/// Room for the different errnos of one call.
+/// The most different errnos of one call.
 const ERRNOS: usize = 4;
 
 /// Counts calls without allocating, so that a counted thread makes no `mmap` of its own.
@@ -79,7 +79,7 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Counts a call that asked for `asked` bytes and returns how many it moved; `None`: where that stands cannot be read.
+    /// Counts a call that returns how many bytes it moved. It asked for `asked` bytes; `None` if its size cannot be read.
     pub fn moved(
         &mut self,
         name: &'static str,
@@ -91,7 +91,7 @@ impl Tally {
         row.bytes = Some(row.bytes.unwrap_or(0) + got.unwrap_or(0) as u64);
     }
 
-    /// Counts a call whose result is not a count of bytes; `asked` is the size in its arguments, if there is one.
+    /// Counts a call whose result is not a number of bytes. `asked` is the size in its arguments, if there is one.
     pub fn done<T>(&mut self, name: &'static str, asked: Option<usize>, want: Result<(), Errno>, got: Result<T, Errno>) {
         self.count(name, asked, want.map(|()| 0), got.map(|_| 0));
     }
@@ -126,7 +126,7 @@ impl Tally {
     ///
     /// # Errors
     ///
-    /// If a call returned something else than it should have: then nothing about this run is known.
+    /// If a call returned something else than it should have. Then nothing about this run is known.
     pub fn figures(self) -> Result<Figures> {
         if let Some(Surprise { name, want, got }) = self.first_surprise {
             bail!("{name} returned {} instead of {} ({} surprises)", shown(got), shown(want), self.surprises);
@@ -169,10 +169,10 @@ struct Start<'a, F> {
     body: Option<F>,
 }
 
-/// Runs `body` on a new thread called `name` (at most 15 bytes), and `meanwhile` on this one; returns when both have ended.
+/// Runs `body` on a new thread called `name` (at most 15 bytes), and `meanwhile` on this one. Returns when both have ended.
 ///
-/// The thread is made by `pthread_create` directly: a thread of the standard library maps and unmaps a signal stack of its own,
-/// and those `mmap` and `munmap` would stand among the deliberate ones. `body` must not allocate either, for the same reason.
+/// The thread is created by `pthread_create` directly: a thread of the standard library maps and unmaps a signal stack of its own, and
+/// those `mmap` and `munmap` would be counted with the deliberate ones. For the same reason `body` must not allocate.
 pub fn with_bare_thread<T>(
     name: &CStr,
     body: impl FnOnce() + Send,
@@ -187,8 +187,8 @@ pub fn with_bare_thread<T>(
 /// Starts the thread. The caller keeps `start` where it is until the thread has ended.
 fn spawn<F: FnOnce() + Send>(start: &mut Start<'_, F>) -> io::Result<libc::pthread_t> {
     let mut thread = MaybeUninit::uninit();
-    // SAFETY: `enter::<F>` reads its argument as the `Start<F>` that it is; `with_bare_thread`, the only caller, joins the
-    // thread before `start` goes.
+    // SAFETY: `enter::<F>` reads its argument as the `Start<F>` that it is. `with_bare_thread`, the only caller, joins the thread before
+    // `start` is dropped.
     let code = unsafe { libc::pthread_create(thread.as_mut_ptr(), ptr::null(), enter::<F>, ptr::from_mut(start).cast()) };
     if code != 0 {
         return Err(io::Error::from_raw_os_error(code));
@@ -197,9 +197,9 @@ fn spawn<F: FnOnce() + Send>(start: &mut Start<'_, F>) -> io::Result<libc::pthre
     Ok(unsafe { thread.assume_init() })
 }
 
-/// The thread's first function. A panic in `body` aborts the process, as `extern "C"` has it.
+/// The thread's first function. A panic in `body` aborts the process, because this is an `extern "C"` function.
 extern "C" fn enter<F: FnOnce()>(argument: *mut c_void) -> *mut c_void {
-    // SAFETY: `spawn` passes a `Start<F>` that lives until this thread is joined, and touches it no more itself.
+    // SAFETY: `spawn` passes a `Start<F>` that lives until this thread is joined, and does not use it any more.
     let start = unsafe { &mut *argument.cast::<Start<'_, F>>() };
     // SAFETY: the name is a C string, and the thread is this one.
     unsafe { libc::pthread_setname_np(libc::pthread_self(), start.name.as_ptr()) };

@@ -1,4 +1,4 @@
-//! What a random program really moved, as it writes it down and as the tests read it; and the random numbers that it is made from.
+//! The record of what a random program really moved, which the program writes and the tests read; and random numbers.
 
 use std::{
     collections::BTreeMap,
@@ -11,13 +11,13 @@ use std::{
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use serde::{Deserialize, Serialize};
 
-/// Lengths of the source files. `s7` has zeroes only, `s8` looks like text, `s9` is half zeroes.
+/// Lengths of the source files. `s7` has only zeroes, `s8` looks like text, `s9` is half zeroes.
 const SOURCES: [usize; 10] = [0, 1, 100, 4096, 20_000, 70_001, 200_000, 30_000, 30_000, 50_000];
 
 /// How many source files there are.
 pub const SOURCE_FILES: usize = SOURCES.len();
 
-/// Bytes that went one way, by what became of them in the program's memory.
+/// Bytes that went one way, by what happened to them in the program's memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moved {
     /// Written by a call that names both ends, from a mapping, or from the memory that they were read to.
@@ -29,17 +29,17 @@ pub struct Moved {
 }
 
 impl Moved {
-    /// Those that arrived with their values.
+    /// The bytes that arrived with their values.
     pub fn kept(self) -> u64 {
         self.unchanged + self.copied
     }
 
-    /// All that came from there in any way.
+    /// All bytes that came from there, changed or not.
     pub fn most(self) -> u64 {
         self.kept() + self.changed
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -50,18 +50,18 @@ impl Moved {
     }
 }
 
-/// Bytes that a process moved from one end to another in one manner.
+/// Bytes that one process moved from one end to another in one manner.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Leg {
     /// The process.
     pub pid: u32,
-    /// Where they came from: `s0`, `d12.0`, `ino:4711`, `memory`.
+    /// The end that they came from: `s0`, `d12.0`, `ino:4711`, `memory`.
     pub from: String,
-    /// Where they went.
+    /// The end that they went to.
     pub to: String,
     /// `memory`, `mapping`, `sendfile`, `splice`, `ring-splice`, `tee`, `vmsplice`, `copy_file_range`.
     pub manner: String,
-    /// How many.
+    /// How many bytes.
     #[serde(flatten)]
     pub moved: Moved,
 }
@@ -69,11 +69,11 @@ pub struct Leg {
 /// Bytes that went through several ends.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Way {
-    /// The process that took them on from each end, that end, and in which manner.
+    /// For each step: the process, the end that it took the bytes from, and the manner.
     pub through: Vec<(u32, String, String)>,
-    /// Where they came to.
+    /// The end that they arrived at.
     pub to: String,
-    /// How many.
+    /// How many bytes.
     #[serde(flatten)]
     pub moved: Moved,
 }
@@ -89,31 +89,31 @@ pub struct At {
     pub bytes: u64,
 }
 
-/// Bytes that a process wrote from memory to which those of another end had been brought last, and that were something else by then.
+/// Bytes that a process wrote from memory that had last been filled from another end, but that held something else by then.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Overlaid {
     /// The process.
     pub pid: u32,
-    /// What had been brought there.
+    /// The end that the memory had been filled from.
     pub from: String,
-    /// Where the bytes were written to.
+    /// The end that the bytes were written to.
     pub to: String,
-    /// How many.
+    /// How many bytes.
     pub bytes: u64,
-    /// Those of them that had the same values, so that nobody can tell the difference.
+    /// How many of these bytes had the same values as before, so that no tracer can tell the difference.
     pub alike: u64,
 }
 
-/// The truth of one program.
+/// The record of one program.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Truth {
-    /// What the program was generated from.
+    /// The seed that the program was generated from.
     pub seed: u64,
-    /// What kind of program it is.
+    /// The kind of program.
     pub theme: usize,
-    /// Calls and stores that it made.
+    /// How many calls and stores it made.
     pub actions: u64,
-    /// Operations of `io_uring` among them.
+    /// How many of them were operations of `io_uring`.
     pub ring_operations: u64,
     /// All processes, the first one first.
     pub pids: Vec<u32>,
@@ -121,28 +121,28 @@ pub struct Truth {
     pub legs: Vec<Leg>,
     /// What moved through several ends.
     pub ways: Vec<Way>,
-    /// What was written, end by end.
+    /// What was written to each end.
     pub written: Vec<At>,
-    /// Of this, what was the program's own.
+    /// How much of that the program made itself.
     pub own: Vec<At>,
-    /// What was read, end by end.
+    /// What was read from each end.
     pub read: Vec<At>,
-    /// What was written from memory that something else had been read to.
+    /// What was written from memory that had been filled from another end.
     pub overlaid: Vec<Overlaid>,
-    /// What was done how often.
+    /// How often each kind of step was done.
     pub kinds: BTreeMap<String, u64>,
-    /// The program in words, if that was asked for.
+    /// The program in words, if they were asked for.
     #[serde(default)]
     pub words: Vec<String>,
 }
 
 impl Truth {
-    /// The file with the truth of this program.
+    /// The file with the record of this program.
     pub fn path(directory: &Path, program: u64) -> PathBuf {
         directory.join(format!("truth.{program}"))
     }
 
-    /// Writes it down without a call that writes: those are what is traced.
+    /// Writes the record without a call that writes, because such calls are traced.
     pub fn store(&self, directory: &Path, program: u64) -> io::Result<()> {
         let text = serde_json::to_vec(self)?;
         let file = File::options().read(true).write(true).create(true).truncate(true).open(Self::path(directory, program))?;
@@ -150,16 +150,16 @@ impl Truth {
         store_in(&file, &text)
     }
 
-    /// Reads it.
+    /// Reads a record.
     pub fn read(directory: &Path, program: u64) -> io::Result<Self> {
         Ok(serde_json::from_reader(io::BufReader::new(File::open(Self::path(directory, program))?))?)
     }
 }
 
-/// Makes all of a file these bytes by a mapping.
+/// Stores these bytes in a file through a mapping.
 fn store_in(file: &File, bytes: &[u8]) -> io::Result<()> {
     let protection = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: asks for new memory, as long as the file, which nobody else has.
+    // SAFETY: the mapping is new, as long as the file, and nobody else has it.
     unsafe {
         let memory = mmap(ptr::null_mut(), bytes.len(), protection, MapFlags::SHARED, file, 0)?;
         memory.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
@@ -195,7 +195,7 @@ pub fn make_sources(directory: &Path) -> io::Result<()> {
 pub struct Chance(u64);
 
 impl Chance {
-    /// The numbers of this seed.
+    /// The random numbers with this seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -208,18 +208,18 @@ impl Chance {
         mixed ^ mixed >> 31
     }
 
-    /// A number below this one, which is not 0.
+    /// A number below the limit, which is not 0.
     #[expect(clippy::cast_possible_truncation, reason = "it is less than a usize")]
     pub const fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit as u64) as usize
     }
 
-    /// True in one of so many cases.
+    /// True once in this many cases, on average.
     pub const fn one_in(&mut self, cases: usize) -> bool {
         self.below(cases) == 0
     }
 
-    /// One of these.
+    /// One of these choices.
     pub fn of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())]
     }

@@ -1,4 +1,4 @@
-//! The functions of an eBPF object, who calls whom, and their instructions as far as this crate looks into them.
+//! The functions of an eBPF object, which of them call each other, and their instructions, as far as this crate decodes them.
 //!
 //! Encoding: RFC 9669, section 3 ("Instruction Encoding").
 
@@ -28,11 +28,11 @@ pub struct Function {
     pub is_program: bool,
     /// How much of its stack frame it uses, in bytes.
     pub stack_bytes: u32,
-    /// How many instructions it has. One that takes the room of two counts as two, as the kernel counts them.
+    /// How many instructions it has. A wide instruction counts as two, as in the kernel.
     pub instructions: usize,
-    /// The functions that it calls or has called back, as indices into [`Object::functions`], each once, in the order of its instructions.
+    /// The functions that it calls or passes as callbacks, as indices into [`Object::functions`], each once, in the order of its instructions.
     pub callees: Vec<usize>,
-    /// The helpers of the kernel that it calls, by number, one for each instruction that does.
+    /// The number of the kernel helper in each of its helper calls.
     pub helpers: Vec<i32>,
 }
 
@@ -45,7 +45,7 @@ pub const LOOP: i32 = 181;
 type Place = (SectionIndex, u64);
 
 impl Object {
-    /// Reads an object as the linker left it. An error if it is none, or calls something that is not in it.
+    /// Reads an object from the linker. An error if it is not an eBPF object, or calls something that is not in it.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let file = ElfFile64::<object::Endianness>::parse(bytes).context("not an ELF object")?;
         let symbols: Vec<_> = file
@@ -62,8 +62,10 @@ impl Object {
             let code = section.data_range(symbol.address(), symbol.size())?.context("a function outside of its section")?;
             let code = decode(code);
             let callees = callees(&file, &section, symbol.address(), &code)
-                .and_then(|callees| callees.iter().map(|place| places.get(place).copied().context("it is not there")).collect())
-                .with_context(|| format!("what does {name} call?"))?;
+                .and_then(|callees| {
+                    callees.iter().map(|place| places.get(place).copied().context("the function is not in the object")).collect()
+                })
+                .with_context(|| format!("cannot find what {name} calls"))?;
             functions.push(Function {
                 name,
                 is_program: section.name()? != ".text" && section.kind() == SectionKind::Text,
@@ -83,8 +85,8 @@ impl Object {
         programs
     }
 
-    /// All functions that a program is made of, itself included, in the order in which aya puts them behind each other: a function's callees
-    /// follow it in the order of its calls, each with its own callees, if they are not there yet.
+    /// All functions of a program, itself included, in the order in which aya places them: the callees of a function follow it in the order of
+    /// its calls, each followed by its own callees, unless they are placed already.
     pub fn parts(&self, program: usize) -> Vec<usize> {
         let mut parts = vec![program];
         self.add_callees(program, &mut parts);
@@ -109,7 +111,7 @@ impl Object {
     }
 }
 
-/// The instructions in this code; `None` stands for the second half of a wide one.
+/// The instructions in this code. `None` is the second half of a wide instruction.
 fn decode(code: &[u8]) -> Vec<Option<Instruction>> {
     let mut is_second_half = false;
     let (chunks, _) = code.as_chunks::<INSTRUCTION_BYTES>();
@@ -121,7 +123,7 @@ fn decode(code: &[u8]) -> Vec<Option<Instruction>> {
     decoded.collect()
 }
 
-/// Where the functions begin that this code, at `start` of its section, calls or takes the address of.
+/// Where the functions begin that this code calls or takes the address of. The code is at `start` of its section.
 fn callees<'data>(
     file: &ElfFile64<'data, object::Endianness>,
     section: &object::read::elf::ElfSection64<'data, '_, object::Endianness>,
@@ -138,7 +140,7 @@ fn callees<'data>(
     for (index, instruction) in code.iter().enumerate() {
         let offset = start + (index * INSTRUCTION_BYTES) as u64;
         let symbol = relocated.get(&offset);
-        // Of a symbol: the section's own stands for its beginning, and the instruction says how far from there.
+        // The symbol of a section means its beginning, and the instruction has the distance from there.
         let target = |addend: i64| -> Result<Place> {
             let symbol = symbol.context("an address without a relocation")?;
             let addend = if symbol.kind() == SymbolKind::Section { addend } else { 0 };
@@ -165,7 +167,7 @@ fn callees<'data>(
     Ok(places)
 }
 
-/// What a relative call skips, in bytes: the distance counts instructions from the one after the call.
+/// How far a relative call jumps, in bytes. The distance is in instructions, from the one after the call.
 const fn bytes_of(distance: i32) -> i64 {
     (distance as i64 + 1) * INSTRUCTION_BYTES.cast_signed() as i64
 }
@@ -175,7 +177,7 @@ pub const INSTRUCTION_BYTES: usize = 8;
 
 /// `BPF_JMP | BPF_CALL`.
 const CALL: u8 = 0x85;
-/// `BPF_LD | BPF_IMM | BPF_DW`: takes the room of two instructions.
+/// `BPF_LD | BPF_IMM | BPF_DW`: as wide as two instructions.
 const LOAD_64: u8 = 0x18;
 /// `BPF_ALU64 | BPF_MOV | BPF_X`.
 const MOVE: u8 = 0xbf;
@@ -242,7 +244,7 @@ pub enum Does {
     },
     /// Writes a register in another way.
     Sets(u8),
-    /// Jumps, ends the function.
+    /// Jumps, or ends the function.
     Jumps,
 }
 
@@ -259,12 +261,12 @@ impl Instruction {
         }
     }
 
-    /// Whether the next eight bytes belong to this one.
+    /// Whether the next eight bytes belong to this instruction.
     pub const fn is_wide(self) -> bool {
         self.code == LOAD_64
     }
 
-    /// The number of the helper that it calls, if it does.
+    /// The number of the helper, if it calls one.
     pub const fn helper(self) -> Option<i32> {
         if let Does::CallsHelper(number) = self.does() { Some(number) } else { None }
     }

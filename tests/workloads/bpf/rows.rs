@@ -1,26 +1,26 @@
-//! A table of what verifiers say: for each kernel and program, stack and processed instructions.
+//! The table of the verifiers' figures: stack and processed instructions for each kernel and program.
 
 use std::{collections::BTreeMap, fmt};
 
-/// What lines of a test's output begin with that are rows of the table.
+/// The beginning of each line of a test's output that is a row of the table.
 const MARK: &str = "verifier: ";
 
 const HEAD: &str = "\
-# What the verifiers of kernels say of the eBPF programs
+# What the verifiers of kernels say about the eBPF programs
 
-Stack is that of the deepest chain of calls, with the frames as this kernel's verifier finds them, rounded as Linux 6.1 does.
-`cargo xtask vm --test verifier | cargo xtask stack --record` writes this anew.
+Stack is that of the deepest chain of calls, with the frames that this kernel's verifier finds, rounded as in Linux 6.1.
+`cargo xtask vm --test verifier | cargo xtask stack --record` updates this table.
 
 | kernel | program | stack bytes | processed instructions |
 |---|---|--:|--:|
 ";
 
-/// What a verifier says of a program.
+/// The verifier's figures of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
     /// Stack of the deepest chain of calls.
     pub stack_bytes: u32,
-    /// Instructions that the verifier has gone through, on all ways.
+    /// Instructions that the verifier has processed, over all paths.
     pub processed: u32,
 }
 
@@ -32,7 +32,7 @@ pub struct Rows(BTreeMap<(Version, String, String), Row>);
 type Version = (u32, u32);
 
 impl Rows {
-    /// Reads a table, or any text with its rows in it, marked or not. What is no row is passed over.
+    /// Reads a table, or any text with its rows, marked or not. Other lines are ignored.
     pub fn parse(text: &str) -> Self {
         let mut rows = Self::default();
         for line in text.lines() {
@@ -47,18 +47,18 @@ impl Rows {
         rows
     }
 
-    /// Adds a row, in place of the one that is there.
+    /// Adds a row, or replaces the one that is there.
     pub fn insert(&mut self, kernel: &str, program: &str, row: Row) {
         self.0.insert((version(kernel), kernel.to_owned(), program.to_owned()), row);
     }
 
-    /// Takes over the rows of another table; of the kernels in it, nothing else stays.
+    /// Replaces all rows of the kernels in another table with those of that table.
     pub fn record(&mut self, other: Self) {
         self.0.retain(|(_, kernel, _), _| !other.0.keys().any(|(_, recorded, _)| recorded == kernel));
         self.0.extend(other.0);
     }
 
-    /// Whether there is no row.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -68,7 +68,8 @@ impl Rows {
         self.cells().flat_map(|row| [MARK.to_owned(), row, "\n".to_owned()]).collect()
     }
 
-    /// What is larger in `found` than here, by more than this many percent, a line each. What has no row here is not.
+    /// The rows of `found` with a figure that is more than this many percent larger than here, one line each. Rows that are not here are not
+    /// compared.
     pub fn grown(&self, found: &Self, tolerance: u32) -> Vec<String> {
         let is_grown = |known: u32, now: u32| u64::from(now) * 100 > u64::from(known) * u64::from(100 + tolerance);
         let pairs = found.0.iter().filter_map(|(key, now)| Some((key, now, self.0.get(key)?)));
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_recorded_takes_the_place_of_that_kernel_alone() {
+    fn recorded_rows_replace_only_those_of_their_kernel() {
         let mut table =
             rows(&[("6.1 x86_64", "sys_exit", 1, 1), ("6.1 x86_64", "gone", 1, 1), ("6.1 aarch64", "sys_exit", 1, 1)]);
         table.record(rows(&[("6.1 x86_64", "sys_exit", 2, 2)]));
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_grown_is_named() {
+    fn rows_that_have_grown_are_named() {
         let table = rows(&[("6.1 x86_64", "sys_exit", 400, 1000)]);
         let grown = |stack_bytes, processed| table.grown(&rows(&[("6.1 x86_64", "sys_exit", stack_bytes, processed)]), 10).len();
         assert_eq!((grown(400, 1000), grown(440, 1100), grown(10, 10)), (0, 0, 0));

@@ -1,28 +1,28 @@
-//! How much stack a program takes with all that it calls, by the rule of the strictest kernel.
+//! How much stack a program and everything that it calls take, by the rule of the strictest kernel.
 //!
 //! The kernel allows 512 bytes over all nested calls (`MAX_BPF_STACK` in its include/linux/filter.h). Linux 6.1 rounds every function's frame
-//! up to 32 bytes (`check_max_stack_depth` in kernel/bpf/verifier.c, v6.1); 6.12, to 16 where programs are compiled
-//! (`round_up_stack_depth`); and newer ones may give a program a stack of its own for some of its frames (`check_max_stack_depth_subprog`).
-//! So what fits on 6.1 fits everywhere.
+//! up to 32 bytes (`check_max_stack_depth` in kernel/bpf/verifier.c, v6.1). 6.12 rounds up to 16 if programs are compiled
+//! (`round_up_stack_depth`), and newer kernels may give a program a separate stack for some of its frames
+//! (`check_max_stack_depth_subprog`). So a program that fits on 6.1 fits everywhere.
 
 use super::object::{Does, FRAME, Instruction, Object};
 
-/// Most bytes of stack that a program of ours may take: the kernel's 512, less room for the next change.
+/// The most bytes of stack that a program of ours may take. It is less than the kernel's 512, to leave room for the next change.
 pub const LIMIT_BYTES: u32 = 448;
 
-/// To how many bytes Linux 6.1 rounds up a frame.
+/// Linux 6.1 rounds frames up to a multiple of this.
 const GRANULARITY: u32 = 32;
 
-/// Functions that call each other, from the program on.
+/// A chain of functions that call each other, beginning with a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Chain {
     /// The functions, as indices into [`Object::functions`].
     pub functions: Vec<usize>,
-    /// What their frames take together.
+    /// The sum of their frames.
     pub bytes: u32,
 }
 
-/// What the kernel reckons for a frame of which this many bytes are used; one that is not used has its least size, too.
+/// The size that the kernel assumes for a frame of which this many bytes are used. An unused frame also has the minimum size.
 pub const fn rounded(bytes: u32) -> u32 {
     if bytes == 0 { GRANULARITY } else { bytes.next_multiple_of(GRANULARITY) }
 }
@@ -32,7 +32,7 @@ pub fn deepest_chain(object: &Object, function: usize) -> Chain {
     deepest_chain_with(object, function, &|function| object.functions[function].stack_bytes)
 }
 
-/// The same, where frames are as large as this says.
+/// The same with frames of these sizes.
 pub fn deepest_chain_with(object: &Object, function: usize, frame: &impl Fn(usize) -> u32) -> Chain {
     let below = object.functions[function].callees.iter().map(|&callee| deepest_chain_with(object, callee, frame));
     let below = below.max_by_key(|chain| chain.bytes).unwrap_or_default();
@@ -40,12 +40,12 @@ pub fn deepest_chain_with(object: &Object, function: usize, frame: &impl Fn(usiz
     Chain { functions: std::iter::once(function).chain(below.functions).collect(), bytes }
 }
 
-/// How far down its stack frame this function reaches, in bytes.
+/// How much of its stack frame this function uses, in bytes.
 ///
-/// It follows the frame's address through the registers in the order of the instructions. The compiler makes an address of something on the
-/// stack right where it is used, so that finds all of them. The kernel may reckon with less: it leaves out what is never run.
+/// It follows the address of the frame through the registers, in the order of the instructions. The compiler computes the address of
+/// something on the stack right where it is used, so this finds all of them. The kernel may find less, because it leaves out dead code.
 pub(super) fn frame_bytes(code: &[Option<Instruction>]) -> u32 {
-    // How far below the end of the frame each register points, if it does.
+    // For each register that points into the frame: how far from its end.
     let mut registers = [None; 16];
     let mut lowest = 0;
     for instruction in code.iter().flatten() {
@@ -102,9 +102,9 @@ mod tests {
     }
 
     #[test]
-    fn the_deepest_chain_is_the_one_that_linux_6_1_complained_of() {
-        // "combined stack size of 4 calls is 544. Too large": sys_enter, mapped_file, look_up_mapping, look_closer. The rest is what it
-        // did not get to.
+    fn the_deepest_chain_is_the_one_that_linux_6_1_refused() {
+        // "combined stack size of 4 calls is 544. Too large": sys_enter, mapped_file, look_up_mapping, look_closer. It stopped there, before
+        // the last function of the chain.
         let object = object(&[(264, &[5, 1]), (0, &[2]), (104, &[3]), (80, &[4]), (56, &[]), (120, &[])]);
         let chain = deepest_chain(&object, 0);
         assert_eq!(chain, Chain { functions: vec![0, 1, 2, 3, 4], bytes: 544 + 64 });
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_called_twice_is_on_the_stack_once_at_a_time() {
+    fn a_function_that_is_called_twice_counts_once_in_a_chain() {
         assert_eq!(deepest_chain(&object(&[(8, &[1, 2]), (8, &[2]), (40, &[])]), 0).bytes, 32 + 32 + 64);
     }
 
@@ -131,9 +131,9 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_instruction_has_no_second_one_in_it() {
+    fn the_second_half_of_a_wide_instruction_is_not_an_instruction() {
         let halves = [[0x18, 0x01, 0, 0, 1, 0, 0, 0], [0x85, 0, 0, 0, 9, 0, 0, 0]];
         assert!(Instruction::decode(halves[0]).is_wide());
-        assert_eq!(Instruction::decode(halves[1]).helper(), Some(9), "taken for itself, it would be a call");
+        assert_eq!(Instruction::decode(halves[1]).helper(), Some(9), "alone it would be a call");
     }
 }

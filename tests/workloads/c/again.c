@@ -1,4 +1,4 @@
-/* The bytes of both ends once more, independently of how they were copied: from regular files and block devices. */
+/* Checksums of both ends: reads their bytes again, from regular files and block devices, independently of how they were copied. */
 #include "copier.h"
 
 #include <errno.h>
@@ -10,13 +10,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Where copied bytes lie: in a file, from an offset on. `path` is NULL if they cannot be had twice. */
+/* Where copied bytes are: in a file, from an offset on. `path` is NULL if they cannot be read twice. */
 static struct again {
     const char *path;
     off_t start;
 } source, sink;
 
-/* About the file, if it can be read twice. */
+/* Whether the file can be read twice; if so, fills in `about`. */
 static int can_be_read_twice(const char *path, struct stat *about) {
     return stat(path, about) == 0 && (S_ISREG(about->st_mode) || S_ISBLK(about->st_mode));
 }
@@ -83,7 +83,7 @@ static uint32_t crc32_in(struct again again, uint64_t count) {
     return crc;
 }
 
-/* Compares what can be compared, and says so: ", crc32 ... of both ends". */
+/* Compares the checksums, and adds to the line which ends they are of: ", crc32 ... of both ends". */
 void print_checksums(const struct job *job, uint64_t count, const struct moved *drained, char *line, size_t room) {
     char memory[64];
     snprintf(memory, sizeof memory, "/proc/self/fd/%d", job->out);

@@ -1,4 +1,4 @@
-/* copier-c: the twin of `copier` in C. copier-c CASE --from SPEC --to SPEC [OPTIONS] | --list */
+/* copier-c: `copier` in C. copier-c CASE --from SPEC --to SPEC [OPTIONS] | --list */
 #include "copier.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 enum kind {
     PLAIN,
-    /* It has no --buffer. */
+    /* It does not take --buffer. */
     UNBUFFERED = 1,
     /* Like `cat`, it writes to stdout unless told otherwise. */
     CAT = 2,
@@ -59,7 +59,7 @@ static _Noreturn void help(void) {
     puts("copier-c CASE --from SPEC --to SPEC [--buffer SIZE] [--size N] [--append] [--checksum]\n"
          "         [--send-buffer SIZE] [--interrupt-every MICROSECONDS], or copier-c --list\n"
          "SPEC: PATH, unix:PATH, tcp:HOST:PORT, pipe:PATH, memfd:PATH (as destination memfd:), -\n"
-         "What each of them means: copier --help");
+         "copier --help says what each of them means");
     exit(fflush(stdout) == 0 ? 0 : 1);
 }
 
@@ -129,7 +129,8 @@ static const struct copy_case *chosen_case(int argc, char **argv, struct job *jo
     return chosen;
 }
 
-/* So that the other sides see the end. What is in memory goes with its last descriptor, and standard streams are not ours. */
+/* Closes the ends, so that the other sides see the end of the copy. A memfd is kept, because it would be freed, and so are the standard
+ * streams. */
 static void close_ends(const struct job *job) {
     int is_kept = after(job->to, "memfd:") != NULL || job->out == STDOUT_FILENO;
     if (job->in != STDIN_FILENO) {
@@ -140,7 +141,7 @@ static void close_ends(const struct job *job) {
     }
 }
 
-/* Closes the ends, verifies, and says how much was copied, in one write; to stderr if the copy went to stdout. */
+/* Closes the ends, checks the copy, and prints how much was copied, in one write; to stderr if the copy went to stdout. */
 static int finish(const struct job *job, uint64_t count) {
     char line[256];
     int length = snprintf(line, sizeof line, "copied %" PRIu64 " bytes", count);
@@ -169,7 +170,7 @@ int main(int argc, char **argv) {
     parse(argc, argv, &job);
     const struct copy_case *chosen = chosen_case(argc, argv, &job);
     check_ends(&job);
-    /* A peer that is gone is an error with a name (EPIPE), not the end of the program. */
+    /* If the peer is gone, the copier reports EPIPE instead of being killed. */
     signal(SIGPIPE, SIG_IGN);
     if (job.checksum) {
         remember_ends(&job);

@@ -1,4 +1,4 @@
-/* What the parts of copier-c share. */
+/* Declarations for all parts of copier-c. */
 #ifndef COPIER_H
 #define COPIER_H
 
@@ -10,7 +10,7 @@
 #define MOST ((size_t)0x7ffff000)
 #define NO_LIMIT UINT64_MAX
 
-/* One copy: its ends, what one call asks for (0: the case's default), where to stop, and what is around it. */
+/* One copy: its ends, the size that one call asks for (0: the case's default), the bytes left to copy, and options. */
 struct job {
     const char *from, *to;
     int in, out;
@@ -21,11 +21,11 @@ struct job {
     long interrupt_every_us;
 };
 
-/* copier.c: ends the program, with the call, both ends and the errno; or with what is wrong with the command line. */
+/* copier.c: end the program with an error: a failed call with both ends and the errno, or an invalid command line. */
 _Noreturn void fail(const struct job *job, const char *call);
 _Noreturn void usage(const char *problem, const char *what);
 
-/* spec.c: how ends and sizes are written. */
+/* spec.c: parses ends and sizes. */
 _Noreturn void refuse(const char *spec, const char *why);
 _Noreturn void refuse_errno(const char *spec, const char *what);
 const char *after(const char *spec, const char *prefix);
@@ -36,7 +36,7 @@ uint64_t parse_size(const char *text);
 /* ends.c */
 void open_ends(struct job *job);
 
-/* other_end.c: the processes at the other ends of pipes. Each function but the last starts one. */
+/* other_end.c: the processes at the other ends of pipes. Each function except the last starts one. */
 struct moved {
     uint64_t bytes;
     uint32_t crc;
@@ -44,10 +44,10 @@ struct moved {
 int fed_pipe(const struct job *job, int file);
 int drained_pipe(const struct job *job, int file);
 void fill_memory(const struct job *job, int file, int memory);
-/* Waits for all of them; what the one that drains has got, or NULL if there is none. */
+/* Waits for all of them. Returns what the draining process received, or NULL if there is none. */
 const struct moved *end_other_ends(const struct job *job);
 
-/* again.c: the bytes of both ends, read once more. */
+/* again.c: reads the bytes of both ends again. */
 void remember_ends(const struct job *job);
 void print_checksums(const struct job *job, uint64_t count, const struct moved *drained, char *line, size_t room);
 
@@ -58,20 +58,20 @@ uint32_t crc32_of(uint32_t before, const void *bytes, size_t count);
 void start_interruptions(const struct job *job);
 unsigned long stop_interruptions(const struct job *job);
 
-/* What the next call should ask for: at most `chunk`, and no more than is left. */
+/* The size that the next call should ask for: at most `chunk`, and at most what is left. */
 size_t next_ask(const struct job *job, size_t chunk);
 
-/* loops.c: one call that takes bytes, write or send; and as many as it takes, of at most `chunk` bytes each. */
+/* loops.c: put_fn is a call that takes bytes, write or send. put_all makes as many calls as it takes, of at most `chunk` bytes each. */
 typedef ssize_t (*put_fn)(int fd, const void *bytes, size_t count);
 ssize_t send_plain(int fd, const void *bytes, size_t count);
 void put_all(const struct job *job, put_fn put, const char *call, const char *bytes, size_t count, size_t chunk);
 
-/* inkernel.c: a pipe to splice through, as wide as one call needs; and the way out of it. */
+/* inkernel.c: opens a pipe that holds what one call moves, and splices everything out of it. */
 void open_pipe(const struct job *job, int ends[2]);
 void splice_all_out(const struct job *job, const int ends[2], size_t count);
 size_t pipe_chunk(const struct job *job);
 
-/* The cases; each returns the bytes it copied, and does not return on an error. */
+/* The cases. Each returns the number of bytes that it copied, and does not return on an error. */
 uint64_t read_write(struct job *job);
 uint64_t read_write_stack(struct job *job);
 uint64_t read_send(struct job *job);

@@ -1,4 +1,4 @@
-/* CRC-32 as zip and Ethernet have it (reflected, polynomial 0xedb88320). */
+/* CRC-32 as in zip and Ethernet (reflected, polynomial 0xedb88320). */
 #include "copier.h"
 
 static uint32_t remainders[256];
@@ -13,7 +13,7 @@ static void compute_remainders(void) {
     }
 }
 
-/* The checksum of what had `before` and of these bytes after it; nothing has 0. */
+/* The checksum of bytes with the checksum `before`, followed by these bytes. The checksum of no bytes is 0. */
 uint32_t crc32_of(uint32_t before, const void *bytes, size_t count) {
     if (remainders[1] == 0) {
         compute_remainders();

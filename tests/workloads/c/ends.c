@@ -1,4 +1,4 @@
-/* Opening the ends of a copy. */
+/* Opens the ends of a copy. */
 #include "copier.h"
 
 #include <errno.h>
@@ -55,7 +55,7 @@ static int connect_tcp(const char *spec, const char *address) {
     }
     char *end;
     if (strtoul(colon + 1, &end, 10) > UINT16_MAX && *end == '\0') {
-        /* getaddrinfo would take its lower 16 bits. */
+        /* getaddrinfo would use its lower 16 bits. */
         refuse(spec, "a port is at most 65535");
     }
     int bracketed = address[0] == '[' && colon[-1] == ']';
@@ -84,7 +84,7 @@ static int open_elsewhere(const char *spec, int standard) {
     return strcmp(spec, "-") == 0 ? standard : -1;
 }
 
-/* What opens but cannot be read is refused here, before the destination is touched. */
+/* A directory can be opened but not read. It is refused here, before the destination is touched. */
 static int open_file(const char *path) {
     struct stat about;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -98,7 +98,7 @@ static int open_file(const char *path) {
     return fd;
 }
 
-/* What exists and is no regular file is neither made nor emptied. */
+/* Something that exists and is not a regular file is neither created nor emptied. */
 static int create_file(const char *path, int append) {
     struct stat about;
     int is_special = stat(path, &about) == 0 && !S_ISREG(about.st_mode);
@@ -135,14 +135,14 @@ static int open_source(const struct job *job) {
     return file;
 }
 
-/* Whether an end's bytes lie in a regular file, or will; `standard` is what - stands for. */
+/* Whether the bytes of an end are, or will be, in a regular file; `standard` is the descriptor for "-". */
 static int is_regular(const char *spec, int standard, struct stat *about) {
     const char *path = origin_of(spec);
     int found = path != NULL ? stat(path, about) : strcmp(spec, "-") == 0 ? fstat(standard, about) : -1;
     return found == 0 && S_ISREG(about->st_mode);
 }
 
-/* To copy a file onto itself, also through a pipe or memory, would empty it, or never end. */
+/* A copy of a file onto itself, also through a pipe or memory, would empty the file or never end. */
 static void refuse_same_file(const struct job *job) {
     struct stat from, to;
     if (is_regular(job->from, STDIN_FILENO, &from) && is_regular(job->to, STDOUT_FILENO, &to)
@@ -169,7 +169,7 @@ static int open_sink(const struct job *job) {
     return after(job->to, "pipe:") != NULL ? drained_pipe(job, file) : file;
 }
 
-/* The destination comes second: a source that is not there leaves it as it was. */
+/* The destination is opened second, so that a missing source does not change it. */
 void open_ends(struct job *job) {
     refuse_same_file(job);
     job->in = open_source(job);

@@ -53,7 +53,7 @@ void open_pipe(const struct job *job, int ends[2]) {
         fail(job, "pipe2");
     }
     if (job->buffer > INT_MAX) {
-        /* The kernel would take the lower 32 bits of it. */
+        /* The kernel would use its lower 32 bits. */
         errno = EPERM;
         fail(job, "fcntl(F_SETPIPE_SZ)");
     }
@@ -105,7 +105,7 @@ static mode_t kind_of(const struct job *job, int fd) {
     return about.st_mode & S_IFMT;
 }
 
-/* With a pipe at either end, splice needs no other; from a file, sendfile goes to anything. */
+/* With a pipe at either end, splice needs no other pipe. From a file, sendfile can write to anything. */
 uint64_t fast_cat(struct job *job) {
     mode_t in = kind_of(job, job->in), out = kind_of(job, job->out);
     if (in == S_IFIFO || out == S_IFIFO) {

@@ -1,5 +1,5 @@
 /* int80 N [SIZE]: N writes of SIZE bytes (10) to /dev/null through the 32-bit entry, from 64-bit code.
- * The buffer lies below 4 GiB, because that entry takes 32-bit pointers. No 32-bit libc is needed. */
+ * The buffer is below 4 GiB, because that entry takes 32-bit pointers. No 32-bit libc is needed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* write in the 32-bit numbering; in the 64-bit numbering, 4 is stat. */
+/* The number of write in the 32-bit table. In the 64-bit table, 4 is stat. */
 #define I386_WRITE 4L
 
 static long write32(int fd, const void *bytes, size_t count) {

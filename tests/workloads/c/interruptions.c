@@ -1,4 +1,4 @@
-/* Signals that interrupt the copy, so that every case can show how it copes. */
+/* A timer whose signals interrupt the copy, to test that every case handles that. */
 #include "copier.h"
 
 #include <signal.h>

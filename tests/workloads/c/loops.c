@@ -8,7 +8,7 @@
 
 #define HEAP_BUFFER ((size_t)8192)
 #define STACK_BUFFER ((size_t)4096000)
-/* Leaves room below the usual limit of 8 MiB. */
+/* This leaves room below the usual limit of 8 MiB. */
 #define MOST_ON_STACK ((size_t)7 << 20)
 
 ssize_t send_plain(int fd, const void *bytes, size_t count) {

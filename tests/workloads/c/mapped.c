@@ -7,7 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* The bytes from the source's position on, in a mapping of `length` bytes from its start. */
+/* A mapping of `length` bytes from the start of the source; `bytes` begins at the source's position. */
 struct mapping {
     char *start;
     size_t length;
@@ -59,7 +59,7 @@ uint64_t mmap_send(struct job *job) {
     return put_mapping(job, send_plain, "send");
 }
 
-/* A mapping, because pages that were lent must not change until the other side has read them. */
+/* It uses a mapping, because pages that vmsplice put into a pipe must not change until the other side has read them. */
 uint64_t copy_by_vmsplice(struct job *job) {
     struct mapping mapping = map_source(job);
     int ends[2];

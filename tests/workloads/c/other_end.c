@@ -1,4 +1,4 @@
-/* The processes at the other ends of pipes: each copies its stdin to its stdout. They end with their pipe, and with this process. */
+/* The processes at the other ends of pipes: each copies its stdin to its stdout. It ends when its pipe or this process ends. */
 #include "copier.h"
 
 #include <errno.h>
@@ -12,10 +12,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* At most one feeds, and one drains. */
+/* There is at most one process that feeds a pipe, and one that drains one. */
 static struct other_end {
     pid_t pid;
-    /* Shared with it. */
+    /* Memory that is shared with the process. */
     struct moved *moved;
 } feeder, drainer;
 
@@ -47,7 +47,7 @@ static _Noreturn void relay(struct moved *moved, int checksum) {
         for (ssize_t done = 0; done < count;) {
             ssize_t taken = write(STDOUT_FILENO, buffer + done, (size_t)(count - done));
             if (taken < 0 && errno == EPIPE) {
-                /* A reader that has enough may go. */
+                /* The reader has enough and closed the pipe. */
                 _exit(0);
             }
             if (taken < 0) {
@@ -60,7 +60,7 @@ static _Noreturn void relay(struct moved *moved, int checksum) {
     _exit(0);
 }
 
-/* Starts one with these two as stdin and stdout. */
+/* Starts a process with these descriptors as stdin and stdout. */
 static void start(const struct job *job, struct other_end *end, int in, int out) {
     atexit(kill_other_ends);
     end->moved = mmap(NULL, sizeof *end->moved, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -115,7 +115,7 @@ static void wait_for(struct other_end *end, const char *spec) {
     }
 }
 
-/* Another process does it: in this one, the copy itself is then alone. */
+/* Another process fills the memory, so that this one makes only the calls of the copy. */
 void fill_memory(const struct job *job, int file, int memory) {
     int other = fcntl(memory, F_DUPFD_CLOEXEC, 0);
     if (other < 0) {

@@ -1,4 +1,4 @@
-/* socketcall N SIZE: through the 32-bit entry, N sends and N receptions of SIZE bytes, and one old mmap of 8192 bytes.
+/* socketcall N SIZE: through the 32-bit entry, N sends and N receives of SIZE bytes, and one old mmap of 8192 bytes.
  * All of them have their arguments in memory, below 4 GiB. No 32-bit libc is needed. */
 #include <stdint.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-/* In the 32-bit numbering. */
+/* Numbers of the 32-bit table. */
 #define I386_MMAP 90L
 #define I386_SOCKETCALL 102L
 #define SEND 9L

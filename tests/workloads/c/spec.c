@@ -1,4 +1,4 @@
-/* Ends (PATH, unix:PATH, tcp:HOST:PORT, pipe:PATH, memfd:PATH, -) and sizes, as the command line writes them. */
+/* Parses ends (PATH, unix:PATH, tcp:HOST:PORT, pipe:PATH, memfd:PATH, -) and sizes. */
 #include "copier.h"
 
 #include <errno.h>
@@ -16,13 +16,13 @@ void refuse_errno(const char *spec, const char *what) {
     exit(1);
 }
 
-/* What follows a prefix; NULL if the text does not start with it. */
+/* The text after a prefix; NULL if the text does not start with it. */
 const char *after(const char *spec, const char *prefix) {
     size_t length = strlen(prefix);
     return strncmp(spec, prefix, length) == 0 ? spec + length : NULL;
 }
 
-/* The path of a source's bytes; NULL if they have none. */
+/* The path of the file with a source's bytes; NULL if there is none. */
 const char *origin_of(const char *spec) {
     const char *path = after(spec, "pipe:");
     path = path == NULL ? after(spec, "memfd:") : path;

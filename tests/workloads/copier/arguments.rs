@@ -12,19 +12,19 @@ use crate::{ends::Spec, library_copies::Wrapper};
 
 /// Copy from one end to another by a chosen interface
 ///
-/// An end (SPEC) is a path, unix:PATH, tcp:HOST:PORT, - (stdin or stdout, as a `File`), pipe:PATH (a pipe that a process of its own
-/// feeds from PATH, or drains into it), or memfd:PATH (a file in memory with PATH's bytes; as a destination, memfd: alone). What is
-/// no regular file, like a block device, is neither made nor emptied. A path that starts like one of these: ./unix:in.
+/// An end (SPEC) is a path, unix:PATH, tcp:HOST:PORT, - (stdin or stdout, as a `File`), pipe:PATH (a pipe that another process feeds from
+/// PATH, or drains into PATH), or memfd:PATH (a file in memory with PATH's bytes; as a destination, only memfd:). Anything that is not a
+/// regular file, such as a block device, is neither created nor emptied. Write a path that starts like one of these as ./unix:in.
 #[derive(Parser)]
 #[command(name = "copier", arg_required_else_help = true, subcommand_negates_reqs = true, args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
-    /// Plays the other side instead of copying
+    /// Play the other side instead of copying
     #[command(subcommand)]
     pub(crate) role: Option<Role>,
     /// What to copy, and how
     #[command(flatten)]
     pub(crate) copy: Option<CopyArguments>,
-    /// Show the cases: name, twin in copier-c (or -), what it does [default of --buffer]
+    /// Show the cases: name, equal case of copier-c (or -), what it does [default of --buffer]
     #[arg(long, exclusive = true)]
     pub(crate) list: bool,
 }
@@ -39,14 +39,14 @@ pub(crate) enum Role {
         /// Where the bytes go [default: nowhere]
         #[arg(long, value_name = "SPEC")]
         to: Option<Spec>,
-        /// Tell the bytes' CRC-32
+        /// Print the CRC-32 of the bytes
         #[arg(long)]
         checksum: bool,
         /// Drain one connection after the other, until the parent ends
         #[arg(long, conflicts_with_all = ["to", "checksum"])]
         keep: bool,
     },
-    /// Accept one connection and give it the bytes of the source; with - as the address, give them to stdout
+    /// Accept one connection and send it the bytes of the source; with - as the address, write them to stdout
     Feed {
         /// Where to listen: unix:PATH or tcp:HOST:PORT, or -
         address: Spec,
@@ -64,7 +64,7 @@ pub(crate) struct CopyArguments {
     /// Source
     #[arg(long, value_name = "SPEC")]
     pub(crate) from: Spec,
-    /// Destination; a regular file is made, or emptied
+    /// Destination; a regular file is created, or emptied
     #[arg(long, value_name = "SPEC")]
     pub(crate) to: Spec,
     /// Bytes that one call asks for (the default depends on the case)
@@ -73,25 +73,25 @@ pub(crate) struct CopyArguments {
     /// Stop after this many bytes
     #[arg(long, value_name = "N", value_parser = parse_size)]
     pub(crate) size: Option<u64>,
-    /// Open the destination with `O_APPEND`, and do not empty it
+    /// Open the destination with `O_APPEND` and do not empty it
     #[arg(long)]
     pub(crate) append: bool,
     /// std-io-copy: wrap the ends, in this order: bufreader, take (of --size, or endless), bufwriter, then mut (`&mut` of both); or
     /// dyn (both as trait objects) alone
     #[arg(long, value_name = "WRAPPER,...", value_delimiter = ',')]
     pub(crate) wrap: Vec<Wrapper>,
-    /// Read the bytes again at both ends where that is possible, compare, and tell their CRC-32
+    /// Read the bytes again at both ends where that is possible, compare them, and print their CRC-32
     #[arg(long)]
     pub(crate) checksum: bool,
     /// Send buffer of a destination that is a socket (`SO_SNDBUF`)
     #[arg(long, value_name = "SIZE", value_parser = parse_buffer)]
     pub(crate) send_buffer: Option<usize>,
-    /// Let SIGALRM interrupt the copy every so many microseconds (no `SA_RESTART`)
+    /// Interrupt the copy with SIGALRM at this interval (without `SA_RESTART`)
     #[arg(long, value_name = "MICROSECONDS", value_parser = parse_microseconds)]
     pub(crate) interrupt_every: Option<Duration>,
 }
 
-/// A size of memory: not nothing.
+/// Parses the size of a buffer, which is at least 1.
 fn parse_buffer(text: &str) -> Result<usize, String> {
     match parse_size(text).map(usize::try_from)? {
         Ok(0) => Err("it must be at least 1".to_owned()),

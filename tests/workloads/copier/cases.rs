@@ -10,15 +10,15 @@ use crate::{interfaces, library_copies};
 /// One way to copy.
 pub(crate) struct Case {
     name: &'static str,
-    /// The case of copier-c that makes the same calls. None where C has no such interface; and for `io_uring`, which in C takes
-    /// either liburing or a library's worth of raw calls.
+    /// The case of copier-c that makes the same calls. `None` if C has no such interface, and for `io_uring`, which in C would take
+    /// liburing or a lot of code.
     twin: Option<&'static str>,
     about: &'static str,
     options: Options,
     pub(crate) run: fn(&mut Job) -> Result<u64>,
 }
 
-/// The options that mean something to a case. Those about what is around the copy mean something to all.
+/// The options that a case takes, besides those that all cases take.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Options {
     /// --append, --size and --buffer.
@@ -113,7 +113,7 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// A command line that makes no sense.
+/// An invalid command line.
 #[derive(Debug)]
 pub(crate) struct Misuse(String);
 
@@ -125,13 +125,13 @@ impl fmt::Display for Misuse {
 
 impl Error for Misuse {}
 
-/// The cases, a line each.
+/// The list of cases, with one line for each.
 pub(crate) fn list() -> String {
     let line = |case: &Case| format!("{:<17} {:<15} {}", case.name, case.twin.unwrap_or("-"), case.about);
     CASES.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The case that is asked for, if it understands what it is asked for.
+/// The requested case, if it takes all requested options.
 pub(crate) fn find(asked: &CopyArguments) -> Result<&'static Case, Misuse> {
     let case = CASES.iter().find(|case| case.name == asked.case);
     let case = case.ok_or_else(|| Misuse(format!("there is no case {:?}; see --list", asked.case)))?;

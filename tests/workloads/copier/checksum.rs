@@ -1,4 +1,5 @@
-//! Counting bytes and their checksum while they pass, and reading them once more from where they lie, independently of how they were copied.
+//! Counts bytes and computes their checksum: while they pass, or by reading both ends again after the copy, independently of how they were
+//! copied.
 
 use std::{
     fmt::{self, Display},
@@ -19,7 +20,7 @@ use zc_tests::named;
 
 use crate::ends::Spec;
 
-/// So many bytes, with this checksum if it was asked for: `5 bytes, crc32 3610a686`.
+/// A number of bytes, with their checksum if it was requested: `5 bytes, crc32 3610a686`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moved {
     pub(crate) bytes: u64,
@@ -47,7 +48,7 @@ impl FromStr for Moved {
     }
 }
 
-/// Counts what passes by, and sums it up if asked to.
+/// Counts bytes that pass, and computes their checksum if it was requested.
 pub(crate) struct Meter {
     bytes: u64,
     hasher: Option<Hasher>,
@@ -70,17 +71,17 @@ impl Meter {
     }
 }
 
-/// What one read of the check asks for.
+/// The size of a read for the checksum.
 const BUFFER: usize = 256 * 1024;
 
-/// Where copied bytes lie: in a regular file or a block device, from an offset on.
+/// Where copied bytes are: in a regular file or a block device, from an offset on.
 pub(crate) struct Again {
     path: PathBuf,
     start: u64,
 }
 
 impl Again {
-    /// Where a source's bytes lie, before they are copied; `None` if they cannot be had twice.
+    /// Where a source's bytes are before the copy; `None` if they cannot be read twice.
     pub(crate) fn of_source(spec: &Spec) -> Result<Option<Self>> {
         match (spec, spec.origin()) {
             (Spec::Standard, _) => Self::standard(io::stdin()),
@@ -89,7 +90,7 @@ impl Again {
         }
     }
 
-    /// Where a destination's bytes will lie; `None` if that cannot be read, or only once they are there.
+    /// Where a destination's bytes will be; `None` if they cannot be read there, or if that is only known after the copy.
     pub(crate) fn of_sink(spec: &Spec, append: bool) -> Result<Option<Self>> {
         match spec {
             Spec::Standard => Self::standard(io::stdout()),
@@ -101,7 +102,7 @@ impl Again {
         }
     }
 
-    /// What is behind one of our descriptors, from an offset on.
+    /// The file behind a descriptor of this process, from an offset on.
     pub(crate) fn descriptor(fd: RawFd, start: u64) -> Self {
         Self { path: format!("/proc/self/fd/{fd}").into(), start }
     }
@@ -115,12 +116,12 @@ impl Again {
         Ok(Some(Self { start, ..this }))
     }
 
-    /// About the file, if it can be read twice.
+    /// The metadata of the file, if it can be read twice.
     fn in_file(path: &Path) -> Option<Metadata> {
         fs::metadata(path).ok().filter(|about| about.is_file() || about.file_type().is_block_device())
     }
 
-    /// The CRC-32 of its next `count` bytes.
+    /// The CRC-32 of the `count` bytes from there on.
     pub(crate) fn crc32(&self, count: u64) -> Result<u32> {
         let context = || format!("read {} again", self.path.display());
         let mut file = File::open(&self.path).map_err(named).with_context(context)?;
@@ -148,7 +149,7 @@ mod tests {
     use super::{Meter, Moved};
 
     #[test]
-    fn what_is_said_can_be_read() {
+    fn a_printed_count_can_be_parsed() {
         for moved in
             [Moved { bytes: 0, crc32: None }, Moved { bytes: 5, crc32: Some(0x3610_a686) }, Moved { bytes: 7, crc32: Some(1) }]
         {
@@ -161,7 +162,7 @@ mod tests {
 
     /// The check value of the CRC's definition.
     #[test]
-    fn the_checksum_is_the_usual_one() {
+    fn the_checksum_is_crc_32() {
         let mut meter = Meter::new(true);
         meter.pass(b"1234");
         meter.pass(b"56789");

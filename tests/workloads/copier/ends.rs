@@ -1,7 +1,7 @@
-//! The ends of a copy: how the command line names them, and opening them in the types that a Rust program would have for them.
+//! The ends of a copy: parses them from the command line, and opens them with the types that a Rust program would use.
 //!
-//! A pipe has a helper process at its other end: this program again, as `feed -` or `sink -`. It gets its files as stdin and stdout, so
-//! that whatever can fail early fails in the copier, with its name.
+//! A pipe has a helper process at its other end: this program again, as `feed -` or `sink -`. The copier opens its files and passes them as
+//! stdin and stdout, so that the copier reports errors of opening.
 
 use std::{
     convert::Infallible,
@@ -30,7 +30,7 @@ use zc_tests::named;
 
 use crate::checksum::Moved;
 
-/// An end that is open for reading. Stdin is a `File`: `io::Stdin` would put a buffer in between.
+/// An end that is open for reading. Stdin is a `File`, because `io::Stdin` would add a buffer.
 #[derive(Debug)]
 pub(crate) enum Source {
     File(File),
@@ -39,7 +39,7 @@ pub(crate) enum Source {
     Tcp(TcpStream),
 }
 
-/// An end that is open for writing. Stdout is a `File`: `io::Stdout` would put a buffer in between.
+/// An end that is open for writing. Stdout is a `File`, because `io::Stdout` would add a buffer.
 #[derive(Debug)]
 pub(crate) enum Sink {
     File(File),
@@ -48,7 +48,7 @@ pub(crate) enum Sink {
     Tcp(TcpStream),
 }
 
-/// Does the same with the end, whichever type it has.
+/// Does the same with the end for each of its types.
 macro_rules! whichever {
     ($end:expr, $inner:ident => $action:expr) => {
         match $end {
@@ -102,7 +102,7 @@ impl AsFd for Sink {
     }
 }
 
-/// One end of a copy, as the command line names it.
+/// An end of a copy on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Spec {
     /// A path: a regular file, `/dev/null`, a block device, a named pipe.
@@ -111,11 +111,11 @@ pub(crate) enum Spec {
     Unix(PathBuf),
     /// `tcp:HOST:PORT`.
     Tcp(String),
-    /// `pipe:PATH`: a pipe; a process of its own feeds it from PATH, or drains it into PATH.
+    /// `pipe:PATH`: a pipe that another process feeds from PATH, or drains into PATH.
     Pipe(PathBuf),
-    /// `memfd:PATH`: a file in memory that holds what PATH holds; `memfd:` as a destination: one that holds nothing.
+    /// `memfd:PATH`: a file in memory with the content of PATH. `memfd:`, as a destination: an empty one.
     Memfd(PathBuf),
-    /// `-`: stdin or stdout, whatever it is.
+    /// `-`: stdin or stdout.
     Standard,
 }
 
@@ -148,7 +148,7 @@ impl Display for Spec {
 }
 
 impl Spec {
-    /// Where a source's bytes lie, if that has a name.
+    /// The path of the file with a source's bytes, if there is one.
     pub(crate) fn origin(&self) -> Option<&Path> {
         match self {
             Self::Path(path) | Self::Pipe(path) | Self::Memfd(path) => Some(path),
@@ -156,7 +156,7 @@ impl Spec {
         }
     }
 
-    /// Device and inode of the regular file where its bytes lie, or will; `standard` is what `-` stands for.
+    /// Device and inode of the regular file where its bytes are or will be. `standard` is the descriptor for `-`.
     pub(crate) fn regular_file(&self, standard: impl AsFd) -> Option<(u64, u64)> {
         let about = match (self, self.origin()) {
             (_, Some(path)) => stat(path),
@@ -167,7 +167,7 @@ impl Spec {
         Some((about.st_dev, about.st_ino))
     }
 
-    /// Refuses what cannot be read from.
+    /// Refuses an end that cannot be read from.
     pub(crate) fn check_source(&self) -> Result<()> {
         match self {
             Self::Path(path) if path.as_os_str().is_empty() => bail!("--from is empty: name a source"),
@@ -178,7 +178,7 @@ impl Spec {
         }
     }
 
-    /// Refuses what cannot be written to in this way.
+    /// Refuses an end that cannot be written to, or not with `append`.
     pub(crate) fn check_destination(&self, append: bool) -> Result<()> {
         match self {
             Self::Path(path) if path.as_os_str().is_empty() => bail!("--to is empty: name a destination"),
@@ -195,18 +195,18 @@ impl Spec {
     }
 }
 
-/// How a destination is to be opened.
+/// How to open a destination.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SinkOptions {
-    /// Whether a file keeps what it has, and grows (`O_APPEND`).
+    /// Whether to append to a file (`O_APPEND`) instead of emptying it.
     pub(crate) append: bool,
-    /// `SO_SNDBUF` of a socket; without, the kernel's default.
+    /// `SO_SNDBUF` of a socket; `None` for the kernel's default.
     pub(crate) send_buffer: Option<usize>,
-    /// Whether the process at a pipe's other end sums up what it gets.
+    /// Whether the process at a pipe's other end computes a checksum.
     pub(crate) checksum: bool,
 }
 
-/// Opens the end to read from it; a socket is connected to.
+/// Opens an end for reading. For a socket, it connects.
 pub(crate) fn open_source(spec: &Spec) -> Result<(Source, Option<Helper>)> {
     let source = match spec {
         Spec::Path(path) => Source::File(open_file(path)?),
@@ -222,7 +222,7 @@ pub(crate) fn open_source(spec: &Spec) -> Result<(Source, Option<Helper>)> {
     Ok((source, None))
 }
 
-/// Opens the end to write to it: a regular file is made, or emptied; a socket is connected to.
+/// Opens an end for writing. A regular file is created or emptied. For a socket, it connects.
 pub(crate) fn open_sink(spec: &Spec, options: SinkOptions) -> Result<(Sink, Option<Helper>)> {
     let sink = match spec {
         Spec::Path(path) => Sink::File(create_file(path, options.append)?),
@@ -242,7 +242,7 @@ pub(crate) fn open_sink(spec: &Spec, options: SinkOptions) -> Result<(Sink, Opti
     Ok((sink, None))
 }
 
-/// Opens a file for reading. What opens but cannot be read is refused here, before the destination is touched.
+/// Opens a file for reading. A directory, which can be opened but not read, is refused here, before the destination is touched.
 fn open_file(path: &Path) -> Result<File> {
     let open = || {
         let file = File::open(path)?;
@@ -251,7 +251,7 @@ fn open_file(path: &Path) -> Result<File> {
     open().map_err(named).with_context(|| format!("open {} for reading", path.display()))
 }
 
-/// Opens a file for writing. What exists and is no regular file is neither made nor emptied.
+/// Opens a file for writing. Something that exists and is not a regular file is neither created nor emptied.
 fn create_file(path: &Path, append: bool) -> Result<File> {
     let is_special = fs::metadata(path).is_ok_and(|about| !about.is_file());
     let mut options = OpenOptions::new();
@@ -264,12 +264,12 @@ fn duplicate(stream: impl AsFd) -> Result<File> {
     stream.as_fd().try_clone_to_owned().map(File::from).map_err(named)
 }
 
-/// A file in memory, empty.
+/// An empty file in memory.
 fn memory() -> Result<File> {
     Ok(memfd_create("copier", MemfdFlags::CLOEXEC)?.into())
 }
 
-/// A file in memory that another process has filled: in this one, the copy itself is then alone.
+/// A file in memory that another process has filled, so that this process makes only the calls of the copy.
 fn filled_memory(path: &Path) -> Result<File> {
     let mut memory = memory()?;
     Helper::fill(open_file(path)?, &memory)?;
@@ -277,26 +277,26 @@ fn filled_memory(path: &Path) -> Result<File> {
     Ok(memory)
 }
 
-/// The error of a failed connection, with what may be missing: the process that plays `role`.
+/// The error of a failed connection, which names the process that may be missing: the one that plays `role`.
 fn nobody_listens(role: &str, spec: &Spec) -> impl Fn(io::Error) -> Error {
     let context = format!("connect to {spec} (does a `copier {role}` listen there?)");
     move |err| named(err).context(context.clone())
 }
 
-/// A process that feeds or drains; it ends with the pipe, with this value, and with this process.
+/// A process that feeds or drains a pipe. It ends when the pipe ends, this value is dropped, or this process ends.
 pub(crate) struct Helper {
-    /// Taken when it is waited for.
+    /// `None` once `finish` waits for it.
     child: Option<Child>,
 }
 
 impl Helper {
-    /// A pipe that another process feeds from the file.
+    /// A pipe that a new process feeds from the file.
     pub(crate) fn feed(file: File) -> Result<(PipeReader, Self)> {
         let (reader, writer) = io::pipe().map_err(named)?;
         Ok((reader, Self::start(&["feed", "-", "--from", "-"], file.into(), writer.into())?))
     }
 
-    /// A pipe that another process drains into the file, and sums up if asked to.
+    /// A pipe that a new process drains into the file, and computes the checksum of if requested.
     pub(crate) fn drain(file: File, checksum: bool) -> Result<(PipeWriter, Self)> {
         let (reader, writer) = io::pipe().map_err(named)?;
         let words: &[&str] = &["sink", "-", "--to", "-", "--checksum"];
@@ -304,7 +304,7 @@ impl Helper {
         Ok((writer, Self::start(words, reader.into(), file.into())?))
     }
 
-    /// Has another process copy one file to another, and waits for it.
+    /// Lets a new process copy one file to another, and waits for it.
     pub(crate) fn fill(from: File, to: &File) -> Result<()> {
         let to = to.try_clone().map_err(named)?;
         Self::start(&["feed", "-", "--from", "-"], from.into(), to.into())?.finish()?;
@@ -319,7 +319,7 @@ impl Helper {
         Ok(Self { child: Some(command.spawn().map_err(named).context("start a process for the other end")?) })
     }
 
-    /// Waits for its end, which comes once this side is closed: what it says it moved.
+    /// Waits for its end, after this side of the pipe was closed. Returns what it printed that it moved.
     pub(crate) fn finish(mut self) -> Result<Moved> {
         let child = self.child.take().context("it is waited for once")?;
         let output = child.wait_with_output().map_err(named)?;
@@ -334,7 +334,7 @@ impl Helper {
 impl Drop for Helper {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            // Both fail if it has ended already, which is fine.
+            // Both fail if it has ended already, which does not matter.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_is_somewhere() {
+    fn a_source_needs_a_path() {
         for text in ["", "pipe:", "memfd:"] {
             let error = parse(text).check_source().expect_err("nowhere").to_string();
             assert!(error.starts_with(if text.is_empty() { "--from is empty" } else { text }), "{text:?}: {error}");
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_path_is_appended_to() {
+    fn only_a_path_can_be_appended_to() {
         for (text, emptied, appended) in
             [("out", true, true), ("memfd:", true, false), ("-", true, false), ("memfd:out", false, false), ("", false, false)]
         {

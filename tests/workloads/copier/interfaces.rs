@@ -1,4 +1,4 @@
-//! Copies that make their system calls themselves: inside the kernel, through a buffer, from a mapping, by `io_uring`.
+//! Copies that make their system calls directly: inside the kernel, through a buffer, from a mapping, by `io_uring`.
 
 use std::{
     alloc::{Layout, alloc_zeroed},
@@ -26,7 +26,7 @@ use crate::{
 
 /// The most that one `sendfile` or `copy_file_range` moves: `MAX_RW_COUNT` with pages of 4 KiB.
 const MOST: usize = 0x7fff_f000;
-/// What a pipe holds unless it is widened.
+/// How much a pipe holds by default.
 pub(crate) const PIPE: usize = 64 * 1024;
 
 /// `libc::sendfile64`, both ends at their own positions.
@@ -65,7 +65,7 @@ pub(crate) fn splice_pipe(job: &mut Job) -> Result<u64> {
     })
 }
 
-/// A pipe that holds what one call asks for.
+/// A pipe that holds as much as one call asks for.
 pub(crate) fn wide_pipe(job: &Job) -> Result<(impl AsFd, impl AsFd)> {
     let (pipe_out, pipe_in) = pipe().map_err(|err| job.failed("pipe")(err.into()))?;
     if let Some(size) = job.buffer().filter(|size| *size > PIPE) {
@@ -74,23 +74,23 @@ pub(crate) fn wide_pipe(job: &Job) -> Result<(impl AsFd, impl AsFd)> {
     Ok((pipe_out, pipe_in))
 }
 
-/// The buffer that `std::io::copy` uses as well.
+/// The size of the buffer; `std::io::copy` uses the same.
 const BUFFER: usize = 8 * 1024;
 
-/// Reads into a buffer and writes it out, with the calls that std makes for either end (`read`/`recvfrom`, `write`/`sendto`).
+/// Reads into a buffer and writes from it, with the calls that std makes for each end (`read`/`recvfrom`, `write`/`sendto`).
 pub(crate) fn read_write(job: &mut Job) -> Result<u64> {
     let (source, sink) = job.open()?;
     job.relay(source, sink, &mut zeroed(job, BUFFER)?)
 }
 
-/// A buffer of the job's size, or of `default` bytes. Of a size that cannot be had, it says so; `vec!` would end the program.
+/// A buffer of the job's size, or of `default` bytes. If there is not enough memory, this is an error, where `vec!` would abort.
 pub(crate) fn zeroed(job: &Job, default: usize) -> Result<Box<[u8]>> {
     let size = job.buffer().unwrap_or(default);
     let no_memory = || job.failed("malloc")(Errno::NOMEM.into());
     let layout = Layout::array::<u8>(size).map_err(|_| no_memory())?;
-    // SAFETY: the size is at least 1: the command line takes no other, and no case has another default.
+    // SAFETY: the size is at least 1, on the command line and in the defaults of all cases.
     let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(no_memory)?;
-    // SAFETY: so many bytes were just allocated for it by the global allocator, with that layout, and all are zero.
+    // SAFETY: the global allocator has just allocated this many bytes with that layout, and all are zero.
     Ok(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(start.as_ptr(), size)) })
 }
 
@@ -98,12 +98,12 @@ pub(crate) fn zeroed(job: &Job, default: usize) -> Result<Box<[u8]>> {
 struct Mapping {
     address: *mut c_void,
     len: usize,
-    /// Where the copy begins: at the file's position.
+    /// Where the copy begins: the file's position.
     start: usize,
 }
 
 impl Mapping {
-    /// Maps the job's source from its position on, up to the job's size; an empty one, which cannot be mapped, is an empty slice.
+    /// Maps the job's source up to the job's size. An empty source cannot be mapped, so it becomes an empty slice.
     fn new(job: &Job, source: &Source) -> Result<Self> {
         let seek_to = |position| seek(source.as_fd(), position).map_err(|err| job.failed("lseek")(err.into()));
         let (start, end) = (seek_to(SeekFrom::Current(0))?, seek_to(SeekFrom::End(0))?);
@@ -119,8 +119,8 @@ impl Mapping {
 
     /// The bytes to copy.
     fn bytes(&self) -> &[u8] {
-        // SAFETY: the mapping has `len` readable bytes and lives as long as `self`. Workload files do not change meanwhile;
-        // one that shrinks ends the program with SIGBUS.
+        // SAFETY: the mapping has `len` readable bytes and lives as long as `self`. The files of workloads do not change during a copy.
+        // If one shrinks, SIGBUS ends the program.
         let bytes: &[u8] = unsafe { slice::from_raw_parts(self.address.cast(), self.len) };
         &bytes[self.start..]
     }
@@ -129,13 +129,13 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         if self.len > 0 {
-            // SAFETY: the range was mapped by `new`, and no borrow of it outlives `self`. There is no remedy for an error.
+            // SAFETY: the range was mapped by `new`, and no borrow of it outlives `self`.
             let _ = unsafe { munmap(self.address, self.len) };
         }
     }
 }
 
-/// Writes the mapping, with the call that std makes for the destination: all at once, or in pieces of `--buffer`.
+/// Writes the mapping with the call that std makes for the destination: all at once, or in pieces of `--buffer`.
 pub(crate) fn mmap_write(job: &mut Job) -> Result<u64> {
     let (source, mut sink) = job.open()?;
     let mapping = Mapping::new(job, &source)?;
@@ -145,9 +145,9 @@ pub(crate) fn mmap_write(job: &mut Job) -> Result<u64> {
     Ok(mapping.bytes().len() as u64)
 }
 
-/// Lends the mapping's pages to a pipe, piece by piece, and splices them out of it.
+/// Puts the mapping's pages into a pipe with `vmsplice`, piece by piece, and splices them out of it.
 ///
-/// A mapping, because pages that were lent must not change until the other side has read them: a buffer could not be used again.
+/// It uses a mapping, because these pages must not change until the other side has read them, so a buffer could not be used again.
 pub(crate) fn vmsplice(job: &mut Job) -> Result<u64> {
     let (source, sink) = job.open()?;
     let mapping = Mapping::new(job, &source)?;
@@ -166,12 +166,12 @@ pub(crate) fn vmsplice(job: &mut Job) -> Result<u64> {
     Ok(mapping.bytes().len() as u64)
 }
 
-/// What one read asks for.
+/// The size of a read through the ring.
 const RING_BUFFER: usize = 64 * 1024;
-/// "At the file's own position", which is also right for what has none.
+/// The offset that means "at the file's own position". It also works for files without positions.
 const HERE: u64 = u64::MAX;
 
-/// Reads into a buffer and writes it out, each as one request to the ring, which is waited for.
+/// Reads into a buffer and writes from it. Each read and write is one request to the ring, and the copier waits for its completion.
 pub(crate) fn io_uring(job: &mut Job) -> Result<u64> {
     let (source, sink) = job.open()?;
     let ring = RefCell::new(IoUring::new(1).map_err(job.failed("io_uring_setup"))?);
@@ -179,7 +179,7 @@ pub(crate) fn io_uring(job: &mut Job) -> Result<u64> {
     job.relay(from, to, &mut zeroed(job, RING_BUFFER)?)
 }
 
-/// An open descriptor that is read or written through the ring.
+/// A descriptor that is read or written through the ring.
 struct End<'a> {
     ring: &'a RefCell<IoUring>,
     fd: RawFd,
@@ -196,16 +196,16 @@ impl End<'_> {
         }
     }
 
-    /// Makes a request once. The kernel waits also for a descriptor that does not block (tried: 6.18).
+    /// Makes a request once. The kernel waits even if the descriptor is non-blocking (seen on 6.18).
     fn complete_once(&self, request: &Entry) -> io::Result<usize> {
         let mut ring = self.ring.borrow_mut();
-        // SAFETY: the memory that the request names is borrowed by `read` or `write` below, which return after the request's
-        // completion; or, if it cannot be submitted, without there being one.
+        // SAFETY: `read` and `write` below borrow the memory that the request names. They return after the request is complete, or if it
+        // was never submitted.
         unsafe { ring.submission().push(request) }.map_err(io::Error::other)?;
         loop {
             match ring.submit_and_wait(1) {
                 Err(err) if err.kind() != io::ErrorKind::Interrupted => return Err(err),
-                // A signal ends the waiting, not the request.
+                // A signal interrupts the wait but not the request.
                 _ => {}
             }
             if let Some(completion) = ring.completion().next() {
@@ -215,7 +215,7 @@ impl End<'_> {
     }
 }
 
-/// What fits in the length of a request; the rest is for the next one.
+/// The length of a request, as much of it as fits. The rest is left for the next request.
 fn length(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! A copy, from the opening of its ends to the line about it: what is still to be moved, signals that interrupt it, checksums.
+//! A copy from opening its ends to its last line: how much is left to copy, signals that interrupt it, checksums.
 
 use std::{
     fs::File,
@@ -25,20 +25,20 @@ use crate::{
 
 /// One copy to do.
 pub(crate) struct Job {
-    /// What is wanted.
+    /// The request of the command line.
     pub(crate) asked: CopyArguments,
-    /// Where the bytes can be read again, if they are to be and can be.
+    /// Where the bytes can be read again for the checksum, if it was requested and they can be.
     source_again: Option<Again>,
     sink_again: Option<Again>,
     /// The processes at the other ends of pipes.
     feeder: Option<Helper>,
     drainer: Option<Helper>,
-    /// A destination in memory, which is gone with its last descriptor.
+    /// A destination in memory, which would be freed with its last descriptor.
     memory: Option<File>,
 }
 
 impl Job {
-    /// Checks what the command line gave.
+    /// Checks the request of the command line.
     pub(crate) fn new(asked: CopyArguments) -> Result<Self> {
         asked.from.check_source()?;
         asked.to.check_destination(asked.append)?;
@@ -55,17 +55,17 @@ impl Job {
         Ok(job)
     }
 
-    /// What one call asks for, if the command line says.
+    /// The size that one call asks for, if the command line sets it.
     pub(crate) fn buffer(&self) -> Option<usize> {
         self.asked.buffer
     }
 
-    /// Where to stop, if not at the end of the source.
+    /// After how many bytes to stop, if not at the end of the source.
     pub(crate) fn size(&self) -> Option<u64> {
         self.asked.size
     }
 
-    /// Opens both ends. The destination comes second: a source that is not there leaves it as it was.
+    /// Opens both ends. The destination is opened second, so that a missing source does not change it.
     pub(crate) fn open(&mut self) -> Result<(Source, Sink)> {
         let asked = &self.asked;
         let source;
@@ -80,24 +80,24 @@ impl Job {
         Ok((source, sink))
     }
 
-    /// The last thing before the copy: from here on, signals come if they were asked for.
+    /// Starts the signals, if they were requested. This is the last step before the copy.
     pub(crate) fn begin(&self) -> Result<()> {
         self.asked.interrupt_every.map_or(Ok(()), start_interrupting)
     }
 
-    /// The bytes still to be moved, before any are.
+    /// How many bytes are left before the copy.
     fn remaining(&self) -> Remaining {
         Remaining::new(self.size())
     }
 
-    /// Makes the error of one call name the call and both ends: `sendfile in -> unix:x: EINVAL: Invalid argument`.
-    /// The words are put together only when they are needed: this stands in the loops that are measured.
+    /// Adds the call and both ends to an error: `sendfile in -> unix:x: EINVAL: Invalid argument`. The message is formatted only if there
+    /// is an error, because this is called in loops that are measured.
     pub(crate) fn failed(&self, call: &str) -> impl Fn(io::Error) -> Error {
         let Self { asked: CopyArguments { from, to, .. }, .. } = self;
         move |err| named(err).context(format!("{call} {from} -> {to}"))
     }
 
-    /// Repeats `step`, which is told how much to move and moves some of it, until the source ends or the size is reached.
+    /// Repeats `step`, which gets a number of bytes and moves at most that many, until the source ends or the size is reached.
     pub(crate) fn pump(&self, call: &str, chunk: usize, mut step: impl FnMut(usize) -> io::Result<usize>) -> Result<u64> {
         let mut remaining = self.remaining();
         let mut total = 0;
@@ -128,7 +128,7 @@ impl Job {
         }
     }
 
-    /// The error of a copy, with what the process behind a pipe says: if it failed, this side saw no more than a pipe without a reader.
+    /// The error of a copy, together with that of the process at a pipe's other end: if that failed, this side only saw EPIPE.
     pub(crate) fn explained(mut self, err: Error) -> Error {
         let drainer = self.drainer.take().filter(|_| err.root_cause().downcast_ref() == Some(&Errno::EPIPE));
         match drainer.map(Helper::finish) {
@@ -137,7 +137,7 @@ impl Job {
         }
     }
 
-    /// Verifies a copy of `count` bytes, and says what there is to say of it.
+    /// Checks a copy of `count` bytes, and returns the last line to print.
     pub(crate) fn finish(mut self, count: u64) -> Result<String> {
         let mut said = vec![format!("copied {count} bytes")];
         if let Some(signals) = stop_interrupting(self.asked.interrupt_every)? {
@@ -156,7 +156,7 @@ impl Job {
         Ok(said.join(", "))
     }
 
-    /// The checksums of what was read and of what was written, each read again from where it lies.
+    /// The checksums of both ends, which are read again as far as possible.
     fn checksum(&self, count: u64, drained: Option<Moved>) -> Result<String> {
         let memory = self.memory.as_ref().map(|memory| Again::descriptor(memory.as_fd().as_raw_fd(), 0));
         let source = self.source_again.as_ref().map(|again| again.crc32(count)).transpose()?;
@@ -173,7 +173,7 @@ impl Job {
     }
 }
 
-/// Refuses to copy a file onto itself, which would empty it, or never end: before anything is opened, also through a pipe or memory.
+/// Refuses to copy a file onto itself, also through a pipe or memory: that would empty the file or never end. Nothing is open yet.
 fn refuse_same_file(asked: &CopyArguments) -> Result<()> {
     let (from, to) = (asked.from.regular_file(io::stdin()), asked.to.regular_file(io::stdout()));
     if from.is_some() && from == to {
@@ -192,7 +192,7 @@ pub(crate) fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T>
     }
 }
 
-/// Repeats `write`, which is given what is left of `count` bytes and takes some, until nothing is left.
+/// Repeats `write`, which gets the number of bytes left and moves at most that many, until none of the `count` bytes is left.
 pub(crate) fn all_of(count: usize, mut write: impl FnMut(usize) -> io::Result<usize>) -> io::Result<()> {
     let mut left = count;
     while left > 0 {
@@ -209,30 +209,30 @@ pub(crate) fn all_of(count: usize, mut write: impl FnMut(usize) -> io::Result<us
 struct Remaining(Option<u64>);
 
 impl Remaining {
-    /// `limit` bytes, or all that the source has.
+    /// At most `limit` bytes, or all bytes of the source.
     fn new(limit: Option<u64>) -> Self {
         Self(limit)
     }
 
-    /// What the next call should ask for: at most `chunk`; 0 once the limit is reached.
+    /// The size that the next call should ask for: at most `chunk`; 0 once the limit is reached.
     fn ask(self, chunk: usize) -> usize {
         self.0.map_or(chunk, |left| usize::try_from(left).unwrap_or(usize::MAX).min(chunk))
     }
 
-    /// Takes off `count` bytes that a call moved.
+    /// Subtracts the bytes that a call moved.
     fn moved(&mut self, count: usize) {
         self.0 = self.0.map(|left| left.saturating_sub(count as u64));
     }
 }
 
-/// How many came.
+/// How many signals have come.
 static SIGNALS: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn count_signal(_signal: c_int) {
     SIGNALS.fetch_add(1, Relaxed);
 }
 
-/// Has `SIGALRM` come again and again; its handler does not restart the calls that it interrupts.
+/// Starts a timer that sends `SIGALRM` at this interval. Its handler does not restart the calls that it interrupts.
 fn start_interrupting(every: Duration) -> Result<()> {
     let action = SigAction::new(SigHandler::Handler(count_signal), SaFlags::empty(), SigSet::empty());
     // SAFETY: the handler does nothing but add to an atomic.
@@ -240,7 +240,7 @@ fn start_interrupting(every: Duration) -> Result<()> {
     set_timer(every)
 }
 
-/// Ends it: how many signals came, if any were to come.
+/// Stops the timer. Returns how many signals came, if there was a timer.
 fn stop_interrupting(every: Option<Duration>) -> Result<Option<u64>> {
     every.map(|_| set_timer(Duration::ZERO).map(|()| SIGNALS.load(Relaxed))).transpose()
 }
@@ -250,7 +250,7 @@ fn set_timer(every: Duration) -> Result<()> {
     let seconds = time_t::try_from(every.as_secs()).context("--interrupt-every")?;
     let interval = timeval { tv_sec: seconds, tv_usec: suseconds_t::from(every.subsec_micros()) };
     let timer = itimerval { it_interval: interval, it_value: interval };
-    // SAFETY: the kernel reads one valid structure, and nobody asks for the old one.
+    // SAFETY: the kernel reads one valid structure, and a null pointer asks for no old value.
     Errno::result(unsafe { libc::setitimer(ITIMER_REAL, &raw const timer, ptr::null_mut()) }).context("setitimer")?;
     Ok(())
 }

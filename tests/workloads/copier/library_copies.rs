@@ -1,7 +1,7 @@
 //! Copies by libraries: the standard library's, and tokio's.
 //!
-//! `std::io::copy` chooses its system calls by the *types* of its ends. So they are passed as the types that a program would have, and
-//! inside the wrappers that it might have around them.
+//! `std::io::copy` chooses its system calls by the *types* of its ends. So the ends have the types that they would have in a program, and can
+//! be in the wrappers that a program might use.
 
 use std::{
     io::{self, BufRead, BufReader, BufWriter, Read, Write},
@@ -23,7 +23,7 @@ use crate::{
     job::Job,
 };
 
-/// Something of std around an end.
+/// A wrapper of std around an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Wrapper {
     /// `BufReader` around the source.
@@ -38,7 +38,7 @@ pub(crate) enum Wrapper {
     Dyn,
 }
 
-/// Which wrappers there are; the generic functions below add them one by one.
+/// The wrappers to use. The generic functions below add them one by one.
 struct Wrapping<'a> {
     wrappers: &'a [Wrapper],
     size: Option<u64>,
@@ -114,14 +114,14 @@ pub(crate) fn fs_copy(job: &mut Job) -> Result<u64> {
     std::fs::copy(from, to).map_err(job.failed("std::fs::copy"))
 }
 
-/// What the destination's buffer holds before the copy.
+/// Bytes in the destination's buffer before the copy.
 const PENDING: usize = 4;
-/// What the source's buffer holds before the copy, and what the file is still to give after that.
+/// Bytes in the source's buffer before the copy, and bytes that are read from the file after that.
 const BUFFERED: usize = 5;
 const REST: usize = 5;
 
-/// Copies the source's first 14 bytes: 4 wait in a `BufWriter` already, 5 in a `BufReader`, and 5 are left in the file for
-/// `std::io::copy` to have copied by the kernel, once it has emptied both buffers.
+/// Copies the source's first 14 bytes: 4 are in a `BufWriter` already, 5 in a `BufReader`, and 5 are left in the file. `std::io::copy` lets
+/// the kernel copy those after it has emptied both buffers.
 pub(crate) fn std_buffered_copy(job: &mut Job) -> Result<u64> {
     let (Source::File(mut file), Sink::File(sink)) = job.open()? else { bail!("std-buffered-copy copies from file to file") };
     let mut pending = [0; PENDING];
@@ -131,7 +131,7 @@ pub(crate) fn std_buffered_copy(job: &mut Job) -> Result<u64> {
 
     let mut source = BufReader::with_capacity(2 * PENDING, file.take(BUFFERED as u64));
     let buffered = source.fill_buf().map_err(job.failed("read"))?.len();
-    // The inner limit is not what ends the copy.
+    // The outer limit ends the copy, not the inner one.
     source.get_mut().set_limit(REST as u64 + 1);
     let mut source = source.take((BUFFERED + REST) as u64);
 
@@ -143,7 +143,7 @@ pub(crate) fn std_buffered_copy(job: &mut Job) -> Result<u64> {
     usize::try_from(copied).context("count").map(|copied| (PENDING + copied) as u64)
 }
 
-/// `tokio::io::copy` on a current-thread runtime; files go through the runtime's blocking threads, as always in tokio.
+/// `tokio::io::copy` on a current-thread runtime. As always in tokio, blocking threads read and write files.
 pub(crate) fn tokio_io_copy(job: &mut Job) -> Result<u64> {
     let (source, sink) = job.open()?;
     let runtime = Builder::new_current_thread().enable_io().build().map_err(job.failed("start of the runtime"))?;
@@ -157,7 +157,7 @@ pub(crate) fn tokio_io_copy(job: &mut Job) -> Result<u64> {
     runtime.block_on(copying).map_err(job.failed("tokio::io::copy"))
 }
 
-/// The source as tokio has it.
+/// The source as a type of tokio.
 fn reader(source: Source) -> io::Result<Pin<Box<dyn AsyncRead>>> {
     Ok(match source {
         Source::File(file) => Box::pin(File::from_std(file)),
@@ -173,7 +173,7 @@ fn reader(source: Source) -> io::Result<Pin<Box<dyn AsyncRead>>> {
     })
 }
 
-/// The destination as tokio has it.
+/// The destination as a type of tokio.
 fn writer(sink: Sink) -> io::Result<Pin<Box<dyn AsyncWrite>>> {
     Ok(match sink {
         Sink::File(file) => Box::pin(File::from_std(file)),

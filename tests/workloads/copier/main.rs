@@ -1,7 +1,7 @@
-//! `copier`: copies from one end to another by a chosen interface, so that a tracer can be asked what that interface does.
+//! `copier`: copies from one end to another by a chosen interface, so that a tracer can show what that interface does.
 //!
-//! `copier CASE --from SPEC --to SPEC` ends with one line on stdout, `copied N bytes`, written by one call (on stderr, if the copy
-//! itself goes to stdout). `copier sink ADDRESS` and `copier feed ADDRESS` are the other sides for sockets.
+//! `copier CASE --from SPEC --to SPEC` prints one line at the end, `copied N bytes`, with one call: to stdout, or to stderr if the copy
+//! itself goes to stdout. `copier sink ADDRESS` and `copier feed ADDRESS` are the other sides of sockets.
 
 mod arguments;
 mod cases;
@@ -30,13 +30,13 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(err) => {
             eprintln!("copier: {err:#}");
-            // The status with which clap refuses what it can tell by itself.
+            // The same status as that of clap for an invalid command line.
             if err.is::<Misuse>() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }
 
-/// Lists, plays the other side, or copies.
+/// Lists the cases, plays the other side, or copies.
 fn run(arguments: Arguments) -> Result<()> {
     match arguments.role {
         Some(Role::Sink { address, keep: true, .. }) => peer::keep_draining(&address),
@@ -47,7 +47,7 @@ fn run(arguments: Arguments) -> Result<()> {
     }
 }
 
-/// Copies, and says how much.
+/// Copies, and prints how much.
 fn copy(asked: CopyArguments) -> Result<()> {
     let case = cases::find(&asked)?;
     let is_stdout_taken = asked.to == Spec::Standard;

@@ -1,7 +1,7 @@
-//! The other side of a copy: `sink` takes what is written to it, `feed` gives what is read from it.
+//! The other side of a copy: `sink` receives bytes, `feed` sends them.
 //!
-//! Neither outlives its use. Before a peer has connected, it watches its parent and the signals that ask it to end; a Unix socket's
-//! file is removed as soon as a peer has connected. Then it ends with its peer.
+//! Neither stays behind. Until a peer connects, it watches for the end of its parent and for signals that ask it to end. The file of a Unix
+//! socket is removed as soon as a peer has connected. After that it ends with its peer.
 
 use std::{
     fs,
@@ -32,14 +32,14 @@ use crate::{
     job::retry,
 };
 
-/// What one read asks for: much for a sink, which must not be the bottleneck; for a feed, what a pipe holds.
+/// The size of a read: large for a sink, which must not be the bottleneck; for a feed, what a pipe holds.
 const SINK_BUFFER: usize = 256 * 1024;
 const FEED_BUFFER: usize = 64 * 1024;
 
 /// How a sink's destination is opened.
 const PLAIN: SinkOptions = SinkOptions { append: false, send_buffer: None, checksum: false };
 
-/// Drains one peer, or stdin; what comes is dropped, or goes `to` somewhere. Ends with `received N bytes`.
+/// Drains one peer, or stdin, into `to` or to nowhere. Prints `received N bytes` at the end.
 pub(crate) fn sink(address: &Spec, to: Option<&Spec>, checksum: bool) -> Result<()> {
     let mut destination = to.map(|to| open_sink(to, PLAIN)).transpose()?;
     let mut peer = if *address == Spec::Standard { open_source(address)?.0 } else { accept_one(address)?.into() };
@@ -54,7 +54,7 @@ pub(crate) fn sink(address: &Spec, to: Option<&Spec>, checksum: bool) -> Result<
     report("received", meter.read(), to == Some(&Spec::Standard))
 }
 
-/// Drains one peer after the other, each with a line `received N bytes`, until its parent ends.
+/// Drains one peer after the other until its parent ends. Prints `received N bytes` for each.
 pub(crate) fn keep_draining(address: &Spec) -> Result<()> {
     let mut buffer = vec![0; SINK_BUFFER];
     serve_each(address, |peer| {
@@ -66,7 +66,7 @@ pub(crate) fn keep_draining(address: &Spec) -> Result<()> {
     })
 }
 
-/// Gives the source's bytes to one peer, or to stdout, as long as it takes them. Ends with `sent N bytes`.
+/// Sends the source's bytes to one peer, or to stdout, until the peer takes no more. Prints `sent N bytes` at the end.
 pub(crate) fn feed(address: &Spec, from: &Spec) -> Result<()> {
     let (mut source, _feeder) = open_source(from)?;
     let mut peer = if *address == Spec::Standard { open_sink(address, PLAIN)?.0 } else { accept_one(address)?.into() };
@@ -76,7 +76,7 @@ pub(crate) fn feed(address: &Spec, from: &Spec) -> Result<()> {
         let mut rest = &buffer[..count];
         while !rest.is_empty() {
             let taken = match retry(|| peer.write(rest)) {
-                // A peer that has enough may go.
+                // The peer has enough and closed the connection.
                 Err(err) if matches!(err.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => break 'source,
                 taken => taken.map_err(named).with_context(|| format!("write to {address}"))?,
             };
@@ -91,7 +91,7 @@ fn read(source: &mut Source, buffer: &mut [u8], name: &Spec) -> Result<usize> {
     retry(|| source.read(buffer)).map_err(named).with_context(|| format!("read from {name}"))
 }
 
-/// The last line; on stderr if the bytes went to stdout.
+/// Prints the last line: to stderr if the bytes went to stdout.
 fn report(verb: &str, moved: Moved, is_stdout_taken: bool) -> Result<()> {
     let line = format!("{verb} {moved}");
     if is_stdout_taken {
@@ -101,7 +101,7 @@ fn report(verb: &str, moved: Moved, is_stdout_taken: bool) -> Result<()> {
     print_line(&line).map_err(named)
 }
 
-/// Who is connected.
+/// A connected peer.
 pub(crate) enum Peer {
     Unix(UnixStream),
     Tcp(TcpStream),
@@ -125,7 +125,7 @@ impl From<Peer> for Sink {
     }
 }
 
-/// Listens on `address`, says so (`listening unix:PATH`, or with the real port), and returns who connects first.
+/// Listens on `address`, prints that (`listening unix:PATH`, or with the real port), and returns the first peer.
 pub(crate) fn accept_one(address: &Spec) -> Result<Peer> {
     let ending = block_ending_signals()?;
     let listener = Listener::open(address)?;
@@ -138,7 +138,7 @@ pub(crate) fn accept_one(address: &Spec) -> Result<Peer> {
     Ok(peer)
 }
 
-/// Listens likewise, and serves one peer after the other until the parent ends, or a signal asks for the end between two of them.
+/// Listens on `address`, prints that, and serves one peer after the other until the parent ends, or a signal comes between two of them.
 pub(crate) fn serve_each(address: &Spec, mut serve: impl FnMut(Peer) -> Result<()>) -> Result<()> {
     let ending = block_ending_signals()?;
     let listener = Listener::open(address)?;
@@ -150,15 +150,15 @@ pub(crate) fn serve_each(address: &Spec, mut serve: impl FnMut(Peer) -> Result<(
 
 /// What a listener waits for.
 enum Next {
-    /// Somebody connected.
+    /// A peer connected.
     Peer(Peer),
     /// The parent ended.
     Orphaned,
-    /// A signal asked for the end.
+    /// A signal asked this process to end.
     Ended,
 }
 
-/// A listening socket; a Unix one owns its file.
+/// A listening socket. A Unix socket owns its file.
 enum Listener {
     Unix(UnixListener, SocketFile),
     Tcp(TcpListener),
@@ -169,13 +169,13 @@ struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Somebody else may have removed it already; there is nobody to tell anyway.
+        // It may have been removed already.
         let _ = fs::remove_file(&self.0);
     }
 }
 
 impl Listener {
-    /// Listens on the address, and says so.
+    /// Listens on the address, and prints that.
     fn open(address: &Spec) -> Result<Self> {
         let listener = Self::bind(address).with_context(|| format!("listen on {address}"))?;
         print_line(&format!("listening {}", listener.address()?)).map_err(named)?;
@@ -194,7 +194,7 @@ impl Listener {
         }
     }
 
-    /// Where it listens; for TCP with the port that the kernel chose for port 0.
+    /// The address; for TCP port 0 it has the port that the kernel chose.
     fn address(&self) -> Result<Spec> {
         Ok(match self {
             Self::Unix(_, file) => Spec::Unix(file.0.clone()),
@@ -202,7 +202,7 @@ impl Listener {
         })
     }
 
-    /// Waits for a peer, as long as there is a parent and no signal asks for the end.
+    /// Waits for a peer, the end of the parent or a signal.
     fn next(&self, ending: &SigSet) -> Result<Next> {
         let listener = match self {
             Self::Unix(listener, _) => listener.as_fd(),
@@ -218,14 +218,14 @@ impl Listener {
     }
 }
 
-/// Keeps the signals that ask for the end from ending this process as long as there is a socket file to remove.
+/// Blocks the signals that would end this process, so that the file of the socket can be removed first.
 fn block_ending_signals() -> Result<SigSet> {
     let ending = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT]);
     ending.thread_block()?;
     Ok(ending)
 }
 
-/// Returns nothing when somebody connects, or which end comes first: the parent's, or by one of the signals `ending`.
+/// Waits until a peer connects: then the result is `None`. If the parent ends or one of the signals `ending` comes first, it is that.
 fn wait_for_peer(listener: BorrowedFd<'_>, ending: &SigSet) -> Result<Option<Next>> {
     let signals = SignalFd::with_flags(ending, SfdFlags::SFD_CLOEXEC)?;
     let parent = getppid().context("the parent has ended")?;

@@ -1,4 +1,4 @@
-//! Bytes that go on from memory in which something else had been, or that several copies have in memory at the same time.
+//! Writes from memory that held something else before, and several copies in the same memory at the same time.
 
 use std::{
     fs::{self, File},
@@ -16,10 +16,10 @@ use rustix::{
     pipe::{SpliceFlags, pipe, splice},
 };
 
-/// What is read at once.
+/// The size of a read.
 const PIECE: usize = 60_000;
 
-/// What comes before the bytes that are copied.
+/// How many bytes come before those that are copied.
 const HEADER: usize = 246;
 
 /// A buffer as long as a [`PIECE`].
@@ -27,8 +27,8 @@ fn buffer() -> Vec<u8> {
     vec![0; PIECE]
 }
 
-/// Copies `in` without its first [`HEADER`] bytes to `out` by `fwrite`: stdio writes what fills whole blocks from the caller's buffer,
-/// and the rest from its own.
+/// Copies `in` without its first [`HEADER`] bytes to `out` by `fwrite`: stdio writes whole blocks from the caller's buffer, and the rest from
+/// its own.
 pub(crate) fn stdio_after_a_header() -> Result<()> {
     let mut from = File::open("in")?;
     // SAFETY: both are C strings.
@@ -43,7 +43,7 @@ pub(crate) fn stdio_after_a_header() -> Result<()> {
         }
         let rest = &piece[skipped..read];
         skipped = 0;
-        // SAFETY: `rest` has so many bytes, and the stream is open.
+        // SAFETY: `rest` has this many bytes, and the stream is open.
         let written = unsafe { libc::fwrite(rest.as_ptr().cast(), 1, rest.len(), to) };
         ensure!(written == rest.len(), "a short fwrite");
     }
@@ -52,7 +52,7 @@ pub(crate) fn stdio_after_a_header() -> Result<()> {
     Ok(())
 }
 
-/// One thread reads `/dev/zero` to a buffer, another reads `in` to the same buffer, the first writes that to `out`.
+/// One thread reads `/dev/zero` to a buffer, another reads `in` to the same buffer, and the first writes the buffer to `out`.
 pub(crate) fn filled_by_another_thread() -> Result<()> {
     let (mut zeroes, mut from, mut to) = (File::open("/dev/zero")?, File::open("in")?, File::create("out")?);
     let mut buffer = buffer();
@@ -66,7 +66,7 @@ pub(crate) fn filled_by_another_thread() -> Result<()> {
     }
 }
 
-/// Reads `in` to a buffer, receives a datagram of zeroes there by `recvmmsg`, writes that to `out`.
+/// Reads `in` to a buffer, receives a datagram of zeroes there by `recvmmsg`, and writes the buffer to `out`.
 pub(crate) fn refilled_by_messages() -> Result<()> {
     let (there, here) = socketpair(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     let zeroes = buffer();
@@ -76,20 +76,20 @@ pub(crate) fn refilled_by_messages() -> Result<()> {
         // SAFETY: a `msghdr` of zeroes is an empty one.
         let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
         (message.msg_hdr.msg_iov, message.msg_hdr.msg_iovlen) = (&raw mut part, 1);
-        // SAFETY: the message names the buffer, which lives until the call is over.
+        // SAFETY: the message names the buffer, which lives until the call returns.
         let received = unsafe { libc::recvmmsg(here.as_raw_fd(), &raw mut message, 1, 0, ptr::null_mut()) };
         ensure!(received == 1 && message.msg_len == u32::try_from(PIECE)?, "one whole message");
         Ok(())
     })
 }
 
-/// Reads `in` to a buffer, has `getrandom` fill that, and writes it to `out`.
+/// Reads `in` to a buffer, fills that by `getrandom`, and writes it to `out`.
 pub(crate) fn refilled_with_random() -> Result<()> {
     refilled(|buffer| {
         let mut filled = 0;
         while filled < buffer.len() {
             let rest = &mut buffer[filled..];
-            // SAFETY: the rest has so many bytes.
+            // SAFETY: the rest has this many bytes.
             let got = unsafe { libc::getrandom(rest.as_mut_ptr().cast(), rest.len(), 0) };
             filled += usize::try_from(got).context("getrandom failed")?;
         }
@@ -97,7 +97,7 @@ pub(crate) fn refilled_with_random() -> Result<()> {
     })
 }
 
-/// Reads `in` to a buffer, has that refilled, and writes it to `out`.
+/// Reads `in` to a buffer, refills that, and writes it to `out`.
 fn refilled(mut refill: impl FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
     let (mut from, mut to) = (File::open("in")?, File::create("out")?);
     let mut buffer = buffer();
@@ -108,7 +108,7 @@ fn refilled(mut refill: impl FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
     Ok(())
 }
 
-/// Reads `/dev/zero` to a buffer, has a ring read `in` to the same buffer, and writes that to `out`.
+/// Reads `/dev/zero` to a buffer, reads `in` to the same buffer by a ring, and writes the buffer to `out`.
 pub(crate) fn refilled_by_a_ring() -> Result<()> {
     let mut ring = IoUring::new(2)?;
     let (mut zeroes, from, mut to) = (File::open("/dev/zero")?, File::open("in")?, File::create("out")?);
@@ -131,7 +131,7 @@ pub(crate) fn refilled_by_a_ring() -> Result<()> {
     }
 }
 
-/// `in` into a pipe by `splice`, out of it by `read`; zeroes into the pipe by `write`, and out of it to `out` by `splice`.
+/// Moves `in` into a pipe by `splice` and out of it by `read`; then zeroes into the pipe by `write`, and out of it to `out` by `splice`.
 pub(crate) fn drained_pipe() -> Result<()> {
     const BYTES: usize = 50_000;
     let (from, to) = (File::open("in")?, File::create("out")?);
@@ -149,14 +149,14 @@ pub(crate) fn drained_pipe() -> Result<()> {
     Ok(())
 }
 
-/// Two threads copy `in` to `out0` and `out1`. Each reads to a buffer on its stack and writes from another one, which overlap; the
-/// bytes go from the one to the other over the heap.
+/// Two threads copy `in` to `out0` and `out1`. Each reads to a buffer on its stack and writes from another one, and the two overlap. The bytes
+/// are copied from one to the other through the heap.
 pub(crate) fn stack_buffers() -> Result<()> {
-    let copies = ["out0", "out1"].map(|name| thread::spawn(move || over_the_heap(name)));
+    let copies = ["out0", "out1"].map(|name| thread::spawn(move || copy_through_the_heap(name)));
     copies.into_iter().try_for_each(|copy| copy.join().expect("it does not panic"))
 }
 
-fn over_the_heap(name: &str) -> Result<()> {
+fn copy_through_the_heap(name: &str) -> Result<()> {
     let (mut from, mut to) = (File::open("in")?, File::create(name)?);
     let mut heap = Vec::with_capacity(8192);
     loop {
@@ -179,14 +179,14 @@ fn read_to_stack(from: &mut File, heap: &mut Vec<u8>) -> Result<()> {
 
 #[inline(never)]
 fn write_from_stack(to: &mut File, heap: &[u8]) -> Result<()> {
-    // Moves the next buffer a little away from that of the read.
+    // This shifts the next buffer a little from the one that was read to.
     let padding = std::hint::black_box([1_u8; 256]);
     let mut piece = [padding[0]; 8192];
     piece[..heap.len()].copy_from_slice(heap);
     Ok(to.write_all(&piece[..heap.len()])?)
 }
 
-/// Looks at 100 bytes of a socket (`MSG_PEEK`) before each reception, and writes what was received to `out`. A thread sends `in`.
+/// Peeks at 100 bytes of a socket (`MSG_PEEK`) before each receive, and writes what it receives to `out`. A thread sends `in`.
 pub(crate) fn peeked() -> Result<()> {
     let (there, here) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     let sender = thread::spawn(move || -> Result<()> {
@@ -214,7 +214,7 @@ pub(crate) fn peeked() -> Result<()> {
     }
 }
 
-/// Copies `in` to `out`, but for one bit of every third piece.
+/// Copies `in` to `out`, except that it flips one bit of every third piece.
 pub(crate) fn one_bit_changed() -> Result<()> {
     let mut pieces = 0;
     refilled(|buffer| {
@@ -226,7 +226,7 @@ pub(crate) fn one_bit_changed() -> Result<()> {
     })
 }
 
-/// Writes each piece of `in` to `out`, and once more from another buffer that it was copied to.
+/// Writes each piece of `in` to `out`, and then again from a copy in another buffer.
 pub(crate) fn written_again_from_a_copy() -> Result<()> {
     let (mut from, mut to) = (File::open("in")?, File::create("out")?);
     let (mut buffer, mut copy) = (buffer(), buffer());
@@ -241,7 +241,7 @@ pub(crate) fn written_again_from_a_copy() -> Result<()> {
     }
 }
 
-/// Writes each piece of `in` to `out` together with a copy of it, by one call.
+/// Writes each piece of `in` and a copy of it to `out`, by one call.
 pub(crate) fn written_twice_in_one_call() -> Result<()> {
     let (mut from, mut to) = (File::open("in")?, File::create("out")?);
     let mut memory = vec![0; 2 * PIECE];
@@ -255,7 +255,7 @@ pub(crate) fn written_twice_in_one_call() -> Result<()> {
     }
 }
 
-/// Copies `in` to `out`, but for [`HEADER`] bytes of every fifth piece, which the program has put there.
+/// Copies `in` to `out`, except that it replaces [`HEADER`] bytes of every fifth piece with bytes of its own.
 pub(crate) fn a_part_replaced() -> Result<()> {
     let mut pieces = 0;
     refilled(|buffer| {
@@ -267,7 +267,7 @@ pub(crate) fn a_part_replaced() -> Result<()> {
     })
 }
 
-/// Reads `in` to a buffer and uses that for messages of the program's own, a little shorter, as functions use the same stack.
+/// Reads `in` to a buffer, and then uses the buffer for messages of its own that are a little shorter, as functions reuse the stack.
 pub(crate) fn used_for_messages() -> Result<()> {
     let (mut from, mut to) = (File::open("in")?, File::create("out")?);
     let mut buffer = buffer();
@@ -282,7 +282,7 @@ pub(crate) fn used_for_messages() -> Result<()> {
     Ok(())
 }
 
-/// Copies `in` to a pipe by `vmsplice` of what was read, and from there to `out` by `splice`.
+/// Reads `in`, puts the bytes into a pipe by `vmsplice`, and moves them to `out` by `splice`.
 pub(crate) fn lent_after_a_read() -> Result<()> {
     let (mut from, to) = (File::open("in")?, File::create("out")?);
     let (reader, writer) = pipe()?;
@@ -306,7 +306,7 @@ pub(crate) fn lent_after_a_read() -> Result<()> {
     }
 }
 
-/// A thread reads `in` to buffers that lie side by side, another writes these to `out` while the next ones are read.
+/// One thread reads `in` to adjacent buffers, another writes these to `out` while the next ones are read.
 pub(crate) fn buffers_side_by_side() -> Result<()> {
     const BUFFERS: usize = 6;
     let (mut from, mut to) = (File::open("in")?, File::create("out")?);
@@ -336,10 +336,10 @@ pub(crate) fn buffers_side_by_side() -> Result<()> {
     })
 }
 
-/// What is read at once.
+/// The size of a read by the cases below.
 const SHORT_PIECE: usize = 1000;
 
-/// Copies `in` to `out` and `in2`, as long, to `out2`, a piece of each in turn, and writes a line to `log` in between.
+/// Copies `in` to `out`, and `in2`, which is as long, to `out2`: a piece of each in turn, with a line to `log` in between.
 pub(crate) fn in_turn() -> Result<()> {
     fs::copy("in", "in2")?;
     let [mut from, mut from2] = [File::open("in")?, File::open("in2")?];
@@ -356,7 +356,7 @@ pub(crate) fn in_turn() -> Result<()> {
     }
 }
 
-/// Copies `in` to `out` by vectors: the bytes are read into two buffers, and written after a header of 10 bytes.
+/// Copies `in` to `out` by vectored calls: it reads into two buffers, and writes them after a header of 10 bytes.
 pub(crate) fn vectors() -> Result<()> {
     let (mut from, mut to) = (File::open("in")?, File::create("out")?);
     let [mut first, mut second] = [[0; SHORT_PIECE], [0; SHORT_PIECE]];
@@ -371,7 +371,7 @@ pub(crate) fn vectors() -> Result<()> {
     }
 }
 
-/// Writes as many bytes as `in` has to `out`, in pieces as long as those that it reads, and none of them from there.
+/// Reads `in`, and for each piece writes as many other bytes to `out`.
 pub(crate) fn replaced() -> Result<()> {
     let (mut from, mut to) = (File::open("in")?, File::create("out")?);
     let (mut piece, other) = ([0; SHORT_PIECE], [b'x'; SHORT_PIECE]);
@@ -384,7 +384,7 @@ pub(crate) fn replaced() -> Result<()> {
     }
 }
 
-/// Copies `in` to `out` and `in2`, as long, to `out2` by two threads: each writes what the other has read.
+/// Copies `in` to `out`, and `in2`, which is as long, to `out2`, by two threads: each writes what the other has read.
 pub(crate) fn passed_on() -> Result<()> {
     fs::copy("in", "in2")?;
     let [(there, here), (back, elsewhere)] = [mpsc::sync_channel(1), mpsc::sync_channel(1)];
@@ -394,7 +394,7 @@ pub(crate) fn passed_on() -> Result<()> {
     other.join().expect("the thread does not panic")
 }
 
-/// Gives what is read from one file to another thread, and writes what that has read to another file.
+/// Reads one file and gives the pieces to another thread; writes the pieces that the other thread has read to another file.
 fn pass_on(mut from: File, give: &SyncSender<Vec<u8>>, take: &Receiver<Vec<u8>>, mut to: File) -> Result<()> {
     loop {
         let mut piece = vec![0; SHORT_PIECE];

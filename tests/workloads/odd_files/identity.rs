@@ -1,4 +1,4 @@
-//! Files that are easily mistaken for others: several names, reused numbers, descriptors that soon stand for another file, files without a path.
+//! Files that are easily mistaken for others: several names, reused inode numbers, descriptors whose file changes, files without a path.
 
 use std::{
     ffi::OsStr,
@@ -30,11 +30,12 @@ use rustix::{
     pipe::pipe,
     process::{WaitOptions, waitpid},
 };
+use zc_tests::{fork, print_line};
 
-/// How many files have the inode number after each other.
+/// How many files are created and deleted one after the other.
 const GENERATIONS: usize = 20;
 
-/// Twenty files after each other, deleted at once, which get the same inode number on ext4: 1, 2, ... 20 bytes. Says how many numbers
+/// Creates, writes and deletes twenty files in turn, with 1, 2, ... 20 bytes. On ext4 they get the same inode number. Prints how many numbers
 /// there were.
 pub(crate) fn same_inode_number() -> Result<()> {
     let mut numbers = std::collections::BTreeSet::new();
@@ -44,10 +45,10 @@ pub(crate) fn same_inode_number() -> Result<()> {
         numbers.insert(file.metadata()?.ino());
         fs::remove_file("again")?;
     }
-    Ok(zc_tests::print_line(&numbers.len().to_string())?)
+    Ok(print_line(&numbers.len().to_string())?)
 }
 
-/// One file under two names, and open twice: 100 bytes and 200.
+/// Opens one file under two names, and writes 100 and 200 bytes.
 pub(crate) fn two_names() -> Result<()> {
     let mut one = File::create("one")?;
     fs::hard_link("one", "two")?;
@@ -57,7 +58,7 @@ pub(crate) fn two_names() -> Result<()> {
     Ok(())
 }
 
-/// 10 bytes to `before`, and 20 more when it is called `after`.
+/// Writes 10 bytes to `before`, and 20 more after it was renamed to `after`.
 pub(crate) fn renamed() -> Result<()> {
     let mut file = File::create("before")?;
     file.write_all(&[b'b'; 10])?;
@@ -66,7 +67,7 @@ pub(crate) fn renamed() -> Result<()> {
     Ok(())
 }
 
-/// 40 bytes to a file that was deleted before.
+/// Writes 40 bytes to a file that was deleted before.
 pub(crate) fn deleted() -> Result<()> {
     let mut file = File::create("gone")?;
     fs::remove_file("gone")?;
@@ -74,13 +75,13 @@ pub(crate) fn deleted() -> Result<()> {
     Ok(())
 }
 
-/// 50 bytes to a file whose name is no text.
+/// Writes 50 bytes to a file whose name is not UTF-8.
 pub(crate) fn not_utf8() -> Result<()> {
     File::create(OsStr::from_bytes(b"caf\xe9"))?.write_all(&[b'n'; 50])?;
     Ok(())
 }
 
-/// 60 bytes to a file whose path is longer than any that a call takes.
+/// Writes 60 bytes to a file whose path is longer than a call can take.
 pub(crate) fn very_long() -> Result<()> {
     let name = "d".repeat(200);
     for _ in 0..30 {
@@ -100,7 +101,7 @@ fn new_files() -> Result<[File; 2]> {
     Ok([File::create("a")?, File::create("b")?])
 }
 
-/// Opens, writes and closes `a` and `b` in turn, always under the same descriptor: 1 byte to `a` each time, 2 to `b`.
+/// Opens, writes and closes `a` and `b` in turn, always with the same descriptor: 1 byte to `a` each time, 2 to `b`.
 pub(crate) fn reopened() -> Result<()> {
     for _ in 0..CHANGES {
         File::create("a")?.write_all(b"1")?;
@@ -109,7 +110,7 @@ pub(crate) fn reopened() -> Result<()> {
     Ok(())
 }
 
-/// Puts `a` and `b` in turn over one descriptor by `dup2`, with as many bytes.
+/// Replaces the file of one descriptor by `a` and `b` in turn, with `dup2`, and writes the same numbers of bytes.
 pub(crate) fn replaced() -> Result<()> {
     let [a, b] = new_files()?;
     let mut changing = OwnedFd::from(File::open("/dev/null")?);
@@ -122,7 +123,7 @@ pub(crate) fn replaced() -> Result<()> {
     Ok(())
 }
 
-/// The same, but another thread does it, and the one that writes makes no other call in between.
+/// The same, but another thread replaces the file, and the writing thread makes no other call in between.
 pub(crate) fn replaced_by_thread() -> Result<()> {
     let [a, b] = new_files()?;
     let mut changing = OwnedFd::from(File::open("/dev/null")?);
@@ -141,7 +142,7 @@ pub(crate) fn replaced_by_thread() -> Result<()> {
         for turn in 1..2 * CHANGES {
             spin_until(&written, turn);
             let file = if turn % 2 == 0 { &a } else { &b };
-            // SAFETY: replaces what a descriptor of this process stands for; its owner keeps it open.
+            // SAFETY: replaces the file of a descriptor of this process, which stays open.
             let result = unsafe { libc::dup2(file.as_raw_fd(), changing.as_raw_fd()) };
             ensure!(result >= 0, "dup2");
             replaced.store(turn, SeqCst);
@@ -162,26 +163,15 @@ fn write_once(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// A child gets a descriptor of `passed` over a socket and writes 500 bytes through it.
+/// A child receives a descriptor of `passed` through a socket and writes 500 bytes to it.
 pub(crate) fn passed() -> Result<()> {
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::empty(), None)?;
-    // SAFETY: this process has one thread, so the child may do as it likes.
-    match unsafe { libc::fork() } {
-        -1 => Err(std::io::Error::last_os_error()).context("fork"),
-        0 => {
-            drop(ours);
-            let written = receive(&theirs).and_then(|fd| write_once(fd.as_fd(), &[b'p'; 500]));
-            // SAFETY: ends the child at once, without the parent's exit handlers.
-            unsafe { libc::_exit(i32::from(written.is_err())) }
-        }
-        child => {
-            drop(theirs);
-            send(&ours, &File::create("passed")?)?;
-            let ended = waitpid(rustix::process::Pid::from_raw(child), WaitOptions::empty())?;
-            ensure!(ended.is_some_and(|(_, status)| status.exit_status() == Some(0)), "the child failed");
-            Ok(())
-        }
-    }
+    let child = fork(|| receive(&theirs).and_then(|fd| write_once(fd.as_fd(), &[b'p'; 500])).is_ok())?;
+    drop(theirs);
+    send(&ours, &File::create("passed")?)?;
+    let ended = waitpid(Some(child), WaitOptions::empty())?;
+    ensure!(ended.is_some_and(|(_, status)| status.exit_status() == Some(0)), "the child failed");
+    Ok(())
 }
 
 fn send(socket: &OwnedFd, file: &File) -> Result<()> {
@@ -204,7 +194,8 @@ fn receive(socket: &OwnedFd) -> Result<OwnedFd> {
     files.next().context("no descriptor came")
 }
 
-/// A Unix socket with a path, and TCP over IPv4 and IPv6: 11, 44 and 66 bytes to the one that listens. Says its TCP ports.
+/// Connects through a Unix socket with a path, and by TCP over IPv4 and IPv6, and sends 11, 44 and 66 bytes to the listening side. Prints its
+/// TCP ports.
 pub(crate) fn sockets() -> Result<()> {
     let unix = UnixListener::bind("listening")?;
     send_through(UnixStream::connect("listening")?.into(), unix.accept()?.0.into(), 11)?;
@@ -215,10 +206,10 @@ pub(crate) fn sockets() -> Result<()> {
         ports.push(there.port().to_string());
         send_through(TcpStream::connect(there)?.into(), tcp.accept()?.0.into(), bytes)?;
     }
-    Ok(zc_tests::print_line(&ports.join(" "))?)
+    Ok(print_line(&ports.join(" "))?)
 }
 
-/// A socket pair, a pipe, a memfd and an eventfd: 21, 22, 23 and 8 bytes.
+/// Writes 21, 22, 23 and 8 bytes to a socket pair, a pipe, a memfd and an eventfd.
 pub(crate) fn nameless() -> Result<()> {
     let (one, other) = UnixStream::pair()?;
     send_through(one.into(), other.into(), 21)?;
@@ -229,7 +220,7 @@ pub(crate) fn nameless() -> Result<()> {
     Ok(())
 }
 
-/// One `write` and one `read` of so many bytes.
+/// One `write` and one `read` of this many bytes.
 fn send_through(to: OwnedFd, from: OwnedFd, bytes: usize) -> Result<()> {
     File::from(to).write_all(&vec![b's'; bytes])?;
     File::from(from).read_exact(&mut vec![0; bytes])?;

@@ -1,6 +1,6 @@
-//! `odd-files CASE`: uses files of the working directory in ways that are easily taken for something else.
+//! `odd-files CASE`: uses files of the working directory in ways that are easily mistaken.
 //!
-//! Each case writes a number of bytes to each of its files that no other file has; the tests know which.
+//! Each case writes a different number of bytes to each of its files, so that the tests can tell them apart.
 
 mod evidence;
 mod identity;
@@ -78,8 +78,8 @@ fn run() -> Result<()> {
     run().context(name)
 }
 
-/// Copies `in` to as many files as the second argument says (`copies/0`, `copies/1`, ...), with one read and one write each. The first
-/// copy is of one byte, the second of two, and so on up to 1000 and again.
+/// Copies `in` to as many files as the second argument says (`copies/0`, `copies/1`, ...), with one read and one write each. The first copy
+/// has one byte, the second two, and so on up to 1000; then it starts again with one.
 fn thousands() -> Result<()> {
     let count: usize = std::env::args().nth(2).context("how many?")?.parse()?;
     fs::create_dir("copies")?;

@@ -12,10 +12,10 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{read, write};
 use rustix::pipe::pipe;
 
-/// What fits into a pipe.
+/// How much fits into a pipe.
 const CHUNK: u32 = 65536;
 
-/// An operation closes `a` and another opens `b` in its place, in the middle of calls that only read and write: 1 byte of `a`, 2 of `b`.
+/// Operations close `a` and open `b` with the same descriptor, between calls that only read and write: 1 byte of `a`, 2 of `b`.
 pub(crate) fn replaced() -> Result<()> {
     let mut ring = IoUring::new(4)?;
     let (reader, writer) = pipe()?;
@@ -34,18 +34,18 @@ pub(crate) fn replaced() -> Result<()> {
     ring.submit()?;
     ensure!(read(&changing, &mut [0; 1])? == 1, "a byte of a");
     write(&writer, b"!")?;
-    // Without a call: what is complete stands in shared memory.
+    // This makes no call: completions are in shared memory.
     let mut results = Vec::new();
     while results.len() < chain.len() {
         results.extend(ring.completion().map(|completion| completion.result()));
         hint::spin_loop();
     }
-    ensure!(results == [1, 0, fd], "they came to {results:?}");
+    ensure!(results == [1, 0, fd], "the results are {results:?}");
     ensure!(read(&changing, &mut [0; 2])? == 2, "two bytes of b");
     Ok(())
 }
 
-/// `in` to `out` through a pipe, by `splice` both ways.
+/// Copies `in` to `out` through a pipe, by `splice` into it and out of it.
 pub(crate) fn splice() -> Result<()> {
     let mut ring = IoUring::new(2)?;
     let (from, to) = (File::open("in")?, File::create("out")?);
@@ -65,7 +65,7 @@ fn splice_once(ring: &mut IoUring, from: RawFd, from_at: i64, to: RawFd, to_at: 
     complete(ring, &opcode::Splice::new(Fd(from), from_at, Fd(to), to_at, bytes).build())
 }
 
-/// `in` to `out` by `read_fixed` and `write_fixed`, with registered files and buffer.
+/// Copies `in` to `out` by `read_fixed` and `write_fixed`, with registered files and a registered buffer.
 pub(crate) fn fixed() -> Result<()> {
     let mut ring = IoUring::new(2)?;
     let (from, to) = (File::open("in")?, File::create("out")?);
@@ -87,17 +87,17 @@ pub(crate) fn fixed() -> Result<()> {
     }
 }
 
-/// `in` to `out` by reads and writes that the kernel's worker threads do.
+/// Copies `in` to `out` by reads and writes that the kernel's worker threads do.
 pub(crate) fn by_workers() -> Result<()> {
     copy(IoUring::new(2)?, squeue::Flags::ASYNC)
 }
 
-/// `in` to `out` by reads and writes that a thread of the kernel takes from the ring and does.
+/// Copies `in` to `out` by reads and writes that a kernel thread polls from the ring.
 pub(crate) fn polled() -> Result<()> {
     copy(IoUring::builder().setup_sqpoll(1000).build(2)?, squeue::Flags::empty())
 }
 
-/// The same by a thread that is left alone: the first one has ended.
+/// The same on a second thread, after the first thread has ended.
 pub(crate) fn of_a_thread() -> Result<()> {
     thread::spawn(|| {
         let until_over = || -> Result<()> {
@@ -108,7 +108,7 @@ pub(crate) fn of_a_thread() -> Result<()> {
         };
         process::exit(i32::from(until_over().is_err()));
     });
-    // SAFETY: ends this thread alone; the other one has nothing of it.
+    // SAFETY: ends only this thread. The other one uses nothing of it.
     unsafe { libc::syscall(libc::SYS_exit, 0) };
     unreachable!("the thread has ended")
 }
@@ -129,7 +129,7 @@ fn copy(mut ring: IoUring, flags: squeue::Flags) -> Result<()> {
     }
 }
 
-/// A write of 70 bytes to `silent` that is not told of, and one of 80 that is.
+/// A write of 70 bytes to `silent` that does not report its success, and one of 80 bytes that does.
 pub(crate) fn silent() -> Result<()> {
     let mut ring = IoUring::new(2)?;
     let file = File::create("silent")?;
@@ -142,12 +142,12 @@ pub(crate) fn silent() -> Result<()> {
     Ok(())
 }
 
-/// Polls an eventfd for as long as it lives, and wakes it three times.
+/// Polls an eventfd with a multishot operation, and wakes it three times.
 pub(crate) fn multishot() -> Result<()> {
     let mut ring = IoUring::new(2)?;
     let mut event = File::from(eventfd(0, EventfdFlags::CLOEXEC)?);
     let poll = opcode::PollAdd::new(Fd(event.as_raw_fd()), libc::POLLIN.unsigned_abs().into()).multi(true).build();
-    // SAFETY: the operation has no memory of ours.
+    // SAFETY: the operation uses no memory of this process.
     unsafe { ring.submission().push(&poll) }?;
     ring.submit()?;
     for _ in 0..3 {
@@ -157,7 +157,7 @@ pub(crate) fn multishot() -> Result<()> {
     Ok(())
 }
 
-/// An operation that no kernel has, two that do nothing.
+/// One operation that no kernel knows, and two that do nothing.
 pub(crate) fn unknown_opcode() -> Result<()> {
     const UNKNOWN: u8 = 200;
     let mut ring = IoUring::new(2)?;

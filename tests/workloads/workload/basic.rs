@@ -1,4 +1,4 @@
-//! Small cases: a known number of writes, known ends of a process, a bystander, and calls that tracers do not know.
+//! Small cases: a known number of writes, known ends of a process, a bystander, and calls that tracers may not know.
 
 use std::{
     fs::File,
@@ -40,7 +40,7 @@ pub(crate) fn write_exactly(fd: BorrowedFd<'_>, times: usize, bytes: &[u8]) -> R
     Ok(())
 }
 
-/// Executes `workload write N SIZE` from a thread that is not the leader: the process keeps its id, and the thread gets it.
+/// Executes `workload write N SIZE` from a thread that is not the leader: the process keeps its id, and the thread gets that id.
 pub(crate) fn exec_thread(mut parameters: Parameters) -> Result<()> {
     let (times, size) = (parameters.count(100)?, parameters.count(10)?);
     parameters.end()?;
@@ -57,7 +57,7 @@ pub(crate) fn exit_code(mut parameters: Parameters) -> Result<()> {
     process::exit(code.into())
 }
 
-/// Ends by a signal, with its default action.
+/// Kills itself with a signal, which has its default action.
 pub(crate) fn kill_self(mut parameters: Parameters) -> Result<()> {
     let name = parameters.text().context("which signal?")?;
     parameters.end()?;
@@ -65,18 +65,18 @@ pub(crate) fn kill_self(mut parameters: Parameters) -> Result<()> {
     let chosen = by_number.or_else(|| Signal::from_str(&format!("SIG{}", name.trim_start_matches("SIG"))).ok());
     let chosen = chosen.with_context(|| format!("{name:?} is not a signal; write SIGTERM, TERM or 15"))?;
     if !matches!(chosen, Signal::SIGKILL | Signal::SIGSTOP) {
-        // SAFETY: the default action is no handler at all.
+        // SAFETY: this installs no handler.
         unsafe { signal(chosen, SigHandler::SigDfl) }?;
     }
     raise(chosen)?;
     Ok(())
 }
 
-/// Calls of each kind between two looks at stdin.
+/// How many calls of each kind it makes between two checks of stdin.
 const ROUND: usize = 64;
 
-/// Says `ready`, then reads from `/dev/zero` and writes to `/dev/null` until stdin has something or closes (so stdin should be a
-/// pipe), or the parent ends.
+/// Prints `ready`, then reads from `/dev/zero` and writes to `/dev/null` until stdin has input or closes, or the parent ends. So stdin should
+/// be a pipe.
 pub(crate) fn bystander(parameters: Parameters) -> Result<()> {
     parameters.end()?;
     set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
@@ -94,11 +94,11 @@ pub(crate) fn bystander(parameters: Parameters) -> Result<()> {
     Ok(())
 }
 
-/// A child, made with `CLONE_UNTRACED`, that writes 100 times 10 bytes to /dev/null.
+/// A child, created with `CLONE_UNTRACED`, that writes 10 bytes to /dev/null 100 times.
 pub(crate) fn untraced_child(parameters: Parameters) -> Result<()> {
     parameters.end()?;
     let null = File::options().write(true).open("/dev/null")?;
-    // SAFETY: as fork: this process has one thread, and the child makes a few calls and ends.
+    // SAFETY: like fork. This process has one thread, and the child makes a few calls and exits.
     match unsafe { libc::syscall(libc::SYS_clone, libc::CLONE_UNTRACED | libc::SIGCHLD, 0, 0, 0, 0) } {
         -1 => Err(io::Error::last_os_error()).context("clone"),
         0 => {
@@ -115,11 +115,11 @@ pub(crate) fn untraced_child(parameters: Parameters) -> Result<()> {
     }
 }
 
-/// Calls of the numbers 700, 2000, 5000 and -1.
+/// Calls with the numbers 700, 2000, 5000 and -1.
 pub(crate) fn unknown_numbers(parameters: Parameters) -> Result<()> {
     parameters.end()?;
     for number in [700, 2000, 5000, -1] {
-        // SAFETY: there is no such call, and the arguments are no pointers.
+        // SAFETY: there is no such call, and the arguments are not pointers.
         let result = unsafe { libc::syscall(number, 0, 0, 0, 0, 0, 0) };
         ensure!(result == -1, "there is a call {number}");
     }

@@ -1,8 +1,7 @@
-//! The kernel's own counters, to compare a tracer with: `/proc/self/io` of a thread, and the rusage of a child.
+//! The kernel's own counters, with which a tracer can be compared: `/proc/self/io` of a thread, and the rusage of a child.
 //!
-//! `/proc/self/io` counts a read after it has been made. So the growth between the first look and the last includes the first look's
-//! own read (one call, as many bytes as the file then had) and not the last look's: the thread's reads are one more than the
-//! growth of `syscr`. `not_in_growth` says by how much they differ.
+//! `/proc/self/io` counts a read after it has been made. So the difference between the first look and the last one includes the first look's
+//! own read, but not that of the last look: the thread made one read more than `syscr` grew by. `not_in_growth` has that read and its bytes.
 
 use std::{
     fs::File,
@@ -19,11 +18,11 @@ use rustix::{
     time::{ClockId, clock_gettime},
 };
 use serde_json::json;
-use zc_tests::{Figures, Tally, print_expectation, wait_until_in_call, with_bare_thread};
+use zc_tests::{Figures, Tally, fork, print_expectation, wait_until_in_call, with_bare_thread};
 
 use crate::Parameters;
 
-/// More than `/proc/self/io` ever has.
+/// More than the length of `/proc/self/io`.
 const ROOM: usize = 1024;
 
 /// One look at `/proc/self/io`.
@@ -64,7 +63,7 @@ pub(crate) fn proc_io(mut parameters: Parameters) -> Result<()> {
 }
 
 impl Look {
-    /// Opens the file; each look has its own, at its start.
+    /// Opens the file. Each look has a descriptor of its own, which is at the start of the file.
     fn new() -> Result<Self> {
         Ok(Self { file: File::open("/proc/self/io")?, text: [0; ROOM], len: 0 })
     }
@@ -84,30 +83,21 @@ impl Look {
     }
 }
 
-/// Pages that the child touches: its minor faults are at least as many.
+/// How many pages the child touches. It has at least this many minor faults.
 const PAGES: usize = 1000;
-/// Times that the child waits for its parent: its voluntary switches are at least about as many.
+/// How many times the child waits for its parent. It has about as many voluntary switches, or more.
 const ROUNDS: usize = 200;
-/// CPU time that the child burns, in milliseconds.
+/// How much CPU time the child uses, in milliseconds.
 const BURN_MS: i64 = 50;
 
-/// Runs the child, and prints its process id and what `wait4` says of it.
+/// Runs the child, and prints its process id and its rusage from `wait4`.
 pub(crate) fn rusage(parameters: Parameters) -> Result<()> {
     parameters.end()?;
     let (to_child, from_child) = (pipe()?, pipe()?);
-    // SAFETY: this process has one thread, so the child may do as it likes.
-    let pid = match unsafe { libc::fork() } {
-        -1 => return Err(std::io::Error::last_os_error()).context("fork"),
-        0 => {
-            let worked = child(to_child.0.as_fd(), from_child.1.as_fd()).is_ok();
-            // SAFETY: ends the child at once, without the parent's exit handlers.
-            unsafe { libc::_exit(libc::c_int::from(!worked)) }
-        }
-        pid => pid,
-    };
+    let pid = fork(|| child(to_child.0.as_fd(), from_child.1.as_fd()).is_ok())?.as_raw_pid();
     drop((to_child.0, from_child.1));
     for _ in 0..ROUNDS {
-        // Only a child that waits already has to switch: one that finds its byte there does not.
+        // The child switches only if it has to wait, so the byte must not be there before.
         wait_until_in_call(&pid.to_string(), libc::SYS_read)?;
         write(&to_child.1, b"!")?;
         ensure!(read(&from_child.0, &mut [0; 1])? == 1, "the child ended early");
@@ -117,7 +107,7 @@ pub(crate) fn rusage(parameters: Parameters) -> Result<()> {
     print_expectation("rusage", &Figures::new(), json!({ "pid": pid, "rusage": fields(&usage) }))
 }
 
-/// What the child does.
+/// The work of the child.
 fn child(commands: BorrowedFd<'_>, answers: BorrowedFd<'_>) -> Result<()> {
     touch_pages()?;
     for _ in 0..ROUNDS {
@@ -137,8 +127,8 @@ fn touch_pages() -> Result<()> {
     let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use.
     let address = unsafe { mmap_anonymous(ptr::null_mut(), len, access, MapFlags::PRIVATE)? };
-    // SAFETY: the range is the mapping; the advice changes how its pages are made, not what they hold. A kernel without huge
-    // pages refuses it, and has only small ones anyway.
+    // SAFETY: the range is the mapping. The advice changes the size of its pages, not their content. A kernel without huge pages refuses it,
+    // which does not matter.
     let _ = unsafe { madvise(address, len, Advice::LinuxNoHugepage) };
     // SAFETY: the mapping is `len` zero bytes, writable, never unmapped, and known to nobody else.
     let bytes = unsafe { slice::from_raw_parts_mut(address.cast::<u8>(), len) };
@@ -147,13 +137,13 @@ fn touch_pages() -> Result<()> {
     Ok(())
 }
 
-/// The CPU time that this process has had, in milliseconds.
+/// The CPU time that this process has used, in milliseconds.
 fn cpu_ms() -> i64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec * 1000 + time.tv_nsec / 1_000_000
 }
 
-/// Waits for the child; its status and what it used.
+/// Waits for the child: its status and its rusage.
 fn wait_for(pid: libc::pid_t) -> Result<(libc::c_int, libc::rusage)> {
     let (mut status, mut usage) = (0, MaybeUninit::uninit());
     // SAFETY: both pointers are to writable memory of the right types.
@@ -163,7 +153,7 @@ fn wait_for(pid: libc::pid_t) -> Result<(libc::c_int, libc::rusage)> {
     Ok((status, unsafe { usage.assume_init() }))
 }
 
-/// The fields that Linux fills.
+/// The fields that Linux sets.
 fn fields(usage: &libc::rusage) -> serde_json::Value {
     let us = |time: libc::timeval| time.tv_sec * 1_000_000 + time.tv_usec;
     json!({

@@ -1,4 +1,4 @@
-//! `errnos`: calls that fail, each with the errno that it must fail with.
+//! `errnos`: calls that fail, each with a known errno.
 
 use std::{
     fs::File,
@@ -18,7 +18,7 @@ use zc_tests::{Tally, print_expectation, with_bare_thread};
 
 use crate::Parameters;
 
-/// A descriptor that no process has: descriptors are below the limit, which is far lower.
+/// A descriptor that no process has, because the limit of descriptors is far lower.
 const NOT_OPEN: RawFd = RawFd::MAX - 1;
 /// An address in the first page, which nothing is mapped to.
 const BAD_ADDRESS: usize = 8;
@@ -64,7 +64,7 @@ impl Fixture {
     fn wrong_descriptors(&self, tally: &mut Tally) {
         let mut buffer = [0; 100];
         for _ in 0..3 {
-            // SAFETY: the buffer has 100 writable bytes; the descriptor is not open, which read must and does refuse.
+            // SAFETY: the buffer has 100 writable bytes. The descriptor is not open, so read fails.
             let got = unsafe { libc::read(NOT_OPEN, buffer.as_mut_ptr().cast(), 100) };
             tally.moved("read", 100, Err(Errno::BADF), result(got));
         }

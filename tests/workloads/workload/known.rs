@@ -1,7 +1,7 @@
 //! `known`: known numbers of every call that moves data.
 //!
-//! All of them are made on one bare thread, and everything they need (files, sockets, buffers) is there before it starts, so that
-//! the thread's row in a per-thread report holds these calls and no others.
+//! One bare thread makes all of them, and the files, sockets and buffers exist before it starts. So the thread's rows in a per-thread report
+//! have only these calls.
 
 use std::{
     fs::{self, File},
@@ -53,7 +53,7 @@ const FILE_SIZE: usize = 100_000;
 /// Open files, and buffers for them.
 struct Files {
     input: File,
-    /// The same file once more, with a position of its own.
+    /// The same file, opened again with a position of its own.
     source: File,
     output: File,
     buffer: Vec<u8>,
@@ -98,7 +98,7 @@ impl Files {
         }
     }
 
-    /// Six whole `pread64` and one that the end of the file cuts short; five `pwrite64`.
+    /// Six full `pread64` and one that is short because the file ends; five `pwrite64`.
     fn at_offsets(&mut self, tally: &mut Tally) {
         for offset in 0..6 {
             tally.moved("pread64", 4096, Ok(4096), pread(&self.input, &mut self.buffer[..], offset * 4096));
@@ -164,7 +164,7 @@ impl Memory {
     fn new(dir: &Path) -> Result<Self> {
         let mapped = File::options().read(true).write(true).create_new(true).open(dir.join("mapped"))?;
         mapped.set_len(MAPPED_SIZE as u64)?;
-        // In memory, because no filesystem in memory shares blocks, whatever the directory is on.
+        // In memory, because no filesystem in memory can share blocks, while that of the directory may.
         let memfd = |name| memfd_create(name, MemfdFlags::CLOEXEC).map(File::from);
         Ok(Self { mapped, clone_from: memfd("zc-from")?, clone_to: memfd("zc-to")? })
     }
@@ -198,10 +198,10 @@ impl Memory {
     }
 }
 
-/// What one splice moves.
+/// How many bytes one splice moves.
 const PIPE_SIZE: usize = 10_000;
 
-/// Two pipes (their ends non-blocking, so that a mistake is an error instead of a hang) and two files.
+/// Two pipes and two files. The pipes are non-blocking, so that a mistake is an error and not a hang.
 struct Pipes {
     first: (OwnedFd, OwnedFd),
     second: (OwnedFd, OwnedFd),
@@ -256,10 +256,10 @@ impl Pipes {
     }
 }
 
-/// Messages that one `sendmmsg` sends.
+/// How many messages one `sendmmsg` sends.
 const BATCH: usize = 3;
 
-/// Both sockets, and buffers for their messages.
+/// A pair of sockets, and buffers for their messages.
 struct Sockets {
     sender: OwnedFd,
     receiver: OwnedFd,
@@ -320,13 +320,13 @@ impl Sockets {
         // SAFETY: `batch` has `count` messages, and each names one part, which is 200 bytes of `first`.
         let sent = unsafe { libc::sendmmsg(self.sender.as_raw_fd(), messages, count, 0) };
         tally.done("sendmmsg", None, Ok(()), all_messages(sent));
-        // SAFETY: the same; nothing else looks at `first` while it is written, three times over.
+        // SAFETY: the same. Nothing else uses `first` while the three messages are written to it.
         let received = unsafe { libc::recvmmsg(self.receiver.as_raw_fd(), messages, count, 0, ptr::null_mut()) };
         tally.done("recvmmsg", None, Ok(()), all_messages(received));
     }
 }
 
-/// The result of a call that should have handled the whole batch; part of it counts as an error that nobody expects.
+/// The result of a call that should have handled the whole batch. If it handled only a part, that is an unexpected error.
 fn all_messages(result: libc::c_int) -> std::result::Result<(), Errno> {
     match usize::try_from(result) {
         Ok(BATCH) => Ok(()),

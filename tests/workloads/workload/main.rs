@@ -1,6 +1,6 @@
-//! `workload`: named cases that make known system calls, and say which. `workload --list` shows them.
+//! `workload`: named cases that make known system calls and print which. `workload --list` shows them.
 //!
-//! What a case prints, and why some make their calls on a thread of their own, is told in the library's documentation.
+//! The documentation of the library says what a case prints, and why some make their calls on a thread of their own.
 
 mod basic;
 mod counters;
@@ -41,34 +41,34 @@ const CASES: &[Case] = &[
     case("thread-storm", "[T [N]]", "T threads (64), each N writes (1000) of 8 bytes", storms::threads),
     case("unfinished", "", "exits while thread zc-blocked is inside a read", signals::at_exit),
     case("killed", "", "kills a child that is inside a read", signals::killed),
-    case("killed-sending", "", "kills a child that has sent a part of what it sends", signals::killed_sending),
+    case("killed-sending", "", "kills a child inside a send that has sent a part", signals::killed_sending),
     case("trapped", "[N]", "N sends and N writes that seccomp traps, on thread zc-trapped", seccomp::trapped),
     case(
         "trapped-in-handler",
         "[N]",
-        "N waits (3) on thread zc-paused that a signal ends, in whose handler seccomp traps a call",
+        "N waits (3) on thread zc-paused, each ended by a signal, in whose handler seccomp traps a call",
         seccomp::trapped_in_handler,
     ),
     case(
         "denied-in-handler",
         "[N]",
-        "N reads (3) on thread zc-reading that a signal ends, in whose handler seccomp denies a call",
+        "N reads (3) on thread zc-reading, each ended by a signal, in whose handler seccomp denies a call",
         seccomp::denied_in_handler,
     ),
     case(
         "deny",
         "ERRNO CALL PROGRAM...",
-        "executes a program for which seccomp answers a call, given as a number",
+        "executes a program for which seccomp makes one call, given by its number, fail",
         seccomp::deny,
     ),
-    case("untraced-child", "", "a child that no ptrace follows writes 100 times", basic::untraced_child),
-    case("unknown-numbers", "", "calls of the numbers 700, 2000, 5000 and -1", basic::unknown_numbers),
+    case("untraced-child", "", "a child that ptrace cannot follow writes 100 times", basic::untraced_child),
+    case("unknown-numbers", "", "calls with the numbers 700, 2000, 5000 and -1", basic::unknown_numbers),
     case("rusage", "", "a child with faults, switches and CPU time, and its wait4 rusage", counters::rusage),
     case("exec-thread", "[N [SIZE]]", "a thread that is not the leader executes `workload write N SIZE`", basic::exec_thread),
     case("write", "[N [SIZE]]", "N writes (100) of SIZE bytes (10) to /dev/null; prints nothing", basic::write_only),
-    case("bystander", "", "says `ready`, then reads and writes until its stdin closes", basic::bystander),
+    case("bystander", "", "prints `ready`, then reads and writes until its stdin closes", basic::bystander),
     case("exit-code", "N", "exits with status N", basic::exit_code),
-    case("kill-self", "SIGNAL", "ends by the signal, given as a name or a number", basic::kill_self),
+    case("kill-self", "SIGNAL", "kills itself with the signal, given as a name or a number", basic::kill_self),
 ];
 
 fn main() -> ExitCode {
@@ -110,7 +110,7 @@ impl Parameters {
         count.with_context(|| format!("{text:?} is not a count"))
     }
 
-    /// The next argument as it stands.
+    /// The next argument as text.
     pub(crate) fn text(&mut self) -> Option<String> {
         self.0.next()
     }
@@ -120,7 +120,7 @@ impl Parameters {
         self.0.collect()
     }
 
-    /// Refuses an argument that nobody asked for.
+    /// Refuses further arguments.
     pub(crate) fn end(mut self) -> Result<()> {
         match self.0.next() {
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! Calls that seccomp answers before the kernel makes them.
+//! Calls that seccomp traps or denies, so that the kernel does not make them.
 
 use std::{
     ffi::CStr,
@@ -7,17 +7,16 @@ use std::{
     process::Command,
     ptr,
     sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst},
-    thread,
 };
 
 use anyhow::{Context, Result, bail};
 use rustix::{io::Errno, pipe::pipe};
 use serde_json::json;
-use zc_tests::{Figure, Figures, print_expectation, wait_until_in_call, with_bare_thread};
+use zc_tests::{Figure, Figures, print_expectation, with_bare_thread};
 
-use crate::Parameters;
+use crate::{Parameters, signals::interrupt_inside};
 
-/// Sends and writes that seccomp traps: each "returns" its own number on x86, and its first argument on ARM.
+/// Sends and writes that seccomp traps. Their "results" are the number of the call on x86, and its first argument on ARM.
 pub(crate) fn trapped(mut parameters: Parameters) -> Result<()> {
     let times = parameters.count(10)?;
     parameters.end()?;
@@ -38,7 +37,7 @@ pub(crate) fn trapped(mut parameters: Parameters) -> Result<()> {
 
 extern "C" fn ignore(_signal: libc::c_int) {}
 
-/// The first argument of what is trapped. As a result it would be a number of bytes.
+/// The first argument of the trapped calls. A result of 1 looks like a number of bytes.
 const FIRST: libc::c_long = 1;
 
 fn trap(times: usize) -> io::Result<()> {
@@ -56,8 +55,8 @@ fn trap(times: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Signals interrupt a wait for nothing N times; their handler asks for the parent's id, which seccomp traps. The wait is a `ppoll`, since
-/// arm64 has no `pause`.
+/// Signals interrupt a wait N times, and their handler makes a `getppid`, which seccomp traps. The wait is a `ppoll`, because arm64 has no
+/// `pause`.
 pub(crate) fn trapped_in_handler(mut parameters: Parameters) -> Result<()> {
     let times = parameters.count(3)?;
     parameters.end()?;
@@ -75,7 +74,7 @@ pub(crate) fn trapped_in_handler(mut parameters: Parameters) -> Result<()> {
     print_interrupted("trapped-in-handler", "ppoll", "ERESTARTNOHAND", times)
 }
 
-/// Signals interrupt a read of an empty pipe N times; their handler makes a call that seccomp answers with an error.
+/// Signals interrupt a read of an empty pipe N times, and their handler makes a `getppid`, which seccomp denies with an error.
 pub(crate) fn denied_in_handler(mut parameters: Parameters) -> Result<()> {
     let times = parameters.count(3)?;
     parameters.end()?;
@@ -93,13 +92,13 @@ pub(crate) fn denied_in_handler(mut parameters: Parameters) -> Result<()> {
     print_interrupted("denied-in-handler", "read", "ERESTARTSYS", times)
 }
 
-/// Where the reads of [`denied_in_handler`] would put a byte.
+/// The buffer of the reads of [`denied_in_handler`].
 static mut READ: u8 = 0;
 
 /// How many times [`ask_for_parent`] has run.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 
-/// Makes the call that seccomp answers.
+/// Makes the call that seccomp traps or denies.
 extern "C" fn ask_for_parent(_signal: libc::c_int) {
     // SAFETY: has no preconditions, and may be called at any moment.
     unsafe { libc::syscall(libc::SYS_getppid) };
@@ -117,7 +116,7 @@ fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) -> Result<()
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()).context("sigaction") }
 }
 
-/// Runs `body` on a thread of this name, and sends it a signal whenever it waits in this call, so many times.
+/// Runs `body` on a thread of this name, and sends it this many signals, each while it waits in this call.
 fn interrupt(name: &CStr, call: libc::c_long, times: usize, body: impl FnOnce() -> io::Result<()> + Send) -> Result<()> {
     let tid = AtomicI32::new(0);
     let mut outcome = Ok(());
@@ -125,21 +124,7 @@ fn interrupt(name: &CStr, call: libc::c_long, times: usize, body: impl FnOnce() 
         tid.store(rustix::thread::gettid().as_raw_nonzero().get(), SeqCst);
         outcome = body();
     };
-    with_bare_thread(name, body, |thread| -> io::Result<()> {
-        while tid.load(SeqCst) == 0 {
-            thread::yield_now();
-        }
-        let task = format!("self/task/{}", tid.load(SeqCst));
-        for sent in 0..times {
-            wait_until_in_call(&task, call)?;
-            // SAFETY: the thread has not been joined.
-            unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
-            while ASKED.load(SeqCst) <= sent {
-                thread::yield_now();
-            }
-        }
-        Ok(())
-    })??;
+    with_bare_thread(name, body, |thread| interrupt_inside(call, times, &ASKED, thread, &tid))??;
     Ok(outcome?)
 }
 
@@ -159,7 +144,7 @@ pub(crate) fn deny(mut parameters: Parameters) -> Result<()> {
     Err(Command::new(program).args(arguments).exec()).context("execve")
 }
 
-/// Has seccomp do this whenever this thread makes the call of this number.
+/// Makes seccomp take this action whenever this thread makes the call with this number.
 fn answer(number: libc::c_long, action: u32) -> io::Result<()> {
     let code = |code: u32| u16::try_from(code).map_err(io::Error::other);
     let statement = |code: u16, jt: u8, jf: u8, k: u32| libc::sock_filter { code, jt, jf, k };
@@ -174,7 +159,7 @@ fn answer(number: libc::c_long, action: u32) -> io::Result<()> {
         statement(give, 0, 0, libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: 4, filter: program.as_mut_ptr() };
-    // SAFETY: the program is a whole one, and the kernel copies it.
+    // SAFETY: the program is complete, and the kernel copies it.
     let done = unsafe {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
             && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) == 0

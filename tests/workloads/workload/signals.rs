@@ -1,20 +1,15 @@
-//! Calls that signals interrupt, a known number of times.
+//! Calls that signals interrupt a known number of times, and calls that are entered and never return to the program.
 //!
-//! A read that a signal interrupts returns `ERESTARTSYS` inside the kernel, with and without `SA_RESTART`: only afterwards, on the
-//! way to the handler, does it become `EINTR` or a restart. A tracer at the call's exit therefore sees `ERESTARTSYS` in both
-//! cases, and that is what `calls` states; `program_saw` states what reached the program. A `recvfrom` on a socket with a receive
-//! timeout returns a real `EINTR`.
+//! A read that a signal interrupts returns `ERESTARTSYS` inside the kernel, with and without `SA_RESTART`. Only afterwards, on the way to the
+//! handler, does this become `EINTR` or a restart. So a tracer at the call's exit sees `ERESTARTSYS` in both cases, and `calls` states that;
+//! `program_saw` states what reached the program. A `recvfrom` on a socket with a receive timeout returns a real `EINTR`.
 //!
-//! Calls that are entered and never return to the program:
-//!
-//! A tracer at the call's exit may still see one: a blocked read that a fatal signal ends leaves the kernel's read function with
-//! `ERESTARTSYS`, and the task dies before it is back in the program.
+//! A tracer at the exit may also see a call that never returns to the program: a blocked read that a fatal signal ends leaves the kernel's
+//! read function with `ERESTARTSYS`, and the task dies before it is back in the program.
 
 use std::{
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::net::UnixStream,
-    },
+    io,
+    os::{fd::OwnedFd, unix::net::UnixStream},
     process,
     sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst},
     thread,
@@ -26,16 +21,16 @@ use rustix::{
     io::{Errno, read, write},
     net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair, sockopt},
     pipe::pipe,
-    process::{Pid, WaitOptions, kill_process, waitpid},
+    process::{WaitOptions, kill_process, waitpid},
 };
 use serde_json::json;
-use zc_tests::{Figure, Figures, Tally, print_expectation, wait_until_in_call, with_bare_thread};
+use zc_tests::{Figure, Figures, Tally, fork, print_expectation, wait_until_in_call, with_bare_thread};
 
 use crate::Parameters;
 
 /// The signal that interrupts.
 const SIGNAL: Signal = Signal::SIGUSR1;
-/// What an interrupted call asks for.
+/// The size that an interrupted call asks for.
 const SIZE: usize = 16;
 
 /// How many times the handler has run.
@@ -49,7 +44,7 @@ extern "C" fn count(_signal: libc::c_int) {
 /// Installs the handler.
 fn install(flags: SaFlags) -> Result<()> {
     let action = SigAction::new(SigHandler::Handler(count), flags, SigSet::empty());
-    // SAFETY: the handler only adds to an atomic, which is async-signal-safe; the one it replaces is the default.
+    // SAFETY: the handler only adds to an atomic, which is async-signal-safe.
     unsafe { sigaction(SIGNAL, &action) }.context("sigaction").map(drop)
 }
 
@@ -68,7 +63,7 @@ pub(crate) fn reads(mut parameters: Parameters) -> Result<()> {
     print_expectation("signal-reads", &calls, json!({ "thread": "zc-reader", "program_saw": { "EINTR": times } }))
 }
 
-/// N receptions from a silent socket with a receive timeout, each ended by a signal.
+/// N receives from a silent socket with a receive timeout, each ended by a signal.
 pub(crate) fn receives(mut parameters: Parameters) -> Result<()> {
     let times = parameters.count(1000)?;
     parameters.end()?;
@@ -86,8 +81,8 @@ fn silent_socket() -> Result<(OwnedFd, OwnedFd)> {
     Ok(pair)
 }
 
-/// Makes `times` calls on a bare thread, and sends signals until every one of them has been interrupted. A signal that comes
-/// between two calls interrupts none, so there may be more signals than calls; of the calls there are exactly `times`.
+/// Makes `times` calls on a bare thread, and sends signals until all of them have been interrupted. There are exactly `times` calls, but there
+/// may be more signals, because one that comes between two calls interrupts none.
 fn interrupted(
     name: &'static str,
     errno_at_exit: &str,
@@ -128,9 +123,10 @@ pub(crate) fn restart(mut parameters: Parameters) -> Result<()> {
         got = read(&reader, &mut [0; SIZE]);
     };
     with_bare_thread(c"zc-reader", body, |thread| {
-        let interrupted = interrupt_inside_read(thread, &tid, times);
-        // In any case: the reader waits for it.
-        write(&writer, b"!").map_err(anyhow::Error::from).and(interrupted)
+        let interrupted = interrupt_inside(libc::SYS_read, times, &HANDLED, thread, &tid)
+            .and_then(|()| wait_until_in_call(&task_of(&tid), libc::SYS_read));
+        // Even after an error, because the reader waits for the byte.
+        write(&writer, b"!").map_err(anyhow::Error::from).and(interrupted.map_err(anyhow::Error::from))
     })??;
     ensure!(got == Ok(1), "the read returned {got:?} instead of 1 byte");
     let (calls, errors) = (times as u64 + 1, times as u64);
@@ -146,26 +142,34 @@ pub(crate) fn restart(mut parameters: Parameters) -> Result<()> {
     print_expectation("signal-restart", &[("read".to_owned(), figure)].into(), facts)
 }
 
-/// Sends `times` signals, each when the last one has been handled and the thread is inside its read again.
-fn interrupt_inside_read(thread: libc::pthread_t, tid: &AtomicI32, times: usize) -> Result<()> {
-    while tid.load(SeqCst) == 0 {
-        thread::yield_now();
-    }
-    let task = format!("self/task/{}", tid.load(SeqCst));
+/// Sends `times` signals, each once the last one has been `handled` and the thread is inside this call again.
+pub(crate) fn interrupt_inside(
+    call: libc::c_long,
+    times: usize,
+    handled: &AtomicUsize,
+    thread: libc::pthread_t,
+    tid: &AtomicI32,
+) -> io::Result<()> {
+    let task = task_of(tid);
     for sent in 0..times {
-        wait_until_in_call(&task, libc::SYS_read)?;
+        wait_until_in_call(&task, call)?;
         interrupt(thread);
-        while HANDLED.load(SeqCst) <= sent {
+        while handled.load(SeqCst) <= sent {
             thread::yield_now();
         }
     }
-    Ok(wait_until_in_call(&task, libc::SYS_read)?)
+    Ok(())
 }
 
-/// What the read asks for.
-const READ_SIZE: usize = 16;
+/// The thread's path below `/proc`, once it has stored its id.
+fn task_of(tid: &AtomicI32) -> String {
+    while tid.load(SeqCst) == 0 {
+        thread::yield_now();
+    }
+    format!("self/task/{}", tid.load(SeqCst))
+}
 
-/// One unfinished read.
+/// The figures of one unfinished read.
 fn one_unfinished_read() -> Figures {
     [("read".to_owned(), Figure { unfinished: 1, bytes: Some(0), requested_bytes: Some(0), ..Figure::default() })].into()
 }
@@ -177,16 +181,13 @@ pub(crate) fn at_exit(parameters: Parameters) -> Result<()> {
     let tid = AtomicI32::new(0);
     let body = || {
         tid.store(rustix::thread::gettid().as_raw_nonzero().get(), SeqCst);
-        let _never = read(&reader, &mut [0; READ_SIZE]);
+        let _never = read(&reader, &mut [0; SIZE]);
     };
     let end = || -> Result<()> {
-        while tid.load(SeqCst) == 0 {
-            thread::yield_now();
-        }
-        wait_until_in_call(&format!("self/task/{}", tid.load(SeqCst)), libc::SYS_read)?;
+        wait_until_in_call(&task_of(&tid), libc::SYS_read)?;
         print_expectation("unfinished", &one_unfinished_read(), json!({ "thread": "zc-blocked" }))
     };
-    // The thread never ends, so this must not return and wait for it.
+    // The thread never ends, so this closure must exit: if it returned, it would wait for the thread.
     with_bare_thread(c"zc-blocked", body, |_| match end() {
         Ok(()) => process::exit(0),
         Err(err) => {
@@ -200,7 +201,8 @@ pub(crate) fn at_exit(parameters: Parameters) -> Result<()> {
 pub(crate) fn killed(parameters: Parameters) -> Result<()> {
     parameters.end()?;
     let (reader, _writer) = pipe()?;
-    let child = fork_reader(reader.as_fd())?;
+    // The child has a copy of the other end, so its read never returns.
+    let child = fork(|| read(&reader, &mut [0; SIZE]).is_err())?;
     let blocked = wait_until_in_call(&child.as_raw_nonzero().to_string(), libc::SYS_read);
     kill_process(child, rustix::process::Signal::KILL)?;
     let (_, status) = waitpid(Some(child), WaitOptions::empty())?.context("the child is missing")?;
@@ -209,13 +211,12 @@ pub(crate) fn killed(parameters: Parameters) -> Result<()> {
     print_expectation("killed", &one_unfinished_read(), json!({ "pid": child.as_raw_nonzero() }))
 }
 
-/// Kills a child that is inside a `sendto` of which a part was sent: the kernel leaves the call with that part.
+/// Kills a child that is inside a `sendto` and has sent a part. Inside the kernel the call then returns that part.
 pub(crate) fn killed_sending(parameters: Parameters) -> Result<()> {
     parameters.end()?;
     let (ours, theirs) = UnixStream::pair()?;
-    let child = fork(|| {
-        let _never = send(&theirs, &vec![0; 1 << 20], SendFlags::empty());
-    })?;
+    // The child never gets to the status.
+    let child = fork(|| send(&theirs, &vec![0; 1 << 20], SendFlags::empty()).is_err())?;
     let blocked = wait_until_in_call(&child.as_raw_nonzero().to_string(), libc::SYS_sendto);
     kill_process(child, rustix::process::Signal::KILL)?;
     let (_, status) = waitpid(Some(child), WaitOptions::empty())?.context("the child is missing")?;
@@ -224,25 +225,4 @@ pub(crate) fn killed_sending(parameters: Parameters) -> Result<()> {
     ensure!(status.terminating_signal() == Some(libc::SIGKILL), "the child ended with {status:?}");
     let never = Figure { unfinished: 1, bytes: Some(0), requested_bytes: Some(0), ..Figure::default() };
     print_expectation("killed-sending", &[("sendto".to_owned(), never)].into(), json!({ "pid": child.as_raw_nonzero() }))
-}
-
-/// Starts a child that reads from an empty pipe for ever (it has a copy of the other end itself).
-fn fork_reader(reader: impl AsFd) -> Result<Pid> {
-    fork(|| {
-        let _never = read(reader, &mut [0; READ_SIZE]);
-    })
-}
-
-/// Starts a child that does this.
-fn fork(body: impl FnOnce()) -> Result<Pid> {
-    // SAFETY: this process has one thread, so the child may do as it likes; it does little and ends.
-    match unsafe { libc::fork() } {
-        -1 => Err(std::io::Error::last_os_error()).context("fork"),
-        0 => {
-            body();
-            // SAFETY: ends the child at once, without the parent's exit handlers.
-            unsafe { libc::_exit(1) }
-        }
-        pid => Pid::from_raw(pid).context("fork returned no process id"),
-    }
 }

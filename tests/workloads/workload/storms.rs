@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    os::fd::{AsFd, BorrowedFd},
+    os::fd::AsFd,
     process::{Child, Command},
     thread,
 };
@@ -13,11 +13,11 @@ use rustix::{
     process::{Pid, WaitOptions, WaitStatus, wait},
 };
 use serde_json::json;
-use zc_tests::{Figure, Figures, print_expectation};
+use zc_tests::{Figure, Figures, fork, print_expectation};
 
 use crate::{Parameters, basic::write_exactly};
 
-/// The most children that are alive at a time.
+/// The most children that are alive at the same time.
 const ALIVE: usize = 32;
 
 /// N children made by `fork`, each with 3 writes of 10 bytes.
@@ -29,7 +29,7 @@ pub(crate) fn forks(mut parameters: Parameters) -> Result<()> {
         if started >= ALIVE {
             check(wait(WaitOptions::empty())?)?;
         }
-        fork_writer(null.as_fd())?;
+        fork(|| (0..3).all(|_| write(&null, &[0; 10]) == Ok(10)))?;
     }
     for _ in 0..children.min(ALIVE) {
         check(wait(WaitOptions::empty())?)?;
@@ -37,28 +37,14 @@ pub(crate) fn forks(mut parameters: Parameters) -> Result<()> {
     print_expectation("fork-storm", &writes(children * 3, 10), json!({ "children": children }))
 }
 
-/// Starts one child; it never returns from here.
-fn fork_writer(null: BorrowedFd<'_>) -> Result<()> {
-    // SAFETY: this process has one thread, so the child may do as it likes; it makes three calls and ends.
-    match unsafe { libc::fork() } {
-        -1 => Err(std::io::Error::last_os_error()).context("fork"),
-        0 => {
-            let written = (0..3).all(|_| write(null, &[0; 10]) == Ok(10));
-            // SAFETY: ends the child at once, without the parent's exit handlers.
-            unsafe { libc::_exit(libc::c_int::from(!written)) }
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Makes sure that a child did what it should.
+/// Makes sure that a child succeeded.
 fn check(ended: Option<(Pid, WaitStatus)>) -> Result<()> {
     let (pid, status) = ended.context("a child is missing")?;
     ensure!(status.exit_status() == Some(0), "child {} ended with {status:?}", pid.as_raw_nonzero());
     Ok(())
 }
 
-/// N programs started by `posix_spawn`: the one given, or this one with 3 writes of 10 bytes.
+/// N programs started by `posix_spawn`: a given one, or this one with 3 writes of 10 bytes.
 pub(crate) fn execs(mut parameters: Parameters) -> Result<()> {
     let children = parameters.count(500)?;
     let program = parameters.rest();
@@ -76,7 +62,7 @@ pub(crate) fn execs(mut parameters: Parameters) -> Result<()> {
     print_expectation("exec-storm", &calls, json!({ "children": children, "program": program }))
 }
 
-/// This program, writing 3 times 10 bytes.
+/// The command line of this program that writes 10 bytes 3 times.
 fn own_writer() -> Result<Vec<String>> {
     let this = fs::read_link("/proc/self/exe")?.into_os_string().into_string();
     let this = this.map_err(|path| anyhow::anyhow!("{} is not UTF-8", path.display()))?;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// What `copier-c` is made of.
+/// The source files of `copier-c`.
 const COPIER: &[&str] = &[
     "again.c",
     "copier.c",
@@ -20,7 +20,7 @@ const COPIER: &[&str] = &[
     "spec.c",
 ];
 
-/// The C programs, each with its source files.
+/// The C programs, with their source files.
 const PROGRAMS: &[(&str, &[&str])] = &[("copier-c", COPIER), ("int80", &["int80.c"]), ("socketcall", &["socketcall.c"])];
 
 /// Those that use `int $0x80`.
@@ -47,23 +47,23 @@ fn variable(name: &str) -> String {
     env::var(name).unwrap_or_else(|_| panic!("{name} is not set; this is a Cargo build script"))
 }
 
-/// The version of the compiler, which is that of the standard library whose copies are looked at: `1.95.0`.
+/// The version of the compiler, such as `1.95.0`. It is also that of the standard library, whose copies the tests trace.
 fn rust_version() -> String {
-    let about = Command::new(variable("RUSTC")).arg("--version").output().expect("cargo runs it, too");
+    let about = Command::new(variable("RUSTC")).arg("--version").output().expect("cargo runs it as well");
     let about = String::from_utf8_lossy(&about.stdout).into_owned();
-    about.split(' ').nth(1).unwrap_or_else(|| panic!("rustc says {about:?} of itself")).to_owned()
+    about.split(' ').nth(1).unwrap_or_else(|| panic!("rustc --version printed {about:?}")).to_owned()
 }
 
 /// The C compiler for the target.
 struct Compiler {
     program: String,
-    /// The variable that chooses another one.
+    /// The variable that chooses another compiler.
     variable: String,
 }
 
 impl Compiler {
-    /// What `$CC` names, or else `cc`. For another architecture it is `$CC_<target>`, as the crate `cc` has it, or else what Debian
-    /// calls the cross compiler: `aarch64-linux-gnu-gcc`.
+    /// `$CC`, or else `cc`. For another architecture it is `$CC_<target>`, as in the crate `cc`, or else Debian's cross compiler, such as
+    /// `aarch64-linux-gnu-gcc`.
     fn find() -> Self {
         let target = variable("TARGET");
         let (variable, usual) = if target == variable("HOST") {
@@ -88,7 +88,7 @@ impl Compiler {
     }
 }
 
-/// Replaces `to` in one step, so that a copy of it that is running at the moment does not matter.
+/// Replaces `to` by a rename, which also works while the old program is running.
 fn install(from: &Path, to: &Path) {
     let new = to.with_extension("new");
     fs::copy(from, &new)

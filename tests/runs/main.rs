@@ -1,4 +1,4 @@
-//! `runs`: whole series of traced runs, each with a table at its end. Started by `cargo xtask reference` and `cargo xtask matrix`.
+//! `runs`: series of traced runs, each with a table as its result. `cargo xtask reference`, `matrix` and `stack` start it.
 
 mod matrix;
 mod places;
@@ -23,13 +23,13 @@ use crate::places::{Places, keep_mounts_private};
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Arguments {
-    /// Where zctrace and the workloads are
+    /// The directory with zctrace and the workloads
     #[arg(long, hide = true, global = true, default_value = ".")]
     programs: PathBuf,
-    /// An empty directory for all that is written
+    /// An empty directory for all files
     #[arg(long, hide = true, global = true, default_value = ".")]
     scratch: PathBuf,
-    /// Which series
+    /// The series to run
     #[command(subcommand)]
     series: Series,
 }
@@ -37,9 +37,9 @@ struct Arguments {
 /// The series.
 #[derive(Subcommand)]
 enum Series {
-    /// Run what others have published, and show their figures beside those of this machine
+    /// Repeat published measurements, and show their figures beside those of this machine
     Reference(reference::Options),
-    /// Copy between all kinds of ends with `std::io::copy`, and show which kernel interface did it
+    /// Copy between all kinds of ends with `std::io::copy`, and show which kernel interface it used
     Matrix(matrix::Options),
     /// Show how much stack each eBPF program takes, and the calls that take it; fails above the limit
     Stack(stack::Options),
@@ -68,28 +68,28 @@ fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// Where the programs are.
+/// The directory with zctrace and the workloads.
 pub struct Tools {
     programs: PathBuf,
 }
 
-/// The command, asked to end should this process be killed: what it measures is nobody's then, and its files are about to be deleted.
+/// Makes the command end if this process is killed: nobody needs its results then, and its files are about to be deleted.
 pub fn ending_with_us(command: &mut Command) -> &mut Command {
     // SAFETY: between fork and exec only one system call is made, and nothing is allocated.
     unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::TERM))?)) }
 }
 
-/// What becomes of a traced command's stdout.
+/// The stdout of a traced command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stdout {
-    /// It goes nowhere.
+    /// `/dev/null`.
     Null,
-    /// It is a pipe, and read to its end.
+    /// A pipe that is read to its end.
     Pipe,
 }
 
 impl Tools {
-    /// All in one directory.
+    /// The programs in this directory.
     pub fn new(programs: &Path) -> Self {
         Self { programs: programs.to_owned() }
     }
@@ -110,7 +110,7 @@ impl Tools {
         command
     }
 
-    /// What one run of the command does: its report, by way of a file in `scratch`.
+    /// Traces the command and returns the report, which goes through a file in `scratch`.
     pub fn trace(&self, command: &[String], options: &[&str], stdout: Stdout, scratch: &Path) -> Result<Report> {
         let file = scratch.join("report.json");
         let mut trace = Command::new(self.program("zctrace"));

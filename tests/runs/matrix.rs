@@ -1,4 +1,4 @@
-//! Which kernel interface `std::io::copy` uses between which ends: every pair is run, traced, and reduced to one cell.
+//! Which kernel interface `std::io::copy` uses between which ends: traces a copy for every pair, and makes a cell of each report.
 //!
 //! ```text
 //! ends ──copier std-io-copy, traced──▶ Report ──reduce──▶ cell ──▶ Markdown
@@ -24,7 +24,7 @@ use crate::{
 /// How the runs are traced.
 #[derive(Args)]
 pub struct Options {
-    /// What traces them
+    /// The backend that traces them
     #[arg(long, default_value = "ebpf", value_parser = ["ebpf", "strace"])]
     backend: String,
 }
@@ -65,7 +65,7 @@ fn pair(source: &str, destination: &str) -> String {
     format!("{source} to {destination}")
 }
 
-/// What all cells share.
+/// What all copies share.
 struct Matrix<'a> {
     tools: &'a Tools,
     room: &'a Room,
@@ -80,7 +80,7 @@ impl Matrix<'_> {
         let to = (destination.spec)(self.room);
         let feed = source.is_peer.then(|| Peer::feed(&copier, &from, self.room.input())).transpose()?;
         let sink = destination.is_peer.then(|| Peer::sink(&copier, &to)).transpose()?;
-        // A peer on TCP tells which port it has.
+        // A peer on TCP has printed its port.
         let from = feed.as_ref().map_or(from, |peer| peer.address().to_owned());
         let to = sink.as_ref().map_or(to, |peer| peer.address().to_owned());
         let mut command = vec![copier.display().to_string(), "std-io-copy".into(), "--from".into(), from, "--to".into(), to];
@@ -93,7 +93,7 @@ impl Matrix<'_> {
     }
 }
 
-/// What the copier did to get bytes to an end of this kind.
+/// The interfaces by which the copier moved bytes to an end of this kind.
 fn cell_of(report: &Report, destination: &str) -> String {
     let copier = report.processes.iter().find(|process| process.comm.as_deref() == Some("copier"));
     let transfers = copier.into_iter().flat_map(|process| &process.transfers);
@@ -110,12 +110,12 @@ fn describe(transfer: &Transfer) -> String {
     if attempts.is_empty() { api } else { format!("{api} after {}", attempts.join(", ")) }
 }
 
-/// Bytes of what is copied: several times what a pipe holds, and no multiple of a buffer.
+/// The size of the input: several times what a pipe holds, and not a multiple of a buffer.
 const INPUT_BYTES: u64 = 200_123;
-/// Room on each filesystem.
+/// The free space that is needed on each filesystem.
 const ROOM_BYTES: u64 = 16 << 20;
 
-/// Where the ends lie.
+/// The files and devices at the ends of the copies.
 pub struct Room {
     ext4: PathBuf,
     memory: PathBuf,
@@ -125,7 +125,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// Makes all files that are copied from.
+    /// Makes all sources and devices.
     pub fn new(places: &Places) -> Result<Self> {
         let [ext4, memory, disk] = [
             places.directory(Place::Ext4, ROOM_BYTES)?,
@@ -146,40 +146,40 @@ impl Room {
         Ok(Self { ext4, memory, disk, source_device, destination_device })
     }
 
-    /// What sockets are fed with.
+    /// The file that sockets are fed from.
     pub fn input(&self) -> PathBuf {
         self.ext4.join("in")
     }
 
-    /// Where reports go.
+    /// The directory for reports.
     pub fn scratch(&self) -> &Path {
         &self.disk
     }
 }
 
-/// Where bytes come from.
+/// A source of copies.
 pub struct Source {
     /// Its name in the table.
     pub name: &'static str,
-    /// The copier's name for it.
+    /// The copier's argument for it.
     pub spec: fn(&Room) -> String,
     /// Options that it needs.
     pub options: &'static [&'static str],
-    /// Whether somebody else has to give the bytes.
+    /// Whether another process has to send the bytes.
     pub is_peer: bool,
 }
 
-/// Where bytes go.
+/// A destination of copies.
 pub struct Destination {
     /// Its name in the table.
     pub name: &'static str,
-    /// What zctrace calls its kind.
+    /// Its kind in reports.
     pub kind: &'static str,
-    /// The copier's name for it.
+    /// The copier's argument for it.
     pub spec: fn(&Room) -> String,
     /// Options that it needs.
     pub options: &'static [&'static str],
-    /// Whether somebody else has to take the bytes.
+    /// Whether another process has to receive the bytes.
     pub is_peer: bool,
 }
 
@@ -249,29 +249,29 @@ fn text(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// `copier feed` or `copier sink`; ended with the value, should it still run.
+/// `copier feed` or `copier sink`. It is killed when the value is dropped.
 pub struct Peer {
     process: Child,
     address: String,
 }
 
 impl Peer {
-    /// Somebody who gives the bytes of a file.
+    /// A process that sends the bytes of a file.
     pub fn feed(copier: &Path, address: &str, file: PathBuf) -> Result<Self> {
         Self::start(Command::new(copier).args(["feed", address, "--from"]).arg(file))
     }
 
-    /// Somebody who takes all bytes.
+    /// A process that receives all bytes.
     pub fn sink(copier: &Path, address: &str) -> Result<Self> {
         Self::start(Command::new(copier).args(["sink", address]))
     }
 
-    /// Where it listens, as the copier names it.
+    /// The address on which it listens, as an argument of the copier.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Waits until it is done.
+    /// Waits for its successful end.
     pub fn finish(mut self) -> Result<()> {
         let status = self.process.wait()?;
         ensure!(status.success(), "the other side of {} failed ({status})", self.address);
@@ -288,7 +288,7 @@ impl Peer {
         lines.read_line(&mut line)?;
         let Some(address) = line.trim_end().strip_prefix("listening ") else { bail!("the copier does not listen: {line:?}") };
         address.clone_into(&mut peer.address);
-        // Its last line fits into the pipe; with nobody to read it, it must still be able to write it.
+        // The pipe must stay open, so that it can write its last line.
         std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
         Ok(peer)
     }
@@ -296,7 +296,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // Both fail if it has ended already, which is fine.
+        // Both fail if it has ended already, which does not matter.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,5 +1,5 @@
-//! Where files lie: a scratch directory, filesystems that exist only for this process and its children, and block devices over files, which
-//! the kernel removes with their last user, even if this process is killed.
+//! Places for files: a scratch directory, filesystems that only this process and its children see, and loop devices. The kernel removes these
+//! filesystems and devices with their last user, even if this process is killed.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -17,19 +17,19 @@ use nix::{
 };
 use serde::Deserialize;
 
-/// Room beside the files themselves: a filesystem's own structures.
+/// Room for a filesystem's own structures.
 const OVERHEAD_BYTES: u64 = 64 << 20;
-/// The least size of a filesystem on a loop device: btrfs refuses less than 109 MiB.
+/// The minimum size of a filesystem on a loop device: btrfs refuses less than 109 MiB.
 const LEAST_IMAGE_BYTES: u64 = 256 << 20;
 
-/// Makes mounts from here on private: they end with the last of the processes below this one, also if it is killed.
+/// Makes all further mounts private: they end with the last process below this one, even if this process is killed.
 pub fn keep_mounts_private() -> Result<()> {
-    unshare(CloneFlags::CLONE_NEWNS).context("cannot have mounts of its own (root is needed)")?;
+    unshare(CloneFlags::CLONE_NEWNS).context("cannot create a mount namespace (this needs root)")?;
     let none: Option<&str> = None;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).context("cannot make mounts private")
 }
 
-/// Where files lie.
+/// A kind of place for files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
@@ -49,12 +49,12 @@ pub struct Places {
 }
 
 impl Places {
-    /// Everything goes below this directory, which is there.
+    /// Places below this directory, which must exist.
     pub fn below(root: &Path) -> Self {
         Self { root: root.to_owned() }
     }
 
-    /// A directory in this place, with room for so many bytes. Checked first: a machine that runs out of memory is no use.
+    /// A directory in this place, with room for this many bytes. It checks first that there is enough free space or memory.
     pub fn directory(&self, place: Place, bytes: u64) -> Result<PathBuf> {
         let directory = self.root.join(match place {
             Place::Disk => "disk",
@@ -84,7 +84,7 @@ impl Places {
         Ok(directory)
     }
 
-    /// Forgets what a scenario left: the next one finds every place empty.
+    /// Deletes everything that a scenario left, so that the next one finds every place empty.
     pub fn clear(&self) -> Result<()> {
         for place in ["memory", "ext4", "btrfs"].map(|name| self.root.join(name)).iter().filter(|place| place.exists()) {
             run(Command::new("umount").arg(place))?;
@@ -106,7 +106,7 @@ fn mount_image(mkfs: &str, options: &[&str], directory: &Path, bytes: u64) -> Re
     run(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(directory))
 }
 
-/// Writes so many bytes that no filesystem stores as a hole, and that are lines of text.
+/// Writes a file of this many bytes. They are lines of text, and no filesystem stores them as a hole.
 pub fn write_input(path: &Path, bytes: u64) -> Result<()> {
     let line: Vec<u8> = (b' '..=b'~').chain([b'\n']).collect();
     let block: Vec<u8> = line.iter().copied().cycle().take(line.len() * 4096).collect();
@@ -117,7 +117,7 @@ pub fn write_input(path: &Path, bytes: u64) -> Result<()> {
         file.write_all(&block[..part]).with_context(|| path.display().to_string())?;
         left -= part as u64;
     }
-    // What is measured later is not to share the disk with what is written here.
+    // Measurements must not share the disk with the writeback of this file.
     file.sync_all()?;
     read_once(path)
 }
@@ -150,11 +150,11 @@ fn free_disk_bytes(directory: &Path) -> Result<u64> {
 fn free_memory_bytes() -> Result<u64> {
     let text = fs::read_to_string("/proc/meminfo")?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:")).context("/proc/meminfo has no MemAvailable")?;
-    let kib: u64 = line.trim().trim_end_matches(" kB").parse().context("MemAvailable is no number")?;
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().context("MemAvailable is not a number")?;
     Ok(kib * 1024)
 }
 
-/// Runs a command that says nothing when all is well.
+/// Runs a command and waits for it. An error if it fails.
 fn run(command: &mut Command) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {name}: is it installed?"))?;
@@ -170,15 +170,15 @@ const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4c82;
 const LOOP_CONFIGURE: libc::Ioctl = 0x4c0a;
 /// `LO_FLAGS_AUTOCLEAR`: the device ends with its last user.
 const AUTOCLEAR: u32 = 4;
-/// Somebody else may take the free device first.
+/// How many times to try, because another process may take the free device first.
 const TRIES: u32 = 20;
 
-/// `struct loop_config`, with `struct loop_info64` in it, of which only the flags are of use here.
+/// `struct loop_config`, which contains `struct loop_info64`. Only the flags are used here.
 #[repr(C)]
 struct LoopConfig {
     fd: u32,
     block_size: u32,
-    /// `lo_device`, `lo_inode`, `lo_rdevice`, `lo_offset`, `lo_sizelimit`: all as they come.
+    /// `lo_device`, `lo_inode`, `lo_rdevice`, `lo_offset`, `lo_sizelimit`.
     places: [u64; 5],
     /// `lo_number`, `lo_encrypt_type`, `lo_encrypt_key_size`.
     numbers: [u32; 3],
@@ -188,7 +188,7 @@ struct LoopConfig {
     reserved: [u64; 8],
 }
 
-/// The device; it is there as long as the value.
+/// A loop device. It exists as long as the value.
 pub struct LoopDevice {
     path: PathBuf,
     _user: File,
@@ -228,7 +228,7 @@ impl LoopDevice {
         unreachable!("the last try returns")
     }
 
-    /// Its name.
+    /// The path of the device.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,4 +1,4 @@
-//! The published runs, run here.
+//! Repeats published measurements.
 //!
 //! ```text
 //! tests/scenarios/*.toml ──places, sink──▶ zctrace compare, zctrace ──▶ Measured ──explain, table──▶ Markdown
@@ -26,27 +26,27 @@ use crate::{
     places::{LoopDevice, Places, write_input},
 };
 
-/// Which runs, and how large.
+/// Which measurements to repeat, and how.
 #[derive(Args)]
 pub struct Options {
-    /// Only these runs (see --list): names, or how they begin
+    /// Only these runs (see --list): names, or beginnings of names
     #[arg(value_name = "RUN")]
     only: Vec<String>,
-    /// Part of the published sizes: a fraction like 1/4, a number, or `full`
+    /// The part of the published sizes to copy: a fraction like 1/4, a number, or `full`
     #[arg(long, default_value = "1/4", value_parser = parse_scale)]
     scale: f64,
     /// Timed runs of each command
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
-    /// Show the runs and what they copy, and do nothing
+    /// List the runs and what they copy, without running them
     #[arg(long)]
     list: bool,
-    /// Where the scenarios are
+    /// The directory with the scenarios
     #[arg(long, hide = true, default_value = "tests/scenarios")]
     scenarios: PathBuf,
 }
 
-/// Runs those that were asked for, and prints the table of each.
+/// Runs the chosen scenarios, and prints the table of each.
 pub fn run(options: &Options, tools: &Tools, places: impl FnOnce() -> Result<Places>) -> Result<()> {
     let scenarios = chosen(scenario::all(&options.scenarios)?, &options.only)?;
     if options.list {
@@ -67,7 +67,7 @@ pub fn run(options: &Options, tools: &Tools, places: impl FnOnce() -> Result<Pla
     Ok(())
 }
 
-/// Those that are named, or that begin so.
+/// The scenarios whose names begin like one of these; all scenarios if there are none.
 fn chosen(all: Vec<Scenario>, only: &[String]) -> Result<Vec<Scenario>> {
     if let Some(unknown) = only.iter().find(|name| !all.iter().any(|scenario| scenario.name.starts_with(name.as_str()))) {
         let names: Vec<_> = all.iter().map(|scenario| scenario.name.as_str()).collect();
@@ -77,9 +77,9 @@ fn chosen(all: Vec<Scenario>, only: &[String]) -> Result<Vec<Scenario>> {
     Ok(all.into_iter().filter(is_chosen).collect())
 }
 
-/// `1/4`, `0.25`, `full`.
+/// Parses `1/4`, `0.25` or `full`.
 fn parse_scale(text: &str) -> Result<f64> {
-    let number = |text: &str| text.trim().parse::<f64>().with_context(|| format!("'{text}' is no number"));
+    let number = |text: &str| text.trim().parse::<f64>().with_context(|| format!("'{text}' is not a number"));
     let scale = match text.split_once('/') {
         _ if text == "full" => 1.0,
         Some((numerator, denominator)) => number(numerator)? / number(denominator)?,
@@ -89,23 +89,23 @@ fn parse_scale(text: &str) -> Result<f64> {
     Ok(scale)
 }
 
-/// How much is done.
+/// How many runs, and how large.
 #[derive(Debug, Clone, Copy)]
 pub struct Effort {
-    /// Timed runs of each command.
+    /// How many timed runs of each command.
     pub runs: u32,
-    /// Part of the published sizes.
+    /// The part of the published sizes to copy.
     pub scale: f64,
 }
 
-/// One row, measured.
+/// The result of one run.
 #[derive(Debug)]
 pub struct Measured {
-    /// What was run.
+    /// The run.
     pub run: Run,
-    /// Its time beside the others'; `None` if only the calls are of interest.
+    /// Its times; `None` if only its calls are measured.
     pub timing: Option<Timing>,
-    /// What its traced run did.
+    /// The report of its traced run.
     pub report: Report,
 }
 
@@ -116,7 +116,7 @@ pub struct Timing {
     pub name: String,
     /// Wall time.
     pub time_s: Time,
-    /// In relation to the first command.
+    /// The time relative to the first command.
     pub relative: Option<Relative>,
     /// Mean CPU time in user mode.
     pub user_s: f64,
@@ -124,9 +124,9 @@ pub struct Timing {
     pub system_s: f64,
     /// CPU time as a share of wall time.
     pub cpu_percent: Option<f64>,
-    /// Mean number of times that it waited.
+    /// Mean number of voluntary context switches: it waited.
     pub voluntary_switches: f64,
-    /// Mean number of times that somebody else took its place on the CPU.
+    /// Mean number of involuntary context switches: it was preempted.
     pub involuntary_switches: f64,
 }
 
@@ -135,35 +135,35 @@ pub struct Timing {
 pub struct Time {
     /// Their mean.
     pub mean: f64,
-    /// Their standard deviation; unknown of a single one.
+    /// Their standard deviation; unknown for a single run.
     pub stddev: Option<f64>,
     /// The shortest.
     pub min: f64,
 }
 
-/// A time beside the reference's.
+/// A time relative to that of the reference.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub struct Relative {
     /// The reference is 100.
     pub percent: f64,
-    /// In percent of it.
+    /// The error in percent of `percent`.
     pub relative_error_percent: Option<f64>,
 }
 
-/// The part of the export that is read here.
+/// The part of the export of `zctrace compare` that is used here.
 #[derive(Deserialize)]
 struct Export {
     commands: Vec<Timing>,
 }
 
 impl Scenario {
-    /// How much is copied at this scale, bytes.
+    /// How many bytes are copied at this scale.
     pub fn bytes(&self, scale: f64) -> u64 {
         let Some(input) = &self.input else { return 0 };
         if input.fixed { input.bytes } else { scaled(input.bytes, scale) }
     }
 
-    /// Runs everything.
+    /// Runs and measures every command.
     pub fn measure(&self, tools: &Tools, effort: Effort, places: &Places) -> Result<Vec<Measured>> {
         let ends = self.ends(effort.scale, places)?;
         let _drain = match self.output.to {
@@ -183,11 +183,11 @@ impl Scenario {
         self.runs.iter().zip(&commands).map(measure).collect()
     }
 
-    /// Makes what is copied, and the names of both ends.
+    /// Makes the input and the names of both ends.
     fn ends(&self, scale: f64, places: &Places) -> Result<Ends> {
         let bytes = self.bytes(scale);
         let place = self.input.as_ref().map_or(Place::Disk, |input| input.on);
-        // A file that is written needs as much room again.
+        // An output file needs as much room again.
         let output_on = (self.output.to == Sink::File).then(|| self.output.on.unwrap_or(place));
         let directory = places.directory(place, if output_on == Some(place) { 2 * bytes } else { bytes })?;
         let input = directory.join("in");
@@ -205,17 +205,17 @@ impl Scenario {
     }
 }
 
-/// Both ends of a copy, as commands name them.
+/// Both ends of a copy, as arguments of commands.
 struct Ends {
     input: String,
     output: String,
     device: Option<LoopDevice>,
-    /// Where what is measured is written.
+    /// The directory for reports and exports.
     scratch: PathBuf,
 }
 
 impl Ends {
-    /// The command with the ends in it.
+    /// The command with its placeholders replaced.
     fn command(&self, run: &Run) -> Vec<String> {
         let device = self.device.as_ref().map_or(Path::new(""), LoopDevice::path).display().to_string();
         let file = self.scratch.join("file").display().to_string();
@@ -225,14 +225,14 @@ impl Ends {
     }
 }
 
-/// A device with so many bytes.
+/// A block device with this many bytes.
 fn block_device(scratch: &Path, bytes: u64) -> Result<LoopDevice> {
     let image = scratch.join("device.image");
     write_input(&image, bytes.next_multiple_of(4096))?;
     LoopDevice::over(&image)
 }
 
-/// Times of all commands of a scenario against each other, by name.
+/// The times of all commands of a scenario, by name, from `zctrace compare`.
 fn compare(
     scenario: &Scenario,
     tools: &Tools,
@@ -250,7 +250,7 @@ fn compare(
     for (run, command) in scenario.runs.iter().zip(commands) {
         compare.args(["--name", &run.name]).arg(shell_words::join(command));
     }
-    // Its own table is not what this program shows; its progress and its warnings are.
+    // Its table is not shown, but its progress and its warnings are.
     compare.stdin(Stdio::null()).stdout(Stdio::null());
     let status = ending_with_us(&mut compare).status().context("cannot start zctrace")?;
     if !status.success() {
@@ -260,7 +260,7 @@ fn compare(
     Ok(export.commands.into_iter().map(|timing| (timing.name.clone(), timing)).collect())
 }
 
-/// A part of so many bytes.
+/// This part of a number of bytes.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -271,7 +271,7 @@ fn scaled(bytes: u64, scale: f64) -> u64 {
     (bytes as f64 * scale) as u64
 }
 
-/// `copier sink --keep`; ended with the value.
+/// `copier sink --keep`. It is killed when the value is dropped.
 pub struct Drain(Child);
 
 impl Drain {
@@ -287,7 +287,7 @@ impl Drain {
         if !line.starts_with("listening") {
             bail!("the copier's sink did not start to listen on {address}");
         }
-        // Its reports of what it received are nobody's, but must not fill the pipe.
+        // It prints what it received. Nobody needs that, but it must not fill the pipe.
         std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
         Ok(sink)
     }
@@ -295,7 +295,7 @@ impl Drain {
 
 impl Drop for Drain {
     fn drop(&mut self) {
-        // Both fail if it has ended already, which is fine.
+        // Both fail if it has ended already, which does not matter.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,4 +1,4 @@
-//! `cargo xtask stack`: what each eBPF program takes of the kernel's stack, and the chain of calls that takes it.
+//! `cargo xtask stack`: how much of the kernel's stack each eBPF program takes, and the chain of calls that takes it.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use clap::Args;
 use zc_tests::bpf::{Chain, LIMIT_BYTES, Object, Rows, deepest_chain, rounded};
 use zctrace::backend::ebpf::embedded_object;
 
-/// What to do instead.
+/// Options.
 #[derive(Args)]
 pub struct Options {
-    /// Take the verifiers' figures from the output of tests on stdin into this table
+    /// Record the verifiers' figures in this table, from the output of tests on stdin
     #[arg(long, value_name = "TABLE")]
     record: Option<PathBuf>,
 }
@@ -21,7 +21,7 @@ pub fn run(options: &Options) -> Result<()> {
     options.record.as_ref().map_or_else(show_all, record)
 }
 
-/// Takes the figures on stdin into a table; what is not one is passed on.
+/// Records the figures on stdin in a table, and passes all lines on to stdout.
 fn record(path: &PathBuf) -> Result<()> {
     let mut output = String::new();
     for line in io::stdin().lines() {
@@ -59,9 +59,9 @@ fn show(object: &Object, chain: &Chain) -> String {
     let program = functions().next().map_or("", |program| &program.name);
     let mut text = format!("{program}: {} bytes of stack in {} functions\n", chain.bytes, chain.functions.len());
     for function in functions() {
-        let reckoned = rounded(function.stack_bytes);
-        // A string takes all.
-        let _ = writeln!(text, "  {reckoned:4}  ({:3} used)  {}", function.stack_bytes, function.name);
+        let frame = rounded(function.stack_bytes);
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "  {frame:4}  ({:3} used)  {}", function.stack_bytes, function.name);
     }
     text
 }

@@ -170,15 +170,15 @@ fn store_in(file: &File, bytes: &[u8]) -> io::Result<()> {
 /// The bytes of a source file, which are the same in every run.
 pub fn source(index: usize) -> Vec<u8> {
     const WORDS: [&[u8]; 6] = [b"the ", b"of ", b"a ", b"copy ", b"byte\n", b"kernel "];
-    let mut chance = Chance::new(1000 + index as u64);
+    let mut rng = Rng::new(1000 + index as u64);
     let length = SOURCES[index];
     let mut bytes = Vec::with_capacity(length + 8);
     while bytes.len() < length {
         match index {
             7 => bytes.push(0),
-            8 => bytes.extend_from_slice(WORDS[chance.below(WORDS.len())]),
+            8 => bytes.extend_from_slice(WORDS[rng.below(WORDS.len())]),
             9 if bytes.len() / 5000 % 2 == 0 => bytes.push(0),
-            _ => bytes.extend_from_slice(&chance.next().to_le_bytes()),
+            _ => bytes.extend_from_slice(&rng.next().to_le_bytes()),
         }
     }
     bytes.truncate(length);
@@ -192,9 +192,9 @@ pub fn make_sources(directory: &Path) -> io::Result<()> {
 
 /// A source of random numbers.
 #[derive(Debug, Clone)]
-pub struct Chance(u64);
+pub struct Rng(u64);
 
-impl Chance {
+impl Rng {
     /// The random numbers with this seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)

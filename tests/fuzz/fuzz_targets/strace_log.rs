@@ -1,4 +1,4 @@
-//! Any bytes are read as a log without a panic, and no call is made up: there are at most as many as there are lines.
+//! Reads arbitrary bytes as a log. This must not panic, and must not invent calls: there are at most as many calls as lines.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

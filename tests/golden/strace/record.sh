@@ -1,6 +1,6 @@
 #!/bin/sh
-# Records the logs of this directory anew: small programs under the strace of this machine, with each mix of options.
-# Then ZC_UPDATE_GOLDEN=1 cargo test -p zctrace-capture golden writes what is read from them, for review.
+# Records the logs of this directory again: small programs under the strace of this machine, with each mix of options.
+# After that, INSTA_UPDATE=always cargo test -p zctrace-capture --lib updates the snapshots of what is read from them. Review these.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 bin=/tmp/zc-golden
@@ -21,7 +21,7 @@ record() {
     env -i PATH=/usr/bin:/bin LC_ALL=C strace $options -o "$here/$name.log" "$@" >/dev/null 2>&1 </dev/null || true
 }
 
-# The same, to strace's stderr, where the output of the program and strace's own messages stand in between.
+# The same through strace's stderr, which also has the output of the program and strace's own messages.
 record_stderr() {
     name=$1 && shift
     options=
@@ -74,7 +74,7 @@ record_stderr stderr-moves -f -T -tt -- ./moves
 record_stderr stderr-threadexec -f -- ./threadexec
 record_stderr stderr-noise -f -- sh -c 'cat /nowhere; printf "1\n2\n" >&2; printf "5" >&2; cat <&9'
 
-# Attached to a program that runs already: the first line has no entry, and nothing tells the command.
+# Attached to a program that runs already: the entry of the first call is missing, and so is the command.
 env -i PATH=/usr/bin:/bin sh -c 'sleep 0.3; cat </dev/null; exit 6' &
 strace -f -T -o "$here/attached.log" -p $! 2>/dev/null || true
 env -i PATH=/usr/bin:/bin sleep 0.3 &
@@ -89,7 +89,7 @@ done
 mkdir "$here/ff-threadexec.ff"
 env -i PATH=/usr/bin:/bin LC_ALL=C strace -ff -T -e quiet=none -o "$here/ff-threadexec.ff/log" ./threadexec >/dev/null 2>&1 || true
 
-# Logs that were cut off: inside a string, inside a duration, before a line break, between the two halves of a call.
+# Logs that are cut off: inside a string, inside a duration, before a line break, between the two halves of a call.
 cut_log() { head -c "$3" "$here/$1.log" >"$here/$2.log"; }
 cut_log plain cut-in-string $(($(grep -b -m1 ELF "$here/plain.log" | cut -d: -f1) + 20))
 size=$(wc -c <"$here/stamps-tt-T.log")

@@ -1,4 +1,4 @@
-//! Scenarios: which published runs there are, and what runs here for each. They are data, in `tests/scenarios`.
+//! Scenarios: the published runs, and the commands that repeat them. They are files in `tests/scenarios`.
 
 use std::{
     ffi::OsStr,
@@ -15,18 +15,18 @@ pub use crate::places::Place;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Name of the file, without its ending.
+    /// The name of the file without its extension.
     #[serde(skip)]
     pub name: String,
-    /// What is done.
+    /// What the runs do.
     pub title: String,
     /// Where and how the published figures were measured.
     pub published: String,
-    /// What of the runs is measured.
+    /// What is measured.
     pub measure: Measure,
-    /// What is copied; nothing, if the commands make their own bytes.
+    /// The input; `None` if the commands make their own bytes.
     pub input: Option<Input>,
-    /// Where it goes.
+    /// The output.
     pub output: Output,
     /// The runs, the reference first.
     #[serde(rename = "run")]
@@ -37,11 +37,11 @@ pub struct Scenario {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
-    /// Wall times of the commands against each other, by `zctrace compare`.
+    /// Wall times of the commands, compared by `zctrace compare`.
     Compare,
-    /// Figures of single calls, by one traced run of each command.
+    /// Figures of single calls, from one traced run of each command.
     Trace,
-    /// Which kernel interface does it, by one traced run of each command.
+    /// The kernel interface, from one traced run of each command.
     Api,
 }
 
@@ -49,22 +49,22 @@ pub enum Measure {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// Its size when nothing is scaled, bytes.
+    /// Its published size, in bytes.
     pub bytes: u64,
-    /// Where it lies.
+    /// The place of the file.
     pub on: Place,
-    /// Whether its size is a part of what is measured, so that it is not scaled.
+    /// Whether it is not scaled, because its size matters for what is measured.
     #[serde(default)]
     pub fixed: bool,
 }
 
-/// Where copies go to.
+/// The output of the copies.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Output {
     /// What the commands write to.
     pub to: Sink,
-    /// Where files that are written lie; as the input, if left out.
+    /// The place of output files; that of the input, if left out.
     pub on: Option<Place>,
 }
 
@@ -72,13 +72,13 @@ pub struct Output {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sink {
-    /// `{out}` is a Unix stream socket, drained by a process of its own.
+    /// `{out}` is a Unix stream socket that another process drains.
     UnixSocket,
     /// `{out}` is a file.
     File,
-    /// The command's stdout is a pipe, drained.
+    /// The command's stdout is a pipe that this program drains.
     Pipe,
-    /// Nothing that the runner has to provide.
+    /// Nothing that this program has to provide.
     Nothing,
 }
 
@@ -86,12 +86,12 @@ pub enum Sink {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
-    /// What the row is called where it was published.
+    /// The published name of the row.
     pub name: String,
-    /// Program and arguments. `{in}` and `{out}` stand for the scenario's ends, `{device}` for a block device with the input's bytes,
-    /// `{file}` for a file to be written. `copier` and `copier-c` are the project's own.
+    /// Program and arguments. `{in}` and `{out}` are replaced by the scenario's ends, `{device}` by a block device with the input's bytes,
+    /// `{file}` by a file to write. `copier`, `copier-c` and `kernel-copy` are workloads of this project.
     pub command: Vec<String>,
-    /// How many copies one run of the command makes: times are divided by it.
+    /// How many copies one run of the command makes. Times are divided by this.
     #[serde(default = "one")]
     pub copies: u32,
     /// The published time.
@@ -109,13 +109,13 @@ pub struct Run {
 pub struct Published {
     /// Wall time of one copy.
     pub wall_ms: f64,
-    /// In relation to the reference.
+    /// Wall time in percent of that of the reference.
     pub diff_percent: f64,
     /// CPU time in user mode.
     pub user_s: Option<f64>,
     /// CPU time in the kernel.
     pub system_s: Option<f64>,
-    /// CPU time in relation to wall time.
+    /// CPU time in percent of wall time.
     pub cpu_percent: Option<f64>,
 }
 
@@ -125,15 +125,15 @@ pub struct Published {
 pub struct PublishedCall {
     /// Its name.
     pub syscall: String,
-    /// How often.
+    /// How many there were.
     pub calls: u64,
-    /// All of them together.
+    /// The sum of their times.
     pub total_ms: f64,
-    /// The shortest.
+    /// The shortest time.
     pub min_ms: f64,
-    /// One on average.
+    /// The mean time.
     pub mean_ms: f64,
-    /// The longest.
+    /// The longest time.
     pub max_ms: f64,
 }
 

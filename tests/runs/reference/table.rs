@@ -1,5 +1,4 @@
-//! The tables, in Markdown: what was published beside what was measured; and for each row a sentence or two, from its trace and those of the
-//! others. No I/O.
+//! The tables, in Markdown: published figures beside measured ones, and for each row a sentence or two from its trace. No I/O.
 
 use std::fmt::Write as _;
 
@@ -40,7 +39,7 @@ fn times(text: &mut String, rows: &[Measured]) {
     let has_cpu = rows.iter().any(|row| row.run.published.is_some_and(|published| published.cpu_percent.is_some()));
     let mut head = "| | published | Diff | here | Diff | least here | Diff |".to_owned();
     let mut rule = "|---|--:|--:|--:|--:|--:|--:|".to_owned();
-    // On a machine that others use, too, the shortest time says most.
+    // On a busy machine, the shortest time says most.
     let reference_min = rows.first().and_then(|row| row.timing.as_ref()).map(|timing| timing.time_s.min);
     if has_cpu {
         head += " published user, system, CPU | here |";
@@ -143,7 +142,7 @@ fn apis(text: &mut String, rows: &[Measured]) {
     }
 }
 
-/// Milliseconds with four digits that mean something.
+/// Milliseconds, with more decimals for shorter times.
 fn milliseconds(ms: f64) -> String {
     let decimals = match ms {
         ms if ms >= 100.0 => 0,
@@ -163,36 +162,36 @@ fn dash() -> String {
 }
 
 fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
-    // A string takes all.
+    // Writing to a string does not fail.
     let _ = writeln!(text, "{line}");
 }
 
-/// So many transfers are told one by one.
+/// Up to this many transfers are described one by one.
 const FEW: usize = 2;
-/// Counts this close to each other are called the same.
+/// Counts that differ by at most this share count as the same.
 const SAME_SHARE: f64 = 0.05;
-/// A command that is on the CPU for less than this share of its time has something to explain.
+/// If a command is on the CPU for less than this share of its time, the table says why.
 const BUSY_PERCENT: f64 = 80.0;
 
-/// What a traced run did, as far as sentences need it.
+/// The facts of a traced run that the sentences need.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts<'a> {
-    /// The transfers of the launched process: all other figures are theirs, too.
+    /// The transfers of the launched process. All other figures are those of these transfers.
     transfers: &'a [Transfer],
-    /// The one that moved most.
+    /// The transfer that moved most bytes.
     transfer: Option<&'a Transfer>,
-    /// Their calls, with those that were tried before.
+    /// Their calls, including failed attempts.
     calls: u64,
-    /// Which of their calls took most time, with its share of the time in them; `None` if there is but one.
+    /// The call that took most time, with its share of the time in all of them; `None` if there is only one call.
     longest: Option<(&'a str, f64)>,
     /// Bytes through user memory.
     user_memory_bytes: u64,
 }
 
 impl<'a> Facts<'a> {
-    /// Those of a report.
+    /// The facts in a report.
     pub fn of(report: &'a Report) -> Self {
-        // Nothing of the processes that a copier has at the other end of its pipes, or of how it starts them.
+        // The processes at the other ends of a copier's pipes do not count, nor do the calls that start them.
         let (transfers, syscalls) =
             report.processes.first().map_or((&[][..], &[][..]), |process| (&process.transfers, &process.syscalls));
         let attempts = |transfer: &Transfer| transfer.attempts.iter().map(|attempt| attempt.calls).sum::<u64>();
@@ -205,7 +204,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Names of all interfaces of the copier, each once, the one that moved most first; `none` if no transfer was seen.
+    /// The names of all interfaces, each once, that of the largest transfer first; `none` if no transfer was seen.
     pub fn apis(&self) -> String {
         let mut names: Vec<&str> = Vec::new();
         // A report has the largest transfers first.
@@ -217,7 +216,7 @@ impl<'a> Facts<'a> {
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     }
 
-    /// What was done: all of it where the command is one copy in a few steps, of many transfers the largest.
+    /// A description of the transfers if there are few, otherwise of the largest.
     fn what(&self) -> String {
         let verdicts: Vec<_> = match (self.transfers, self.transfer) {
             (few @ [_, ..], _) if few.len() <= FEW => few.iter().map(|transfer| transfer.verdict.as_str()).collect(),
@@ -227,7 +226,7 @@ impl<'a> Facts<'a> {
         verdicts.join(", and ")
     }
 
-    /// Name of the interface that moved most; `none` if no transfer was seen.
+    /// The name of the interface of the largest transfer; `none` if no transfer was seen.
     pub fn api(&self) -> &'static str {
         self.transfer.map_or("none", |transfer| transfer.api.name())
     }
@@ -241,7 +240,7 @@ fn longest<'a>(transfers: &[Transfer], syscalls: &'a [Syscall]) -> Option<(&'a s
     (total > 0 && calls.len() > 1).then(|| (longest.name.as_str(), ratio(longest.total_ns.unwrap_or(0), total)))
 }
 
-/// Why this row takes what it takes, beside the first row.
+/// What this row did, compared with the first row.
 pub fn explain(row: &Measured, reference: &Measured) -> String {
     let (facts, base) = (Facts::of(&row.report), Facts::of(&reference.report));
     let is_reference = row.run.name == reference.run.name;
@@ -255,7 +254,7 @@ pub fn explain(row: &Measured, reference: &Measured) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// Calls and copies of a row, beside those of the reference.
+/// The calls and copies of a row, compared with those of the reference.
 fn beside(facts: &Facts<'_>, base: &Facts<'_>) -> String {
     let calls = match ratio(facts.calls, base.calls) {
         _ if same(facts.calls, base.calls) => "as many calls as the first row".to_owned(),
@@ -272,18 +271,18 @@ fn beside(facts: &Facts<'_>, base: &Facts<'_>) -> String {
     format!("{calls}, {copies}")
 }
 
-/// How much of its time a command is not on the CPU: because it waits, or because somebody else has the CPU.
+/// How much of its time a command is not on the CPU, because it waits or is preempted.
 fn waits(timing: &Timing) -> Option<String> {
     let percent = timing.cpu_percent.filter(|percent| *percent < BUSY_PERCENT)?;
     let Timing { voluntary_switches: waits, involuntary_switches: preempted, .. } = timing;
     Some(format!(
-        "{:.0} % of the time it is not on the CPU: {waits:.0} times it waited for the other side or the disk, {preempted:.0} times it \
-         had to give way",
+        "{:.0} % of the time it is not on the CPU: it waited {waits:.0} times for the other side or the disk, and was preempted \
+         {preempted:.0} times",
         100.0 - percent
     ))
 }
 
-/// For rows that stand in another order than they were published in: what their traces say of it.
+/// For each pair of rows that are in another order than published: what their traces say about it.
 pub fn order(rows: &[Measured]) -> Vec<String> {
     let mut sentences = Vec::new();
     for (index, slower) in rows.iter().enumerate() {
@@ -306,7 +305,7 @@ fn published(row: &Measured) -> Option<f64> {
     row.run.published.map(|published| published.wall_ms)
 }
 
-/// Whether `first`, published as the faster one, is slower here, by more than the measurement's own spread. Of a single run that is
+/// Whether `first`, which was published as faster, is slower here by more than the spread of the measurement. For a single run the spread is
 /// unknown.
 fn is_turned(first: &Measured, second: &Measured) -> bool {
     let (Some(one), Some(other)) = (&first.timing, &second.timing) else { return false };
@@ -318,7 +317,7 @@ fn is_slower(one: Time, other: Time) -> bool {
     spread.is_some_and(|spread| one.mean - other.mean > spread)
 }
 
-/// What the trace of one has that the other's has not.
+/// How the traces of two rows differ.
 fn difference(slower: &Facts<'_>, faster: &Facts<'_>) -> String {
     if slower.api() == faster.api() && same(slower.calls, faster.calls) {
         return format!(
@@ -373,7 +372,7 @@ mod explain_tests {
 
     use super::*;
 
-    /// The report of a run that is kept for the tests of zctrace, with nothing in it.
+    /// A report without calls and transfers, made from a snapshot of zctrace's own tests.
     fn empty() -> Report {
         let snapshot = include_str!("../../../zc-user/src/render/snapshots/zctrace__render__tests__copier-json.snap");
         let (_, json) = snapshot.split_once("\n---\n").expect("the snapshot's own header ends so");
@@ -400,7 +399,7 @@ mod explain_tests {
     }
 
     #[test]
-    fn what_does_not_belong_to_the_copy_is_in_no_figure() {
+    fn calls_outside_the_copy_are_in_no_figure() {
         let mut report = empty();
         let syscalls =
             [("recvfrom", 1, 900), ("read", 12, 80), ("write", 9, 20)].map(|(name, calls, ns)| call(&report, name, calls, ns));
@@ -413,7 +412,7 @@ mod explain_tests {
     }
 
     #[test]
-    fn of_a_single_call_there_is_no_share() {
+    fn a_single_call_has_no_share_of_the_time() {
         let mut report = empty();
         report.processes[0].syscalls = vec![call(&report, "sendfile", 2, 10), call(&report, "read", 3, 20)];
         report.processes[0].transfers = vec![transfer(Api::Sendfile, &[("sendfile", 2)])];
@@ -421,7 +420,7 @@ mod explain_tests {
     }
 
     #[test]
-    fn interfaces_stand_in_the_order_of_their_transfers() {
+    fn interfaces_are_in_the_order_of_their_transfers() {
         let mut report = empty();
         let apis = [Api::ReadWrite, Api::CopyFileRange, Api::ReadWrite];
         report.processes[0].transfers = apis.map(|api| transfer(api, &[])).to_vec();
@@ -429,7 +428,7 @@ mod explain_tests {
     }
 
     #[test]
-    fn the_same_calls_say_nothing_of_what_was_published() {
+    fn equal_calls_are_reported_as_no_difference_of_the_interface() {
         let mut report = empty();
         report.processes[0].transfers = vec![transfer(Api::Sendfile, &[("sendfile", 2)])];
         let facts = Facts::of(&report);
@@ -440,7 +439,7 @@ mod explain_tests {
     }
 
     #[test]
-    fn a_single_run_has_no_spread_to_be_slower_by() {
+    fn a_single_run_is_never_slower_because_its_spread_is_unknown() {
         let time = |mean, stddev| Time { mean, stddev, min: mean };
         assert!(is_slower(time(2.0, Some(0.1)), time(1.0, Some(0.1))));
         assert!(!is_slower(time(2.0, Some(0.9)), time(1.0, Some(0.9))));

@@ -1,12 +1,13 @@
-//! `random-io`: real programs made of random calls, of which it is known where every byte came from.
+//! `random-io`: programs that make random calls and know where every byte came from.
 //!
 //! `random-io batch SEED FIRST COUNT STEPS [OPTIONS]` starts programs one after the other, each as a process of its own;
-//! `random-io one SEED NUMBER STEPS [OPTIONS]` is one of them. The working directory has the source files, and gets the truth of each
-//! program ([`zc_tests::truth`]); `random-io sources` makes the source files. `--without=NAME` leaves something out, `--skip=STEP` a step; `--theme=N` chooses the kind of program, `--words` tells it.
+//! `random-io one SEED NUMBER STEPS [OPTIONS]` is one of them. The source files are in the working directory (`random-io sources` makes
+//! them), and each program writes its record there ([`zc_tests::truth`]). `--without=NAME` leaves out a kind of call, `--skip=STEP` a step.
+//! `--theme=N` chooses the kind of program. `--words` adds a description of each call to the record.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
-    reason = "lengths, offsets and results of calls are small, and the kernel's interfaces have a type of their own for each"
+    reason = "lengths, offsets and results of calls are small, and each kernel interface has another type for them"
 )]
 
 mod origin;
@@ -24,13 +25,13 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 use zc_tests::{
     patience,
-    truth::Chance,
+    truth::Rng,
     truth::{Truth, make_sources},
 };
 
 use crate::program::{Options, Program};
 
-/// Seconds after which a program that hangs is ended, on a machine of usual speed.
+/// After how many seconds a program that hangs is ended, on a machine of usual speed.
 const LIMIT: u32 = 30;
 
 fn main() -> ExitCode {
@@ -55,7 +56,7 @@ fn run() -> Result<()> {
                     Some(("--without", what)) => all.without.push(what.to_owned()),
                     Some(("--theme", theme)) => all.theme = Some(theme.parse()?),
                     Some(("--skip", step)) => all.skipped.push(step.parse()?),
-                    None if option == "--words" => all.tells = true,
+                    None if option == "--words" => all.with_words = true,
                     _ => bail!("unknown option {option}"),
                 }
             }
@@ -70,7 +71,7 @@ fn run() -> Result<()> {
 fn batch(seed: u64, first: u64, count: u64, steps: &str, options: &[String]) -> Result<()> {
     let program = std::env::current_exe()?;
     for number in first..first + count {
-        let seed = Chance::new(seed.wrapping_add(number)).next();
+        let seed = Rng::new(seed.wrapping_add(number)).next();
         let words = ["one".to_owned(), seed.to_string(), number.to_string(), steps.to_owned()];
         let status = Command::new(&program).args(words).args(options).status()?;
         ensure!(status.success(), "program {number} with seed {seed} failed: {status}");
@@ -78,7 +79,7 @@ fn batch(seed: u64, first: u64, count: u64, steps: &str, options: &[String]) -> 
     Ok(())
 }
 
-/// Does what a program does, and writes down what that was.
+/// Runs one program, and writes its record.
 fn one(options: Options) -> Result<()> {
     end_in_time();
     let number = options.number;
@@ -98,7 +99,7 @@ fn one(options: Options) -> Result<()> {
 }
 
 fn truth(program: &Program) -> Truth {
-    let names: Vec<String> = program.world.things.iter().map(|thing| thing.name.clone()).collect();
+    let names: Vec<String> = program.world.endpoints.iter().map(|endpoint| endpoint.name.clone()).collect();
     Truth {
         seed: program.options.seed,
         theme: program.style.theme,
@@ -106,11 +107,11 @@ fn truth(program: &Program) -> Truth {
         ring_operations: program.ring_operations,
         kinds: program.kinds.clone(),
         words: program.words.clone(),
-        ..program.world.books.told(&names, &program.world.pids)
+        ..program.world.books.truth(&names, &program.world.pids)
     }
 }
 
-/// Has a signal end this process if it hangs.
+/// Sets a timer whose signal ends this process if it hangs.
 fn end_in_time() {
     // SAFETY: only sets a timer.
     unsafe { libc::alarm(LIMIT.saturating_mul(patience())) };

@@ -1,22 +1,22 @@
-//! Where a byte came from, and the books in which every byte that is read or written is entered.
+//! The origin of each byte, and the books in which every read and write is entered.
 
 use std::collections::{BTreeMap, HashMap};
 
 use zc_tests::truth::{At, Leg, Moved, Overlaid, Truth, Way};
 
-/// A file, pipe or socket end of the program, by its place in the list.
-pub(crate) type Thing = usize;
+/// A file, pipe or socket of the program, as an index.
+pub(crate) type EndpointId = usize;
 
-/// A process of the program, by its place in the list.
+/// A process of the program, as an index.
 pub(crate) type Process = usize;
 
-/// How a call brings bytes to an end.
+/// How a call moves bytes to an end.
 pub(crate) type Manner = &'static str;
 
-/// Out of memory.
+/// From memory.
 pub(crate) const FROM_MEMORY: Manner = "memory";
 
-/// What became of bytes between the memory that they were brought to and the call that wrote them.
+/// What happened to bytes in memory between the call that read them and the call that wrote them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Fate {
     /// Nothing.
@@ -27,36 +27,36 @@ pub(crate) enum Fate {
     Changed,
 }
 
-/// A place that a byte was taken out of.
+/// An end that a byte was read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Stop {
-    pub(crate) thing: Thing,
-    /// The process that wrote it elsewhere; not known before that.
+    pub(crate) endpoint: EndpointId,
+    /// The process that wrote it to the next end, once it has.
     pub(crate) process: Process,
-    /// How that wrote it; likewise.
+    /// How that process wrote it, once it has.
     pub(crate) manner: Manner,
     pub(crate) fate: Fate,
-    /// It was taken by a mapping, and not by a call.
+    /// Whether it was read through a mapping and not by a call.
     pub(crate) is_mapped: bool,
 }
 
 impl Stop {
-    /// How a byte from here is written: out of memory, the byte itself tells whether that is a mapping.
+    /// How a byte from here is written. A write from memory may be one from a mapping, which depends on the byte.
     pub(crate) fn manner_of(&self, call: Manner) -> Manner {
         if call == FROM_MEMORY && self.is_mapped { "mapping" } else { call }
     }
 }
 
-/// A list of the places that a byte has been, by its number; [`OWN`] is the empty one.
+/// The number of a list of the ends that a byte has been at. [`OWN`] is the empty list.
 pub(crate) type Origin = u32;
 
-/// Of bytes that the program or the kernel made.
+/// The origin of bytes that the program or the kernel made.
 pub(crate) const OWN: Origin = 0;
 
-/// How many places are remembered of a byte.
+/// How many ends are remembered for a byte.
 const MOST_STOPS: usize = 4;
 
-/// All origins that there are.
+/// All origins.
 #[derive(Debug)]
 pub(crate) struct Origins {
     all: Vec<Vec<Stop>>,
@@ -82,22 +82,22 @@ impl Origins {
         number
     }
 
-    /// Of a byte of this origin, once it is taken out of `thing`.
-    pub(crate) fn taken_from(&mut self, origin: Origin, thing: Thing, is_mapped: bool) -> Origin {
+    /// The origin of a byte with this origin after it was read from `endpoint`.
+    pub(crate) fn taken_from(&mut self, origin: Origin, endpoint: EndpointId, is_mapped: bool) -> Origin {
         let mut stops = self.stops(origin).to_vec();
         if stops.len() == MOST_STOPS {
             stops.remove(0);
         }
-        stops.push(Stop { thing, process: 0, manner: "", fate: Fate::Unchanged, is_mapped });
+        stops.push(Stop { endpoint, process: 0, manner: "", fate: Fate::Unchanged, is_mapped });
         self.number(stops)
     }
 
-    /// Of a byte that the program handled like this.
+    /// The origin of a byte after the program copied or changed it.
     pub(crate) fn handled(&mut self, origin: Origin, fate: Fate) -> Origin {
         self.with_last(origin, |last| last.fate = last.fate.max(fate))
     }
 
-    /// Of a byte that this process wrote in this manner.
+    /// The origin of a byte after this process wrote it in this manner.
     pub(crate) fn written_by(&mut self, origin: Origin, process: Process, manner: Manner) -> Origin {
         self.with_last(origin, |last| (last.process, last.manner) = (process, last.manner_of(manner)))
     }
@@ -110,33 +110,33 @@ impl Origins {
     }
 }
 
-/// A byte whose value is not known: the kernel chose it.
+/// The value of a byte that the kernel chose, so that it is not known.
 pub(crate) const ANY_VALUE: u16 = 256;
 
-/// A byte, wherever it lies.
+/// A byte in a file, a pipe, a socket or memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cell {
     pub(crate) origin: Origin,
-    /// In memory: the origin of what was brought here last. It may have been overwritten by the program.
+    /// In memory: the origin of what was last read to here. The program may have overwritten it.
     pub(crate) under: Origin,
-    /// Likewise, its value.
+    /// The value of that.
     pub(crate) under_value: u16,
-    /// Which of all reads brought it.
+    /// The number of that read.
     pub(crate) under_read: u32,
     pub(crate) value: u16,
     pub(crate) lender: Lender,
 }
 
-/// Who has the page of a byte that a pipe or a socket only refers to: if it changed the byte, the byte in the pipe would change, too.
+/// The owner of the page that a byte in a pipe or a socket refers to. If the owner changed its byte, that in the pipe would change, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lender {
     Nobody,
-    Thing(Thing),
+    Endpoint(EndpointId),
     Memory(Process),
 }
 
 impl Cell {
-    /// Whether what was brought here last had the same value: nobody could tell the two apart.
+    /// Whether the byte that was last read to here had the same value, so that no tracer can tell the two apart.
     pub(crate) fn is_alike(&self) -> bool {
         self.value == self.under_value && self.value != ANY_VALUE
     }
@@ -147,33 +147,33 @@ impl Cell {
     }
 }
 
-/// What is not a thing: the program's memory, as the source of `vmsplice`.
-const MEMORY: Thing = Thing::MAX;
+/// The program's memory as the source of `vmsplice`, which is not an endpoint.
+const MEMORY: EndpointId = EndpointId::MAX;
 
-/// Who took bytes on from which ends, and how.
-type Path = Vec<(Process, Thing, Manner)>;
+/// The steps of a way: the process, the end that it took the bytes from, and the manner.
+type Path = Vec<(Process, EndpointId, Manner)>;
 
-/// What was moved so far.
+/// Everything that was moved so far.
 #[derive(Debug, Default)]
 pub(crate) struct Books {
-    legs: BTreeMap<(Process, Thing, Thing, Manner), Moved>,
-    ways: BTreeMap<(Path, Thing), Moved>,
-    written: BTreeMap<(Process, Thing), u64>,
-    own: BTreeMap<(Process, Thing), u64>,
-    read: BTreeMap<(Process, Thing), u64>,
-    overlaid: BTreeMap<(Process, Thing, Thing), [u64; 2]>,
+    legs: BTreeMap<(Process, EndpointId, EndpointId, Manner), Moved>,
+    ways: BTreeMap<(Path, EndpointId), Moved>,
+    written: BTreeMap<(Process, EndpointId), u64>,
+    own: BTreeMap<(Process, EndpointId), u64>,
+    read: BTreeMap<(Process, EndpointId), u64>,
+    overlaid: BTreeMap<(Process, EndpointId, EndpointId), [u64; 2]>,
 }
 
 impl Books {
-    /// A call took so many bytes out of `thing`.
-    pub(crate) fn read(&mut self, process: Process, thing: Thing, bytes: usize) {
+    /// A call read this many bytes from `endpoint`.
+    pub(crate) fn read(&mut self, process: Process, endpoint: EndpointId, bytes: usize) {
         if bytes > 0 {
-            *self.read.entry((process, thing)).or_default() += bytes as u64;
+            *self.read.entry((process, endpoint)).or_default() += bytes as u64;
         }
     }
 
     /// A call wrote these bytes to `to`.
-    pub(crate) fn write(&mut self, origins: &Origins, process: Process, to: Thing, manner: Manner, cells: &[Cell]) {
+    pub(crate) fn write(&mut self, origins: &Origins, process: Process, to: EndpointId, manner: Manner, cells: &[Cell]) {
         if cells.is_empty() {
             return;
         }
@@ -185,22 +185,22 @@ impl Books {
         for ((origin, under, is_alike), bytes) in groups {
             self.enter(origins.stops(origin), process, to, manner, bytes);
             let last = origins.stops(origin).last();
-            // Only what lies in memory can hide something else.
+            // Only memory can have held something else before.
             let under = if manner == FROM_MEMORY { origins.stops(under).last() } else { None };
             if let Some(under) =
-                under.filter(|under| last.is_none_or(|last| last.thing != under.thing || last.fate == Fate::Changed))
+                under.filter(|under| last.is_none_or(|last| last.endpoint != under.endpoint || last.fate == Fate::Changed))
             {
-                let of = self.overlaid.entry((process, under.thing, to)).or_default();
+                let of = self.overlaid.entry((process, under.endpoint, to)).or_default();
                 of[0] += bytes;
                 of[1] += if is_alike { bytes } else { 0 };
             }
         }
     }
 
-    fn enter(&mut self, stops: &[Stop], process: Process, to: Thing, manner: Manner, bytes: u64) {
+    fn enter(&mut self, stops: &[Stop], process: Process, to: EndpointId, manner: Manner, bytes: u64) {
         let is_lent = manner == "vmsplice";
         if is_lent {
-            // Whatever lay in memory: only the program's own bytes come from nowhere else.
+            // All bytes come from memory. Only the program's own bytes come from nowhere before that.
             let fate = if stops.is_empty() { Fate::Unchanged } else { Fate::Changed };
             *self.legs.entry((process, MEMORY, to, manner)).or_default() =
                 self.leg(process, MEMORY, to, manner).plus(moved(fate, bytes));
@@ -210,28 +210,31 @@ impl Books {
             return;
         };
         let manner = last.manner_of(manner);
-        let leg = self.leg(process, last.thing, to, manner).plus(moved(last.fate, bytes));
-        self.legs.insert((process, last.thing, to, manner), leg);
+        let leg = self.leg(process, last.endpoint, to, manner).plus(moved(last.fate, bytes));
+        self.legs.insert((process, last.endpoint, to, manner), leg);
         for first in 0..stops.len() - 1 {
             let stops = &stops[first..];
             let fate = stops.iter().map(|stop| stop.fate).max().expect("it has several");
             let inner = &stops[..stops.len() - 1];
-            let through =
-                inner.iter().map(|stop| (stop.process, stop.thing, stop.manner)).chain([(process, last.thing, manner)]).collect();
+            let through = inner
+                .iter()
+                .map(|stop| (stop.process, stop.endpoint, stop.manner))
+                .chain([(process, last.endpoint, manner)])
+                .collect();
             let way = self.ways.entry((through, to)).or_default();
             *way = way.plus(moved(fate, bytes));
         }
     }
 
-    fn leg(&self, process: Process, from: Thing, to: Thing, manner: Manner) -> Moved {
+    fn leg(&self, process: Process, from: EndpointId, to: EndpointId, manner: Manner) -> Moved {
         self.legs.get(&(process, from, to, manner)).copied().unwrap_or_default()
     }
 
-    /// The truth, with the names of things and the ids of processes.
-    pub(crate) fn told(&self, names: &[String], pids: &[u32]) -> Truth {
-        let name = |thing: Thing| names.get(thing).cloned().unwrap_or_else(|| "memory".to_owned());
-        let at = |sums: &BTreeMap<(Process, Thing), u64>| {
-            sums.iter().map(|(&(process, thing), &bytes)| At { pid: pids[process], end: name(thing), bytes }).collect()
+    /// The record, with the names of endpoints and the ids of processes.
+    pub(crate) fn truth(&self, names: &[String], pids: &[u32]) -> Truth {
+        let name = |endpoint: EndpointId| names.get(endpoint).cloned().unwrap_or_else(|| "memory".to_owned());
+        let at = |sums: &BTreeMap<(Process, EndpointId), u64>| {
+            sums.iter().map(|(&(process, endpoint), &bytes)| At { pid: pids[process], end: name(endpoint), bytes }).collect()
         };
         let leg = |(&(process, from, to, manner), &moved): (&(_, _, _, Manner), &Moved)| Leg {
             pid: pids[process],
@@ -240,12 +243,15 @@ impl Books {
             manner: manner.to_owned(),
             moved,
         };
-        let way = |((through, to), &moved): (&(Path, Thing), &Moved)| Way {
-            through: through.iter().map(|&(process, thing, manner)| (pids[process], name(thing), manner.to_owned())).collect(),
+        let way = |((through, to), &moved): (&(Path, EndpointId), &Moved)| Way {
+            through: through
+                .iter()
+                .map(|&(process, endpoint, manner)| (pids[process], name(endpoint), manner.to_owned()))
+                .collect(),
             to: name(*to),
             moved,
         };
-        let overlaid = |(&(process, from, to), &[bytes, alike]): (&(Process, Thing, Thing), &[u64; 2])| Overlaid {
+        let overlaid = |(&(process, from, to), &[bytes, alike]): (&(Process, EndpointId, EndpointId), &[u64; 2])| Overlaid {
             pid: pids[process],
             from: name(from),
             to: name(to),

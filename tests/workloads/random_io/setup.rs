@@ -1,4 +1,4 @@
-//! What a program begins with: its style, files, pipes and sockets, all chosen by the seed.
+//! The start of a program: its style, files, pipes and sockets, all chosen by the seed.
 
 use std::{
     collections::VecDeque,
@@ -12,18 +12,18 @@ use rustix::{
     pipe::{PipeFlags, pipe_with},
 };
 use zc_tests::{
-    truth::Chance,
+    truth::Rng,
     truth::{SOURCE_FILES, source},
 };
 
 use crate::{
     origin::Cell,
     program::{ARENA, ARENA_BYTES, Options, Program, Style},
-    world::{Kind, Thingy},
+    world::{Endpoint, Kind},
 };
 
-/// How much each kind of program prefers each kind of step: copies, reads, writes, calls within the kernel, `vmsplice`, stores,
-/// mappings, failures, children, positions. The last theme is that of programs which do nothing but copy.
+/// The weights of each kind of step in each kind of program: copies, reads, writes, calls within the kernel, `vmsplice`, stores, mappings,
+/// failures, children, positions. Programs of the last theme only copy.
 const THEMES: [[usize; 10]; 8] = [
     [10, 1, 1, 1, 0, 0, 0, 0, 0, 1],
     [3, 5, 5, 1, 0, 1, 1, 1, 0, 1],
@@ -35,34 +35,33 @@ const THEMES: [[usize; 10]; 8] = [
     [5, 0, 0, 3, 0, 0, 0, 0, 0, 0],
 ];
 
-/// The theme that has children.
+/// The theme of programs with children.
 const FORKING: usize = 6;
 
-/// The program of this seed.
+/// The program with this seed.
 pub(crate) fn program(options: Options) -> Result<Program> {
-    let mut chance = Chance::new(options.seed);
-    let chosen = chance.below(THEMES.len());
+    let mut rng = Rng::new(options.seed);
+    let chosen = rng.below(THEMES.len());
     let theme = options.theme.unwrap_or(chosen);
     ensure!(theme < THEMES.len(), "there is no theme {theme}");
-    let unit = chance.of(&[1, 8, 16, 100, 512, 1000, 1000, 4096, 4096, 8192, 10_000, 16_384, 20_000, 60_000]);
-    let style =
-        Style { theme, weights: THEMES[theme], unit, slots: slots(&mut chance, unit), vectors: chance.of(&[1, 2, 5, 50]) };
-    let threads = if theme == FORKING || !chance.one_in(4) { 1 } else { 2 + chance.below(2) };
+    let unit = rng.of(&[1, 8, 16, 100, 512, 1000, 1000, 4096, 4096, 8192, 10_000, 16_384, 20_000, 60_000]);
+    let style = Style { theme, weights: THEMES[theme], unit, slots: slots(&mut rng, unit), vectors: rng.of(&[1, 2, 5, 50]) };
+    let threads = if theme == FORKING || !rng.one_in(4) { 1 } else { 2 + rng.below(2) };
     map_arena()?;
-    let things = things(&mut chance, theme, options.number)?;
-    Program::new(options, style, things, threads)
+    let endpoints = endpoints(&mut rng, theme, options.number)?;
+    Program::new(options, style, endpoints, threads)
 }
 
-/// Where buffers begin: some side by side, some overlapping, some anywhere.
-fn slots(chance: &mut Chance, unit: usize) -> Vec<usize> {
-    let mut slots = vec![chance.of(&[0, 1, 4000, 4096])];
-    for _ in 0..=chance.below(4) {
+/// The offsets of buffers: some are adjacent, some overlap, some are anywhere.
+fn slots(rng: &mut Rng, unit: usize) -> Vec<usize> {
+    let mut slots = vec![rng.of(&[0, 1, 4000, 4096])];
+    for _ in 0..=rng.below(4) {
         let last = slots[slots.len() - 1];
-        slots.push(match chance.below(4) {
+        slots.push(match rng.below(4) {
             0 => last + unit,
             1 => last + unit / 2,
             2 => last + unit + 13,
-            _ => chance.below(ARENA_BYTES / 2),
+            _ => rng.below(ARENA_BYTES / 2),
         });
     }
     slots.retain(|slot| *slot < ARENA_BYTES - 8192);
@@ -72,65 +71,64 @@ fn slots(chance: &mut Chance, unit: usize) -> Vec<usize> {
 fn map_arena() -> Result<()> {
     let (protection, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE);
-    // SAFETY: nothing else is there, or else it fails.
+    // SAFETY: if something else is mapped there, the call fails.
     let at = unsafe { libc::mmap(ARENA as *mut _, ARENA_BYTES, protection, flags, -1, 0) };
     ensure!(at as usize == ARENA, "no memory for buffers");
     Ok(())
 }
 
-fn things(chance: &mut Chance, theme: usize, number: u64) -> Result<Vec<Thingy>> {
-    let mut things = Vec::new();
-    for _ in 0..=chance.below(3) {
-        let index = chance.below(SOURCE_FILES);
+fn endpoints(rng: &mut Rng, theme: usize, number: u64) -> Result<Vec<Endpoint>> {
+    let mut endpoints = Vec::new();
+    for _ in 0..=rng.below(3) {
+        let index = rng.below(SOURCE_FILES);
         let name = format!("s{index}");
-        if things.iter().all(|thing: &Thingy| thing.name != name) {
+        if endpoints.iter().all(|endpoint: &Endpoint| endpoint.name != name) {
             let fd = open(&name, libc::O_RDONLY)?;
             let bytes = source(index).into_iter().map(|byte| Cell::own(byte.into())).collect();
-            things.push(Thingy { bytes, ..thing(name, Kind::Source, fd, fd) });
+            endpoints.push(Endpoint { bytes, ..endpoint(name, Kind::Source, fd, fd) });
         }
     }
-    for index in 0..=chance.below(3) {
+    for index in 0..=rng.below(3) {
         let name = format!("d{number}.{index}");
         let fd = open(&name, libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC)?;
-        things.push(thing(name, Kind::Destination, fd, fd));
+        endpoints.push(endpoint(name, Kind::Destination, fd, fd));
     }
-    let is_plain = theme == 0 && chance.one_in(2);
-    for _ in 0..if is_plain { 0 } else { chance.below(3) } {
+    let is_plain = theme == 0 && rng.one_in(2);
+    for _ in 0..if is_plain { 0 } else { rng.below(3) } {
         let (reader, writer) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC)?;
         let (reader, writer) = (reader.into_raw_fd(), writer.into_raw_fd());
-        let peer = things.len();
-        things.push(Thingy { peer, ..thing(inode(reader)?, Kind::Pipe, reader, writer) });
+        let peer = endpoints.len();
+        endpoints.push(Endpoint { peer, ..endpoint(inode(reader)?, Kind::Pipe, reader, writer) });
     }
-    if !is_plain && chance.one_in(2) {
-        let (kind, socket) =
-            if chance.one_in(3) { (Kind::Datagram, SocketType::DGRAM) } else { (Kind::Stream, SocketType::STREAM) };
+    if !is_plain && rng.one_in(2) {
+        let (kind, socket) = if rng.one_in(3) { (Kind::Datagram, SocketType::DGRAM) } else { (Kind::Stream, SocketType::STREAM) };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let (one, other) = socketpair(AddressFamily::UNIX, socket, flags, None)?;
-        let first = things.len();
+        let first = endpoints.len();
         for (fd, peer) in [(one, first + 1), (other, first)] {
             let fd = fd.into_raw_fd();
-            things.push(Thingy { peer, ..thing(inode(fd)?, kind, fd, fd) });
+            endpoints.push(Endpoint { peer, ..endpoint(inode(fd)?, kind, fd, fd) });
         }
     }
-    Ok(things)
+    Ok(endpoints)
 }
 
-fn thing(name: String, kind: Kind, read_fd: RawFd, write_fd: RawFd) -> Thingy {
+fn endpoint(name: String, kind: Kind, read_fd: RawFd, write_fd: RawFd) -> Endpoint {
     let (queue, messages) = (VecDeque::new(), VecDeque::new());
-    Thingy { name, kind, read_fd, write_fd, peer: 0, position: 0, bytes: Vec::new(), queue, messages }
+    Endpoint { name, kind, read_fd, write_fd, peer: 0, position: 0, bytes: Vec::new(), queue, messages }
 }
 
 fn open(name: &str, flags: i32) -> Result<RawFd> {
     let path = CString::new(name)?;
-    // SAFETY: it is a C string.
+    // SAFETY: the path is a C string.
     let fd = unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC, 0o600) };
     ensure!(fd >= 0, "cannot open {name}");
     Ok(fd)
 }
 
-/// The name of a pipe or a socket: the number that a report has for it, too.
+/// The name of a pipe or a socket: its inode number, which is also in reports.
 fn inode(fd: RawFd) -> Result<String> {
-    // SAFETY: the descriptor is open, and stays so.
+    // SAFETY: the descriptor is open, and stays open.
     let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) };
     Ok(format!("ino:{}", rustix::fs::fstat(fd)?.st_ino))
 }

@@ -1,15 +1,15 @@
-//! The files, pipes, sockets and memory of a program, with the owner of every byte.
+//! The files, pipes, sockets and memory of a program, with the origin of every byte.
 
 use std::{collections::VecDeque, os::fd::RawFd};
 
-use crate::origin::{ANY_VALUE, Books, Cell, Fate, Lender, Manner, Origin, Origins, Process, Thing};
+use crate::origin::{ANY_VALUE, Books, Cell, EndpointId, Fate, Lender, Manner, Origin, Origins, Process};
 
-/// What an end is.
+/// The kind of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A file that is only read.
     Source,
-    /// A file that is written, and read at times.
+    /// A file that is written, and sometimes read.
     Destination,
     /// A pipe.
     Pipe,
@@ -21,37 +21,37 @@ pub(crate) enum Kind {
 
 /// A file, a pipe, or an end of a pair of sockets.
 #[derive(Debug, Clone)]
-pub(crate) struct Thingy {
+pub(crate) struct Endpoint {
     pub(crate) name: String,
     pub(crate) kind: Kind,
     pub(crate) read_fd: RawFd,
     pub(crate) write_fd: RawFd,
-    /// Of a socket: the end where what is written here comes out.
-    pub(crate) peer: Thing,
-    /// Of a file: where the next call without an offset reads or writes.
+    /// For a socket: the other socket of the pair. For a pipe: itself.
+    pub(crate) peer: EndpointId,
+    /// For a file: where the next call without an offset reads or writes.
     pub(crate) position: usize,
-    /// Of a file: its bytes.
+    /// For a file: its bytes.
     pub(crate) bytes: Vec<Cell>,
-    /// Of a pipe or a socket: what can be taken out here.
+    /// For a pipe or a socket: the bytes that can be read here.
     pub(crate) queue: VecDeque<Cell>,
     /// The lengths of the datagrams in the queue.
     pub(crate) messages: VecDeque<usize>,
 }
 
-impl Thingy {
+impl Endpoint {
     pub(crate) fn is_file(&self) -> bool {
         matches!(self.kind, Kind::Source | Kind::Destination)
     }
 }
 
-/// A part of an address space.
+/// A region of an address space.
 #[derive(Debug, Clone)]
 pub(crate) struct Region {
     pub(crate) start: usize,
     pub(crate) cells: Vec<Cell>,
 }
 
-/// Some memory of one region.
+/// A range of memory in one region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) region: usize,
@@ -62,17 +62,17 @@ pub(crate) struct Piece {
 /// The state of everything.
 #[derive(Debug)]
 pub(crate) struct World {
-    pub(crate) things: Vec<Thingy>,
-    /// The regions of each process: the first is plain memory, the others map files privately.
+    pub(crate) endpoints: Vec<Endpoint>,
+    /// The regions of each process: the first is plain memory, the others are private mappings of files.
     pub(crate) memory: Vec<Vec<Region>>,
     pub(crate) pids: Vec<u32>,
-    /// How often something was read to memory.
+    /// How many times something was read to memory.
     pub(crate) reads: u32,
     pub(crate) origins: Origins,
     pub(crate) books: Books,
 }
 
-/// Computes the origin of each cell from its old one; neighbours have the same one mostly.
+/// Replaces the origin of each cell. It remembers the last change, because neighbours mostly have the same origin.
 fn each_origin(cells: &mut [Cell], mut change: impl FnMut(Origin) -> Origin) {
     let mut last = None;
     for cell in cells {
@@ -83,9 +83,16 @@ fn each_origin(cells: &mut [Cell], mut change: impl FnMut(Origin) -> Origin) {
 }
 
 impl World {
-    /// A call of `process` takes bytes out of a thing: a file's at `at`, or where its position is. `is_read`: they are counted.
-    pub(crate) fn take(&mut self, process: Process, thing: Thing, at: Option<usize>, bytes: usize, manner: Take) -> Vec<Cell> {
-        let from = &mut self.things[thing];
+    /// A call of `process` takes bytes out of an endpoint: from a file at `at`, or at its position.
+    pub(crate) fn take(
+        &mut self,
+        process: Process,
+        endpoint: EndpointId,
+        at: Option<usize>,
+        bytes: usize,
+        manner: Take,
+    ) -> Vec<Cell> {
+        let from = &mut self.endpoints[endpoint];
         let mut cells: Vec<Cell> = if from.is_file() {
             let start = at.unwrap_or(from.position);
             if at.is_none() {
@@ -99,25 +106,32 @@ impl World {
         };
         assert_eq!(cells.len(), bytes, "more came out of {} than is there", from.name);
         if manner != Take::Peek {
-            self.books.read(process, thing, bytes);
+            self.books.read(process, endpoint, bytes);
         }
-        each_origin(&mut cells, |origin| self.origins.taken_from(origin, thing, false));
+        each_origin(&mut cells, |origin| self.origins.taken_from(origin, endpoint, false));
         cells
     }
 
-    /// The first datagram is read to a buffer of so many bytes; the rest of it is lost.
-    pub(crate) fn end_message(&mut self, thing: Thing, read: usize) {
-        let from = &mut self.things[thing];
+    /// Removes the first datagram, of which `read` bytes were read. The rest of it is lost.
+    pub(crate) fn end_message(&mut self, endpoint: EndpointId, read: usize) {
+        let from = &mut self.endpoints[endpoint];
         if let Some(length) = from.messages.pop_front() {
             from.queue.drain(..length - read);
         }
     }
 
-    /// A call of `process` brings these bytes to a thing.
-    pub(crate) fn put(&mut self, process: Process, thing: Thing, at: Option<usize>, mut cells: Vec<Cell>, manner: Manner) {
-        self.books.write(&self.origins, process, thing, manner, &cells);
+    /// A call of `process` moves these bytes to an endpoint.
+    pub(crate) fn put(
+        &mut self,
+        process: Process,
+        endpoint: EndpointId,
+        at: Option<usize>,
+        mut cells: Vec<Cell>,
+        manner: Manner,
+    ) {
+        self.books.write(&self.origins, process, endpoint, manner, &cells);
         each_origin(&mut cells, |origin| self.origins.written_by(origin, process, manner));
-        let to = &mut self.things[thing];
+        let to = &mut self.endpoints[endpoint];
         if to.is_file() {
             for cell in &mut cells {
                 cell.lender = Lender::Nobody;
@@ -135,14 +149,14 @@ impl World {
         }
         let is_message = to.kind == Kind::Datagram;
         let peer = to.peer;
-        let to = &mut self.things[peer];
+        let to = &mut self.endpoints[peer];
         if is_message {
             to.messages.push_back(cells.len());
         }
         to.queue.extend(cells);
     }
 
-    /// The bytes that lie in these pieces, in order, up to so many.
+    /// At most this many bytes from these pieces, in order.
     pub(crate) fn load(&self, process: Process, pieces: &[Piece], bytes: usize) -> Vec<Cell> {
         let mut cells = Vec::with_capacity(bytes);
         for piece in pieces {
@@ -167,7 +181,7 @@ impl World {
         }
     }
 
-    /// The program puts these bytes into a piece.
+    /// The program stores these bytes in a piece.
     pub(crate) fn store(&mut self, process: Process, piece: Piece, cells: &[Cell]) {
         let memory = &mut self.memory[process][piece.region].cells[piece.offset..piece.offset + cells.len()];
         for (place, cell) in memory.iter_mut().zip(cells) {
@@ -181,15 +195,15 @@ impl World {
         }
     }
 
-    /// These bytes once the program copied or changed them.
+    /// Marks these bytes as copied or changed by the program.
     pub(crate) fn handled(&mut self, cells: &mut [Cell], fate: Fate) {
         each_origin(cells, |origin| self.origins.handled(origin, fate));
     }
 
-    /// What a new private mapping of a file has, with zeroes to the end of the last page.
-    pub(crate) fn mapped(&mut self, thing: Thing, length: usize) -> Vec<Cell> {
-        let mut cells = self.things[thing].bytes.clone();
-        each_origin(&mut cells, |origin| self.origins.taken_from(origin, thing, true));
+    /// The bytes of a new private mapping of a file, with zeroes to the end of the last page.
+    pub(crate) fn mapped(&mut self, endpoint: EndpointId, length: usize) -> Vec<Cell> {
+        let mut cells = self.endpoints[endpoint].bytes.clone();
+        each_origin(&mut cells, |origin| self.origins.taken_from(origin, endpoint, true));
         for cell in &mut cells {
             (cell.under, cell.under_value) = (cell.origin, cell.value);
         }
@@ -197,26 +211,26 @@ impl World {
         cells
     }
 
-    /// Whether some pipe or socket refers to pages of this lender.
+    /// Whether a pipe or socket refers to pages of this lender.
     pub(crate) fn is_lent(&self, lender: Lender) -> bool {
-        self.things.iter().any(|thing| thing.queue.iter().any(|cell| cell.lender == lender))
+        self.endpoints.iter().any(|endpoint| endpoint.queue.iter().any(|cell| cell.lender == lender))
     }
 }
 
 /// What a call does with the bytes that it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Take {
-    /// They are gone, if it is no file.
+    /// It removes them, except from a file.
     Remove,
-    /// They stay there, and count as read (`tee`).
+    /// It leaves them there, and they count as read (`tee`).
     Copy,
-    /// They stay there, and do not count (`MSG_PEEK`).
+    /// It leaves them there, and they do not count (`MSG_PEEK`).
     Peek,
 }
 
 /// Whether the memory at this address has the values of these cells, as far as they are known.
 pub(crate) fn has_values(address: usize, cells: &[Cell]) -> bool {
-    // SAFETY: the caller's region has so much readable memory, and nobody changes it at the moment.
+    // SAFETY: the caller's region has this much readable memory, and nobody changes it at the moment.
     let bytes = unsafe { std::slice::from_raw_parts(address as *const u8, cells.len()) };
     bytes.iter().zip(cells).all(|(&byte, cell)| cell.value == ANY_VALUE || cell.value == u16::from(byte))
 }

@@ -1,11 +1,11 @@
-//! Calls that move bytes from one end to another without the program's memory; and `vmsplice`, by which a pipe refers to that memory, which
-//! must stay as it is until the pipe is empty.
+//! Calls that move bytes from one end to another without the program's memory; and `vmsplice`, after which a pipe refers to that memory, so
+//! that it must not change until the pipe is empty.
 
 use io_uring::{opcode, types::Fd};
-use zc_tests::truth::Chance;
+use zc_tests::truth::Rng;
 
 use crate::{
-    origin::{Lender, Manner, Thing},
+    origin::{EndpointId, Lender, Manner},
     program::{Program, kernel_result},
     world::{
         Kind::{self, Destination, Pipe, Source, Stream},
@@ -14,52 +14,52 @@ use crate::{
 };
 
 impl Program {
-    /// One such call, or a loop over a pipe.
-    pub(super) fn in_kernel(&mut self, chance: &mut Chance, actor: usize) {
-        match chance.below(8) {
-            0 | 1 => self.sendfile(chance, actor),
-            2 => self.copy_file_range(chance, actor),
-            3 => self.tee(chance, actor),
-            4 | 5 => self.splice_through(chance, actor),
-            _ => self.splice_any(chance, actor),
+    /// One such call, or a loop through a pipe.
+    pub(super) fn in_kernel(&mut self, rng: &mut Rng, actor: usize) {
+        match rng.below(8) {
+            0 | 1 => self.sendfile(rng, actor),
+            2 => self.copy_file_range(rng, actor),
+            3 => self.tee(rng, actor),
+            4 | 5 => self.splice_through(rng, actor),
+            _ => self.splice_any(rng, actor),
         }
     }
 
-    fn two(&self, chance: &mut Chance, from: &[Kind], to: &[Kind]) -> Option<(Thing, Thing)> {
-        let ends = (self.thing(chance, from)?, self.thing(chance, to)?);
-        let is_lent = self.world.is_lent(Lender::Thing(ends.1));
+    fn two(&self, rng: &mut Rng, from: &[Kind], to: &[Kind]) -> Option<(EndpointId, EndpointId)> {
+        let ends = (self.endpoint(rng, from)?, self.endpoint(rng, to)?);
+        let is_lent = self.world.is_lent(Lender::Endpoint(ends.1));
         (ends.0 != ends.1 && !is_lent).then_some(ends)
     }
 
-    /// An offset in a file, or none; never one in anything else.
-    fn offset(&self, chance: &mut Chance, thing: Thing) -> Option<usize> {
-        let thing = &self.world.things[thing];
-        (thing.is_file() && chance.one_in(2)).then(|| chance.below(thing.bytes.len() + 1))
+    /// Perhaps an offset, if this is a file.
+    fn offset(&self, rng: &mut Rng, endpoint: EndpointId) -> Option<usize> {
+        let endpoint = &self.world.endpoints[endpoint];
+        (endpoint.is_file() && rng.one_in(2)).then(|| rng.below(endpoint.bytes.len() + 1))
     }
 
-    fn sendfile(&mut self, chance: &mut Chance, actor: usize) {
-        let Some((from, to)) = self.two(chance, &[Source, Source, Destination], &[Destination, Pipe, Stream]) else { return };
-        let (length, at) = (self.length(chance), self.offset(chance, from));
+    fn sendfile(&mut self, rng: &mut Rng, actor: usize) {
+        let Some((from, to)) = self.two(rng, &[Source, Source, Destination], &[Destination, Pipe, Stream]) else { return };
+        let (length, at) = (self.length(rng), self.offset(rng, from));
         let (input, output) = (self.fds(from).0, self.fds(to).1);
         let words = format!("{} to {}, {length} bytes at {at:?}", self.name(from), self.name(to));
         let call = || {
             let mut offset = at.unwrap_or(0) as i64;
             let offset = if at.is_some() { &raw mut offset } else { std::ptr::null_mut() };
-            // SAFETY: the offset lives until the call is over.
+            // SAFETY: the offset lives until the call returns.
             kernel_result(unsafe { libc::sendfile64(output, input, offset, length) })
         };
         let moved = self.call(actor, "sendfile", || words, call);
         self.moved(actor, (from, at), (to, None), moved, "sendfile");
     }
 
-    fn copy_file_range(&mut self, chance: &mut Chance, actor: usize) {
-        let Some((from, to)) = self.two(chance, &[Source, Source, Destination], &[Destination]) else { return };
-        let (length, at, to_at) = (self.length(chance), self.offset(chance, from), self.offset(chance, to));
+    fn copy_file_range(&mut self, rng: &mut Rng, actor: usize) {
+        let Some((from, to)) = self.two(rng, &[Source, Source, Destination], &[Destination]) else { return };
+        let (length, at, to_at) = (self.length(rng), self.offset(rng, from), self.offset(rng, to));
         let (input, output) = (self.fds(from).0, self.fds(to).1);
         let words = format!("{} at {at:?} to {} at {to_at:?}, {length} bytes", self.name(from), self.name(to));
         let call = || {
             by_offsets(at, to_at, |at, to_at| {
-                // SAFETY: the offsets live until the call is over.
+                // SAFETY: the offsets live until the call returns.
                 unsafe { libc::copy_file_range(input, at, output, to_at, length, 0) }
             })
         };
@@ -67,9 +67,9 @@ impl Program {
         self.moved(actor, (from, at), (to, to_at), moved, "copy_file_range");
     }
 
-    fn tee(&mut self, chance: &mut Chance, actor: usize) {
-        let Some((from, to)) = self.two(chance, &[Pipe], &[Pipe]) else { return };
-        let (length, input, output) = (self.length(chance), self.fds(from).0, self.fds(to).1);
+    fn tee(&mut self, rng: &mut Rng, actor: usize) {
+        let Some((from, to)) = self.two(rng, &[Pipe], &[Pipe]) else { return };
+        let (length, input, output) = (self.length(rng), self.fds(from).0, self.fds(to).1);
         let words = format!("{} to {}, {length} bytes", self.name(from), self.name(to));
         let call = || {
             // SAFETY: no memory is named.
@@ -80,28 +80,28 @@ impl Program {
     }
 
     /// A call that may be impossible, as between two files.
-    fn splice_any(&mut self, chance: &mut Chance, actor: usize) {
-        let from = if chance.one_in(2) { &[Pipe][..] } else { &[Source, Destination, Stream] };
-        let Some((from, to)) = self.two(chance, from, &[Pipe, Pipe, Destination, Stream]) else { return };
-        let (length, at, to_at) = (self.length(chance), self.offset(chance, from), self.offset(chance, to));
-        self.splice(chance, actor, (from, at), (to, to_at), length);
+    fn splice_any(&mut self, rng: &mut Rng, actor: usize) {
+        let from = if rng.one_in(2) { &[Pipe][..] } else { &[Source, Destination, Stream] };
+        let Some((from, to)) = self.two(rng, from, &[Pipe, Pipe, Destination, Stream]) else { return };
+        let (length, at, to_at) = (self.length(rng), self.offset(rng, from), self.offset(rng, to));
+        self.splice(rng, actor, (from, at), (to, to_at), length);
     }
 
-    /// A file into an empty pipe, and all of that on, several times.
-    fn splice_through(&mut self, chance: &mut Chance, actor: usize) {
-        let Some((from, to)) = self.two(chance, &[Source, Source, Destination], &[Destination, Stream]) else { return };
-        let Some(pipe) = self.thing(chance, &[Pipe]) else { return };
-        let (length, turns) = (self.length(chance), chance.of(&[1, 2, 9]));
+    /// Splices a file into an empty pipe and everything out of that, several times.
+    fn splice_through(&mut self, rng: &mut Rng, actor: usize) {
+        let Some((from, to)) = self.two(rng, &[Source, Source, Destination], &[Destination, Stream]) else { return };
+        let Some(pipe) = self.endpoint(rng, &[Pipe]) else { return };
+        let (length, turns) = (self.length(rng), rng.of(&[1, 2, 9]));
         for _ in 0..turns {
-            if !chance.one_in(9) && !self.world.things[pipe].queue.is_empty() {
+            if !rng.one_in(9) && !self.world.endpoints[pipe].queue.is_empty() {
                 return;
             }
-            let into = self.splice(chance, actor, (from, None), (pipe, None), length);
-            let all = if chance.one_in(9) { into / 2 } else { into };
+            let into = self.splice(rng, actor, (from, None), (pipe, None), length);
+            let all = if rng.one_in(9) { into / 2 } else { into };
             let mut left = all;
             for _ in 0..4 {
-                if left > 0 && !self.world.is_lent(Lender::Thing(to)) {
-                    left -= self.splice(chance, actor, (pipe, None), (to, None), left).min(left);
+                if left > 0 && !self.world.is_lent(Lender::Endpoint(to)) {
+                    left -= self.splice(rng, actor, (pipe, None), (to, None), left).min(left);
                 }
             }
             if all == 0 {
@@ -112,19 +112,19 @@ impl Program {
 
     pub(super) fn splice(
         &mut self,
-        chance: &mut Chance,
+        rng: &mut Rng,
         actor: usize,
-        (from, at): (Thing, Option<usize>),
-        (to, to_at): (Thing, Option<usize>),
+        (from, at): (EndpointId, Option<usize>),
+        (to, to_at): (EndpointId, Option<usize>),
         length: usize,
     ) -> usize {
-        let is_from_memory = self.world.things[from].queue.iter().any(|cell| matches!(cell.lender, Lender::Memory(_)));
-        if is_from_memory && self.world.things[to].kind == Stream {
+        let is_from_memory = self.world.endpoints[from].queue.iter().any(|cell| matches!(cell.lender, Lender::Memory(_)));
+        if is_from_memory && self.world.endpoints[to].kind == Stream {
             return 0;
         }
         let (input, output) = (self.fds(from).0, self.fds(to).1);
         let words = format!("{} at {at:?} to {} at {to_at:?}, {length} bytes", self.name(from), self.name(to));
-        let is_by_ring = self.has_rings && chance.one_in(5);
+        let is_by_ring = self.has_rings && rng.one_in(5);
         let moved = if is_by_ring {
             let offset = |at: Option<usize>| at.map_or(-1, |at| at as i64);
             let entry =
@@ -133,7 +133,7 @@ impl Program {
         } else {
             let call = || {
                 by_offsets(at, to_at, |at, to_at| {
-                    // SAFETY: the offsets live until the call is over.
+                    // SAFETY: the offsets live until the call returns.
                     unsafe { libc::splice(input, at, output, to_at, length, libc::SPLICE_F_NONBLOCK) }
                 })
             };
@@ -143,12 +143,12 @@ impl Program {
         usize::try_from(moved).unwrap_or(0)
     }
 
-    /// Enters what such a call moved.
+    /// Enters the bytes that such a call moved.
     fn moved(
         &mut self,
         actor: usize,
-        (from, at): (Thing, Option<usize>),
-        (to, to_at): (Thing, Option<usize>),
+        (from, at): (EndpointId, Option<usize>),
+        (to, to_at): (EndpointId, Option<usize>),
         moved: i64,
         manner: Manner,
     ) {
@@ -156,9 +156,9 @@ impl Program {
         let process = self.process_of(actor);
         let take = if manner == "tee" { Take::Copy } else { Take::Remove };
         let mut cells = self.world.take(process, from, at, bytes, take);
-        if self.world.things[from].is_file() {
+        if self.world.endpoints[from].is_file() {
             for cell in &mut cells {
-                cell.lender = Lender::Thing(from);
+                cell.lender = Lender::Endpoint(from);
             }
         }
         self.world.put(process, to, to_at, cells, manner);
@@ -173,18 +173,18 @@ fn by_offsets(at: Option<usize>, to_at: Option<usize>, call: impl FnOnce(*mut i6
 }
 
 impl Program {
-    /// Lends memory to a pipe, and mostly drains that to a file.
-    pub(super) fn lend(&mut self, chance: &mut Chance, actor: usize) {
-        let (Some(pipe), Some(to)) = (self.thing(chance, &[Pipe]), self.thing(chance, &[Destination])) else { return };
-        if !self.options.allows("vmsplice") || self.world.is_lent(Lender::Thing(to)) {
+    /// Puts memory into a pipe by `vmsplice`, and in most cases drains the pipe to a file.
+    pub(super) fn lend(&mut self, rng: &mut Rng, actor: usize) {
+        let (Some(pipe), Some(to)) = (self.endpoint(rng, &[Pipe]), self.endpoint(rng, &[Destination])) else { return };
+        if !self.options.allows("vmsplice") || self.world.is_lent(Lender::Endpoint(to)) {
             return;
         }
-        let length = self.length(chance);
-        let pieces = self.pieces(chance, actor, length, true);
+        let length = self.length(rng);
+        let pieces = self.pieces(rng, actor, length, true);
         self.verify(actor, &pieces);
         let (vector, fd) = (self.vector(actor, &pieces), self.fds(pipe).1);
         let words = format!("{} from {pieces:?}", self.name(pipe));
-        // SAFETY: the vector names memory of regions, which stays as it is while it is lent.
+        // SAFETY: the vector names memory of regions, which does not change while a pipe refers to it.
         let call = || kernel_result(unsafe { libc::vmsplice(fd, vector.as_ptr(), vector.len(), libc::SPLICE_F_NONBLOCK) });
         let lent = self.call(actor, "vmsplice", || words, call);
         if let Ok(lent) = usize::try_from(lent) {
@@ -195,9 +195,9 @@ impl Program {
             }
             self.world.put(process, pipe, None, cells, "vmsplice");
         }
-        let queued = self.world.things[pipe].queue.len();
-        if queued > 0 && !chance.one_in(4) {
-            self.splice(chance, actor, (pipe, None), (to, None), queued);
+        let queued = self.world.endpoints[pipe].queue.len();
+        if queued > 0 && !rng.one_in(4) {
+            self.splice(rng, actor, (pipe, None), (to, None), queued);
         }
     }
 }

@@ -1,11 +1,11 @@
-//! The steps of a random program. What a step does depends on the seed and its number alone, so that any of them can be left out.
+//! The steps of a random program. A step depends only on the seed and its number, so that any step can be left out.
 
 mod kernel;
 mod own;
 mod plain;
 
 use anyhow::{Result, ensure};
-use zc_tests::truth::Chance;
+use zc_tests::truth::Rng;
 
 use crate::{
     origin::{FROM_MEMORY, Lender},
@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// Most calls of one step.
+/// The most calls of one step.
 const MOST_CALLS: usize = 200;
 
 impl Program {
@@ -31,21 +31,21 @@ impl Program {
     }
 
     fn step(&mut self, step: usize) -> Result<()> {
-        let mut chance = Chance::new(self.options.seed.wrapping_mul(0x0123_4567_89ab_cdef).wrapping_add(step as u64));
-        let chance = &mut chance;
-        let actor = chance.below(self.actors.len());
+        let mut rng = Rng::new(self.options.seed.wrapping_mul(0x0123_4567_89ab_cdef).wrapping_add(step as u64));
+        let rng = &mut rng;
+        let actor = rng.below(self.actors.len());
         let first_word = self.words.len();
-        match self.kind_of_step(chance) {
-            0 => self.copy(chance, actor),
-            1 => self.fill_any(chance, actor),
-            2 => self.write_any(chance, actor),
-            3 => self.in_kernel(chance, actor),
-            4 => self.lend(chance, actor),
-            5 => self.own(chance, actor),
-            6 => self.map(chance, actor),
-            7 => self.fail(chance, actor),
+        match self.kind_of_step(rng) {
+            0 => self.copy(rng, actor),
+            1 => self.fill_any(rng, actor),
+            2 => self.write_any(rng, actor),
+            3 => self.in_kernel(rng, actor),
+            4 => self.lend(rng, actor),
+            5 => self.own(rng, actor),
+            6 => self.map(rng, actor),
+            7 => self.fail(rng, actor),
             8 => self.fork(actor)?,
-            _ => self.seek(chance, actor),
+            _ => self.seek(rng, actor),
         }
         for words in &mut self.words[first_word..] {
             words.insert_str(0, &format!("step {step}: "));
@@ -53,8 +53,8 @@ impl Program {
         Ok(())
     }
 
-    fn kind_of_step(&self, chance: &mut Chance) -> usize {
-        let mut at = chance.below(self.style.weights.iter().sum());
+    fn kind_of_step(&self, rng: &mut Rng) -> usize {
+        let mut at = rng.below(self.style.weights.iter().sum());
         for (kind, &weight) in self.style.weights.iter().enumerate() {
             if at < weight {
                 return kind;
@@ -65,32 +65,33 @@ impl Program {
     }
 }
 
-/// Files that a process maps at the same time.
+/// The most files that a process maps at the same time.
 const MOST_MAPPINGS: usize = 3;
 
-/// Processes of a program.
+/// The most processes of a program.
 const MOST_PROCESSES: usize = 4;
 
 impl Program {
-    /// Maps a file privately, perhaps in place of another.
-    fn map(&mut self, chance: &mut Chance, actor: usize) {
+    /// Maps a file privately, perhaps in place of another file.
+    fn map(&mut self, rng: &mut Rng, actor: usize) {
         let process = self.process_of(actor);
-        let Some(thing) = self.thing(chance, &[Source]).filter(|&thing| !self.world.things[thing].bytes.is_empty()) else {
+        let Some(endpoint) = self.endpoint(rng, &[Source]).filter(|&endpoint| !self.world.endpoints[endpoint].bytes.is_empty())
+        else {
             return;
         };
         if self.is_memory_lent(actor) || !self.options.allows("mmap") {
             return;
         }
         let known = self.world.memory[process].len();
-        let region = if known <= MOST_MAPPINGS { known } else { 1 + chance.below(MOST_MAPPINGS) };
+        let region = if known <= MOST_MAPPINGS { known } else { 1 + rng.below(MOST_MAPPINGS) };
         let start = MAPPINGS + region * MAPPING_DISTANCE;
-        let length = self.world.things[thing].bytes.len().next_multiple_of(4096);
+        let length = self.world.endpoints[endpoint].bytes.len().next_multiple_of(4096);
         let old = self.world.memory[process].get(region).map_or(0, |region| region.cells.len());
-        let fd = self.fds(thing).0;
-        let words = format!("{} as region {region}", self.name(thing));
+        let fd = self.fds(endpoint).0;
+        let words = format!("{} as region {region}", self.name(endpoint));
         let call = || {
             let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_FIXED);
-            // SAFETY: this memory has no other use.
+            // SAFETY: nothing else uses this memory.
             unsafe {
                 if old > 0 {
                     libc::munmap(start as *mut _, old);
@@ -101,7 +102,7 @@ impl Program {
         };
         let result = self.call(actor, "mmap", || words, call);
         assert_eq!(result, 0, "a file of the program can be mapped");
-        let region_now = Region { start, cells: self.world.mapped(thing, length) };
+        let region_now = Region { start, cells: self.world.mapped(endpoint, length) };
         if region < known {
             self.world.memory[process][region] = region_now;
         } else {
@@ -109,18 +110,18 @@ impl Program {
         }
     }
 
-    /// Goes to another place of a file.
-    fn seek(&mut self, chance: &mut Chance, actor: usize) {
-        let Some(thing) = self.thing(chance, &[Source, Destination]) else { return };
-        let at = if chance.one_in(2) { 0 } else { chance.below(self.world.things[thing].bytes.len() + 1) };
-        let fd = self.fds(thing).0;
-        let words = format!("{} to {at}", self.name(thing));
+    /// Sets the position of a file.
+    fn seek(&mut self, rng: &mut Rng, actor: usize) {
+        let Some(endpoint) = self.endpoint(rng, &[Source, Destination]) else { return };
+        let at = if rng.one_in(2) { 0 } else { rng.below(self.world.endpoints[endpoint].bytes.len() + 1) };
+        let fd = self.fds(endpoint).0;
+        let words = format!("{} to {at}", self.name(endpoint));
         // SAFETY: no memory is named.
         self.call(actor, "lseek", || words, || kernel_result(unsafe { libc::lseek(fd, at as i64, libc::SEEK_SET) } as isize));
-        self.world.things[thing].position = at;
+        self.world.endpoints[endpoint].position = at;
     }
 
-    /// A child with all that its creator has. Both go on.
+    /// Forks a child. Both go on with the program.
     fn fork(&mut self, actor: usize) -> Result<()> {
         let process = self.process_of(actor);
         let has_threads = self.actors.iter().filter(|&&other| other == process).count() > 1;
@@ -132,7 +133,7 @@ impl Program {
         self.parents.push(process);
         let mut pid = 0;
         if actor == self.me {
-            // SAFETY: this process has one thread, so the child may do as it likes.
+            // SAFETY: this process has one thread, so the child may make any calls.
             pid = unsafe { libc::fork() };
             ensure!(pid >= 0, "fork");
             if pid == 0 {
@@ -152,7 +153,7 @@ impl Program {
         let process = self.process_of(self.me);
         for child in (1..self.parents.len()).filter(|&child| self.parents[child] == process) {
             let mut status = 0;
-            // SAFETY: the status lives until the call is over.
+            // SAFETY: the status lives until the call returns.
             let waited = unsafe { libc::waitpid(self.world.pids[child].cast_signed(), &raw mut status, 0) };
             ensure!(waited > 0 && status == 0, "a child failed: {status:#x}");
         }
@@ -160,26 +161,26 @@ impl Program {
     }
 }
 
-/// What is left of the memory in a call that goes on where there is none.
+/// How many bytes of memory are left for a call that goes beyond the end of memory.
 const LEFT: usize = 50;
 
 impl Program {
-    /// One of them.
-    fn fail(&mut self, chance: &mut Chance, actor: usize) {
-        let (Some(from), Some(to)) = (self.thing(chance, &[Source]), self.thing(chance, &[Destination])) else { return };
+    /// Makes a call that fails, or one that goes beyond the end of memory.
+    fn fail(&mut self, rng: &mut Rng, actor: usize) {
+        let (Some(from), Some(to)) = (self.endpoint(rng, &[Source]), self.endpoint(rng, &[Destination])) else { return };
         let (input, output) = (self.fds(from).0, self.fds(to).1);
-        let length = self.length(chance);
-        let piece = self.piece(chance, actor, length, false);
+        let length = self.length(rng);
+        let piece = self.piece(rng, actor, length, false);
         let memory = self.address(actor, piece);
         let nowhere = ARENA + ARENA_BYTES;
-        let pipe = self.thing(chance, &[Pipe]).map_or(-1, |pipe| self.fds(pipe).0);
-        match chance.below(9) {
+        let pipe = self.endpoint(rng, &[Pipe]).map_or(-1, |pipe| self.fds(pipe).0);
+        match rng.below(9) {
             0 => self.fails(actor, "read", "no descriptor", || libc_read(-1, memory, length)),
             1 => self.fails(actor, "write", "no descriptor", || libc_write(-1, memory, length)),
             2 => self.fails(actor, "write", "a descriptor for reading", || libc_write(input, memory, length)),
             3 => self.fails(actor, "write", "no memory", || libc_write(output, nowhere, length)),
             4 => self.fails(actor, "pread64", "a pipe", || {
-                // SAFETY: the memory is there. Nothing is read.
+                // SAFETY: the memory exists, and nothing is read.
                 kernel_result(unsafe { libc::pread64(pipe, memory as *mut _, length, 0) })
             }),
             5 => self.fails(actor, "splice", "two files", || {
@@ -200,9 +201,9 @@ impl Program {
         assert!(result < 0, "{name} succeeded: {why}");
     }
 
-    /// The last bytes of memory, and more than there are.
+    /// Writes from the last bytes of memory, and asks for more than there are.
     fn write_to_the_end(&mut self, actor: usize, to: usize, fd: i32) {
-        if self.world.is_lent(Lender::Thing(to)) {
+        if self.world.is_lent(Lender::Endpoint(to)) {
             return;
         }
         let piece = Piece { region: 0, offset: ARENA_BYTES - LEFT, length: LEFT };
@@ -234,7 +235,7 @@ impl Program {
 }
 
 fn libc_read(fd: i32, memory: usize, length: usize) -> i64 {
-    // SAFETY: the kernel checks the memory, and none of Rust's lies there.
+    // SAFETY: the kernel checks the memory, and Rust uses none of it.
     kernel_result(unsafe { libc::read(fd, memory as *mut _, length) })
 }
 

@@ -1,6 +1,6 @@
-//! What a program does in its own memory, and what the kernel puts there that comes from no file.
+//! Stores of the program in its own memory, and calls by which the kernel writes there something that comes from no file.
 
-use zc_tests::truth::Chance;
+use zc_tests::truth::Rng;
 
 use crate::{
     origin::{ANY_VALUE, Cell, Fate, OWN},
@@ -8,34 +8,34 @@ use crate::{
     world::{Kind::Source, Piece},
 };
 
-/// A page of any architecture that this is built for.
+/// The size of a page.
 const PAGE: usize = 4096;
 
 /// `sizeof(struct stat)`, all of which the kernel writes.
 const STAT_BYTES: usize = size_of::<libc::stat>();
 
 impl Program {
-    /// A store, or such a call.
-    pub(super) fn own(&mut self, chance: &mut Chance, actor: usize) {
+    /// Makes a store, or such a call.
+    pub(super) fn own(&mut self, rng: &mut Rng, actor: usize) {
         if self.is_memory_lent(actor) {
             return;
         }
-        let length = self.length(chance);
-        let from = self.piece(chance, actor, length, true);
-        let piece = self.piece(chance, actor, length, true);
-        match chance.below(9) {
-            0 | 1 => self.set(chance, actor, piece),
+        let length = self.length(rng);
+        let from = self.piece(rng, actor, length, true);
+        let piece = self.piece(rng, actor, length, true);
+        match rng.below(9) {
+            0 | 1 => self.set(rng, actor, piece),
             2 | 3 => self.copy_memory(actor, from, piece),
-            4 => self.change(chance, actor, piece),
+            4 => self.change(rng, actor, piece),
             5 => self.random(actor, piece),
-            6 => self.stat(chance, actor, piece),
+            6 => self.stat(rng, actor, piece),
             7 => self.drop_pages(actor, piece),
             _ => self.copy_by_kernel(actor, from, piece),
         }
     }
 
-    /// All that the reads have brought of which this piece has a part, if stores to a part of a read are not wanted; and all that lies
-    /// beside that, if stores beside another read are not wanted either.
+    /// The piece, extended as far as the options require: without partial stores, by all bytes of the reads that it has a part of; without
+    /// adjacent stores, also by the bytes of the reads next to those.
     fn whole(&self, actor: usize, piece: Piece) -> Piece {
         if self.options.allows("partial-stores") {
             return piece;
@@ -55,12 +55,12 @@ impl Program {
         Piece { offset: start, length: end - start, ..piece }
     }
 
-    fn set(&mut self, chance: &mut Chance, actor: usize, piece: Piece) {
+    fn set(&mut self, rng: &mut Rng, actor: usize, piece: Piece) {
         let piece = self.whole(actor, piece);
-        let byte = chance.of(&[0, 1, b' ', 0xff]);
+        let byte = rng.of(&[0, 1, b' ', 0xff]);
         let address = self.address(actor, piece);
         let call = || {
-            // SAFETY: the region has so much memory, which nobody else uses now. Likewise below.
+            // SAFETY: the region has this much memory, which nobody else uses now. The same holds below.
             unsafe { std::ptr::write_bytes(address as *mut u8, byte, piece.length) };
             0
         };
@@ -94,10 +94,10 @@ impl Program {
         self.world.store(process, to, &cells);
     }
 
-    /// Computes other bytes from those that are there.
-    fn change(&mut self, chance: &mut Chance, actor: usize, piece: Piece) {
+    /// Changes the bytes by computing others from them.
+    fn change(&mut self, rng: &mut Rng, actor: usize, piece: Piece) {
         let piece = self.whole(actor, piece);
-        let mask = 1 + u8::try_from(chance.below(255)).expect("a byte");
+        let mask = 1 + u8::try_from(rng.below(255)).expect("a byte");
         let address = self.address(actor, piece);
         let call = || {
             // SAFETY: as above.
@@ -117,7 +117,7 @@ impl Program {
         self.world.store(process, piece, &cells);
     }
 
-    /// Whether the kernel may fill this piece: always, unless fills of a part of what was read are not wanted.
+    /// Whether the kernel may fill this piece. Without partial fills, it must not be a part of what was read.
     fn may_fill(&self, actor: usize, piece: Piece) -> bool {
         self.options.allows("partial-fills") || self.whole(actor, piece) == piece
     }
@@ -133,24 +133,24 @@ impl Program {
         self.made_by_kernel(actor, piece, usize::try_from(got).unwrap_or(0), ANY_VALUE);
     }
 
-    fn stat(&mut self, chance: &mut Chance, actor: usize, piece: Piece) {
-        let Some(thing) = self.thing(chance, &[Source]) else { return };
+    fn stat(&mut self, rng: &mut Rng, actor: usize, piece: Piece) {
+        let Some(endpoint) = self.endpoint(rng, &[Source]) else { return };
         if piece.region > 0 || piece.offset + STAT_BYTES > ARENA_BYTES {
             return;
         }
-        let (piece, fd) = (Piece { length: STAT_BYTES, ..piece }, self.fds(thing).0);
+        let (piece, fd) = (Piece { length: STAT_BYTES, ..piece }, self.fds(endpoint).0);
         if !self.may_fill(actor, piece) {
             return;
         }
         let address = self.address(actor, piece);
         // SAFETY: as above.
         let call = || kernel_result(unsafe { libc::syscall(libc::SYS_fstat, fd, address) } as isize);
-        let words = format!("{} to {piece:?}", self.name(thing));
+        let words = format!("{} to {piece:?}", self.name(endpoint));
         self.call(actor, "fstat", || words, call);
         self.made_by_kernel(actor, piece, STAT_BYTES, ANY_VALUE);
     }
 
-    /// Gives back whole pages of the plain memory: they are zeroes then.
+    /// Gives whole pages of the plain memory back to the kernel, so that they become zeroes.
     fn drop_pages(&mut self, actor: usize, piece: Piece) {
         let (start, end) = (piece.offset.next_multiple_of(PAGE), (piece.offset + piece.length) / PAGE * PAGE);
         if piece.region > 0 || start >= end || !self.options.allows("madvise") {
@@ -161,13 +161,13 @@ impl Program {
             return;
         }
         let address = self.address(actor, piece);
-        // SAFETY: as above; the memory stays there.
+        // SAFETY: as above. The memory stays mapped.
         let call = || kernel_result(unsafe { libc::madvise(address as *mut _, piece.length, libc::MADV_DONTNEED) } as isize);
         self.call(actor, "madvise", || format!("{piece:?}"), call);
         self.world.store(self.process_of(actor), piece, &vec![Cell::own(0); piece.length]);
     }
 
-    /// Has the kernel copy memory of the process to other memory of it.
+    /// Lets the kernel copy memory of the process to other memory of the same process.
     fn copy_by_kernel(&mut self, actor: usize, from: Piece, to: Piece) {
         let length = from.length.min(to.length);
         let overlaps = from.region == to.region && from.offset.abs_diff(to.offset) < length;

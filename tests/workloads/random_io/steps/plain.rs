@@ -3,18 +3,19 @@
 use std::ptr;
 
 use io_uring::{opcode, squeue, types::Fd};
-use zc_tests::truth::Chance;
+use zc_tests::truth::Rng;
 
 use crate::{
-    origin::{FROM_MEMORY, Lender, Thing},
+    origin::{EndpointId, FROM_MEMORY, Lender},
     program::{ARENA_BYTES, Program, kernel_result},
     world::{
+        Endpoint,
         Kind::{Datagram, Destination, Pipe, Source, Stream},
-        Piece, Take, Thingy,
+        Piece, Take,
     },
 };
 
-/// What an empty pipe or socket takes at once.
+/// How many bytes an empty pipe or socket takes at once.
 const RING_ROOM: usize = 16 << 10;
 
 /// Where a call reads or writes in a file.
@@ -22,11 +23,11 @@ const RING_ROOM: usize = 16 << 10;
 enum Place {
     /// Anywhere.
     Any,
-    /// Here, if the call says where.
+    /// Here, if the call takes an offset.
     At(usize),
 }
 
-/// The pieces as far as they have so many bytes, from this byte on.
+/// The part of these pieces that begins at byte `from` and has at most this many bytes.
 fn part(pieces: &[Piece], from: usize, bytes: usize) -> Vec<Piece> {
     let (mut skip, mut left, mut parts) = (from, bytes, Vec::new());
     for piece in pieces {
@@ -46,30 +47,30 @@ fn sum(pieces: &[Piece]) -> usize {
 }
 
 impl Program {
-    /// Copies by a loop; what the loop does is the same in each turn.
-    pub(super) fn copy(&mut self, chance: &mut Chance, reader: usize) {
-        let from = if chance.one_in(4) { None } else { self.thing(chance, &[Source]) };
-        let Some(from) = from.or_else(|| self.thing(chance, &[Source, Destination, Pipe, Stream, Datagram])) else { return };
-        let Some(to) = self.thing(chance, &[Destination, Destination, Pipe, Stream, Datagram]) else { return };
-        let second = self.thing(chance, &[Destination]).filter(|_| chance.one_in(6));
-        let writer = if chance.one_in(3) { chance.below(self.actors.len()) } else { reader };
+    /// Copies in a loop that does the same in each turn.
+    pub(super) fn copy(&mut self, rng: &mut Rng, reader: usize) {
+        let from = if rng.one_in(4) { None } else { self.endpoint(rng, &[Source]) };
+        let Some(from) = from.or_else(|| self.endpoint(rng, &[Source, Destination, Pipe, Stream, Datagram])) else { return };
+        let Some(to) = self.endpoint(rng, &[Destination, Destination, Pipe, Stream, Datagram]) else { return };
+        let second = self.endpoint(rng, &[Destination]).filter(|_| rng.one_in(6));
+        let writer = if rng.one_in(3) { rng.below(self.actors.len()) } else { reader };
         let writer = if self.process_of(writer) == self.process_of(reader) { writer } else { reader };
-        let turns = chance.of(&[1, 1, 2, 3, 8, 10, 20]);
-        let length = self.length(chance);
-        let pieces = self.pieces(chance, reader, length, false);
+        let turns = rng.of(&[1, 1, 2, 3, 8, 10, 20]);
+        let length = self.length(rng);
+        let pieces = self.pieces(rng, reader, length, false);
         let (moves, changes, splits, heads) =
-            (chance.one_in(4), chance.one_in(6) && self.style.weights[5] > 0, chance.one_in(6), chance.one_in(8));
-        let mut at = if chance.one_in(2) { 0 } else { chance.below(self.world.things[from].bytes.len().max(1)) };
+            (rng.one_in(4), rng.one_in(6) && self.style.weights[5] > 0, rng.one_in(6), rng.one_in(8));
+        let mut at = if rng.one_in(2) { 0 } else { rng.below(self.world.endpoints[from].bytes.len().max(1)) };
         for _ in 0..turns {
-            let pieces = if moves { self.pieces(chance, reader, length, false) } else { pieces.clone() };
-            let (mut reading, mut writing) = (chance.clone(), Chance::new(length as u64));
+            let pieces = if moves { self.pieces(rng, reader, length, false) } else { pieces.clone() };
+            let (mut reading, mut writing) = (rng.clone(), Rng::new(length as u64));
             let read = self.fill(&mut reading, reader, from, &pieces, Place::At(at));
             if read == 0 {
                 break;
             }
             at += read;
             if changes {
-                self.own(&mut Chance::new(at as u64), reader);
+                self.own(&mut Rng::new(at as u64), reader);
             }
             let mut parts = part(&pieces, 0, read);
             if heads {
@@ -89,25 +90,25 @@ impl Program {
         }
     }
 
-    /// Reads something to somewhere.
-    pub(super) fn fill_any(&mut self, chance: &mut Chance, actor: usize) {
-        let Some(thing) = self.thing(chance, &[Source, Destination, Pipe, Stream, Datagram]) else { return };
-        let length = self.length(chance);
-        let pieces = self.pieces(chance, actor, length, true);
-        self.fill(chance, actor, thing, &pieces, Place::Any);
+    /// Reads from any endpoint to any memory.
+    pub(super) fn fill_any(&mut self, rng: &mut Rng, actor: usize) {
+        let Some(endpoint) = self.endpoint(rng, &[Source, Destination, Pipe, Stream, Datagram]) else { return };
+        let length = self.length(rng);
+        let pieces = self.pieces(rng, actor, length, true);
+        self.fill(rng, actor, endpoint, &pieces, Place::Any);
     }
 
-    /// Writes something from somewhere.
-    pub(super) fn write_any(&mut self, chance: &mut Chance, actor: usize) {
-        let Some(thing) = self.thing(chance, &[Destination, Destination, Pipe, Stream, Datagram]) else { return };
-        let length = self.length(chance);
-        let pieces = self.pieces(chance, actor, length, true);
-        self.write(chance, actor, thing, &pieces);
+    /// Writes from any memory to any endpoint.
+    pub(super) fn write_any(&mut self, rng: &mut Rng, actor: usize) {
+        let Some(endpoint) = self.endpoint(rng, &[Destination, Destination, Pipe, Stream, Datagram]) else { return };
+        let length = self.length(rng);
+        let pieces = self.pieces(rng, actor, length, true);
+        self.write(rng, actor, endpoint, &pieces);
     }
 
-    fn reading_call(&self, chance: &mut Chance, thing: Thing, is_vector: bool) -> &'static str {
-        let Thingy { kind, ref queue, .. } = self.world.things[thing];
-        let call = chance.of(match (kind, is_vector) {
+    fn reading_call(&self, rng: &mut Rng, endpoint: EndpointId, is_vector: bool) -> &'static str {
+        let Endpoint { kind, ref queue, .. } = self.world.endpoints[endpoint];
+        let call = rng.of(match (kind, is_vector) {
             (Source | Destination, false) => &["read", "read", "pread64", "ring_read", "ring_read_async"],
             (Source | Destination, true) => &["readv", "preadv", "preadv2", "preadv2_here", "ring_readv"],
             (Pipe, false) => &["read", "read", "vmsplice_out", "ring_read"],
@@ -117,15 +118,15 @@ impl Program {
             (Datagram, false) => &["read", "recvfrom", "recvmmsg", "peek"],
             (Datagram, true) => &["readv", "recvmsg", "recvmmsg", "peekmsg"],
         });
-        // A ring waits for something to read, even of what does not block.
+        // A ring waits for something to read, even if the descriptor is non-blocking.
         let can_ring = !queue.is_empty() || matches!(kind, Source | Destination);
         self.allowed(call, can_ring, if is_vector { "readv" } else { "read" })
     }
 
-    fn writing_call(&self, chance: &mut Chance, thing: Thing, pieces: &[Piece]) -> &'static str {
-        let Thingy { kind, peer, .. } = self.world.things[thing];
+    fn writing_call(&self, rng: &mut Rng, endpoint: EndpointId, pieces: &[Piece]) -> &'static str {
+        let Endpoint { kind, peer, .. } = self.world.endpoints[endpoint];
         let is_vector = pieces.len() > 1;
-        let call = chance.of(match (kind, is_vector) {
+        let call = rng.of(match (kind, is_vector) {
             (Source | Destination, false) => &["write", "write", "pwrite64", "ring_write", "ring_write_async"],
             (Source | Destination, true) => &["writev", "pwritev", "pwritev2", "pwritev2_here", "ring_writev"],
             (Pipe, false) => &["write", "write", "ring_write"],
@@ -135,8 +136,8 @@ impl Program {
             (Datagram, false) => &["write", "sendto", "sendmmsg"],
             (Datagram, true) => &["writev", "sendmsg", "sendmmsg"],
         });
-        // Likewise for room to write.
-        let has_room = self.world.things[peer].queue.is_empty() && sum(pieces) <= RING_ROOM;
+        // A ring also waits for room to write.
+        let has_room = self.world.endpoints[peer].queue.is_empty() && sum(pieces) <= RING_ROOM;
         let can_ring = has_room || matches!(kind, Source | Destination);
         self.allowed(call, can_ring, if is_vector { "writev" } else { "write" })
     }
@@ -151,20 +152,20 @@ impl Program {
         if is_kept { call } else { instead }
     }
 
-    fn fill(&mut self, chance: &mut Chance, actor: usize, thing: Thing, pieces: &[Piece], place: Place) -> usize {
+    fn fill(&mut self, rng: &mut Rng, actor: usize, endpoint: EndpointId, pieces: &[Piece], place: Place) -> usize {
         if self.is_memory_lent(actor) {
             return 0;
         }
-        let kind = self.world.things[thing].kind;
-        let name = self.reading_call(chance, thing, pieces.len() > 1);
-        let length = self.world.things[thing].bytes.len();
-        let says_where = matches!(name, "pread64" | "preadv" | "preadv2") || (name.starts_with("ring") && chance.one_in(2));
-        let at = (says_where && self.world.things[thing].is_file()).then(|| match place {
+        let kind = self.world.endpoints[endpoint].kind;
+        let name = self.reading_call(rng, endpoint, pieces.len() > 1);
+        let length = self.world.endpoints[endpoint].bytes.len();
+        let says_where = matches!(name, "pread64" | "preadv" | "preadv2") || (name.starts_with("ring") && rng.one_in(2));
+        let at = (says_where && self.world.endpoints[endpoint].is_file()).then(|| match place {
             Place::At(at) => at,
-            Place::Any => chance.below(length + 1),
+            Place::Any => rng.below(length + 1),
         });
-        let (vector, fd) = (self.vector(actor, pieces), self.fds(thing).0);
-        let words = format!("{} to {pieces:?} at {at:?}", self.name(thing));
+        let (vector, fd) = (self.vector(actor, pieces), self.fds(endpoint).0);
+        let words = format!("{} to {pieces:?} at {at:?}", self.name(endpoint));
         let result = if name.starts_with("ring") {
             let offset = at.map_or(u64::MAX, |at| at as u64);
             let entry = match vector.as_slice() {
@@ -181,26 +182,26 @@ impl Program {
         let Some(read) = usize::try_from(result).ok().filter(|read| *read > 0) else { return 0 };
         let manner = if name.starts_with("peek") { Take::Peek } else { Take::Remove };
         let process = self.process_of(actor);
-        let cells = self.world.take(process, thing, at, read, manner);
+        let cells = self.world.take(process, endpoint, at, read, manner);
         if kind == Datagram && manner == Take::Remove {
-            self.world.end_message(thing, read);
+            self.world.end_message(endpoint, read);
         }
         self.world.fill(process, pieces, &cells);
         read
     }
 
-    fn write(&mut self, chance: &mut Chance, actor: usize, thing: Thing, pieces: &[Piece]) -> usize {
-        let is_file = self.world.things[thing].is_file();
-        if is_file && self.world.is_lent(Lender::Thing(thing)) {
+    fn write(&mut self, rng: &mut Rng, actor: usize, endpoint: EndpointId, pieces: &[Piece]) -> usize {
+        let is_file = self.world.endpoints[endpoint].is_file();
+        if is_file && self.world.is_lent(Lender::Endpoint(endpoint)) {
             return 0;
         }
-        let name = self.writing_call(chance, thing, pieces);
-        let length = self.world.things[thing].bytes.len();
-        let says_where = matches!(name, "pwrite64" | "pwritev" | "pwritev2") || (name.starts_with("ring") && chance.one_in(2));
-        let at = (says_where && is_file).then(|| if chance.one_in(2) { length } else { chance.below(length + 1) });
+        let name = self.writing_call(rng, endpoint, pieces);
+        let length = self.world.endpoints[endpoint].bytes.len();
+        let says_where = matches!(name, "pwrite64" | "pwritev" | "pwritev2") || (name.starts_with("ring") && rng.one_in(2));
+        let at = (says_where && is_file).then(|| if rng.one_in(2) { length } else { rng.below(length + 1) });
         self.verify(actor, pieces);
-        let (vector, fd) = (self.vector(actor, pieces), self.fds(thing).1);
-        let words = format!("{} from {pieces:?} at {at:?}", self.name(thing));
+        let (vector, fd) = (self.vector(actor, pieces), self.fds(endpoint).1);
+        let words = format!("{} from {pieces:?} at {at:?}", self.name(endpoint));
         let result = if name.starts_with("ring") {
             let offset = at.map_or(u64::MAX, |at| at as u64);
             let entry = match vector.as_slice() {
@@ -217,7 +218,7 @@ impl Program {
         let Some(written) = usize::try_from(result).ok().filter(|written| *written > 0) else { return 0 };
         let process = self.process_of(actor);
         let cells = self.world.load(process, pieces, written);
-        self.world.put(process, thing, at, cells, FROM_MEMORY);
+        self.world.put(process, endpoint, at, cells, FROM_MEMORY);
         written
     }
 }
@@ -241,7 +242,7 @@ fn of_messages(result: i32, message: &libc::mmsghdr) -> i64 {
 fn raw_read(name: &str, fd: i32, vector: &[libc::iovec], at: Option<usize>) -> i64 {
     let (base, length, count) = (vector[0].iov_base, vector[0].iov_len, vector.len() as i32);
     let offset = at.unwrap_or(0) as i64;
-    // SAFETY: the vector names memory of regions, which nobody uses in Rust's ways.
+    // SAFETY: the vector names memory of regions, which has no references.
     let result = unsafe {
         match name {
             "read" => libc::read(fd, base, length),

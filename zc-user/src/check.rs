@@ -28,8 +28,8 @@ use nix::{
 };
 pub use zctrace_core::check::{
     Attempt, Baseline, Check, CheckResult, Content, Difference, DifferenceState, ExpectationResult, FileError, PreparedFile,
-    Repeatability, Results, SCHEMA, Shown, Status, Tolerance, ToleranceError, Tolerances, Varying, choose, figures, is_time,
-    judge, parse, timeout,
+    Repeatability, ReportCommand, Results, SCHEMA, Status, Tolerance, ToleranceError, Tolerances, Varying, choose, figures,
+    is_time, judge, parse, timeout,
 };
 
 pub use run_process::Settings;

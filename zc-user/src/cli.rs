@@ -125,7 +125,7 @@ pub struct ReportArgs {
 
     /// How it is shown.
     #[command(flatten)]
-    pub look: LookArgs,
+    pub display: DisplayArgs,
 
     /// Show the lines of a log that cannot be parsed.
     #[arg(short, long)]
@@ -147,7 +147,7 @@ pub struct DoctorArgs {
 /// How a report is shown.
 #[derive(Debug, Clone, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
-pub struct LookArgs {
+pub struct DisplayArgs {
     /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -228,7 +228,7 @@ pub struct RunArgs {
 
     /// How it is shown.
     #[command(flatten)]
-    pub look: LookArgs,
+    pub display: DisplayArgs,
 
     /// How much is kept.
     #[command(flatten)]

@@ -90,7 +90,7 @@ impl Tracer {
             launch: LaunchOptions::default(),
             limits: self.limits,
             privileges: AfterAttach::Lowered,
-            so_far: None,
+            on_interim_trace: None,
             timeout: None,
             verbose: false,
         };

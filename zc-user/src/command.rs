@@ -57,7 +57,7 @@ impl Command {
             launch: LaunchOptions { on_tracer_exit: OnTracerExit::KillInHost, ..LaunchOptions::default() },
             limits: Limits::default(),
             privileges: AfterAttach::Lowered,
-            so_far: None,
+            on_interim_trace: None,
             timeout: None,
             verbose: false,
         };

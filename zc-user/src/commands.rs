@@ -20,7 +20,7 @@ use zctrace::{
 };
 
 use crate::{
-    cli::{ColorWhen, DoctorArgs, LookArgs},
+    cli::{ColorWhen, DisplayArgs, DoctorArgs},
     output::{self, Output},
     say,
 };
@@ -40,22 +40,22 @@ pub fn print(text: &str) -> anyhow::Result<ExitCode> {
 }
 
 /// The report on a trace, with the details that the command line asks for.
-fn report_of(trace: &Trace, look: &LookArgs) -> Report {
+fn report_of(trace: &Trace, display: &DisplayArgs) -> Report {
     let listed = |is_wanted| if is_wanted { Files::Listed } else { Files::Omitted };
-    let (files, file_calls) = (listed(look.files), listed(look.file_calls));
-    Report::from_trace(trace, &zctrace::report::Options { detail: look.by, sort: look.sort, files, file_calls })
+    let (files, file_calls) = (listed(display.files), listed(display.file_calls));
+    Report::from_trace(trace, &zctrace::report::Options { detail: display.by, sort: display.sort, files, file_calls })
 }
 
 /// Writes a report where the command line says, in the format that it asks for.
-fn show(report: &Report, look: &LookArgs, output: &Output) -> anyhow::Result<()> {
-    let text = render::render(report, look.format, &report_options(look, output));
+fn show(report: &Report, display: &DisplayArgs, output: &Output) -> anyhow::Result<()> {
+    let text = render::render(report, display.format, &report_options(display, output));
     output.write(&text)
 }
 
 /// How a report is rendered.
-fn report_options(look: &LookArgs, output: &Output) -> render::Options {
-    let (all_processes, all_transfers) = (look.all_processes, look.all_transfers);
-    render::Options { all_processes, all_transfers, ..render_options(look.color, output) }
+fn report_options(display: &DisplayArgs, output: &Output) -> render::Options {
+    let (all_processes, all_transfers) = (display.all_processes, display.all_transfers);
+    render::Options { all_processes, all_transfers, ..render_options(display.color, output) }
 }
 
 /// How anything is rendered: the width and the colours of the output.

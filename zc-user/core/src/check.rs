@@ -16,4 +16,4 @@ pub use baseline::{Difference, State as DifferenceState, Tolerance, ToleranceErr
 pub use figures::{Repeatability, Varying, figures, is_time};
 pub use file::{FileError, parse};
 pub use judge::{Attempt, CheckResult, ExpectationResult, Results, SCHEMA, Status, judge};
-pub use plan::{Baseline, Check, Content, PreparedFile, Shown, choose, timeout};
+pub use plan::{Baseline, Check, Content, PreparedFile, ReportCommand, choose, timeout};

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::ValueEnum as _;
 use zctrace::{
-    check::{self, Attempt, Baseline, Check, Results, SCHEMA, Settings, Shown, Status, Tolerance, Tolerances},
+    check::{self, Attempt, Baseline, Check, ReportCommand, Results, SCHEMA, Settings, Status, Tolerance, Tolerances},
     compare::Progress as _,
     expect::Expectation,
     render::{self, CheckFormat},
@@ -256,7 +256,7 @@ fn check_of_command(args: &CheckArgs) -> anyhow::Result<Check> {
         selection: None,
         baseline,
         base: here,
-        shown_by: Shown::ByRun,
+        report_command: ReportCommand::Run,
     })
 }
 

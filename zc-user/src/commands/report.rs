@@ -20,16 +20,16 @@ use crate::{cli::ReportArgs, output::Output};
 
 /// Shows a saved report or strace logs.
 pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
-    let output = Output::open(args.look.output.as_deref(), Output::Stdout)?;
+    let output = Output::open(args.display.output.as_deref(), Output::Stdout)?;
     log_if(args.verbose)?;
     let report = match read_input(&args.inputs, &args.syscalls)? {
         Input::Report(mut report) => {
-            report.sort(args.look.sort);
+            report.sort(args.display.sort);
             *report
         }
-        Input::Trace(trace) => report_of(&trace, &args.look),
+        Input::Trace(trace) => report_of(&trace, &args.display),
     };
-    show(&report, &args.look, &output)?;
+    show(&report, &args.display, &output)?;
     Ok(ExitCode::SUCCESS)
 }
 

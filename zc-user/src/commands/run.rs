@@ -5,7 +5,7 @@ use std::{io, os::fd::AsFd, process::ExitCode, sync::Arc};
 use anyhow::bail;
 use rustix::fs::FileType;
 use zctrace::{
-    backend::{self, Choice, RunOptions, SoFar, Until},
+    backend::{self, Choice, OnInterimTrace, RunOptions, Until},
     launch::{Environment, LaunchOptions, OnTracerExit},
     privileges::AfterAttach,
     render,
@@ -16,7 +16,7 @@ use zctrace::{
 use super::{find_identity, log_if, report_of, report_options, show};
 use crate::{
     FAILED,
-    cli::{LookArgs, RunArgs},
+    cli::{DisplayArgs, RunArgs},
     output::Output,
     say,
 };
@@ -24,26 +24,27 @@ use crate::{
 /// Traces a command and shows the report. The exit status is the command's own.
 pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let options = run_options(args)?;
-    let output = Output::open(args.look.output.as_deref(), Output::Stderr)?;
+    let output = Output::open(args.display.output.as_deref(), Output::Stderr)?;
     log_if(args.verbose)?;
     if args.verify {
-        return verify(&options, &args.look, &output);
+        return verify(&options, &args.display, &output);
     }
     let output = Arc::new(output);
-    let trace = backend::run(args.backend, &RunOptions { so_far: Some(so_far(&args.look, &output)), ..options })?;
-    show(&report_of(&trace, &args.look), &args.look, &output)?;
+    let trace =
+        backend::run(args.backend, &RunOptions { on_interim_trace: Some(on_interim_trace(&args.display, &output)), ..options })?;
+    show(&report_of(&trace, &args.display), &args.display, &output)?;
     Ok(exit_code(&trace))
 }
 
 /// `zctrace run --verify`: compares both backends. The exit status is 1 if they differ.
-fn verify(options: &RunOptions, look: &LookArgs, output: &Output) -> anyhow::Result<ExitCode> {
-    let Some(format) = look.format.plain() else {
+fn verify(options: &RunOptions, display: &DisplayArgs, output: &Output) -> anyhow::Result<ExitCode> {
+    let Some(format) = display.format.plain() else {
         bail!("--verify shows a table or json; use --format json, or leave --format out")
     };
     let [ebpf, strace] =
-        [Choice::Ebpf, Choice::Strace].map(|choice| backend::run(choice, options).map(|trace| report_of(&trace, look)));
+        [Choice::Ebpf, Choice::Strace].map(|choice| backend::run(choice, options).map(|trace| report_of(&trace, display)));
     let comparison = Comparison::new(&ebpf?, &strace?);
-    let text = render::verify(&comparison, format, &report_options(look, output));
+    let text = render::verify(&comparison, format, &report_options(display, output));
     output.write(&text)?;
     if !comparison.equal && is_used_up(&io::stdin()) {
         say(format_args!(
@@ -60,10 +61,10 @@ fn is_used_up(input: &impl AsFd) -> bool {
 }
 
 /// Shows the report so far in the place where the final report goes. The next report replaces it in a file.
-fn so_far(look: &LookArgs, output: &Arc<Output>) -> SoFar {
-    let (look, output) = (look.clone(), Arc::clone(output));
-    SoFar::new(move |trace| {
-        let shown = trace.map_err(anyhow::Error::from).and_then(|trace| show(&report_of(&trace, &look), &look, &output));
+fn on_interim_trace(display: &DisplayArgs, output: &Arc<Output>) -> OnInterimTrace {
+    let (display, output) = (display.clone(), Arc::clone(output));
+    OnInterimTrace::new(move |trace| {
+        let shown = trace.map_err(anyhow::Error::from).and_then(|trace| show(&report_of(&trace, &display), &display, &output));
         if let Err(error) = shown {
             say(format_args!("{error:#}"));
         }
@@ -87,7 +88,7 @@ fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
         },
         limits: args.limits.limits(),
         privileges: if args.verify { AfterAttach::Lowered } else { AfterAttach::GivenUp },
-        so_far: None,
+        on_interim_trace: None,
         timeout: None,
         verbose: args.verbose,
     })

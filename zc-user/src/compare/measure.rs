@@ -54,7 +54,7 @@ struct Session<'a> {
 
 /// The measurements of one command so far.
 #[derive(Default)]
-struct Partial {
+struct Measurements {
     timings: Vec<Timing>,
     trace: Option<Trace>,
 }
@@ -67,12 +67,13 @@ impl Session<'_> {
         self.try_backend()?;
         let shell = if self.plan.shell == Shell::None { Vec::new() } else { self.time_shell()? };
         let all: Vec<usize> = (0..self.plan.subjects.len()).collect();
-        let mut partial: Vec<Partial> = all.iter().map(|_| Partial::default()).collect();
+        let mut measurements: Vec<Measurements> = all.iter().map(|_| Measurements::default()).collect();
         let group_size = if self.plan.order == Order::Interleaved { all.len() } else { 1 };
         for group in all.chunks(group_size) {
-            self.measure_group(group, &mut partial)?;
+            self.measure_group(group, &mut measurements)?;
         }
-        let series = partial.into_iter().filter_map(|Partial { timings, trace }| Some(Series { timings, trace: trace? }));
+        let series =
+            measurements.into_iter().filter_map(|Measurements { timings, trace }| Some(Series { timings, trace: trace? }));
         Ok(Measured { shell, series: series.collect() })
     }
 
@@ -98,16 +99,16 @@ impl Session<'_> {
     }
 
     /// Measures the commands of a group, which take turns.
-    fn measure_group(&mut self, group: &[usize], partial: &mut [Partial]) -> Result<(), CompareError> {
+    fn measure_group(&mut self, group: &[usize], measurements: &mut [Measurements]) -> Result<(), CompareError> {
         let plan = self.plan;
         for &index in group {
             self.hook("--setup", plan.subjects[index].hooks.setup.as_ref())?;
         }
         self.warm_up(group)?;
-        self.time_group(group, partial)?;
+        self.time_group(group, measurements)?;
         self.progress.begin("tracing", group.len() as u64);
         for &index in group {
-            partial[index].trace = Some(self.trace_subject(&plan.subjects[index])?);
+            measurements[index].trace = Some(self.trace_subject(&plan.subjects[index])?);
             self.progress.step(group.len() as u64);
         }
         for &index in group {
@@ -130,13 +131,13 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn time_group(&mut self, group: &[usize], partial: &mut [Partial]) -> Result<(), CompareError> {
+    fn time_group(&mut self, group: &[usize], measurements: &mut [Measurements]) -> Result<(), CompareError> {
         let plan = self.plan;
         let mut schedule = Schedule::new(group.len());
         self.progress.begin("timing", plan.runs.min * group.len() as u64);
         while let Some(turn) = schedule.next() {
             let index = group[turn];
-            let timings = &mut partial[index].timings;
+            let timings = &mut measurements[index].timings;
             let (timing, hooks) = self.time_subject(&plan.subjects[index], || format!("run {}", timings.len() + 1))?;
             if timings.is_empty() {
                 schedule.want(turn, plan.runs.wanted(timing.wall + hooks));
@@ -178,7 +179,7 @@ impl Session<'_> {
             launch,
             limits: tracing.limits,
             privileges: AfterAttach::Lowered,
-            so_far: None,
+            on_interim_trace: None,
             timeout: None,
             verbose: tracing.verbose,
         };
@@ -215,11 +216,11 @@ impl Session<'_> {
 /// Whose turn it is. Commands take turns; one that needs more runs gets its turns spread evenly among those of the others.
 #[derive(Debug)]
 struct Schedule {
-    turns: Vec<Turns>,
+    runs: Vec<RunCount>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Turns {
+struct RunCount {
     done: u64,
     wanted: u64,
 }
@@ -227,28 +228,29 @@ struct Turns {
 impl Schedule {
     /// How often a command runs is known after its first run; until then it counts as one run.
     fn new(commands: usize) -> Self {
-        Self { turns: vec![Turns { done: 0, wanted: 1 }; commands] }
+        Self { runs: vec![RunCount { done: 0, wanted: 1 }; commands] }
     }
 
     /// Sets how often a command runs in all.
     fn want(&mut self, command: usize, runs: u64) {
-        self.turns[command].wanted = runs;
+        self.runs[command].wanted = runs;
     }
 
     /// The command whose turn it is: of the unfinished ones, the first with the smallest share of its runs done. `None` at the end.
     fn next(&mut self) -> Option<usize> {
-        let unfinished = self.turns.iter().enumerate().filter(|(_, turns)| turns.done < turns.wanted);
+        let unfinished = self.runs.iter().enumerate().filter(|(_, runs)| runs.done < runs.wanted);
         // Compares the fractions done/wanted without a division.
-        let share =
-            |a: &Turns, b: &Turns| (u128::from(a.done) * u128::from(b.wanted)).cmp(&(u128::from(b.done) * u128::from(a.wanted)));
+        let share = |a: &RunCount, b: &RunCount| {
+            (u128::from(a.done) * u128::from(b.wanted)).cmp(&(u128::from(b.done) * u128::from(a.wanted)))
+        };
         let (command, _) = unfinished.min_by(|(_, a), (_, b)| share(a, b))?;
-        self.turns[command].done += 1;
+        self.runs[command].done += 1;
         Some(command)
     }
 
     /// The number of all runs.
     fn total(&self) -> u64 {
-        self.turns.iter().map(|turns| turns.wanted).sum()
+        self.runs.iter().map(|runs| runs.wanted).sum()
     }
 }
 

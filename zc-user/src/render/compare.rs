@@ -7,7 +7,7 @@ use comfy_table::{ColumnConstraint, Width};
 use serde::Serialize;
 use textwrap::WordSplitter;
 
-use self::figures::{FIGURES, Look, doubts, remarks};
+use self::figures::{FIGURES, FigureFormat, doubts, remarks};
 use super::{
     markdown::{cell, code, escape_markdown, list_item, table_row},
     page::{Options, Page, Style, align_columns, column_padding, ruled_table, table_lines, words},
@@ -55,12 +55,13 @@ const MOST_NAME_LINES: usize = 5;
 /// The page for a person: which command is how much faster, then a column for each command.
 fn page(comparison: &Comparison, options: &Options) -> String {
     let mut page = Page::new(options);
-    let look = Look::of(comparison);
-    write_summary(&mut page, comparison, &look);
+    let figure_format = FigureFormat::of(comparison);
+    write_summary(&mut page, comparison, &figure_format);
     let titles = FIGURES.iter().map(|figure| text::width(figure.title)).max().unwrap_or(0);
     let room = options.width.map(|width| width.saturating_sub(titles));
     let name_width = room.map_or(NAME_WIDTH, |room| NAME_WIDTH.min(room.saturating_sub(GAP)));
-    let columns: Vec<Column> = comparison.commands.iter().map(|command| Column::of(command, &look, name_width)).collect();
+    let columns: Vec<Column> =
+        comparison.commands.iter().map(|command| Column::of(command, &figure_format, name_width)).collect();
     for block in blocks(&columns, room) {
         page.gap();
         write_block(&mut page, block);
@@ -79,11 +80,11 @@ fn page(comparison: &Comparison, options: &Options) -> String {
 }
 
 /// Which command is how much faster or slower than the others.
-fn write_summary(page: &mut Page, comparison: &Comparison, look: &Look) {
+fn write_summary(page: &mut Page, comparison: &Comparison, figure_format: &FigureFormat) {
     let name = |index: usize| comparison.commands.get(index).map(figures::name).unwrap_or_default();
     let Some(summary) = Summary::of(comparison) else {
         let line = match comparison.commands.as_slice() {
-            [only] => words(&format!("{}: {}", figures::name(only), look.time_with_deviation(only)), Style::Heading),
+            [only] => words(&format!("{}: {}", figures::name(only), figure_format.time_with_deviation(only)), Style::Heading),
             _ => words("no speeds to compare: a command took no measurable time", Style::Warning),
         };
         page.flow(0, &line);
@@ -108,8 +109,8 @@ struct Column {
 }
 
 impl Column {
-    fn of(command: &Compared, look: &Look, name_width: usize) -> Self {
-        let cells: Vec<String> = FIGURES.iter().map(|figure| figure.of(command, look)).collect();
+    fn of(command: &Compared, figure_format: &FigureFormat, name_width: usize) -> Self {
+        let cells: Vec<String> = FIGURES.iter().map(|figure| figure.of(command, figure_format)).collect();
         let widest = cells.iter().map(|cell| text::width(cell)).max().unwrap_or(0);
         let title = wrap(&figures::name(command), widest.max(name_width));
         let width = title.iter().map(|line| text::width(line)).max().unwrap_or(0).max(widest);
@@ -173,9 +174,9 @@ fn wrap(name: &str, width: usize) -> Vec<String> {
 
 /// A table in GitHub's Markdown with a line for each command, and remarks below it.
 fn markdown(comparison: &Comparison) -> String {
-    let look = Look::of(comparison);
+    let figure_format = FigureFormat::of(comparison);
     let row = |command: &Compared| {
-        table_row(&cell(&code(&command.name)), FIGURES.iter().map(|figure| cell(&figure.of(command, &look))))
+        table_row(&cell(&code(&command.name)), FIGURES.iter().map(|figure| cell(&figure.of(command, &figure_format))))
     };
     let mut lines = vec![
         table_row("command", FIGURES.iter().map(|figure| cell(figure.title))),

@@ -36,7 +36,7 @@ pub struct RunOptions {
     /// How the command is started.
     pub launch: LaunchOptions,
     /// Receives the trace so far when SIGUSR1 asks for it. Without it, that signal goes to the command like others.
-    pub so_far: Option<SoFar>,
+    pub on_interim_trace: Option<OnInterimTrace>,
     /// How long the command may take. Then it is killed, together with everything that it has started.
     pub timeout: Option<Duration>,
     /// How many rows, files and tasks the kernel side can hold.
@@ -49,22 +49,22 @@ pub struct RunOptions {
 
 /// Receives the trace so far while the command keeps running.
 #[derive(Clone)]
-pub struct SoFar(Arc<dyn Fn(Result<Trace, RunError>) + Send + Sync>);
+pub struct OnInterimTrace(Arc<dyn Fn(Result<Trace, RunError>) + Send + Sync>);
 
-impl SoFar {
+impl OnInterimTrace {
     /// Calls this function with the trace so far, or with the reason why there is none.
     pub fn new(show: impl Fn(Result<Trace, RunError>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(show))
     }
 
-    fn give(&self, trace: Result<Trace, RunError>) {
+    fn call(&self, trace: Result<Trace, RunError>) {
         self.0(trace.map(complete));
     }
 }
 
-impl fmt::Debug for SoFar {
+impl fmt::Debug for OnInterimTrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SoFar")
+        f.write_str("OnInterimTrace")
     }
 }
 
@@ -107,7 +107,7 @@ pub enum RunError {
     UnseenExec,
     /// The strace backend cannot report before the end: strace prints most lines late.
     #[error("the strace backend has no report before its command ends: use --backend ebpf")]
-    NotSoFar,
+    NoInterimTrace,
     /// A thread cannot trace itself under strace.
     #[error("strace cannot trace a closure, only a command: use the eBPF backend")]
     ClosureUnderStrace,

@@ -15,7 +15,7 @@ use toml::Spanned;
 
 use super::{
     baseline::{Tolerance, Tolerances},
-    plan::{Baseline, Check, Content, PreparedFile, Shown},
+    plan::{Baseline, Check, Content, PreparedFile, ReportCommand},
 };
 use crate::{
     expect::{Expectation, Inferred, pointer, size_bytes},
@@ -161,7 +161,7 @@ impl Source<'_> {
                 }
             },
             base: base.to_owned(),
-            shown_by: Shown::ByCheck(self.path.to_owned()),
+            report_command: ReportCommand::Check(self.path.to_owned()),
             name,
         };
         match check.uncounted() {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{
     baseline::{Difference, State, differences},
     figures::{Repeatability, repeatability},
-    plan::{Baseline, Check, Shown},
+    plan::{Baseline, Check, ReportCommand},
 };
 use crate::{
     expect::{Expectation, Inferred, Outcome, Verdict},
@@ -229,8 +229,8 @@ fn most_different(baseline: &Baseline, reports: &[&Report]) -> Vec<Difference> {
 
 /// The command line that shows the whole report.
 fn show(check: &Check) -> String {
-    let words: Vec<String> = match &check.shown_by {
-        Shown::ByRun => {
+    let words: Vec<String> = match &check.report_command {
+        ReportCommand::Run => {
             let set = check.syscalls();
             let set = (set != "%data").then(|| format!("--syscalls={set}"));
             let backend = Some(check.backend).filter(|backend| *backend != Choice::Auto);
@@ -241,7 +241,7 @@ fn show(check: &Check) -> String {
                 .chain(check.command.iter().cloned())
                 .collect()
         }
-        Shown::ByCheck(file) => {
+        ReportCommand::Check(file) => {
             let file = file.display().to_string();
             vec!["zctrace".to_owned(), "check".to_owned(), file, glob::Pattern::escape(&check.name), "--report".to_owned()]
         }
@@ -332,7 +332,8 @@ mod tests {
         assert_eq!(show(&check(&["fsync.calls == 1"])), "zctrace --syscalls=%data,fsync -- cp in 'out file'");
         let chosen = Check { backend: Choice::Strace, ..check(&["write.calls == 1"]) };
         assert_eq!(show(&chosen), "zctrace --backend=strace -- cp in 'out file'");
-        let by_file = Check { shown_by: Shown::ByCheck("tests/zctrace.toml".into()), name: "a [copy]".into(), ..check(&[]) };
+        let by_file =
+            Check { report_command: ReportCommand::Check("tests/zctrace.toml".into()), name: "a [copy]".into(), ..check(&[]) };
         assert_eq!(show(&by_file), "zctrace check tests/zctrace.toml 'a [[]copy[]]' --report");
     }
 }

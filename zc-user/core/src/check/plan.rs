@@ -44,16 +44,16 @@ pub struct Check {
     /// Where its relative paths start.
     pub base: PathBuf,
     /// How to see its whole report.
-    pub shown_by: Shown,
+    pub report_command: ReportCommand,
 }
 
 /// How to see the whole report of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Shown {
+pub enum ReportCommand {
     /// By `zctrace -- CMD`.
-    ByRun,
+    Run,
     /// By `zctrace check FILE NAME --report`, since the check has more than a command.
-    ByCheck(PathBuf),
+    Check(PathBuf),
 }
 
 /// A report to compare with.

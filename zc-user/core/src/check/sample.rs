@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use super::{Attempt, Baseline, Check, Results, SCHEMA, Shown, Tolerances, judge};
+use super::{Attempt, Baseline, Check, ReportCommand, Results, SCHEMA, Tolerances, judge};
 use crate::{
     compare::sample::report,
     expect::Inferred,
@@ -34,7 +34,7 @@ pub fn check(name: &str, expectations: &[&str]) -> Check {
         selection: None,
         baseline: None,
         base: PathBuf::from("/base"),
-        shown_by: Shown::ByRun,
+        report_command: ReportCommand::Run,
     }
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{
     Order, Plan, Subject, Traced, Warning,
     statistics::{Ratio, Statistics, mean},
-    warning::Care,
+    warning::Precautions,
 };
 use crate::{
     report::{self, Report, Tool},
@@ -236,11 +236,11 @@ impl Compared {
         let (user_s, system_s) = (mean(|run| run.user_s), mean(|run| run.system_s));
         let beside_shell = shell.and_then(|shell| Warning::of_shell(&times, shell.time_s));
         let is_timed = statistics.mean > 0.0 && beside_shell.is_none();
-        let care = Care { warmup: plan.warmup > 0, prepare: subject.hooks.prepare.is_some() };
+        let precautions = Precautions { warmup: plan.warmup > 0, prepare: subject.hooks.prepare.is_some() };
         let failures = series.timings.iter().filter(|timing| how_it_failed(timing.exit).is_some()).count();
         let warnings = [
             beside_shell,
-            Warning::of_outliers(&times, statistics.median, care),
+            Warning::of_outliers(&times, statistics.median, precautions),
             (failures > 0).then_some(Warning::IgnoredFailures { failures, runs: runs.len() }),
         ];
         Self {

@@ -79,7 +79,7 @@ struct Work {
 
 /// Bytes that one API moved.
 #[derive(Debug, Clone, Copy)]
-struct Moved {
+struct ApiBytes {
     api: &'static str,
     /// `None`: unknown.
     bytes: Option<u64>,
@@ -124,8 +124,8 @@ fn moves_bytes(spec: &Spec) -> bool {
 }
 
 /// What went from one end to another, and then what was only read and only written.
-fn moved(report: &Report) -> (Vec<Moved>, [OneSided<'_>; 2]) {
-    let mut moved: Vec<Moved> = transfers(report).chain(direct_calls(report)).collect();
+fn moved(report: &Report) -> (Vec<ApiBytes>, [OneSided<'_>; 2]) {
+    let mut moved: Vec<ApiBytes> = transfers(report).chain(direct_calls(report)).collect();
     let one_sided = [OneSided::of(report, Side::Read), OneSided::of(report, Side::Written)];
     let [read, written] = one_sided.each_ref().map(|side| side.where_file_is_known(false));
     match loop_of(&read, &written) {
@@ -137,9 +137,9 @@ fn moved(report: &Report) -> (Vec<Moved>, [OneSided<'_>; 2]) {
     }
 }
 
-fn transfers(report: &Report) -> impl Iterator<Item = Moved> {
+fn transfers(report: &Report) -> impl Iterator<Item = ApiBytes> {
     let transfers = report.processes.iter().flat_map(|process| &process.transfers);
-    transfers.map(|transfer| Moved {
+    transfers.map(|transfer| ApiBytes {
         api: transfer.api.name(),
         bytes: transfer.bytes,
         mean_bytes: transfer.mean_bytes.and_then(|bytes| mean(bytes, 1)),
@@ -147,7 +147,7 @@ fn transfers(report: &Report) -> impl Iterator<Item = Moved> {
 }
 
 /// Calls that are an API by themselves and are part of no transfer.
-fn direct_calls(report: &Report) -> impl Iterator<Item = Moved> {
+fn direct_calls(report: &Report) -> impl Iterator<Item = ApiBytes> {
     let transfers = report.processes.iter().flat_map(|process| &process.transfers);
     let in_transfers: HashSet<&String> = transfers.flat_map(|transfer| transfer.calls_by_syscall.keys()).collect();
     let operations_are_known = report.processes.iter().any(|process| !process.io_uring.is_empty());
@@ -158,7 +158,7 @@ fn direct_calls(report: &Report) -> impl Iterator<Item = Moved> {
             "vmsplice" => Api::Vmsplice,
             name => api_of_call(&Call::native(name.to_owned()))?,
         };
-        Some(Moved { api: api.name(), bytes: call.bytes, mean_bytes: mean_of_call(call) })
+        Some(ApiBytes { api: api.name(), bytes: call.bytes, mean_bytes: mean_of_call(call) })
     })
 }
 
@@ -179,16 +179,16 @@ fn mean_of_calls(calls: &[Syscall]) -> Option<f64> {
 
 /// Where the files are unknown, roughly equal bytes in and out are taken as a loop through user memory. They need not be equal, since a
 /// program also reads its libraries and writes messages.
-fn loop_of(read: &OneSided<'_>, written: &OneSided<'_>) -> Option<Moved> {
+fn loop_of(read: &OneSided<'_>, written: &OneSided<'_>) -> Option<ApiBytes> {
     let (from, to) = (read.bytes()?, written.bytes()?);
     let calls = read.calls().zip(written.calls()).map(|(reads, writes)| reads + writes);
     let mean_bytes = calls.zip(from.checked_add(to)).and_then(|(calls, bytes)| mean(bytes, calls));
     let is_loop = from > 0 && to > 0 && from / 2 <= to && to / 2 <= from;
-    is_loop.then(|| Moved { api: Api::ReadWrite.name(), bytes: Some(from.min(to)), mean_bytes })
+    is_loop.then(|| ApiBytes { api: Api::ReadWrite.name(), bytes: Some(from.min(to)), mean_bytes })
 }
 
 /// The names of the APIs that moved more than a negligible share.
-fn ranked(all: &[Moved]) -> Vec<String> {
+fn ranked(all: &[ApiBytes]) -> Vec<String> {
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
     for moved in all {
         let sum = sums.entry(moved.api).or_default();
@@ -208,7 +208,7 @@ fn is_worth_it(bytes: Option<u64>, all: u64) -> bool {
 }
 
 /// Mean bytes of all these calls; `None` if unknown for one of them. A reflink shares blocks and moves no bytes.
-fn mean_of(all: &[Moved]) -> Option<f64> {
+fn mean_of(all: &[ApiBytes]) -> Option<f64> {
     let telling = || all.iter().filter(|moved| moved.api != Api::Reflink.name() && moved.bytes != Some(0));
     let mut sum = (0, 0.0);
     for moved in telling() {
@@ -285,7 +285,7 @@ impl<'a> OneSided<'a> {
 
     /// The same as an API, called `read` or `write`; `None` if there is nothing. The mean size leaves out files with a negligible share of
     /// the bytes, such as a library from which the loader reads a header.
-    fn moved(&self) -> Option<Moved> {
+    fn moved(&self) -> Option<ApiBytes> {
         if self.shares.is_empty() {
             return None;
         }
@@ -293,7 +293,7 @@ impl<'a> OneSided<'a> {
         let is_large = |share: &&&Share| is_worth_it(share.bytes, bytes.unwrap_or(0));
         let large = Self { shares: self.shares.iter().filter(is_large).copied().collect(), ..*self };
         let mean_bytes = large.bytes().zip(large.calls()).and_then(|(bytes, calls)| mean(bytes, calls));
-        Some(Moved { api: self.side.name(), bytes, mean_bytes })
+        Some(ApiBytes { api: self.side.name(), bytes, mean_bytes })
     }
 }
 

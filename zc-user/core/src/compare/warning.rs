@@ -16,7 +16,7 @@ pub enum Warning {
         /// Median of all runs.
         median_s: f64,
         /// What the user does against it already.
-        care: Care,
+        precautions: Precautions,
     },
     /// Some runs took far longer or shorter than most.
     Outliers {
@@ -25,7 +25,7 @@ pub enum Warning {
         /// Of how many.
         runs: usize,
         /// What the user does against it already.
-        care: Care,
+        precautions: Precautions,
     },
     /// The command is too short for the precision of the shell's own time.
     ShellTooSlow {
@@ -50,7 +50,7 @@ pub enum Warning {
 
 /// What the user does already to make runs alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Care {
+pub struct Precautions {
     /// Whether there are warm-up runs.
     pub warmup: bool,
     /// Whether a command prepares each run.
@@ -62,12 +62,12 @@ const SHORT_S: f64 = 0.005;
 
 impl Warning {
     /// Warns of outliers among the times of a command's runs.
-    pub(super) fn of_outliers(times_s: &[f64], median_s: f64, care: Care) -> Option<Self> {
+    pub(super) fn of_outliers(times_s: &[f64], median_s: f64, precautions: Precautions) -> Option<Self> {
         let found = outliers(times_s);
         let count = found.iter().filter(|is_outlier| **is_outlier).count();
         match (found.first(), times_s.first()) {
-            (Some(true), Some(&first_s)) if first_s > median_s => Some(Self::SlowFirstRun { first_s, median_s, care }),
-            _ => (count > 0).then_some(Self::Outliers { outliers: count, runs: times_s.len(), care }),
+            (Some(true), Some(&first_s)) if first_s > median_s => Some(Self::SlowFirstRun { first_s, median_s, precautions }),
+            _ => (count > 0).then_some(Self::Outliers { outliers: count, runs: times_s.len(), precautions }),
         }
     }
 
@@ -86,22 +86,22 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = |seconds: f64| seconds * 1e3;
         match *self {
-            Self::SlowFirstRun { first_s, median_s, care } => {
+            Self::SlowFirstRun { first_s, median_s, precautions } => {
                 let (first, median) = (ms(first_s), ms(median_s));
                 write!(f, "the first run took {first:.1} ms, the others {median:.1} ms: something was not cached yet; ")?;
-                f.write_str(match care {
-                    Care { warmup: false, prepare: false } => {
+                f.write_str(match precautions {
+                    Precautions { warmup: false, prepare: false } => {
                         "use --warmup 3 to fill the caches first, or --prepare to empty them before every run"
                     }
-                    Care { warmup: false, prepare: true } => {
+                    Precautions { warmup: false, prepare: true } => {
                         "use --warmup 3 to fill the caches first, or let --prepare empty them"
                     }
-                    Care { warmup: true, .. } => "use a larger --warmup, or measure again when the machine is quiet",
+                    Precautions { warmup: true, .. } => "use a larger --warmup, or measure again when the machine is quiet",
                 })
             }
-            Self::Outliers { outliers, runs, care } => {
+            Self::Outliers { outliers, runs, precautions } => {
                 write!(f, "{outliers} of {runs} runs are outliers: something else may have kept the machine busy; ")?;
-                f.write_str(if care.warmup || care.prepare {
+                f.write_str(if precautions.warmup || precautions.prepare {
                     "measure again when it is quiet"
                 } else {
                     "measure again when it is quiet, or with --warmup or --prepare"
@@ -135,10 +135,10 @@ impl Serialize for Warning {
 mod tests {
     use super::*;
 
-    const CARELESS: Care = Care { warmup: false, prepare: false };
+    const CARELESS: Precautions = Precautions { warmup: false, prepare: false };
 
-    fn of_outliers(times_s: &[f64], care: Care) -> Option<String> {
-        Warning::of_outliers(times_s, 0.010, care).map(|warning| warning.to_string())
+    fn of_outliers(times_s: &[f64], precautions: Precautions) -> Option<String> {
+        Warning::of_outliers(times_s, 0.010, precautions).map(|warning| warning.to_string())
     }
 
     #[test]
@@ -151,9 +151,9 @@ mod tests {
                  first, or --prepare to empty them before every run"
             )
         );
-        let warmed = of_outliers(&times, Care { warmup: true, prepare: false }).expect("still slow");
+        let warmed = of_outliers(&times, Precautions { warmup: true, prepare: false }).expect("still slow");
         assert!(warmed.ends_with("use a larger --warmup, or measure again when the machine is quiet"), "{warmed}");
-        let prepared = of_outliers(&times, Care { warmup: false, prepare: true }).expect("still slow");
+        let prepared = of_outliers(&times, Precautions { warmup: false, prepare: true }).expect("still slow");
         assert!(prepared.ends_with("or let --prepare empty them"), "{prepared}");
     }
 

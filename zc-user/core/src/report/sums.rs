@@ -12,7 +12,7 @@ use crate::{
 
 /// Sums rows to one entry for each call. Rows are also told apart by thread and files.
 pub(super) fn fold_rows<'a>(rows: impl Iterator<Item = &'a Row>, sort: SortKey) -> Vec<Syscall> {
-    let mut sums: BTreeMap<&Call, Sums> = BTreeMap::new();
+    let mut sums: BTreeMap<&Call, CallSums> = BTreeMap::new();
     for row in rows.filter(|row| row.calls > 0 || row.unfinished > 0) {
         sums.entry(&row.call).or_default().add(row);
     }
@@ -23,17 +23,17 @@ pub(super) fn fold_rows<'a>(rows: impl Iterator<Item = &'a Row>, sort: SortKey) 
 
 /// The sums of one call over any number of rows.
 #[derive(Debug, Default)]
-struct Sums {
+struct CallSums {
     calls: u64,
     errors: u64,
     errnos: BTreeMap<u32, u64>,
     unfinished: u64,
-    bytes: Sum<u64>,
-    requested_bytes: Sum<u64>,
-    times: Sum<Times>,
+    bytes: PartialSum<u64>,
+    requested_bytes: PartialSum<u64>,
+    times: PartialSum<Times>,
 }
 
-impl Sums {
+impl CallSums {
     /// Adds a row of the same call.
     fn add(&mut self, row: &Row) {
         self.calls += row.calls;
@@ -83,7 +83,7 @@ impl Sums {
 
 /// A sum of values of which some may be unknown.
 #[derive(Debug, Default)]
-enum Sum<T> {
+enum PartialSum<T> {
     /// Nothing was added.
     #[default]
     Empty,
@@ -92,7 +92,7 @@ enum Sum<T> {
     Unknown,
 }
 
-impl<T: Clone> Sum<T> {
+impl<T: Clone> PartialSum<T> {
     /// Adds a value. An unknown one (`None`) makes the sum unknown only if a call `returned`: no call is known to have moved nothing.
     fn add(&mut self, figure: Option<&T>, returned: bool, add: fn(&mut T, &T) -> Option<()>) {
         match (&mut *self, figure) {
@@ -293,7 +293,7 @@ mod tests {
 
     /// The entry of the report for these rows.
     fn sum(rows: &[Row]) -> Syscall {
-        let mut sums = Sums::default();
+        let mut sums = CallSums::default();
         for row in rows {
             sums.add(row);
         }

@@ -17,17 +17,17 @@ const FEW_NAMES: usize = 6;
 pub(super) struct Figure {
     /// Its name.
     pub(super) title: &'static str,
-    cell: fn(&Compared, &Look) -> String,
+    cell: fn(&Compared, &FigureFormat) -> String,
 }
 
 /// The figures in the order in which they are shown.
 pub(super) const FIGURES: [Figure; 16] = [
-    Figure { title: "time (mean ± σ)", cell: |command, look| look.time_with_deviation(command) },
-    Figure { title: "time (min)", cell: |command, look| look.unit.show(command.time_s.min) },
+    Figure { title: "time (mean ± σ)", cell: |command, format| format.time_with_deviation(command) },
+    Figure { title: "time (min)", cell: |command, format| format.unit.show(command.time_s.min) },
     Figure { title: "diff", cell: |command, _| known(command.relative, |relative| format!("{:.1} %", relative.percent)) },
     Figure { title: "relative error", cell: |command, _| relative_error(command) },
-    Figure { title: "user", cell: |command, look| look.unit.show(command.user_s) },
-    Figure { title: "system", cell: |command, look| look.unit.show(command.system_s) },
+    Figure { title: "user", cell: |command, format| format.unit.show(command.user_s) },
+    Figure { title: "system", cell: |command, format| format.unit.show(command.system_s) },
     Figure { title: "CPU", cell: |command, _| known(command.cpu_percent, |percent| format!("{percent:.0} %")) },
     Figure { title: "counted calls", cell: |command, _| format!("{}{}", at_least(command), command.traced.syscalls) },
     Figure { title: "bytes per call", cell: |command, _| bytes_per_call(command) },
@@ -41,8 +41,8 @@ pub(super) const FIGURES: [Figure; 16] = [
 ];
 
 impl Figure {
-    pub(super) fn of(&self, command: &Compared, look: &Look) -> String {
-        (self.cell)(command, look)
+    pub(super) fn of(&self, command: &Compared, format: &FigureFormat) -> String {
+        (self.cell)(command, format)
     }
 }
 
@@ -52,11 +52,11 @@ pub(super) fn name(command: &Compared) -> String {
 }
 
 /// How figures are shown: the same for all commands.
-pub(super) struct Look {
+pub(super) struct FigureFormat {
     unit: Unit,
 }
 
-impl Look {
+impl FigureFormat {
     pub(super) fn of(comparison: &Comparison) -> Self {
         let shortest = comparison.commands.iter().map(|command| command.time_s.mean).fold(f64::INFINITY, f64::min);
         Self { unit: Unit::for_time(shortest) }

@@ -25,7 +25,7 @@ use super::{
     kernel::TypesFile,
     object::{Loaded, Settings},
     rehearsal,
-    run::Watch,
+    run::TaskWatcher,
 };
 use crate::{
     backend::{Backend as _, RunError, RunOptions, Until, new_trace},
@@ -50,9 +50,9 @@ pub fn run<R>(options: &RunOptions, closure: impl FnOnce() -> R) -> Result<(R, T
         })?;
         // This fails only if the helper failed; joining it gives its error.
         let _ = is_ready.recv();
-        let scoped = Scoped::enter(&loaded)?;
+        let in_scope = ThreadInScope::enter(&loaded)?;
         let outcome = catch_unwind(AssertUnwindSafe(closure));
-        scoped.leave()?;
+        in_scope.leave()?;
         // This fails only if the helper failed; joining it gives its error.
         let _ = conclude.send((loaded, trace));
         let traced = helper.join().unwrap_or_else(|panic| resume_unwind(panic));
@@ -75,7 +75,7 @@ type End = (Loaded, Trace);
 fn watch(events: RingBuf<MapData>, mut concluded: oneshot::Receiver<End>) -> Result<Trace, RunError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     runtime.block_on(async {
-        let mut watch = Watch::new(events)?;
+        let mut watch = TaskWatcher::new(events)?;
         let (mut loaded, mut trace) = loop {
             tokio::select! {
                 more = watch.more() => more?,
@@ -92,9 +92,9 @@ fn watch(events: RingBuf<MapData>, mut concluded: oneshot::Receiver<End>) -> Res
 }
 
 /// This thread, while it is in scope.
-struct Scoped<'a>(&'a Loaded);
+struct ThreadInScope<'a>(&'a Loaded);
 
-impl<'a> Scoped<'a> {
+impl<'a> ThreadInScope<'a> {
     fn enter(loaded: &'a Loaded) -> Result<Self, RunError> {
         bring_cpu_time_up_to_date();
         loaded.step(scope::ENTER)?;

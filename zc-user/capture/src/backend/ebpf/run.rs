@@ -54,13 +54,13 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
     let settings = Settings { selection: &options.selection, limits: options.limits, verbose: options.verbose };
     let (mut loaded, events) = rehearsal::load(&settings, types)?;
     let mut log = Log::open(options.verbose, &mut loaded);
-    let mut watch = Watch::new(events)?;
+    let mut watch = TaskWatcher::new(events)?;
     loaded.arm(armed::ROOT)?;
     let _lowered = privileges::lower(options.privileges, || loaded.maps.losses().is_ok())?;
     let mut trace = new_trace(backend, options, SystemTime::now())?;
     let child = Child::start(&program, &options.command, &options.launch, &signals)?;
-    let under_way = UnderWay { options, begun: &trace, child: &child, loaded: &loaded, signals: &signals };
-    let Some(exit) = within(options.timeout, watch.until_over(&under_way, &mut log)).await else {
+    let current_run = CurrentRun { options, begun: &trace, child: &child, loaded: &loaded, signals: &signals };
+    let Some(exit) = within(options.timeout, watch.until_over(&current_run, &mut log)).await else {
         kill_all(&loaded).await?;
         child.wait().await?;
         return Err(RunError::timed_out(options));
@@ -108,7 +108,7 @@ fn unknown_operations_note(processes: &[Process], overflowed: u64) -> Option<Str
 }
 
 /// A run that has started.
-struct UnderWay<'a> {
+struct CurrentRun<'a> {
     options: &'a RunOptions,
     /// Its trace, still without anything that happened.
     begun: &'a Trace,
@@ -118,14 +118,14 @@ struct UnderWay<'a> {
 }
 
 /// Watches the tasks by their events.
-pub struct Watch {
-    seen: Seen,
+pub struct TaskWatcher {
+    seen: SeenEvents,
     events: AsyncFd<RingBuf<MapData>>,
 }
 
 /// What the events have said so far.
 #[derive(Clone, Default)]
-struct Seen {
+struct SeenEvents {
     task_table: TaskTable,
     files: FileTable,
     /// How many events could not be parsed.
@@ -139,10 +139,10 @@ struct LiveTasks {
     counters: HashMap<u32, Option<RawCounters>>,
 }
 
-impl Watch {
+impl TaskWatcher {
     /// A watch that has seen nothing yet. To be called in a tokio runtime.
     pub fn new(events: RingBuf<MapData>) -> std::io::Result<Self> {
-        Ok(Self { seen: Seen::default(), events: watch_readable(events)? })
+        Ok(Self { seen: SeenEvents::default(), events: watch_readable(events)? })
     }
 
     /// Ends the trace: stops counting, waits for the tasks that are about to end, and fills in everything that was seen and counted.
@@ -161,7 +161,7 @@ impl Watch {
     }
 
     /// The trace so far. Counting continues meanwhile, so the figures of a row may be of different moments.
-    fn so_far(&mut self, loaded: &Loaded, begun: &Trace) -> Result<Trace, RunError> {
+    fn interim_trace(&mut self, loaded: &Loaded, begun: &Trace) -> Result<Trace, RunError> {
         self.drain();
         let mut trace = begun.clone();
         trace.wall_ns = self.seen.task_table.wall_ns(Until::AllEnd, now_ns());
@@ -170,7 +170,7 @@ impl Watch {
         Ok(trace)
     }
 
-    async fn until_over(&mut self, run: &UnderWay<'_>, log: &mut Log) -> Result<Exit, RunError> {
+    async fn until_over(&mut self, run: &CurrentRun<'_>, log: &mut Log) -> Result<Exit, RunError> {
         let exit = self.until_root_ends(run, log).await?;
         if run.options.until == Until::AllEnd {
             self.until_all_end(run, log).await?;
@@ -178,7 +178,7 @@ impl Watch {
         Ok(exit)
     }
 
-    async fn until_root_ends(&mut self, run: &UnderWay<'_>, log: &mut Log) -> Result<Exit, RunError> {
+    async fn until_root_ends(&mut self, run: &CurrentRun<'_>, log: &mut Log) -> Result<Exit, RunError> {
         loop {
             tokio::select! {
                 // Its end comes first: a signal after that is for zctrace.
@@ -186,7 +186,7 @@ impl Watch {
                 exit = run.child.wait() => return Ok(exit?),
                 more = self.more() => more?,
                 signal = run.signals.next() => {
-                    if let Received::ToForward(signal) = signal? && !self.shows_so_far(signal, run) {
+                    if let Received::ToForward(signal) = signal? && !self.sends_interim_trace(signal, run) {
                         run.child.forward(signal);
                     }
                 }
@@ -196,14 +196,14 @@ impl Watch {
     }
 
     /// Waits until the last descendant has ended, or a signal ends the trace.
-    async fn until_all_end(&mut self, run: &UnderWay<'_>, log: &mut Log) -> Result<(), RunError> {
+    async fn until_all_end(&mut self, run: &CurrentRun<'_>, log: &mut Log) -> Result<(), RunError> {
         self.drain();
         while self.seen.task_table.not_ended().next().is_some() {
             tokio::select! {
                 more = self.more() => more?,
                 signal = run.signals.next() => match signal? {
                     signal if signal.is_ending() => return Ok(()),
-                    Received::ToForward(signal) => drop(self.shows_so_far(signal, run)),
+                    Received::ToForward(signal) => drop(self.sends_interim_trace(signal, run)),
                     Received::FromTerminal | Received::Own => {}
                 },
                 more = log.more() => more?,
@@ -215,9 +215,11 @@ impl Watch {
     }
 
     /// Shows the trace so far if this signal asks for it; returns whether it does.
-    fn shows_so_far(&mut self, signal: i32, run: &UnderWay<'_>) -> bool {
-        let Some(so_far) = run.options.so_far.as_ref().filter(|_| signal == libc::SIGUSR1) else { return false };
-        so_far.give(self.so_far(run.loaded, run.begun));
+    fn sends_interim_trace(&mut self, signal: i32, run: &CurrentRun<'_>) -> bool {
+        let Some(on_interim_trace) = run.options.on_interim_trace.as_ref().filter(|_| signal == libc::SIGUSR1) else {
+            return false;
+        };
+        on_interim_trace.call(self.interim_trace(run.loaded, run.begun));
         true
     }
 
@@ -278,7 +280,7 @@ impl LiveTasks {
     }
 }
 
-impl Seen {
+impl SeenEvents {
     /// Fills in everything that was seen and counted.
     fn describe(self, loaded: &Loaded, live: &LiveTasks, trace: &mut Trace) -> Result<(), RunError> {
         let alive = &live.counters;

@@ -13,7 +13,7 @@ use super::{
     names::CallNames,
     rows::Ending,
     syntax::unescape,
-    tasks::{FirstCall, Launch, Life, Task, TaskId, Tasks},
+    tasks::{FirstCall, FirstExec, Task, TaskId, TaskState, Tasks},
 };
 use crate::{
     syscall::Fds,
@@ -101,20 +101,20 @@ fn rows(trace: &mut Trace) -> impl Iterator<Item = &mut Row> {
 fn root(tasks: &[Task], is_ordered: bool) -> Option<TaskId> {
     let mut orphans = (0..tasks.len()).filter(|&id| is_ordered || tasks[id].creator.is_none());
     let first = orphans.next()?;
-    if is_ordered || launch(&tasks[first]).is_some() {
+    if is_ordered || first_exec(&tasks[first]).is_some() {
         return Some(first);
     }
-    Some(orphans.find(|&id| launch(&tasks[id]).is_some()).unwrap_or(first))
+    Some(orphans.find(|&id| first_exec(&tasks[id]).is_some()).unwrap_or(first))
 }
 
-fn launch(task: &Task) -> Option<&Launch> {
-    if let FirstCall::Exec(launch) = &task.first_call { Some(launch) } else { None }
+fn first_exec(task: &Task) -> Option<&FirstExec> {
+    if let FirstCall::Exec(exec) = &task.first_call { Some(exec) } else { None }
 }
 
 /// Counts the exec that each task began with, except a failed exec of the command.
 fn count_first_execs(tasks: &mut [Task], root: Option<TaskId>, names: &CallNames, log: &mut LogFacts) {
     for (id, task) in tasks.iter_mut().enumerate() {
-        let Some(&Launch { name, abi, ended, .. }) = launch(task) else { continue };
+        let Some(&FirstExec { name, abi, ended, .. }) = first_exec(task) else { continue };
         // The trace begins with the command's successful exec; a failed one comes before it.
         if !names.get(name).is_selected || (Some(id) == root && ended.how != Ending::Value(0)) {
             continue;
@@ -127,12 +127,12 @@ fn count_first_execs(tasks: &mut [Task], root: Option<TaskId>, names: &CallNames
 }
 
 fn describe_root(trace: &mut Trace, root: &Task, log: &LogFacts) {
-    let launch = launch(root).filter(|launch| launch.ended.how == Ending::Value(0));
-    trace.command = launch.and_then(|launch| launch.program.command.clone()).unwrap_or_default();
-    if let Life::Ended(exit) = root.life {
+    let exec = first_exec(root).filter(|exec| exec.ended.how == Ending::Value(0));
+    trace.command = exec.and_then(|exec| exec.program.command.clone()).unwrap_or_default();
+    if let TaskState::Ended(exit) = root.state {
         trace.exit = exit;
     }
-    let start = launch.map_or(log.first_moment.filter(|_| log.is_ordered), |launch| launch.at);
+    let start = exec.map_or(log.first_moment.filter(|_| log.is_ordered), |exec| exec.at);
     trace.started_at = start.and_then(Moment::date);
     trace.wall_ns = start.zip(root.ended_at).and_then(|(start, end)| end.since(start));
 }
@@ -187,7 +187,7 @@ fn processes(tasks: Vec<Task>, is_recorded: bool) -> Vec<Process> {
             process.comm.clone_from(&comm);
             process.exe = exe;
             process.command = command.filter(|_| is_recorded || !is_cut);
-            process.state = if task.life == Life::Alive { State::Running } else { State::Exited };
+            process.state = if task.state == TaskState::Alive { State::Running } else { State::Exited };
         }
         process.threads.push(Thread { tid: pids[id], comm, rows: task.rows.into_rows(), ..Thread::default() });
     }
@@ -230,7 +230,7 @@ fn find_gaps(tasks: &[Task], root: Option<TaskId>, log: &mut LogFacts) {
     if gaps > 0 {
         log.losses.insert(Loss::UnshownCalls, u64::try_from(gaps).unwrap_or(u64::MAX));
     }
-    let goes_on = root.is_some_and(|root| tasks[root].life == Life::Alive && !tasks[root].has_exited);
+    let goes_on = root.is_some_and(|root| tasks[root].state == TaskState::Alive && !tasks[root].has_exited);
     if log.is_cut_off || (goes_on && !log.was_detached) {
         log.losses.insert(Loss::TracerEnded, 1);
     }
@@ -241,7 +241,7 @@ fn exits_without_call(tasks: &[Task]) -> usize {
     let mut by_process: BTreeMap<TaskId, (bool, bool)> = BTreeMap::new();
     for (id, task) in tasks.iter().enumerate() {
         let (ended, called) = by_process.entry(leader(tasks, id)).or_default();
-        *ended |= matches!(task.life, Life::Ended(Some(Exit::Code(_))));
+        *ended |= matches!(task.state, TaskState::Ended(Some(Exit::Code(_))));
         *called |= task.has_exited;
     }
     by_process.values().filter(|(ended, called)| *ended && !called).count()

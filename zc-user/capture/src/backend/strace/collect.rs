@@ -13,8 +13,8 @@ use super::{
     inspect::Inspector,
     line::{Event, Line, Moment, Stamps},
     names::{self, NameId},
-    rows::{Ending, Fate},
-    tasks::{Entry, FirstCall, Left, Life, Task, TaskId},
+    rows::{AfterSignal, Ending},
+    tasks::{CallEntry, FirstCall, LeftCall, Task, TaskId, TaskState},
 };
 use crate::{
     backend::Until,
@@ -132,8 +132,8 @@ impl<'a> Collector<'a> {
         for id in 0..self.counter.tasks.len() {
             let task = self.counter.tasks.get(id);
             // The exec of a renamed task belongs to the task whose id it got.
-            let left = if task.life == Life::Renamed { None } else { task.pending.leave() };
-            task.rows.settle(Fate::Ended);
+            let left = if task.state == TaskState::Renamed { None } else { task.pending.leave() };
+            task.rows.settle(AfterSignal::Ended);
             self.counter.settle_uncertain_call(id, Verdict::Made);
             self.counter.never_returned(id, left);
         }
@@ -247,8 +247,8 @@ impl<'a> Collector<'a> {
         cut.give_up(|line| self.unparsed(line));
         self.cut = cut;
         if let Some((id, name)) = self.cut_call.take() {
-            let entry = Entry { name, line: self.counter.lines, has_all_args: false };
-            self.counter.never_returned(id, Some(Left { entry, args: Vec::new() }));
+            let entry = CallEntry { name, line: self.counter.lines, has_all_args: false };
+            self.counter.never_returned(id, Some(LeftCall { entry, args: Vec::new() }));
         }
     }
 
@@ -270,9 +270,9 @@ impl<'a> Collector<'a> {
     }
 
     fn end(&mut self, id: TaskId, exit: Option<Exit>, at: Option<Moment>) {
-        let abandoned = self.counter.tasks.end(id, Life::Ended(exit), at);
+        let abandoned = self.counter.tasks.end(id, TaskState::Ended(exit), at);
         let exited = matches!(exit, Some(Exit::Code(_)));
-        self.counter.tasks.get(id).rows.settle(if exited { Fate::WentOn } else { Fate::Ended });
+        self.counter.tasks.get(id).rows.settle(if exited { AfterSignal::KeptRunning } else { AfterSignal::Ended });
         self.counter.never_returned(id, abandoned);
         self.is_over = self.until == Until::RootEnds && self.counter.logs <= 1 && id == 0;
     }
@@ -301,7 +301,7 @@ impl Collector<'_> {
 
     /// Whether the command has ended.
     pub fn has_root_ended(&self) -> bool {
-        self.root().is_some_and(|root| matches!(root.life, Life::Ended(_)))
+        self.root().is_some_and(|root| matches!(root.state, TaskState::Ended(_)))
     }
 
     /// The thread id of the command, once it was seen.
@@ -317,7 +317,7 @@ impl Collector<'_> {
     /// Why the command's exec failed, if the log begins with that.
     pub fn launch_errno(&self) -> Option<u32> {
         match &self.root()?.first_call {
-            FirstCall::Exec(launch) => match launch.ended.how {
+            FirstCall::Exec(exec) => match exec.ended.how {
                 Ending::Error(errno) => errno,
                 _ => None,
             },

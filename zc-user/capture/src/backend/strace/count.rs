@@ -11,9 +11,9 @@ use super::{
     file_table::FileTable,
     line::{CallResult, Event, Moment, Outcome, Pause},
     names::{CallNames, Errnos, KnownCall, MAX_ERRNO, NameId, Role},
-    rows::{Ending, Fate, FinishedCall},
+    rows::{AfterSignal, Ending, FinishedCall},
     syntax::unsigned,
-    tasks::{Entry, FirstCall, Launch, Left, TaskId, Tasks, UncertainCall},
+    tasks::{CallEntry, FirstCall, FirstExec, LeftCall, TaskId, Tasks, UncertainCall},
 };
 use crate::{
     syscall::{Abi, Selection},
@@ -104,7 +104,7 @@ impl Counter<'_> {
 
     /// A task enters a call, and its line ends before the call returns.
     pub fn enter(&mut self, id: TaskId, name: NameId, args: &[u8], pause: Pause, has_all_args: bool) {
-        let entry = Entry { name, line: self.lines, has_all_args };
+        let entry = CallEntry { name, line: self.lines, has_all_args };
         let abandoned = self.tasks.get(id).pending.enter(entry, args);
         self.never_returned(id, abandoned);
         if self.names.get(name).role == Role::CreatesTask {
@@ -127,7 +127,7 @@ impl Counter<'_> {
         match task.pending.leave() {
             Some(mut left) if left.entry.name == name => {
                 left.extend(args);
-                let Left { entry, args } = left;
+                let LeftCall { entry, args } = left;
                 let call = Call { name, args: &args, has_all_args: entry.has_all_args, entered: entry.line, outcome, at };
                 self.returned(id, &call);
                 self.tasks.get(id).pending.give_back(args);
@@ -178,12 +178,12 @@ impl Counter<'_> {
             task.first_call = FirstCall::Other;
             if role == Role::Exec {
                 let program = task.program.clone().unwrap_or_default();
-                task.first_call = FirstCall::Exec(Box::new(Launch { name, abi: task.abi, ended, at: call.at, program }));
+                task.first_call = FirstCall::Exec(Box::new(FirstExec { name, abi: task.abi, ended, at: call.at, program }));
                 return;
             }
         }
         if !known.is_selected {
-            task.rows.settle(Fate::WentOn);
+            task.rows.settle(AfterSignal::KeptRunning);
             return;
         }
         if how == Ending::Error(None) {
@@ -252,8 +252,8 @@ impl Counter<'_> {
     }
 
     /// Counts a call whose return the log does not show.
-    pub fn never_returned(&mut self, id: TaskId, left: Option<Left>) {
-        let Some(Left { entry, args }) = left else { return };
+    pub fn never_returned(&mut self, id: TaskId, left: Option<LeftCall>) {
+        let Some(LeftCall { entry, args }) = left else { return };
         let outcome = Outcome { result: CallResult::Never, duration_ns: None, descriptor: b"" };
         self.returned(id, &Call { name: entry.name, args: &args, has_all_args: false, entered: entry.line, outcome, at: None });
     }

@@ -123,8 +123,8 @@ impl Session<'_> {
                     ready?;
                     self.take_chunk()?;
                 }
-                signal = signals.next() => match (signal?, &options.so_far) {
-                    (Received::ToForward(libc::SIGUSR1), Some(so_far)) => so_far.give(Err(RunError::NotSoFar)),
+                signal = signals.next() => match (signal?, &options.on_interim_trace) {
+                    (Received::ToForward(libc::SIGUSR1), Some(on_interim_trace)) => on_interim_trace.call(Err(RunError::NoInterimTrace)),
                     (signal, _) => is_enough |= self.forward(signal),
                 },
             }

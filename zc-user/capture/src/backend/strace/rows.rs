@@ -60,9 +60,9 @@ pub struct Rows {
 
 /// What happened to a task after a signal interrupted its call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum AfterSignal {
     /// It kept running.
-    WentOn,
+    KeptRunning,
     /// It was killed, or the log ends: the call never returned.
     Ended,
 }
@@ -70,7 +70,7 @@ pub enum Fate {
 impl Rows {
     /// Adds a call.
     pub fn add(&mut self, id: NameId, known: &KnownCall, abi: Abi, ended: FinishedCall) {
-        self.settle(Fate::WentOn);
+        self.settle(AfterSignal::KeptRunning);
         let is_other = writes_bytes(&known.spec) && self.writes_something_else(&ended);
         let ends = self.ends(&known.spec, &ended, is_other);
         let index = *self.places.entry((id, abi, ends)).or_insert_with(|| {
@@ -138,9 +138,9 @@ impl Rows {
     }
 
     /// Counts the call that a signal interrupted, if there is one, now that its outcome is known.
-    pub fn settle(&mut self, fate: Fate) {
+    pub fn settle(&mut self, after: AfterSignal) {
         let Some((index, ended)) = self.interrupted.take() else { return };
-        let how = if fate == Fate::WentOn { ended.how } else { Ending::Never };
+        let how = if after == AfterSignal::KeptRunning { ended.how } else { Ending::Never };
         add(&mut self.sums[index], FinishedCall { how, ..ended });
     }
 

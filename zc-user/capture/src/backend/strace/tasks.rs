@@ -35,7 +35,7 @@ pub struct Task {
     /// The table of its calls.
     pub abi: Abi,
     /// Whether it is alive.
-    pub life: Life,
+    pub state: TaskState,
     /// Whether it called `exit` or `exit_group`.
     pub has_exited: bool,
     /// When it ended.
@@ -58,7 +58,7 @@ pub struct Task {
 
 /// Whether a task is alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Life {
+pub enum TaskState {
     /// It is, as far as the log shows.
     Alive,
     /// It ended; `None` if by an unknown signal.
@@ -74,14 +74,14 @@ pub enum FirstCall {
     /// There has been none yet.
     Awaited,
     /// It was an exec.
-    Exec(Box<Launch>),
+    Exec(Box<FirstExec>),
     /// It was another call, which is counted.
     Other,
 }
 
 /// The exec that may have launched the command.
 #[derive(Debug)]
-pub struct Launch {
+pub struct FirstExec {
     /// Which call.
     pub name: NameId,
     /// Its table.
@@ -187,7 +187,7 @@ impl Tasks {
             creator,
             first_line: line,
             abi: model.map_or(Abi::NATIVE, |id| self.all[id].abi),
-            life: Life::Alive,
+            state: TaskState::Alive,
             has_exited: false,
             ended_at: None,
             program: None,
@@ -246,16 +246,16 @@ impl Tasks {
     }
 
     /// A task ends. Returns the call that it was in.
-    pub fn end(&mut self, id: TaskId, life: Life, at: Option<Moment>) -> Option<Left> {
+    pub fn end(&mut self, id: TaskId, state: TaskState, at: Option<Moment>) -> Option<LeftCall> {
         let task = &mut self.all[id];
         self.alive -= usize::from(task.is_alive());
-        task.life = life;
+        task.state = state;
         task.ended_at = at;
         task.pending.leave()
     }
 
     /// An exec in the thread `by` gave it the id of `id`. Returns the call that `id` was in.
-    pub fn superseded(&mut self, id: TaskId, by: u32) -> Option<Left> {
+    pub fn superseded(&mut self, id: TaskId, by: u32) -> Option<LeftCall> {
         let abandoned = self.all[id].pending.leave();
         let other = self.by_tid.get(&by).copied().filter(|&other| other != id);
         if let Some(other) = other {
@@ -263,7 +263,7 @@ impl Tasks {
         }
         if let Some(other) = other.filter(|&other| self.all[other].pending.entry().is_some()) {
             self.all[id].pending = std::mem::take(&mut self.all[other].pending);
-            self.end(other, Life::Renamed, None);
+            self.end(other, TaskState::Renamed, None);
         } else {
             self.all[id].superseded_by = Some(by);
         }
@@ -274,7 +274,7 @@ impl Tasks {
     /// arguments of the exec.
     pub fn renamed(&mut self, id: TaskId, to: u32) -> Option<TaskId> {
         self.alive -= usize::from(self.all[id].is_alive());
-        self.all[id].life = Life::Renamed;
+        self.all[id].state = TaskState::Renamed;
         let leader = self.by_tid.get(&to).copied()?;
         self.set_thread_of(id, leader);
         (self.all[leader].superseded_by.is_some() && self.all[leader].superseded_by == self.all[id].tid).then_some(leader)
@@ -330,21 +330,21 @@ impl Tasks {
 impl Task {
     /// Whether it is alive, as far as the log shows.
     pub fn is_alive(&self) -> bool {
-        self.life == Life::Alive
+        self.state == TaskState::Alive
     }
 }
 
 /// The call that a thread is in, if its line ended before the call returned.
 #[derive(Debug, Default)]
 pub struct Pending {
-    entry: Option<Entry>,
+    entry: Option<CallEntry>,
     // Reused, so that a call needs no allocation.
     args: Vec<u8>,
 }
 
 /// The entry of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
+pub struct CallEntry {
     /// Which call.
     pub name: NameId,
     /// Number of the line.
@@ -355,14 +355,14 @@ pub struct Entry {
 
 /// A call that has returned, or never will.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct LeftCall {
     /// Its entry.
-    pub entry: Entry,
+    pub entry: CallEntry,
     /// Its arguments, as far as the log has them.
     pub args: Vec<u8>,
 }
 
-impl Left {
+impl LeftCall {
     /// Adds more of the arguments.
     pub fn extend(&mut self, args: &[u8]) {
         extend(&mut self.args, args);
@@ -379,12 +379,12 @@ fn extend(all: &mut Vec<u8>, args: &[u8]) {
 
 impl Pending {
     /// The call that the thread is in.
-    pub fn entry(&self) -> Option<Entry> {
+    pub fn entry(&self) -> Option<CallEntry> {
         self.entry
     }
 
     /// The thread enters a call. Returns the one that it was in before, if the log does not show its return.
-    pub fn enter(&mut self, entry: Entry, args: &[u8]) -> Option<Left> {
+    pub fn enter(&mut self, entry: CallEntry, args: &[u8]) -> Option<LeftCall> {
         let left = self.leave();
         self.args.clear();
         self.extend(args);
@@ -403,8 +403,8 @@ impl Pending {
     }
 
     /// The call returns, or never will: the thread is no longer in it.
-    pub fn leave(&mut self) -> Option<Left> {
-        self.entry.take().map(|entry| Left { entry, args: std::mem::take(&mut self.args) })
+    pub fn leave(&mut self) -> Option<LeftCall> {
+        self.entry.take().map(|entry| LeftCall { entry, args: std::mem::take(&mut self.args) })
     }
 
     /// Gives the memory of the arguments back for the next call.
@@ -420,7 +420,7 @@ mod tests {
     #[test]
     fn arguments_before_and_after_the_pause_are_one_list() {
         let mut pending = Pending::default();
-        let entry = Entry { name: 7, line: 1, has_all_args: true };
+        let entry = CallEntry { name: 7, line: 1, has_all_args: true };
         assert_eq!(pending.enter(entry, b"3, "), None);
         pending.extend(b"\"ab\", 10");
         assert_eq!(pending.args(), b"3, \"ab\", 10");
@@ -433,10 +433,10 @@ mod tests {
     #[test]
     fn a_call_without_a_return_is_given_back() {
         let mut pending = Pending::default();
-        let first = Entry { name: 7, line: 1, has_all_args: true };
+        let first = CallEntry { name: 7, line: 1, has_all_args: true };
         pending.enter(first, b"3");
-        let left = pending.enter(Entry { name: 8, line: 2, has_all_args: true }, b"4");
-        assert_eq!(left, Some(Left { entry: first, args: b"3".to_vec() }));
+        let left = pending.enter(CallEntry { name: 8, line: 2, has_all_args: true }, b"4");
+        assert_eq!(left, Some(LeftCall { entry: first, args: b"3".to_vec() }));
         assert_eq!(pending.args(), b"4");
     }
 }

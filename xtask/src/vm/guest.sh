@@ -18,8 +18,8 @@ mount -t tracefs tracefs /sys/kernel/tracing
 busybox ifconfig lo 127.0.0.1 up
 # Tests use loop devices, and there is no udev to load the module.
 busybox modprobe loop 2>/dev/null
-# Waiting takes ten times longer here.
-export HOME=/root LC_ALL=C.UTF-8 ZC_TEST_PATIENCE=10
+# Waiting takes ten times longer here, and random programs take a second each.
+export HOME=/root LC_ALL=C.UTF-8 ZC_TEST_PATIENCE=10 ZC_RANDOM_PROGRAMS=90
 say "release $(uname -r)"
 
 # Sets expected, test, workloads, zctrace, package, jobs.

@@ -2,7 +2,6 @@
 //!
 //! Each file is one topic and reads like a specification. `cargo xtask test` runs all of them as root.
 
-mod beside_strace;
 mod both_backends;
 mod check;
 mod compare;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 enum kind {
@@ -44,10 +45,6 @@ static const struct copy_case {
 void fail(const struct job *job, const char *call) {
     fprintf(stderr, "copier-c: %s %s -> %s: %s: %s\n", call, job->from, job->to, strerrorname_np(errno), strerror(errno));
     exit(1);
-}
-
-size_t next_ask(const struct job *job, size_t chunk) {
-    return job->left < chunk ? (size_t)job->left : chunk;
 }
 
 void usage(const char *problem, const char *what) {
@@ -127,6 +124,39 @@ static const struct copy_case *chosen_case(int argc, char **argv, struct job *jo
         usage("there is no --buffer for ", chosen->name);
     }
     return chosen;
+}
+
+/* How many signals have interrupted the copy, to test that every case handles that. */
+static volatile sig_atomic_t signals;
+
+static void count_signal(int signal) {
+    (void)signal;
+    signals++;
+}
+
+static void set_timer(const struct job *job, long every_us) {
+    struct timeval every = {every_us / 1000000, every_us % 1000000};
+    struct itimerval timer = {every, every};
+    if (setitimer(ITIMER_REAL, &timer, NULL) != 0) {
+        fail(job, "setitimer");
+    }
+}
+
+static void start_interruptions(const struct job *job) {
+    /* No SA_RESTART: interrupted calls fail. */
+    struct sigaction action = {.sa_handler = count_signal};
+    if (job->interrupt_every_us == 0) {
+        return;
+    }
+    if (sigaction(SIGALRM, &action, NULL) != 0) {
+        fail(job, "sigaction");
+    }
+    set_timer(job, job->interrupt_every_us);
+}
+
+static unsigned long stop_interruptions(const struct job *job) {
+    set_timer(job, 0);
+    return (unsigned long)signals;
 }
 
 /* Closes the ends, so that the other sides see the end of the copy. A memfd is kept, because it would be freed, and so are the standard

@@ -75,12 +75,12 @@ impl Meter {
 const BUFFER: usize = 256 * 1024;
 
 /// Where copied bytes are: in a regular file or a block device, from an offset on.
-pub(crate) struct Again {
+pub(crate) struct Stored {
     path: PathBuf,
     start: u64,
 }
 
-impl Again {
+impl Stored {
     /// Where a source's bytes are before the copy; `None` if they cannot be read twice.
     pub(crate) fn of_source(spec: &Spec) -> Result<Option<Self>> {
         match (spec, spec.origin()) {

@@ -19,7 +19,7 @@ use zc_tests::named;
 
 use crate::{
     arguments::CopyArguments,
-    checksum::{Again, Moved},
+    checksum::{Moved, Stored},
     ends::{Helper, Sink, SinkOptions, Source, Spec, open_sink, open_source},
 };
 
@@ -28,8 +28,8 @@ pub(crate) struct Job {
     /// The request of the command line.
     pub(crate) asked: CopyArguments,
     /// Where the bytes can be read again for the checksum, if it was requested and they can be.
-    source_again: Option<Again>,
-    sink_again: Option<Again>,
+    stored_source: Option<Stored>,
+    stored_sink: Option<Stored>,
     /// The processes at the other ends of pipes.
     feeder: Option<Helper>,
     drainer: Option<Helper>,
@@ -43,12 +43,12 @@ impl Job {
         asked.from.check_source()?;
         asked.to.check_destination(asked.append)?;
         refuse_same_file(&asked)?;
-        let mut job = Self { asked, source_again: None, sink_again: None, feeder: None, drainer: None, memory: None };
+        let mut job = Self { asked, stored_source: None, stored_sink: None, feeder: None, drainer: None, memory: None };
         if job.asked.checksum {
-            job.source_again = Again::of_source(&job.asked.from)?;
-            job.sink_again = Again::of_sink(&job.asked.to, job.asked.append)?;
+            job.stored_source = Stored::of_source(&job.asked.from)?;
+            job.stored_sink = Stored::of_sink(&job.asked.to, job.asked.append)?;
             let is_told = matches!(job.asked.to, Spec::Pipe(_) | Spec::Memfd(_));
-            if job.source_again.is_none() && job.sink_again.is_none() && !is_told {
+            if job.stored_source.is_none() && job.stored_sink.is_none() && !is_told {
                 bail!("--checksum: neither {} nor {} can be read again; ask the other side", job.asked.from, job.asked.to);
             }
         }
@@ -158,9 +158,9 @@ impl Job {
 
     /// The checksums of both ends, which are read again as far as possible.
     fn checksum(&self, count: u64, drained: Option<Moved>) -> Result<String> {
-        let memory = self.memory.as_ref().map(|memory| Again::descriptor(memory.as_fd().as_raw_fd(), 0));
-        let source = self.source_again.as_ref().map(|again| again.crc32(count)).transpose()?;
-        let sink = self.sink_again.as_ref().or(memory.as_ref()).map(|again| again.crc32(count)).transpose()?;
+        let memory = self.memory.as_ref().map(|memory| Stored::descriptor(memory.as_fd().as_raw_fd(), 0));
+        let source = self.stored_source.as_ref().map(|stored| stored.crc32(count)).transpose()?;
+        let sink = self.stored_sink.as_ref().or(memory.as_ref()).map(|stored| stored.crc32(count)).transpose()?;
         match (source, sink.or(drained.and_then(|drained| drained.crc32))) {
             (Some(source), Some(sink)) if source != sink => {
                 bail!("{} has crc32 {source:08x}, but {} has {sink:08x}", self.asked.from, self.asked.to)

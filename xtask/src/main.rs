@@ -52,7 +52,7 @@ enum Task {
     Dist,
     /// Measure what tracing costs, and print it
     Bench(bench::Options),
-    /// Run what others have published, and show their figures beside those of this machine (see `reference --help`)
+    /// Repeat published measurements, and show their figures beside those of this machine (see `reference --help`)
     #[command(disable_help_flag = true)]
     Reference {
         /// Its own options, and the runs

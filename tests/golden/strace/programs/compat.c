@@ -1,4 +1,4 @@
-// A 32-bit program without a C library: read is not number 0 there, and mmap2 has no 64-bit namesake.
+// A 32-bit program without a C library. In the 32-bit table read is not number 0, and mmap2 is not in the 64-bit table.
 static int call(int number, int a, int b, int c) {
     int result;
     __asm__ volatile("int $0x80" : "=a"(result) : "a"(number), "b"(a), "c"(b), "d"(c), "S"(0x22), "D"(-1) : "memory");

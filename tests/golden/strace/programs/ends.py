@@ -1,4 +1,4 @@
-# Writes to one of each kind of file, so that strace names them all.
+# Writes to a file of each kind, so that strace names them all.
 import os, socket, sys
 
 here = sys.argv[1]

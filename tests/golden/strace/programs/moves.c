@@ -1,4 +1,4 @@
-// Moves bytes by most calls that can, some of them in a second thread that blocks meanwhile.
+// Moves bytes by most calls that can do that, some of them in a second thread that blocks in between.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/fs.h>

@@ -1,4 +1,4 @@
-// Calls that signals interrupt: restarted, given up, resumed; and a read that never returns.
+// Calls that signals interrupt: some restart, fail or resume; and a read that never returns.
 #define _GNU_SOURCE
 #include <signal.h>
 #include <sys/time.h>

@@ -164,7 +164,7 @@ impl Runner<'_> {
             if has_ended {
                 self.record(index, process.finish());
             } else if process.deadline().is_some_and(|deadline| deadline <= now) {
-                let limit = crate::units::seconds(u64::try_from(self.checks[index].timeout.as_nanos()).unwrap_or(u64::MAX));
+                let limit = crate::units::duration(u64::try_from(self.checks[index].timeout.as_nanos()).unwrap_or(u64::MAX));
                 let why = format!("it did not end within {limit}, and was killed with everything below it (timeout)");
                 self.record(index, process.kill_for(why));
             } else {

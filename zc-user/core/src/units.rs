@@ -44,33 +44,40 @@ pub fn short_bytes(count: u64) -> String {
     if count.is_multiple_of(unit) { shown.replace(".0 ", " ") } else { shown }
 }
 
-/// How many decimals milliseconds have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decimals {
-    /// Three: to the microsecond.
-    Micro,
-    /// Six: to the nanosecond.
-    Nano,
-}
-
-impl Decimals {
-    /// The fewest decimals that show no time other than 0 as 0.
-    pub fn for_times(mut times: impl Iterator<Item = u64>) -> Self {
-        if times.any(|ns| (1..1000).contains(&ns)) { Self::Nano } else { Self::Micro }
+/// A time with three significant digits, in the largest unit that gives at least 1: `641 ns`, `4.20 µs`, `12.3 ms`, `1.02 s`. Seconds have no
+/// larger unit: `4711 s`.
+pub fn duration(ns: u64) -> String {
+    const UNITS: [(u64, &str); 4] = [(1, "ns"), (1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s")];
+    if ns == 0 {
+        return "0 s".to_owned();
     }
+    let last = UNITS.len() - 1;
+    UNITS
+        .iter()
+        .enumerate()
+        .find_map(|(index, &(unit, name))| {
+            let number = three_digits(ns, unit);
+            // 1000 after rounding belongs to the next unit.
+            (index == last || ns < unit * 1000 && number != "1000").then(|| format!("{number} {name}"))
+        })
+        .unwrap_or_default()
 }
 
-/// Nanoseconds in milliseconds: `12.345`, or `0.000271` to the nanosecond.
-pub fn milliseconds(ns: u64, decimals: Decimals) -> String {
+/// The quotient with as many decimals as three digits leave, at most as many as the unit has.
+fn three_digits(value: u64, unit: u64) -> String {
+    let decimals = [2, 1, 0].into_iter().find(|&decimals| rounded(value, unit, decimals) < 1000).unwrap_or(0);
+    let decimals = if unit == 1 { 0 } else { decimals };
+    let (scale, shown) = (10_u128.pow(decimals), rounded(value, unit, decimals));
     match decimals {
-        Decimals::Micro => thousandths(rounded(ns, 1000)),
-        Decimals::Nano => format!("{}.{:06}", ns / 1_000_000, ns % 1_000_000),
+        0 => shown.to_string(),
+        _ => format!("{}.{:0width$}", shown / scale, shown % scale, width = decimals as usize),
     }
 }
 
-/// Nanoseconds in seconds, to the millisecond: `12.345 s`.
-pub fn seconds(ns: u64) -> String {
-    format!("{} s", thousandths(rounded(ns, 1_000_000)))
+/// The quotient in units of the last decimal, rounded to the nearest.
+fn rounded(value: u64, unit: u64, decimals: u32) -> u128 {
+    let (value, unit) = (u128::from(value) * 10_u128.pow(decimals), u128::from(unit));
+    (value + unit / 2) / unit
 }
 
 /// A share of the whole: `12.3 %`; [`UNKNOWN`] if the whole is 0.
@@ -81,14 +88,6 @@ pub fn percent(part: u64, whole: u64) -> String {
     let (part, whole) = (u128::from(part), u128::from(whole));
     let tenths = (part * 1000 + whole / 2) / whole;
     format!("{}.{} %", tenths / 10, tenths % 10)
-}
-
-fn rounded(value: u64, unit: u64) -> u64 {
-    value / unit + u64::from(value % unit >= unit / 2)
-}
-
-fn thousandths(value: u64) -> String {
-    format!("{}.{:03}", value / 1000, value % 1000)
 }
 
 #[cfg(test)]
@@ -130,23 +129,28 @@ mod tests {
     }
 
     #[test]
-    fn milliseconds_round_to_their_decimals() {
-        assert_eq!(milliseconds(16_974_624_499, Decimals::Micro), "16974.624");
-        assert_eq!(milliseconds(1_999_500, Decimals::Micro), "2.000");
-        assert_eq!(milliseconds(271, Decimals::Nano), "0.000271");
-        assert_eq!(milliseconds(u64::MAX, Decimals::Micro), "18446744073709.552");
-    }
-
-    #[test]
-    fn decimals_are_as_many_as_the_shortest_time_needs() {
-        assert_eq!(Decimals::for_times([0, 1000, 1_000_000].into_iter()), Decimals::Micro);
-        assert_eq!(Decimals::for_times([5000, 999].into_iter()), Decimals::Nano);
-    }
-
-    #[test]
-    fn seconds_are_to_the_millisecond() {
-        assert_eq!(seconds(1_234_567_890), "1.235 s");
-        assert_eq!(seconds(0), "0.000 s");
+    fn times_have_three_significant_digits_and_a_unit() {
+        let expected = [
+            (0, "0 s"),
+            (1, "1 ns"),
+            (641, "641 ns"),
+            (999, "999 ns"),
+            (1000, "1.00 µs"),
+            (4_204, "4.20 µs"),
+            (9_994, "9.99 µs"),
+            (9_995, "10.0 µs"),
+            (99_960, "100 µs"),
+            (999_499, "999 µs"),
+            (999_500, "1.00 ms"),
+            (12_345_678, "12.3 ms"),
+            (1_021_164_113, "1.02 s"),
+            (999_499_999_999, "999 s"),
+            (4_711_000_000_000, "4711 s"),
+            (u64::MAX, "18446744074 s"),
+        ];
+        for (ns, text) in expected {
+            assert_eq!(duration(ns), text, "{ns}");
+        }
     }
 
     #[test]

@@ -81,7 +81,7 @@ const fn mark(status: Status) -> (&'static str, Style) {
 fn write_check(page: &mut Page, check: &CheckResult) {
     let (mark, style) = mark(check.status);
     let runs = if check.runs > 1 { format!("{} runs, ", check.runs) } else { String::new() };
-    let time = format!("({runs}{})", units::seconds(check.duration_ns));
+    let time = format!("({runs}{})", units::duration(check.duration_ns));
     let pieces = [(mark.to_owned(), style), (escape(&check.name), Style::Plain), (time, Style::Faint)];
     page.flow(0, &pieces.map(|(text, style)| Piece::new(text, style)));
     for problem in problems(check) {
@@ -119,14 +119,14 @@ fn write_tolerated(page: &mut Page, check: &CheckResult) {
 fn write_figures(page: &mut Page, figures: &Repeatability) {
     let range = |name: &str, min: u64, max: u64| {
         if is_time(name) {
-            format!("{name} {}..{}", units::seconds(min), units::seconds(max))
+            format!("{name} {}..{}", units::duration(min), units::duration(max))
         } else {
             format!("{name} {min}..{max}")
         }
     };
     let varying: Vec<String> = figures.varying.iter().map(|figure| range(&figure.name, figure.min, figure.max)).collect();
     let one = |name: &str, figure: u64| {
-        if is_time(name) { format!("{name} {}", units::seconds(figure)) } else { format!("{name} {figure}") }
+        if is_time(name) { format!("{name} {}", units::duration(figure)) } else { format!("{name} {figure}") }
     };
     let same: Vec<String> = figures.same.iter().map(|(name, &figure)| one(name, figure)).collect();
     let bound = if figures.exact { "" } else { " (others are lower bounds)" };
@@ -359,7 +359,7 @@ const fn symbol(status: Status) -> &'static str {
 
 fn row(check: &CheckResult) -> String {
     let result = format!("{} {}", symbol(check.status), check.status.name());
-    let cells = [result, check.expectations.len().to_string(), units::seconds(check.duration_ns)];
+    let cells = [result, check.expectations.len().to_string(), units::duration(check.duration_ns)];
     table_row(&cell(&escape_markdown(&escape(&check.name))), cells.into_iter())
 }
 

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     report::Syscall,
     syscall::Abi,
-    units::{self, Decimals, UNKNOWN},
+    units::{self, UNKNOWN},
 };
 
 /// A column.
@@ -20,23 +20,24 @@ pub(super) enum Column {
     Errors,
     Bytes,
     AvgSize,
-    TotalMs,
-    MinMs,
-    AvgMs,
-    MaxMs,
-    P99Ms,
+    Share,
+    Total,
+    Min,
+    Avg,
+    Max,
+    P99,
 }
 
 /// The columns in their order.
-const ALL: [Column; 10] = {
-    use Column::{AvgMs, AvgSize, Bytes, Calls, Errors, MaxMs, MinMs, P99Ms, Syscall, TotalMs};
-    [Syscall, Calls, Errors, Bytes, AvgSize, TotalMs, MinMs, AvgMs, MaxMs, P99Ms]
+const ALL: [Column; 11] = {
+    use Column::{Avg, AvgSize, Bytes, Calls, Errors, Max, Min, P99, Share, Syscall, Total};
+    [Syscall, Calls, Errors, Bytes, AvgSize, Share, Total, Min, Avg, Max, P99]
 };
 
 /// The order in which columns are dropped to save room. Errors have a line below the table; the name and the count always stay.
-const DROPPED_FIRST: [Column; 8] = {
-    use Column::{AvgMs, AvgSize, Bytes, Errors, MaxMs, MinMs, P99Ms, TotalMs};
-    [P99Ms, MinMs, AvgSize, AvgMs, Errors, MaxMs, Bytes, TotalMs]
+const DROPPED_FIRST: [Column; 9] = {
+    use Column::{Avg, AvgSize, Bytes, Errors, Max, Min, P99, Share, Total};
+    [P99, Min, AvgSize, Avg, Errors, Max, Share, Bytes, Total]
 };
 
 /// Spaces between two columns.
@@ -50,36 +51,37 @@ impl Column {
             Self::Errors => "errors",
             Self::Bytes => "bytes",
             Self::AvgSize => "avg size",
-            Self::TotalMs => "total ms",
-            Self::MinMs => "min ms",
-            Self::AvgMs => "avg ms",
-            Self::MaxMs => "max ms",
-            Self::P99Ms => "p99 ms",
+            Self::Share => "% time",
+            Self::Total => "total",
+            Self::Min => "min",
+            Self::Avg => "avg",
+            Self::Max => "max",
+            Self::P99 => "p99",
         }
     }
 
     /// The time that the column shows, if it shows one.
     const fn time(self, line: &Syscall) -> Option<u64> {
         match self {
-            Self::TotalMs => line.total_ns,
-            Self::MinMs => line.min_ns,
-            Self::AvgMs => line.mean_ns,
-            Self::MaxMs => line.max_ns,
-            Self::P99Ms => line.p99_ns,
-            Self::Syscall | Self::Calls | Self::Errors | Self::Bytes | Self::AvgSize => None,
+            Self::Total => line.total_ns,
+            Self::Min => line.min_ns,
+            Self::Avg => line.mean_ns,
+            Self::Max => line.max_ns,
+            Self::P99 => line.p99_ns,
+            Self::Syscall | Self::Calls | Self::Errors | Self::Bytes | Self::AvgSize | Self::Share => None,
         }
     }
 
-    fn cell(self, line: &Syscall, decimals: Decimals) -> String {
+    /// `all_ns` is the time of all calls of the table; `None` if that of one is unknown.
+    fn cell(self, line: &Syscall, all_ns: Option<u64>) -> String {
         let known = match self {
             Self::Syscall => Some(name(line)),
             Self::Calls => Some(line.calls.to_string()),
             Self::Errors => Some(line.errors.to_string()),
             Self::Bytes => line.bytes.map(units::bytes),
             Self::AvgSize => average_size(line).map(units::bytes),
-            Self::TotalMs | Self::MinMs | Self::AvgMs | Self::MaxMs | Self::P99Ms => {
-                self.time(line).map(|ns| units::milliseconds(ns, decimals))
-            }
+            Self::Share => line.total_ns.zip(all_ns).map(|(part, whole)| units::percent(part, whole).replace(" %", "")),
+            Self::Total | Self::Min | Self::Avg | Self::Max | Self::P99 => self.time(line).map(units::duration),
         };
         known.unwrap_or_else(|| UNKNOWN.to_owned())
     }
@@ -97,11 +99,15 @@ fn average_size(line: &Syscall) -> Option<u64> {
     Some(line.bytes?.checked_div(line.calls.saturating_sub(line.errors)).unwrap_or(0))
 }
 
-/// A column with its width and precision.
+/// The time of all these calls. `None` if that of one is unknown.
+pub(super) fn time_of_all(lines: &[&Syscall]) -> Option<u64> {
+    lines.iter().try_fold(0_u64, |sum, line| Some(sum.saturating_add(line.total_ns?)))
+}
+
+/// A column with its width.
 #[derive(Debug, Clone, Copy)]
 struct Shown {
     column: Column,
-    decimals: Decimals,
     width: usize,
 }
 
@@ -136,7 +142,7 @@ impl Layout {
 
     /// Whether a cell of this line is [`UNKNOWN`].
     pub(super) fn has_unknown(&self, line: &Syscall) -> bool {
-        self.shown.iter().any(|shown| shown.column.cell(line, shown.decimals) == UNKNOWN)
+        self.shown.iter().any(|shown| shown.column.cell(line, line.total_ns) == UNKNOWN)
     }
 
     /// The titles of the columns.
@@ -144,9 +150,9 @@ impl Layout {
         self.shown.iter().map(|shown| shown.column.title())
     }
 
-    /// The cells of a line.
-    pub(super) fn cells(&self, line: &Syscall) -> impl Iterator<Item = String> {
-        self.shown.iter().map(|shown| shown.cell(line))
+    /// The cells of a line, of a table whose calls took `all_ns`.
+    pub(super) fn cells(&self, line: &Syscall, all_ns: Option<u64>) -> impl Iterator<Item = String> {
+        self.shown.iter().map(move |shown| shown.cell(line, all_ns))
     }
 
     /// The lines of the table: titles, a rule, rows. Empty without rows.
@@ -156,8 +162,9 @@ impl Layout {
         }
         let mut table = ruled_table();
         table.set_header(self.titles());
+        let all_ns = time_of_all(lines);
         for line in lines {
-            table.add_row(self.cells(line));
+            table.add_row(self.cells(line, all_ns));
         }
         align_columns(&mut table);
         for (index, (column, shown)) in table.column_iter_mut().zip(&self.shown).enumerate() {
@@ -168,20 +175,16 @@ impl Layout {
 }
 
 impl Shown {
-    fn cell(&self, line: &Syscall) -> String {
-        let cell = self.column.cell(line, self.decimals);
+    fn cell(&self, line: &Syscall, all_ns: Option<u64>) -> String {
+        let cell = self.column.cell(line, all_ns);
         if self.column == Column::Syscall { text::shorten(&cell, self.width).into_owned() } else { cell }
     }
 }
 
 fn measure(column: Column, lines: &[&Syscall]) -> Shown {
-    // Totals may be seconds: nanoseconds would be noise.
-    let decimals = match column {
-        Column::TotalMs => Decimals::Micro,
-        _ => Decimals::for_times(lines.iter().filter_map(|line| column.time(line))),
-    };
-    let cells = lines.iter().map(|line| text::width(&column.cell(line, decimals)));
-    Shown { column, decimals, width: cells.max().unwrap_or(0).max(column.title().len()) }
+    // A share of the line's own time is 100 %: the widest.
+    let cells = lines.iter().map(|line| text::width(&column.cell(line, line.total_ns)));
+    Shown { column, width: cells.max().unwrap_or(0).max(column.title().len()) }
 }
 
 fn total_width(shown: &[Shown]) -> usize {

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     report::{FileTotals, Report},
-    units::{self, Decimals, UNKNOWN},
+    units::{self, UNKNOWN},
 };
 
 /// How many files are shown without `--all-transfers`.
@@ -37,7 +37,7 @@ pub(super) fn write(page: &mut Page, report: &Report, options: &Options) {
 
 /// The table. A narrow page drops columns from the right; the bytes always stay.
 fn table(files: &[FileTotals], width: Option<usize>) -> Vec<String> {
-    let titles = ["read", "written", "reads", "writes", "total ms", "kind"];
+    let titles = ["read", "written", "reads", "writes", "time", "kind"];
     let rows: Vec<[String; 6]> = files.iter().map(cells).collect();
     let widths: Vec<usize> = (0..titles.len())
         .map(|column| rows.iter().map(|row| text::width(&row[column])).max().unwrap_or(0).max(titles[column].len()) + GAP)
@@ -78,7 +78,7 @@ fn cells(file: &FileTotals) -> [String; 6] {
         known(file.bytes_written, units::bytes),
         file.reads.to_string(),
         file.writes.to_string(),
-        known(file.total_ns, |ns| units::milliseconds(ns, Decimals::Micro)),
+        known(file.total_ns, units::duration),
         text::escape(end_kind(&file.file)),
     ]
 }

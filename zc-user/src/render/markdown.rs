@@ -1,7 +1,7 @@
 //! GitHub's Markdown: how text is written in it, and the report for a comment on a pull request or the summary of a job.
 
 use super::{
-    columns::Layout,
+    columns::{self, Layout},
     page::{Options, Piece, sentence},
     section::Section,
     table, text, transfers,
@@ -56,8 +56,9 @@ fn section_blocks(section: &Section<'_>, layout: &Layout) -> Vec<String> {
         let titles: Vec<&str> = layout.titles().collect();
         let rule = table_row(":---", titles.iter().skip(1).map(|_| "---:".to_owned()));
         let head = table_row(titles[0], titles.iter().skip(1).map(ToString::to_string));
+        let all_ns = columns::time_of_all(&returned);
         let rows = returned.iter().map(|syscall| {
-            let mut cells = layout.cells(syscall).map(|text| cell(&escape_markdown(&text)));
+            let mut cells = layout.cells(syscall, all_ns).map(|text| cell(&escape_markdown(&text)));
             let name = cells.next().unwrap_or_default();
             table_row(&name, cells)
         });

@@ -156,7 +156,7 @@ fn usage(usage: &Usage) -> Vec<Piece> {
     vec![
         group("context switches", [(voluntary, "voluntary"), (involuntary, "involuntary")], |count| count.to_string(), ";"),
         group("page faults", [(minor, "minor"), (major, "major")], |count| count.to_string(), ";"),
-        group("cpu", [(user, "user"), (system, "system")], units::seconds, ""),
+        group("cpu", [(user, "user"), (system, "system")], units::duration, ""),
     ]
 }
 

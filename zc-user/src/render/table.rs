@@ -74,15 +74,15 @@ pub(super) fn remarks(report: &Report) -> impl Iterator<Item = (String, Style)> 
 
 /// One line: how the command ended, what it cost, whether the figures are exact.
 pub(super) fn summary(report: &Report) -> Vec<Piece> {
-    let seconds = |ns: Option<u64>| ns.map_or_else(|| UNKNOWN.to_owned(), units::seconds);
+    let duration = |ns: Option<u64>| ns.map_or_else(|| UNKNOWN.to_owned(), units::duration);
     let usage = &report.totals.usage;
     let (exit, style) = exit(report.exit);
     let plain = |text: String| Piece::new(text, Style::Plain);
     vec![
         Piece::new(format!("{exit},"), style),
-        plain(format!("wall {},", seconds(report.wall_ns))),
-        plain(format!("user {},", seconds(usage.user_ns))),
-        plain(format!("system {},", seconds(usage.system_ns))),
+        plain(format!("wall {},", duration(report.wall_ns))),
+        plain(format!("user {},", duration(usage.user_ns))),
+        plain(format!("system {},", duration(usage.system_ns))),
         plain(format!("backend {},", text::escape(&report.backend))),
         if report.exact { Piece::new("exact", Style::Good) } else { Piece::new("lower bound", Style::Warning) },
     ]

@@ -235,7 +235,7 @@ fn cost(transfer: &Transfer) -> Vec<String> {
         transfer.crossings.map(|crossings| plural(crossings, "crossing into the kernel", "crossings into the kernel"));
     let mut cost: Vec<String> = crossings.into_iter().chain([memory]).collect();
     if let Some(ns) = transfer.total_ns {
-        cost.push(format!("{} in these calls", units::seconds(ns)));
+        cost.push(format!("{} in these calls", units::duration(ns)));
     }
     // A single short call is nearly always the end of the source.
     if transfer.short_calls > 1 {

@@ -288,7 +288,7 @@ pub struct Times {
     pub histogram: Histogram,
 }
 
-/// Index of a [`File`] in [`Trace::files`](super::Trace::files).
+/// Index of a [`File`] in [`Trace::files`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub u32);
 
@@ -407,18 +407,18 @@ pub enum Input {
     /// The call names the file.
     Named(FileId),
     /// The call names only its output. Its thread last read from this file, and had not yet written everything that it read (see
-    /// [`zc_ebpf::Sequence`]). [`Row::paired_bytes`](super::Row::paired_bytes) says how many of the row's bytes that explains.
+    /// [`zc_ebpf::Sequence`]). [`Row::paired_bytes`] says how many of the row's bytes that explains.
     LastRead(FileId),
     /// The call names only its output. Its buffer holds bytes that the address space read from this file, and the sampled bytes have not
-    /// changed since. [`Row::paired_bytes`](super::Row::paired_bytes) says how many of the row's bytes these are, and
-    /// [`Row::checked_calls`](super::Row::checked_calls) how many of its calls were sampled.
+    /// changed since. [`Row::paired_bytes`] says how many of the row's bytes these are, and
+    /// [`Row::checked_calls`] how many of its calls were sampled.
     Held(FileId),
     /// As [`Held`](Self::Held), but the sampled bytes differ: the program changed them.
     Changed(FileId),
     /// As [`Held`](Self::Held), but without a sample: only the place in memory indicates the file.
     Unsampled(FileId),
     /// The call names only its output. Its buffer lies in a mapping of this file, with as many bytes as
-    /// [`Row::paired_bytes`](super::Row::paired_bytes) says.
+    /// [`Row::paired_bytes`] says.
     Mapped(FileId),
 }
 

@@ -9,7 +9,7 @@ mod abi;
 pub mod pairing;
 
 pub use abi::*;
-pub use pairing::{memory::Memory, order::Sequence, stream::Stream};
+pub use pairing::{memory::Memory, order::UnwrittenRead, stream::Stream};
 
 /// Names of the programs in the object file, each with the tracepoint that user space attaches it to.
 pub mod programs {
@@ -205,7 +205,7 @@ const _: () = {
     assert!(size_of::<CallSpec>() == 16);
     assert!(size_of::<Interrupted>() == 2 * 4 + 2 * 8);
     assert!(size_of::<Ends>() == 8);
-    assert!(size_of::<Sequence>() == 32);
+    assert!(size_of::<UnwrittenRead>() == 32);
     assert!(size_of::<Range>() == 7 * 8 + 6 * 4 + 2 * 4 * SAMPLES);
     assert!(size_of::<Memory>() == 2 * 8 + 8 * 4 + SOURCES * 8 + RANGES * size_of::<Range>());
     // An element of a hash map, with its key and the kernel's header, should fit into a page.
@@ -220,7 +220,7 @@ const _: () = {
                 + size_of::<Arguments>()
                 + size_of::<Outcome>()
                 + size_of::<CallSpec>()
-                + size_of::<Sequence>()
+                + size_of::<UnwrittenRead>()
                 + size_of::<Mapping>()
                 + 2 * size_of::<Descriptor>()
     );

@@ -78,7 +78,7 @@ fn cp(index: u32) -> Vec<Row> {
         Row {
             bytes: Some(5000),
             paired_bytes: 5000,
-            ..row("write", Some(Input::LastRead(FileId(index))), Some(index + 1), 8 * index + 3)
+            ..row("write", Some(Input::ByOrder(FileId(index))), Some(index + 1), 8 * index + 3)
         },
     ]
 }
@@ -87,7 +87,7 @@ fn read_write(from: u32, to: u32) -> Vec<Row> {
     let order = 8 * from.min(to);
     vec![
         Row { bytes: Some(5000), ..row("read", Some(Input::Named(FileId(from))), None, order) },
-        Row { bytes: Some(5000), paired_bytes: 5000, ..row("write", Some(Input::LastRead(FileId(from))), Some(to), order + 1) },
+        Row { bytes: Some(5000), paired_bytes: 5000, ..row("write", Some(Input::ByOrder(FileId(from))), Some(to), order + 1) },
     ]
 }
 

@@ -35,7 +35,7 @@ pub use zctrace_core::check::{
 pub use run_process::Settings;
 
 use self::run_process::RunProcess;
-use crate::descendants;
+use crate::{descendants, launch::ENDING_SIGNALS};
 
 /// The outcome of all runs.
 #[derive(Debug)]
@@ -189,10 +189,7 @@ impl Runner<'_> {
     }
 }
 
-/// The signals by which a person or a supervisor ends a program.
-const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGHUP];
-
-/// Blocks these signals while it lives, and lets the runner wait for them.
+/// Blocks [`ENDING_SIGNALS`] while it lives, and lets the runner wait for them.
 struct Interrupts {
     fd: SignalFd,
     mask_before: SigSet,
@@ -201,7 +198,7 @@ struct Interrupts {
 impl Interrupts {
     fn hold() -> nix::Result<Self> {
         // A signal that was ignored from the start (`nohup`) stays without effect.
-        let held: SigSet = ENDING.into_iter().filter(|&signal| !is_ignored(signal)).collect();
+        let held: SigSet = ENDING_SIGNALS.into_iter().filter(|&signal| !is_ignored(signal)).collect();
         let mut mask_before = SigSet::empty();
         pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&held), Some(&mut mask_before))?;
         Ok(Self { fd: SignalFd::with_flags(&held, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?, mask_before })

@@ -1,6 +1,6 @@
 //! The state of a task that is followed.
 
-use crate::{CallId, CallSpec, Ends, FileNumber, Sequence};
+use crate::{CallId, CallSpec, Ends, FileNumber, UnwrittenRead};
 
 /// A task that is followed. Only the task itself writes this, and its creator before the task can run.
 #[repr(C)]
@@ -37,7 +37,7 @@ pub struct Task {
     /// What to do with the call that was entered last.
     pub spec: CallSpec,
     /// What it has read and not yet written, judged by the order of its calls.
-    pub sequence: Sequence,
+    pub unwritten_read: UnwrittenRead,
     /// The mapping that it wrote from last.
     pub mapping: Mapping,
     /// The descriptor that it read from last.
@@ -52,7 +52,7 @@ pub struct Task {
     pub owns_space: u32,
     /// The range of [`Memory`](crate::Memory) that its last read filled.
     pub last_range: u32,
-    /// [`Memory::generation`](crate::Memory::generation) at its last read. [`sequence`](Self::sequence) is valid as long as it is the same.
+    /// [`Memory::generation`](crate::Memory::generation) at its last read. [`unwritten_read`](Self::unwritten_read) is valid as long as it is the same.
     pub generation: u32,
     /// 1: the call that was entered last came through the 32-bit entry, so its words have 4 bytes.
     pub compat: u32,

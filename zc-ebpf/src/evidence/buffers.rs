@@ -2,7 +2,7 @@
 
 use aya_ebpf::bindings::BPF_NOEXIST;
 use zc_ebpf::{
-    ABSENT, FROM_BUFFER, FileNumber, MAPPED, Memory, NO_ROOM, Sequence, Task, fds, fills, pairing::memory,
+    ABSENT, FROM_BUFFER, FileNumber, MAPPED, Memory, NO_ROOM, Task, UnwrittenRead, fds, fills, pairing::memory,
     pairing::range::common_length, pairing::stream::Stream, requested,
 };
 
@@ -137,7 +137,7 @@ extern "C" fn read(task: *mut Task) -> u32 {
     // The message may have been longer than the buffer.
     let filled = if bytes < task.outcome.requested_bytes { bytes } else { task.outcome.requested_bytes };
     exchange_memory(task, filled, if file != 0 && is_data { intent::FILL } else { intent::CLEAR });
-    task.sequence.read(file, bytes);
+    task.unwritten_read.read(file, bytes);
     if !request::is_peek(task) {
         add_to_stream(task, filled, streams::of(file, false));
     }
@@ -165,10 +165,10 @@ extern "C" fn written(task: *mut Task) -> u32 {
     let is_overwritten = generation != task.generation;
     if is_overwritten {
         // What the thread had read is overwritten by now. It may have kept a copy, but that cannot be seen.
-        task.sequence = Sequence::NOTHING;
+        task.unwritten_read = UnwrittenRead::NOTHING;
     }
-    let by_order = task.sequence.source();
-    let covered_by_order = task.sequence.write(bytes, task.ends.output);
+    let by_order = task.unwritten_read.source();
+    let covered_by_order = task.unwritten_read.write(bytes, task.ends.output);
     if task.ends.input == 0 {
         task.ends.input = by_order;
         task.outcome.paired_bytes = covered_by_order;

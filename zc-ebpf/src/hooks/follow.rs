@@ -7,7 +7,7 @@ use aya_ebpf::helpers::{bpf_probe_read_kernel_str_bytes, bpf_probe_read_user_buf
 use aya_log_ebpf::{debug, warn};
 use zc_ebpf::{
     ABSENT, ARGS_BYTES, Arguments, COMM_BYTES, CallSpec, Control, Descriptor, Ended, Ends, EventHeader, Exec, Interrupted, Loss,
-    Mapping, NO_CALL, Outcome, Sequence, Task, armed, event_kind, hook, phase,
+    Mapping, NO_CALL, Outcome, Task, UnwrittenRead, armed, event_kind, hook, phase,
 };
 
 use crate::{
@@ -105,7 +105,7 @@ pub static NEW_TASK: Task = Task {
         call: NO_CALL,
     },
     spec: CallSpec::NONE,
-    sequence: Sequence::NOTHING,
+    unwritten_read: UnwrittenRead::NOTHING,
     mapping: Mapping::NONE,
     last_input: Descriptor::NONE,
     last_output: Descriptor::NONE,
@@ -200,7 +200,7 @@ pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
     // A thread that was not the leader takes over the leader's id.
     state.tid = state.pid;
     // The new program has nothing of what the old one had read.
-    state.sequence = Sequence::NOTHING;
+    state.unwritten_read = UnwrittenRead::NOTHING;
     state.mapping = Mapping::NONE;
     if let Some(control) = CONTROL.get_ptr_mut(0) {
         end_space(state);

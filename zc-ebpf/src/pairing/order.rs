@@ -12,7 +12,7 @@
 /// bytes as were left of the first file. From then on nothing is paired.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sequence {
+pub struct UnwrittenRead {
     /// The file that was read last. 0: none.
     pub file: u32,
     /// 1: several files are copied in turn, and nothing is paired any more.
@@ -30,7 +30,7 @@ pub struct Sequence {
 /// A thread that reads more often than this without a write does not copy: it may compute a checksum, for example.
 const MOST_READS: u32 = 16;
 
-impl Sequence {
+impl UnwrittenRead {
     /// Nothing was read yet.
     pub const NOTHING: Self = Self { file: 0, is_mixed: 0, bytes: 0, given_up: 0, reads: 0, framed: 0 };
 
@@ -98,73 +98,73 @@ mod tests {
 
     #[test]
     fn a_loop_pairs_every_byte() {
-        let mut sequence = Sequence::default();
+        let mut unwritten_read = UnwrittenRead::default();
         for bytes in [8192, 8192, 100] {
-            sequence.read(7, bytes);
-            assert_eq!((sequence.source(), sequence.write(bytes, TO)), (7, bytes));
+            unwritten_read.read(7, bytes);
+            assert_eq!((unwritten_read.source(), unwritten_read.write(bytes, TO)), (7, bytes));
         }
-        sequence.read(7, 0);
-        assert_eq!((sequence.source(), sequence.write(5, TO)), (0, 0));
+        unwritten_read.read(7, 0);
+        assert_eq!((unwritten_read.source(), unwritten_read.write(5, TO)), (0, 0));
     }
 
     #[test]
     fn short_writes_and_gathered_reads_add_up() {
-        let mut sequence = Sequence::default();
-        sequence.read(7, 100);
-        sequence.read(7, 100);
-        assert_eq!([150, 50, 50].map(|bytes| sequence.write(bytes, TO)), [150, 50, 0]);
+        let mut unwritten_read = UnwrittenRead::default();
+        unwritten_read.read(7, 100);
+        unwritten_read.read(7, 100);
+        assert_eq!([150, 50, 50].map(|bytes| unwritten_read.write(bytes, TO)), [150, 50, 0]);
     }
 
     #[test]
     fn a_write_of_more_than_was_read_is_not_paired() {
-        let mut sequence = Sequence::default();
-        sequence.read(7, 510);
-        assert_eq!(sequence.write(999, TO), 0);
+        let mut unwritten_read = UnwrittenRead::default();
+        unwritten_read.read(7, 510);
+        assert_eq!(unwritten_read.write(999, TO), 0);
         // The program replaces the header of a message, and then copies the rest.
-        sequence.read(7, 4096);
-        assert_eq!([246, 3855].map(|bytes| sequence.write(bytes, 2)), [246, 0]);
-        sequence.read(7, 4096);
-        assert_eq!(sequence.write(4096, 2), 4096);
+        unwritten_read.read(7, 4096);
+        assert_eq!([246, 3855].map(|bytes| unwritten_read.write(bytes, 2)), [246, 0]);
+        unwritten_read.read(7, 4096);
+        assert_eq!(unwritten_read.write(4096, 2), 4096);
     }
 
     #[test]
     fn a_write_with_a_header_is_paired_from_the_second_time_on() {
-        let mut sequence = Sequence::default();
+        let mut unwritten_read = UnwrittenRead::default();
         let paired = [(1000, TO), (1000, TO), (500, TO), (500, 2), (500, 2)].map(|(bytes, to)| {
-            sequence.read(7, bytes);
-            sequence.write(bytes + 200, to)
+            unwritten_read.read(7, bytes);
+            unwritten_read.write(bytes + 200, to)
         });
         assert_eq!(paired, [0, 1000, 500, 0, 500]);
     }
 
     #[test]
     fn bytes_left_of_an_earlier_file_are_given_up() {
-        let mut sequence = Sequence::default();
-        sequence.read(7, 100);
-        sequence.read(8, 30);
-        assert_eq!((sequence.source(), sequence.write(130, TO)), (8, 0));
-        sequence.read(8, 30);
-        assert_eq!((sequence.source(), sequence.write(30, TO)), (8, 30));
+        let mut unwritten_read = UnwrittenRead::default();
+        unwritten_read.read(7, 100);
+        unwritten_read.read(8, 30);
+        assert_eq!((unwritten_read.source(), unwritten_read.write(130, TO)), (8, 0));
+        unwritten_read.read(8, 30);
+        assert_eq!((unwritten_read.source(), unwritten_read.write(30, TO)), (8, 30));
     }
 
     #[test]
     fn after_many_reads_without_a_write_only_the_last_read_is_kept() {
-        let mut sequence = Sequence::default();
+        let mut unwritten_read = UnwrittenRead::default();
         for _ in 0..100 {
-            sequence.read(7, 10);
+            unwritten_read.read(7, 10);
         }
-        assert_eq!([7, 3].map(|bytes| sequence.write(bytes, TO)), [7, 3]);
+        assert_eq!([7, 3].map(|bytes| unwritten_read.write(bytes, TO)), [7, 3]);
     }
 
     #[test]
     fn two_copies_in_turn_are_not_paired() {
-        let mut sequence = Sequence::default();
+        let mut unwritten_read = UnwrittenRead::default();
         for paired in [30, 0, 0] {
-            sequence.read(7, 100);
-            sequence.read(8, 30);
-            assert_eq!(sequence.write(30, 1), paired);
-            assert_eq!(sequence.write(100, 2), 0);
+            unwritten_read.read(7, 100);
+            unwritten_read.read(8, 30);
+            assert_eq!(unwritten_read.write(30, 1), paired);
+            assert_eq!(unwritten_read.write(100, 2), 0);
         }
-        assert_eq!(sequence.source(), 0);
+        assert_eq!(unwritten_read.source(), 0);
     }
 }

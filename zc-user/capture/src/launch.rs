@@ -217,7 +217,9 @@ fn check_program(path: &Path) -> Result<(), Errno> {
 }
 
 /// The signals by which a person or a supervisor ends a program. zctrace must outlive its command to report on it.
-const ENDING_SIGNALS: [Signal; 4] = [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGHUP];
+///
+/// Public for zctrace's own crates only.
+pub const ENDING_SIGNALS: [Signal; 4] = [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGHUP];
 /// The other signals that would end zctrace and that somebody may send to the command (`man 7 signal`); real-time signals are added in
 /// [`held_signals`]. Not SIGPIPE, which Rust's runtime ignores, nor those that report a fault of zctrace itself.
 const OTHER_SIGNALS: [Signal; 10] = [

@@ -1,4 +1,4 @@
-//! Names of signals.
+//! Names of signals, and the exit status that stands for each.
 //!
 //! Public for zctrace's own crates only.
 
@@ -59,6 +59,11 @@ pub fn number(name: &str) -> Option<i32> {
     all().find(|(_, known)| *known == name).map(|(number, _)| number)
 }
 
+/// The exit status that stands for the end by this signal, as in a shell: 128 plus its number.
+pub fn exit_status(number: i32) -> u8 {
+    128_u8.saturating_add(u8::try_from(number).unwrap_or(u8::MAX))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,5 +89,10 @@ mod tests {
     fn a_signal_without_a_name_is_named_by_its_number() {
         assert_eq!([name(0), name(40)], ["signal 0", "signal 40"]);
         assert_eq!([number("SIGRTMIN"), number("signal 40")], [None, None]);
+    }
+
+    #[test]
+    fn the_exit_status_of_a_signal_is_that_of_a_shell() {
+        assert_eq!([libc::SIGINT, libc::SIGKILL, libc::SIGTERM].map(exit_status), [130, 137, 143]);
     }
 }

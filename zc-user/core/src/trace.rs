@@ -47,7 +47,7 @@ pub struct Trace {
     pub files: Vec<File>,
     /// Counted calls on files whose rows lack these files, because there was no room. Their counts are exact.
     pub calls_without_files: u64,
-    /// Whether the backend sees the memory that calls use, so that [`Input::Held`] and [`Input::Mapped`] are known.
+    /// Whether the backend sees the memory that calls use, so that [`Input::ByBuffer`] and [`Input::ByMapping`] are known.
     pub sees_memory: bool,
     /// The processes, in the order in which they were created.
     pub processes: Vec<Process>,
@@ -139,7 +139,7 @@ pub struct Thread {
 pub struct Part {
     /// The call.
     pub call: Call,
-    /// Where these bytes came from: [`Input::Held`], [`Input::Changed`] or [`Input::Unsampled`].
+    /// Where these bytes came from: [`Input::ByBuffer`], [`Input::ByChangedBuffer`] or [`Input::ByUnsampledBuffer`].
     pub from: Input,
     /// Where they went.
     pub to: FileId,
@@ -197,7 +197,7 @@ pub struct Row {
     pub requested_bytes: Option<u64>,
     /// How many of the [`bytes`](Self::bytes) come from [`input`](Ends::input); 0 if the call names its input.
     pub paired_bytes: u64,
-    /// Calls whose bytes were sampled and compared with what had been read: see [`Input::Held`].
+    /// Calls whose bytes were sampled and compared with what had been read: see [`Input::ByBuffer`].
     pub checked_calls: u64,
     /// How often a call that returns a number of bytes returned 0: mostly at the end of a file.
     pub zero_calls: u64,
@@ -407,19 +407,19 @@ pub enum Input {
     /// The call names the file.
     Named(FileId),
     /// The call names only its output. Its thread last read from this file, and had not yet written everything that it read (see
-    /// [`zc_ebpf::Sequence`]). [`Row::paired_bytes`] says how many of the row's bytes that explains.
-    LastRead(FileId),
+    /// [`zc_ebpf::UnwrittenRead`]). [`Row::paired_bytes`] says how many of the row's bytes that explains.
+    ByOrder(FileId),
     /// The call names only its output. Its buffer holds bytes that the address space read from this file, and the sampled bytes have not
     /// changed since. [`Row::paired_bytes`] says how many of the row's bytes these are, and
     /// [`Row::checked_calls`] how many of its calls were sampled.
-    Held(FileId),
-    /// As [`Held`](Self::Held), but the sampled bytes differ: the program changed them.
-    Changed(FileId),
-    /// As [`Held`](Self::Held), but without a sample: only the place in memory indicates the file.
-    Unsampled(FileId),
+    ByBuffer(FileId),
+    /// As [`ByBuffer`](Self::ByBuffer), but the sampled bytes differ: the program changed them.
+    ByChangedBuffer(FileId),
+    /// As [`ByBuffer`](Self::ByBuffer), but without a sample: only the place in memory indicates the file.
+    ByUnsampledBuffer(FileId),
     /// The call names only its output. Its buffer lies in a mapping of this file, with as many bytes as
     /// [`Row::paired_bytes`] says.
-    Mapped(FileId),
+    ByMapping(FileId),
 }
 
 impl Input {
@@ -427,11 +427,11 @@ impl Input {
     pub const fn file(self) -> FileId {
         match self {
             Self::Named(file)
-            | Self::LastRead(file)
-            | Self::Held(file)
-            | Self::Changed(file)
-            | Self::Unsampled(file)
-            | Self::Mapped(file) => file,
+            | Self::ByOrder(file)
+            | Self::ByBuffer(file)
+            | Self::ByChangedBuffer(file)
+            | Self::ByUnsampledBuffer(file)
+            | Self::ByMapping(file) => file,
         }
     }
 }

@@ -16,6 +16,7 @@ use zctrace::{
     expect::Expectation,
     render::{self, CheckFormat},
 };
+use zctrace_core::signal;
 
 use super::{Bar, render_options, report::open_report};
 use crate::{cli::CheckArgs, output::Output, say};
@@ -63,7 +64,7 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         all_written = false;
     }
     Ok(match run.interrupted {
-        Some(signal) => ExitCode::from(u8::try_from(128 + signal as i32).unwrap_or(COULD_NOT_RUN)),
+        Some(signal) => ExitCode::from(signal::exit_status(signal as i32)),
         // A failed check is more important than a file that could not be written.
         None if results.exit_status() == 1 || all_written => ExitCode::from(results.exit_status()),
         None => ExitCode::from(COULD_NOT_RUN),

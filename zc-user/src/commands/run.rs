@@ -12,6 +12,7 @@ use zctrace::{
     trace::{Exit, Trace},
     verify::Comparison,
 };
+use zctrace_core::signal;
 
 use super::{find_identity, log_if, report_of, report_options, show};
 use crate::{
@@ -97,9 +98,9 @@ fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
 /// The exit status of the command; if a signal killed it, 128 plus its number, as in a shell.
 fn exit_code(trace: &Trace) -> ExitCode {
     let status = match trace.exit {
-        Some(Exit::Code(code)) => code,
-        Some(Exit::Signal(signal)) => 128 + signal,
+        Some(Exit::Code(code)) => u8::try_from(code).unwrap_or(FAILED),
+        Some(Exit::Signal(number)) => signal::exit_status(number),
         None => 0,
     };
-    ExitCode::from(u8::try_from(status).unwrap_or(FAILED))
+    ExitCode::from(status)
 }

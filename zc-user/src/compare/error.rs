@@ -3,6 +3,7 @@
 use std::io;
 
 use thiserror::Error;
+use zctrace_core::signal;
 
 use crate::{
     backend::RunError,
@@ -66,7 +67,7 @@ impl CompareError {
         match self {
             Self::Launch(error) => Some(error.exit_status()),
             Self::Trace(error) => error.exit_status(),
-            Self::Signal(SignalError::Interrupted(signal)) => u8::try_from(128 + *signal as i32).ok(),
+            Self::Signal(SignalError::Interrupted(signal)) => Some(signal::exit_status(*signal as i32)),
             _ => None,
         }
     }

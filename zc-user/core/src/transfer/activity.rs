@@ -72,9 +72,11 @@ impl<'a> ThreadActivity<'a> {
     fn write(&mut self, source: Option<Input>, to: FileId, row: &'a Row) {
         self.writes.entry(to).or_default().push(row);
         match source {
-            Some(Input::LastRead(from)) => self.writes_after.entry(from).or_default().entry(to).or_default().push(row),
-            Some(Input::Held(from) | Input::Changed(from) | Input::Unsampled(from)) => self.explain(from, row.paired_bytes),
-            Some(Input::Named(_) | Input::Mapped(_)) | None => {}
+            Some(Input::ByOrder(from)) => self.writes_after.entry(from).or_default().entry(to).or_default().push(row),
+            Some(Input::ByBuffer(from) | Input::ByChangedBuffer(from) | Input::ByUnsampledBuffer(from)) => {
+                self.explain(from, row.paired_bytes);
+            }
+            Some(Input::Named(_) | Input::ByMapping(_)) | None => {}
         }
     }
 
@@ -134,11 +136,11 @@ impl<'a> Activity<'a> {
                 let Some(to) = to else { return };
                 thread.write(source, to, row);
                 match source {
-                    Some(Input::Mapped(from)) => self.from_mappings.entry((from, to)).or_default().push(row),
-                    Some(Input::Held(from)) => self.from_buffers.entry((from, to)).or_default().same.push(row),
-                    Some(Input::Changed(from)) => self.from_buffers.entry((from, to)).or_default().changed.push(row),
-                    Some(Input::Unsampled(from)) => self.from_buffers.entry((from, to)).or_default().unsampled.push(row),
-                    Some(Input::Named(_) | Input::LastRead(_)) | None => {}
+                    Some(Input::ByMapping(from)) => self.from_mappings.entry((from, to)).or_default().push(row),
+                    Some(Input::ByBuffer(from)) => self.from_buffers.entry((from, to)).or_default().same.push(row),
+                    Some(Input::ByChangedBuffer(from)) => self.from_buffers.entry((from, to)).or_default().changed.push(row),
+                    Some(Input::ByUnsampledBuffer(from)) => self.from_buffers.entry((from, to)).or_default().unsampled.push(row),
+                    Some(Input::Named(_) | Input::ByOrder(_)) | None => {}
                 }
             }
             Role::Maps(file) => self.mappings.entry(file).or_default().push(row),

@@ -181,7 +181,7 @@ impl Side<'_, '_> {
 
 /// Whether the bytes of a write are constants: they lie in the mapping of the program that the process runs.
 fn is_constant(row: &Row, activity: &Activity<'_>) -> bool {
-    matches!(row.ends.input, Some(Input::Mapped(file)) if activity.is_executed(file))
+    matches!(row.ends.input, Some(Input::ByMapping(file)) if activity.is_executed(file))
 }
 
 type RowsByFile<'a> = BTreeMap<Option<FileId>, Vec<&'a Row>>;

@@ -92,14 +92,14 @@ impl Sums {
         sums.checked_calls = held.same.iter().map(|row| row.checked_calls).sum();
         for part in &held.parts {
             let sum = match part.from {
-                Input::Held(_) => &mut sums.same,
-                Input::Unsampled(_) => &mut sums.unsampled,
+                Input::ByBuffer(_) => &mut sums.same,
+                Input::ByUnsampledBuffer(_) => &mut sums.unsampled,
                 _ => &mut sums.changed,
             };
             *sum = sum.saturating_add(part.bytes);
             match part.from {
-                Input::Held(_) => sums.checked_calls += part.checked_calls,
-                Input::Unsampled(_) => sums.is_partly_unsampled = true,
+                Input::ByBuffer(_) => sums.checked_calls += part.checked_calls,
+                Input::ByUnsampledBuffer(_) => sums.is_partly_unsampled = true,
                 _ => {}
             }
         }

@@ -1,6 +1,6 @@
 //! Flows that only the order of a thread's calls shows: it read from one file and then wrote as much to another. Never proven.
 //!
-//! Where memory does not show the source of a write, backends say what its thread had read before ([`zc_ebpf::Sequence`]). A write after a
+//! Where memory does not show the source of a write, backends say what its thread had read before ([`zc_ebpf::UnwrittenRead`]). A write after a
 //! read is not always a copy: the dynamic loader reads 832 bytes of libc before a program writes its first message. So a loop is shown only
 //! if its bytes balance:
 //!
@@ -258,7 +258,7 @@ impl<'b, 'a> ThreadBalance<'b, 'a> {
     ) -> Option<(FileId, Written<'b, 'a>)> {
         let reading = self.thread.reads.get(&from).map(Vec::as_slice).unwrap_or_default();
         let is_from_here = |row: &&Row| match row.ends.input {
-            Some(Input::LastRead(file)) => file == from,
+            Some(Input::ByOrder(file)) => file == from,
             Some(_) => false,
             None => reading.iter().any(|read| !read.head.differs_from(&row.head)),
         };

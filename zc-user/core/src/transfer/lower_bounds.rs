@@ -63,7 +63,7 @@ fn destinations(flows: &[Flow<'_>], activity: &Activity<'_>) -> HashMap<FileId, 
         let writes = activity.writes.get(&Some(to)).map(Vec::as_slice).unwrap_or_default();
         let is_partly_unknown = unknown_bytes.get(&to).is_some_and(|&bytes| bytes > 0);
         let is_unknown = |row: &&&Row| match row.ends.input {
-            Some(Input::Held(_) | Input::Mapped(_)) => is_partly_unknown && row.bytes != Some(row.paired_bytes),
+            Some(Input::ByBuffer(_) | Input::ByMapping(_)) => is_partly_unknown && row.bytes != Some(row.paired_bytes),
             _ => row.bytes != Some(0),
         };
         let lent = activity.lent.get(&to).map(Vec::as_slice).unwrap_or_default();
@@ -82,13 +82,13 @@ fn unknown_bytes(activity: &Activity<'_>) -> HashMap<FileId, u64> {
     let mut unknown_bytes: HashMap<FileId, u64> = HashMap::new();
     for (&to, rows) in &activity.writes {
         let Some(to) = to else { continue };
-        let known = rows.iter().filter(|row| matches!(row.ends.input, Some(Input::Held(_) | Input::Mapped(_))));
+        let known = rows.iter().filter(|row| matches!(row.ends.input, Some(Input::ByBuffer(_) | Input::ByMapping(_))));
         let bytes = known.map(|row| row.bytes.map_or(u64::MAX, |bytes| bytes.saturating_sub(row.paired_bytes)));
         unknown_bytes.insert(to, bytes.fold(0, u64::saturating_add));
     }
     for ((_, to), from_buffer) in &activity.from_buffers {
         if let Some(bytes) = unknown_bytes.get_mut(to) {
-            let parts = from_buffer.parts.iter().filter(|part| matches!(part.from, Input::Held(_))).map(|part| part.bytes);
+            let parts = from_buffer.parts.iter().filter(|part| matches!(part.from, Input::ByBuffer(_))).map(|part| part.bytes);
             *bytes = bytes.saturating_sub(parts.fold(0, u64::saturating_add));
         }
     }
@@ -111,7 +111,7 @@ fn is_source_used_up(flow: &Flow<'_>, activity: &Activity<'_>) -> bool {
 
 /// Whether some of the memory that was lent to a pipe is not known to hold bytes of a file.
 pub(super) fn has_unknown_bytes(lent: &Row) -> bool {
-    let is_known = matches!(lent.ends.input, Some(Input::Held(_) | Input::Mapped(_)));
+    let is_known = matches!(lent.ends.input, Some(Input::ByBuffer(_) | Input::ByMapping(_)));
     !is_known || lent.bytes.is_none_or(|bytes| lent.paired_bytes < bytes)
 }
 

@@ -52,10 +52,10 @@ fn vmsplice_flows<'a>(activity: &Activity<'a>, has_own_memory: bool) -> Vec<Flow
     for (&to, rows) in &activity.lent {
         for &row in rows {
             let is_known = |input: &Input| match *input {
-                Input::Mapped(file) => !activity.is_program(file),
-                Input::Held(file) | Input::Unsampled(file) => activity.carries_bytes(file),
+                Input::ByMapping(file) => !activity.is_program(file),
+                Input::ByBuffer(file) | Input::ByUnsampledBuffer(file) => activity.carries_bytes(file),
                 // Changed bytes may be something else by now; one call is not enough to tell.
-                Input::Named(_) | Input::LastRead(_) | Input::Changed(_) => false,
+                Input::Named(_) | Input::ByOrder(_) | Input::ByChangedBuffer(_) => false,
             };
             by_ends.entry((row.ends.input.filter(is_known), to)).or_default().push(row);
         }
@@ -69,8 +69,8 @@ fn vmsplice_flows<'a>(activity: &Activity<'a>, has_own_memory: bool) -> Vec<Flow
         // Otherwise the process may lend what it read before.
         let from_memory = if has_own_memory { flow.bytes } else { Some(0) };
         let (from, evidence, proven_bytes) = match input {
-            Some(Input::Mapped(_)) => (from, Evidence::Mapping, Some(covered)),
-            Some(Input::Held(_)) if is_checked => (from, Evidence::Memory, Some(covered)),
+            Some(Input::ByMapping(_)) => (from, Evidence::Mapping, Some(covered)),
+            Some(Input::ByBuffer(_)) if is_checked => (from, Evidence::Memory, Some(covered)),
             Some(_) => (from, Evidence::Memory, Some(0)),
             None => {
                 by_total().map_or((from, Evidence::Call, from_memory), |file| (Source::File(file), Evidence::Totals, Some(0)))

@@ -233,15 +233,15 @@ impl FileTable {
     pub fn ends(&mut self, call: &Call, ends: NumberedEnds) -> Ends {
         let input = self.id(ends.input & !(MAPPED | FROM_BUFFER | CHANGED | UNSAMPLED)).map(|file| {
             if ends.input & MAPPED != 0 {
-                Input::Mapped(file)
+                Input::ByMapping(file)
             } else if ends.input & CHANGED != 0 {
-                Input::Changed(file)
+                Input::ByChangedBuffer(file)
             } else if ends.input & UNSAMPLED != 0 {
-                Input::Unsampled(file)
+                Input::ByUnsampledBuffer(file)
             } else if ends.input & FROM_BUFFER != 0 {
-                Input::Held(file)
+                Input::ByBuffer(file)
             } else if matches!(call.spec().fds, Fds::Writes(_)) {
-                Input::LastRead(file)
+                Input::ByOrder(file)
             } else {
                 Input::Named(file)
             }
@@ -324,13 +324,13 @@ mod tests {
         let copy = files.ends(&Call::native("sendfile"), ends(1, 2));
         assert_eq!(copy, Ends { input: Some(Input::Named(a)), output: Some(b) });
         let write = files.ends(&Call::native("write"), ends(1, 2));
-        assert_eq!(write, Ends { input: Some(Input::LastRead(a)), output: Some(b) });
+        assert_eq!(write, Ends { input: Some(Input::ByOrder(a)), output: Some(b) });
         let held = files.ends(&Call::native("write"), ends(1 | FROM_BUFFER, 2));
-        assert_eq!(held, Ends { input: Some(Input::Held(a)), output: Some(b) });
+        assert_eq!(held, Ends { input: Some(Input::ByBuffer(a)), output: Some(b) });
         let changed = files.ends(&Call::native("write"), ends(1 | FROM_BUFFER | CHANGED, 2));
-        assert_eq!(changed, Ends { input: Some(Input::Changed(a)), output: Some(b) });
+        assert_eq!(changed, Ends { input: Some(Input::ByChangedBuffer(a)), output: Some(b) });
         let mapped = files.ends(&Call::native("write"), ends(1 | MAPPED, 2));
-        assert_eq!(mapped, Ends { input: Some(Input::Mapped(a)), output: Some(b) });
+        assert_eq!(mapped, Ends { input: Some(Input::ByMapping(a)), output: Some(b) });
         assert_eq!(files.ends(&Call::native("write"), ends(0, 0)), Ends::default());
     }
 

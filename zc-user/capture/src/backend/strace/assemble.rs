@@ -271,11 +271,11 @@ fn keep_used_files<'a>(all: Vec<File>, rows: impl Iterator<Item = &'a mut Row>) 
         let Ends { input, output } = row.ends;
         let input = input.map(|input| match input {
             Input::Named(file) => Input::Named(place(file)),
-            Input::LastRead(file) => Input::LastRead(place(file)),
-            Input::Held(file) => Input::Held(place(file)),
-            Input::Changed(file) => Input::Changed(place(file)),
-            Input::Unsampled(file) => Input::Unsampled(place(file)),
-            Input::Mapped(file) => Input::Mapped(place(file)),
+            Input::ByOrder(file) => Input::ByOrder(place(file)),
+            Input::ByBuffer(file) => Input::ByBuffer(place(file)),
+            Input::ByChangedBuffer(file) => Input::ByChangedBuffer(place(file)),
+            Input::ByUnsampledBuffer(file) => Input::ByUnsampledBuffer(place(file)),
+            Input::ByMapping(file) => Input::ByMapping(place(file)),
         });
         row.ends = Ends { input, output: output.map(&mut place) };
     }
@@ -291,10 +291,10 @@ mod tests {
     fn only_files_that_rows_use_are_kept() {
         let file = |path: &str| File { path: Some(path.to_owned()), ..File::default() };
         let row = |input, output| Row::new(Call::native("write"), Ends { input, output });
-        let mut rows = [row(Some(Input::LastRead(FileId(3))), Some(FileId(1))), row(None, Some(FileId(3))), row(None, None)];
+        let mut rows = [row(Some(Input::ByOrder(FileId(3))), Some(FileId(1))), row(None, Some(FileId(3))), row(None, None)];
         let used = keep_used_files(["/0", "/1", "/2", "/3"].map(file).to_vec(), rows.iter_mut());
         assert_eq!(used, [file("/3"), file("/1")]);
-        assert_eq!(rows[0].ends, Ends { input: Some(Input::LastRead(FileId(0))), output: Some(FileId(1)) });
+        assert_eq!(rows[0].ends, Ends { input: Some(Input::ByOrder(FileId(0))), output: Some(FileId(1)) });
         assert_eq!((rows[1].ends.output, rows[2].ends), (Some(FileId(0)), Ends::default()));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use zc_ebpf::{Sequence, is_restart};
+use zc_ebpf::{UnwrittenRead, is_restart};
 
 use super::names::{KnownCall, NameId};
 use crate::{
@@ -51,9 +51,9 @@ pub struct Rows {
     places: HashMap<(NameId, Abi, Ends), usize, foldhash::fast::RandomState>,
     sums: Vec<Row>,
     /// What the thread has read and not yet written.
-    sequence: Sequence,
+    unwritten_read: UnwrittenRead,
     /// The first bytes of it.
-    unwritten: Head,
+    unwritten_head: Head,
     /// A call that a signal interrupted, and its row. The caller does not see the result: the call is restarted, or the caller dies.
     interrupted: Option<(usize, FinishedCall)>,
 }
@@ -90,19 +90,19 @@ impl Rows {
 
     /// The files at the ends of a call. `is_other` says that it writes other bytes than were read before.
     fn ends(&self, spec: &Spec, ended: &FinishedCall, is_other: bool) -> Ends {
-        let last_read = || file(self.sequence.source()).filter(|_| !is_other).map(Input::LastRead);
+        let last_read = || file(self.unwritten_read.source()).filter(|_| !is_other).map(Input::ByOrder);
         let input = if writes_bytes(spec) { last_read() } else { ended.from.map(Input::Named) };
         Ends { input, output: ended.to }
     }
 
     /// Whether the first bytes that a call wrote differ from the first that were read before.
     fn writes_something_else(&self, ended: &FinishedCall) -> bool {
-        self.sequence.source() != 0 && self.unwritten.differs_from(&ended.head)
+        self.unwritten_read.source() != 0 && self.unwritten_head.differs_from(&ended.head)
     }
 
     /// Records that other bytes were written. If they are as many as were read, they replaced those. Returns 0: none of them was read before.
     fn replace(&mut self, ended: &FinishedCall) -> u64 {
-        if matches!(ended.how, Ending::Value(moved) if u64::try_from(moved) == Ok(self.sequence.bytes)) {
+        if matches!(ended.how, Ending::Value(moved) if u64::try_from(moved) == Ok(self.unwritten_read.bytes)) {
             self.forget_what_was_read();
         }
         0
@@ -119,14 +119,14 @@ impl Rows {
             return 0;
         }
         if writes_bytes(spec) {
-            let is_known = self.sequence.source() != 0;
-            self.unwritten = self.unwritten.after(moved);
-            return self.sequence.write(moved, number(ended.to)) * u64::from(is_known);
+            let is_known = self.unwritten_read.source() != 0;
+            self.unwritten_head = self.unwritten_head.after(moved);
+            return self.unwritten_read.write(moved, number(ended.to)) * u64::from(is_known);
         }
         if matches!(spec.fds, Fds::Reads(_)) && spec.returned == Returned::Bytes && moved > 0 {
-            self.sequence.read(number(ended.from), moved);
-            if self.sequence.bytes == moved {
-                self.unwritten = ended.head;
+            self.unwritten_read.read(number(ended.from), moved);
+            if self.unwritten_read.bytes == moved {
+                self.unwritten_head = ended.head;
             }
         }
         0
@@ -134,7 +134,7 @@ impl Rows {
 
     /// Forgets what was read: it may be gone from memory, because another program runs or something else filled it.
     pub fn forget_what_was_read(&mut self) {
-        (self.sequence, self.unwritten) = (Sequence::default(), Head::default());
+        (self.unwritten_read, self.unwritten_head) = (UnwrittenRead::default(), Head::default());
     }
 
     /// Counts the call that a signal interrupted, if there is one, now that its outcome is known.
@@ -155,7 +155,7 @@ fn writes_bytes(spec: &Spec) -> bool {
     matches!(spec.fds, Fds::Writes(_)) && spec.returned == Returned::Bytes
 }
 
-/// The number of a file in [`Sequence`]; 0 if there is none.
+/// The number of a file in [`UnwrittenRead`]; 0 if there is none.
 fn number(file: Option<FileId>) -> u32 {
     file.map_or(0, |file| file.0.saturating_add(1))
 }

@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, cmp::Reverse, collections::BTreeMap, rc::Rc};
 
-use zc_ebpf::Sequence;
+use zc_ebpf::UnwrittenRead;
 
 use super::of_threads;
 use crate::{
@@ -60,25 +60,25 @@ pub fn write(name: &'static str, to: FileId, calls: u64, bytes: u64) -> Row {
 
 /// Calls that write to a file, `paired` bytes of which the thread had read before.
 pub fn written_after(name: &'static str, from: FileId, to: FileId, calls: u64, bytes: u64, paired: u64) -> Row {
-    let row = call(name, calls, bytes).ends(Ends { input: Some(Input::LastRead(from)), output: Some(to) });
+    let row = call(name, calls, bytes).ends(Ends { input: Some(Input::ByOrder(from)), output: Some(to) });
     Row { paired_bytes: paired, ..row }
 }
 
 /// Calls that write to a file from buffers with `held` bytes that the process had read. Each call was sampled.
 pub fn written_held(name: &'static str, from: FileId, to: FileId, calls: u64, bytes: u64, held: u64) -> Row {
-    let row = call(name, calls, bytes).ends(Ends { input: Some(Input::Held(from)), output: Some(to) });
+    let row = call(name, calls, bytes).ends(Ends { input: Some(Input::ByBuffer(from)), output: Some(to) });
     Row { paired_bytes: held, checked_calls: calls, ..row }
 }
 
 /// The same, but the sampled bytes have changed.
 pub fn written_changed(name: &'static str, from: FileId, to: FileId, calls: u64, bytes: u64, held: u64) -> Row {
     let row = written_held(name, from, to, calls, bytes, held);
-    row.ends(Ends { input: Some(Input::Changed(from)), output: Some(to) })
+    row.ends(Ends { input: Some(Input::ByChangedBuffer(from)), output: Some(to) })
 }
 
 /// Calls that write from a mapping to a file.
 pub fn written_from(name: &'static str, mapped: FileId, to: FileId, calls: u64, bytes: u64) -> Row {
-    let row = call(name, calls, bytes).ends(Ends { input: Some(Input::Mapped(mapped)), output: Some(to) });
+    let row = call(name, calls, bytes).ends(Ends { input: Some(Input::ByMapping(mapped)), output: Some(to) });
     Row { paired_bytes: bytes, ..row }
 }
 
@@ -206,7 +206,7 @@ impl Memory {
 /// A thread that reads and writes, counted as the backends count it.
 #[derive(Debug, Default)]
 pub struct Loop {
-    sequence: Sequence,
+    unwritten_read: UnwrittenRead,
     /// Its memory, if the backend sees it.
     memory: Option<Rc<RefCell<Memory>>>,
     rows: BTreeMap<(&'static str, Ends), Row>,
@@ -238,7 +238,7 @@ impl Loop {
         let ends = Ends { input: Some(Input::Named(from)), output: None };
         let row = self.rows.entry(("read", ends)).or_insert_with(|| read("read", from, 0, 0).at(order));
         count(row, bytes);
-        self.sequence.read(from.0 + 1, bytes);
+        self.unwritten_read.read(from.0 + 1, bytes);
         if let Some(memory) = &self.memory {
             memory.borrow_mut().fill(Some(from), start, bytes);
         }
@@ -252,17 +252,18 @@ impl Loop {
     /// Writes from memory at `start`.
     pub fn write_from(&mut self, start: u64, to: FileId, bytes: u64) {
         let order = self.order();
-        let by_order = self.sequence.source().checked_sub(1).map(|file| Input::LastRead(FileId(file)));
+        let by_order = self.unwritten_read.source().checked_sub(1).map(|file| Input::ByOrder(FileId(file)));
         let found = self.memory.as_ref().map(|memory| memory.borrow().find(start, bytes)).unwrap_or_default();
-        let covered = self.sequence.write(bytes, to.0 + 1);
-        let (input, paired) = found.first().map_or((by_order, covered), |&(file, held)| (Some(Input::Held(file)), held));
+        let covered = self.unwritten_read.write(bytes, to.0 + 1);
+        let (input, paired) = found.first().map_or((by_order, covered), |&(file, held)| (Some(Input::ByBuffer(file)), held));
         let ends = Ends { input, output: Some(to) };
         let row = self.rows.entry(("write", ends)).or_insert_with(|| write("write", to, 0, 0).ends(ends).at(order));
         count(row, bytes);
         row.paired_bytes += paired;
         row.checked_calls += u64::from(!found.is_empty());
         for &(from, bytes) in found.iter().skip(1) {
-            let none = Part { call: Call::native("write"), from: Input::Held(from), to, bytes: 0, calls: 0, checked_calls: 0 };
+            let none =
+                Part { call: Call::native("write"), from: Input::ByBuffer(from), to, bytes: 0, calls: 0, checked_calls: 0 };
             let part = self.parts.entry((from, to)).or_insert(none);
             part.bytes += bytes;
             part.calls += 1;

@@ -249,7 +249,7 @@ fn calls_that_write_from_several_files_count_for_each() {
     let second = scene.regular("second");
     let rows =
         vec![read("read", first, 2, 15_000), read("read", second, 1, 3_000), written_held("write", first, to, 2, 20_480, 15_000)];
-    let part = Part { call: Call::native("write"), from: Input::Held(second), to, bytes: 3_000, calls: 1, checked_calls: 1 };
+    let part = Part { call: Call::native("write"), from: Input::ByBuffer(second), to, bytes: 3_000, calls: 1, checked_calls: 1 };
     scene.process("tar", rows).threads[0].parts = vec![part];
     let analysis = analyse(&scene.trace);
     let [large, small] = analysis.processes[0].transfers.as_slice() else { panic!("{analysis:?}") };

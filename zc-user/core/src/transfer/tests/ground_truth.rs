@@ -82,7 +82,7 @@ struct World {
 /// What a tracer sees of a thread.
 #[derive(Default)]
 struct Seen {
-    sequence: zc_ebpf::Sequence,
+    unwritten_read: zc_ebpf::UnwrittenRead,
     rows: BTreeMap<(&'static str, Ends), Row>,
     parts: BTreeMap<(Input, FileId), Part>,
 }
@@ -157,7 +157,7 @@ impl World {
                     let file = self.files[from];
                     self.row(thread, "read", Ends { input: Some(Input::Named(file)), output: None }, got);
                     self.fill(Some(from), place * PLACE, got);
-                    self.threads[thread].sequence.read(file.0 + 1, count(got));
+                    self.threads[thread].unwritten_read.read(file.0 + 1, count(got));
                 }
             }
             Step::Write { thread, to, place, skip, bytes } => self.write(thread, to, place * PLACE + skip, bytes),
@@ -191,10 +191,10 @@ impl World {
         let output = self.files[to];
         let found = if self.sees_memory { self.seen.borrow().find(count(start), count(bytes)) } else { Vec::new() };
         let is_changed = self.is_changed[range].contains(&true);
-        let input = |file| if is_changed { Input::Changed(file) } else { Input::Held(file) };
-        let sequence = &mut self.threads[thread].sequence;
-        let by_order = sequence.source().checked_sub(1).map(|file| Input::LastRead(FileId(file)));
-        let covered = sequence.write(count(bytes), u32::try_from(to + 1).expect("few files"));
+        let input = |file| if is_changed { Input::ByChangedBuffer(file) } else { Input::ByBuffer(file) };
+        let unwritten_read = &mut self.threads[thread].unwritten_read;
+        let by_order = unwritten_read.source().checked_sub(1).map(|file| Input::ByOrder(FileId(file)));
+        let covered = unwritten_read.write(count(bytes), u32::try_from(to + 1).expect("few files"));
         let (from, paired) = found.first().map_or((by_order, covered), |&(file, held)| (Some(input(file)), held));
         let row = self.row(thread, "write", Ends { input: from, output: Some(output) }, bytes);
         row.paired_bytes += paired;

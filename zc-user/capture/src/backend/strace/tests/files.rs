@@ -20,8 +20,10 @@ fn ends(trace: &Trace, row: &Row) -> String {
     let input = match row.ends.input {
         None => "nothing".to_owned(),
         Some(Input::Named(file)) => format!("named {}", path(file)),
-        Some(Input::LastRead(file)) => format!("read {}", path(file)),
-        Some(Input::Held(_) | Input::Changed(_) | Input::Unsampled(_) | Input::Mapped(_)) => panic!("a log does not show this"),
+        Some(Input::ByOrder(file)) => format!("read {}", path(file)),
+        Some(Input::ByBuffer(_) | Input::ByChangedBuffer(_) | Input::ByUnsampledBuffer(_) | Input::ByMapping(_)) => {
+            panic!("a log does not show this")
+        }
     };
     format!("{input} -> {}", row.ends.output.map_or_else(|| "nothing".to_owned(), path))
 }

@@ -5,7 +5,7 @@
 //! if its bytes balance:
 //!
 //! - at least 3/4 of what was read from the source was written on, and at least 3/4 of what was written to the destination had been read;
-//! - with fewer than [`MANY_CALLS`] reads or writes, exactly all of both;
+//! - with fewer than [`MANY_CALLS`] reads or writes, exactly all of both, and at least [`LEAST_BYTES`] if the backend sees memory;
 //! - source and destination are not the same file, because an answer may be as long as the question;
 //! - the other threads read less than 3/4 as much from any other file, because threads may hand work to each other, and a thread may write
 //!   what another one has read.
@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, HashSet};
 use super::{
     activity::{Activity, ThreadActivity},
     flow::{Flow, Source, moving_calls, sum_bytes},
-    inference::{MANY_CALLS, ReadMeanwhile, Unclaimed, is_most_of, is_worth_adding},
+    inference::{LEAST_BYTES, MANY_CALLS, ReadMeanwhile, Unclaimed, is_most_of, is_worth_adding},
 };
 use crate::{
     trace::{FileId, Input, Row},
@@ -215,7 +215,9 @@ impl<'b, 'a> ThreadBalance<'b, 'a> {
         let is_many = moving_calls(reading) >= MANY_CALLS
             && candidates.iter().map(|(_, one)| moving_calls(one.rows)).sum::<u64>() >= MANY_CALLS;
         let near = is_many && written_on <= read && is_most_of(written_on, read) && !by_destination.contains_key(&from);
-        if read == 0 || !(exact || near) {
+        // Memory shows no source, so the bytes of few calls have only their number in common.
+        let is_chance = self.activity.sees_memory && !is_many && read < LEAST_BYTES;
+        if read == 0 || is_chance || !(exact || near) {
             return Vec::new();
         }
         let explained = |all: &BTreeMap<FileId, u64>| all.get(&from).copied().unwrap_or(0);

@@ -18,15 +18,12 @@ use std::{
 use super::{
     activity::Activity,
     flow::{Flow, Source, first_moved, first_order, is_by_ring, sum_bytes},
-    inference::{ReadMeanwhile, claimed, is_worth_adding},
+    inference::{LEAST_BYTES, ReadMeanwhile, claimed, is_worth_adding},
 };
 use crate::{
     trace::{FileId, Head, Row},
     transfer::{Api, Evidence},
 };
-
-/// Smaller counts agree by chance too easily.
-const LEAST_BYTES: u64 = 4096;
 
 /// The bytes of a file that no flow explains yet.
 #[derive(Debug)]

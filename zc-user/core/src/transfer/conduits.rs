@@ -261,10 +261,18 @@ impl Carried {
         (bytes > 0).then_some(Self { bytes, proven_bytes, certainty: flow.certainty(), evidence: flow.evidence })
     }
 
+    /// The same, but at most so many bytes: lower bounds if there were more.
+    fn limited_to(self, bytes: u64) -> Self {
+        if self.bytes <= bytes {
+            return self;
+        }
+        Self { bytes, proven_bytes: self.proven_bytes.min(bytes), certainty: Certainty::Inferred, ..self }
+    }
+
     /// The part of it that a flow out of the conduit carries on. `None`: perhaps nothing.
     fn through(self, meeting: &Meeting, out: &Flow<'_>) -> Option<Self> {
         let Meeting { written_bytes, read_bytes, is_closed, .. } = *meeting;
-        let out = Self::of_flow(out)?;
+        let out = Self::of_flow(out)?.limited_to(taken_bytes(out));
         let overlap = |came: u64, went: u64| came.checked_add(went)?.checked_sub(written_bytes).filter(|&bytes| bytes > 0);
         let weakest = self.evidence.max(out.evidence);
         if !is_closed {
@@ -282,6 +290,11 @@ impl Carried {
             evidence: weakest,
         })
     }
+}
+
+/// How many bytes a flow took out of its source. It may have written some twice, and `MSG_PEEK` takes none out.
+fn taken_bytes(flow: &Flow<'_>) -> u64 {
+    if flow.reading.is_empty() { u64::MAX } else { sum_bytes(&flow.reading).unwrap_or(u64::MAX) }
 }
 
 /// Where flows of different processes meet, by the index of the flow into the conduit.

@@ -144,7 +144,7 @@ fn verdict(case: &Case<'_>, reason: Option<&Reason>) -> String {
         Handling::AsRead | Handling::Unknown => "",
         Handling::CopiedOrChanged => ", copied or changed in memory on the way",
         Handling::Changed => ", changed or replaced on the way",
-        Handling::PerhapsChanged => ", perhaps changed on the way",
+        Handling::PerhapsChanged | Handling::PartlyUnchecked => ", perhaps changed on the way",
     });
     sentence.push_str(&after_attempts(&case.summary.attempts));
     if let Some(reason) = reason {

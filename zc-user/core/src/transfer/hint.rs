@@ -105,7 +105,9 @@ const CHEAPER: &[Cheaper] = &[
 /// A hint, if there is something to gain.
 pub(super) fn hint(case: &Case<'_>) -> Option<String> {
     // A program that copies or changes the bytes itself needs them in its memory, in pieces that suit it.
-    let bytes = case.bytes.filter(|&bytes| bytes >= LEAST_BYTES && case.handling == Handling::AsRead)?;
+    let bytes = case
+        .bytes
+        .filter(|&bytes| bytes >= LEAST_BYTES && matches!(case.handling, Handling::AsRead | Handling::PartlyUnchecked))?;
     instead_of_a_loop(case).or_else(|| in_larger_pieces(bytes, case))
 }
 

@@ -12,6 +12,9 @@ use crate::trace::{FileId, Row};
 /// does.
 pub(super) const MANY_CALLS: u64 = 8;
 
+/// Smaller counts agree by chance too easily, if nothing else says that the bytes are the same.
+pub(super) const LEAST_BYTES: u64 = 4096;
+
 /// Inferred bytes below 1/100 of the bytes already known between the same ends stay unattributed: a proven figure says more than a
 /// slightly larger one that is not proven.
 const LEAST_PART: u64 = 100;

@@ -39,6 +39,8 @@ pub(super) enum Handling {
     Changed,
     /// It changed or replaced other bytes in the same memory, so it may have changed these where nobody looked.
     PerhapsChanged,
+    /// It wrote them from the memory that it had read them to, but not all of them were checked for changes.
+    PartlyUnchecked,
     /// Only the number of bytes says that they are the same.
     Unknown,
 }
@@ -49,6 +51,7 @@ impl Handling {
         match flow.evidence {
             _ if flow.condition == Condition::Changed => Self::Changed,
             _ if flow.condition == Condition::Replaced => Self::PerhapsChanged,
+            _ if flow.is_partly_unsampled && flow.bytes != flow.proven_bytes => Self::PartlyUnchecked,
             // The bytes were written from a place that they were not read to, so the program at least copied them.
             Evidence::Order if sees_memory => Self::CopiedOrChanged,
             Evidence::Totals if sees_memory && flow.api == Api::ReadWrite => Self::CopiedOrChanged,

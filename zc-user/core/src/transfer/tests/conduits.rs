@@ -47,6 +47,21 @@ fn a_chain_is_exact_if_every_hop_is() {
     }
 }
 
+/// A server looks at a request again and again with `MSG_PEEK`, and writes what it sees each time.
+#[test]
+fn bytes_that_were_written_twice_do_not_prove_a_chain() {
+    let mut scene = Scene::new();
+    let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
+    let source = vec![read("read", from, 1, 4096), written_held("write", from, pipe, 2, MIB, 4096)];
+    scene.process("client", source);
+    for (taken, expected) in [(0, None), (MIB, Some(4096))] {
+        scene.trace.processes.truncate(1);
+        scene.process("server", vec![read("recvfrom", pipe, 3, taken), written_held("write", pipe, to, 3, 3 * MIB, 3 * MIB)]);
+        let found: Vec<_> = analyse(&scene.trace).across.iter().map(|chain| chain.bytes).collect();
+        assert_eq!(found, expected.map_or_else(Vec::new, |bytes| vec![Some(bytes)]));
+    }
+}
+
 #[test]
 fn a_connection_joins_its_two_sockets() {
     let mut scene = Scene::new();

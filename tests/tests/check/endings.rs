@@ -49,7 +49,7 @@ fn a_timeout_kills_all_processes_of_the_check() {
         assert!(began.elapsed() < patience(Duration::from_secs(20)), "{:?}", began.elapsed());
         assert_eq!(finished.code, Some(2), "{}", finished.text());
         let text = finished.text();
-        let said = format!("it did not end within {limit}.000 s, and was killed with everything below it (timeout)");
+        let said = format!("it did not end within {limit}.00 s, and was killed with everything below it (timeout)");
         assert!(text.contains(&said), "{text}");
         assert_gone(&dir);
     }

@@ -27,7 +27,7 @@ use crate::{
 /// `sys_enter(struct pt_regs *regs, long id)`
 #[btf_tracepoint(function = "sys_enter")]
 fn sys_enter(ctx: BtfTracePointContext) -> i32 {
-    count::enter(Registers::of_tracepoint(&ctx), ctx.arg(1));
+    scope::call(Registers::of_tracepoint(&ctx), ctx.arg(1));
     0
 }
 

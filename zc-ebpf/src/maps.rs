@@ -1,4 +1,5 @@
-//! All maps and globals, and the functions that count losses. User space sets the sizes of the hashes when it loads the object.
+//! The maps and globals that several modules share, and the functions that count losses. User space sets the sizes of the hashes when it loads
+//! the object.
 
 use aya_ebpf::{
     Global,
@@ -11,15 +12,19 @@ use zc_ebpf::{
     STREAM_FILES, Stream, Task,
 };
 
-use crate::{
-    evidence::sums::Block,
-    file::path::Walk,
-    hooks::ring::{Maker, RingInput},
-};
+use crate::kernel::helpers::current_task;
 
 /// Address of a `task_struct` -> the task, while it is followed. Preallocated, so that following a task does not depend on free memory.
 #[map]
 pub static TASKS: HashMap<u64, Task> = HashMap::with_max_entries(1, 0);
+
+/// The current task, if it is followed.
+#[inline(always)]
+pub fn current() -> Option<&'static mut Task> {
+    let entry = TASKS.get_ptr_mut(current_task() as u64)?;
+    // SAFETY: while programs run for a task, nothing but these programs changes its entry in TASKS, and nothing removes it.
+    Some(unsafe { &mut *entry })
+}
 
 /// The counts. Rows are large and nobody knows how many there will be, so each is allocated when it is needed.
 #[map]
@@ -53,29 +58,13 @@ pub static FILES: HashMap<FileKey, KnownFile> = HashMap::with_max_entries(1, BPF
 #[map]
 pub static STREAMS: Array<Stream> = Array::with_max_entries(2 * STREAM_FILES, 0);
 
-/// A block of memory for checksums: too large for the stack.
-#[map]
-pub static BLOCK: PerCpuArray<Block> = PerCpuArray::with_max_entries(1, 0);
-
 /// Where the event of a file is put together: it is too large for the stack, and only the bytes that are filled are sent.
 #[map]
 pub static SCRATCH: PerCpuArray<FileSeen> = PerCpuArray::with_max_entries(1, 0);
 
-/// The state of a walk along a path. It is in a map because the verifier follows every value that a variable on the stack can have.
-#[map]
-pub static WALK: PerCpuArray<Walk> = PerCpuArray::with_max_entries(1, 0);
-
 /// Events: a task started, executed or ended; a file was seen for the first time.
 #[map]
 pub static EVENTS: RingBuf = RingBuf::with_byte_size(4096, 0);
-
-/// Address of an `io_uring` request that names two files -> its input. The kernel forgets the input before the request completes.
-#[map]
-pub static RING_INPUTS: HashMap<u64, RingInput> = HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
-
-/// Address of a ring that a thread of the kernel polls -> the followed task that made it.
-#[map]
-pub static POLLED_RINGS: HashMap<u64, Maker> = HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
 
 /// What to do with each call. A global: it needs no helper call to look up, and no system call to fill in.
 #[unsafe(no_mangle)]

@@ -2,7 +2,7 @@
 
 use core::ffi::c_void;
 
-use aya_ebpf::helpers::generated::bpf_probe_read_user;
+use aya_ebpf::{helpers::generated::bpf_probe_read_user, macros::map, maps::PerCpuArray};
 use zc_ebpf::pairing::{
     FACTOR,
     range::{BLOCK_BYTES, Range},
@@ -10,7 +10,7 @@ use zc_ebpf::pairing::{
 
 use crate::{
     kernel::{argument, helpers::repeat},
-    maps::{BLOCK, exchange},
+    maps::exchange,
 };
 
 /// Room for a block of memory while its checksum is computed.
@@ -20,6 +20,10 @@ pub struct Block {
     is_taken: u64,
     words: [u64; BLOCK_BYTES as usize / 8],
 }
+
+/// A block of memory for checksums: too large for the stack.
+#[map]
+static BLOCK: PerCpuArray<Block> = PerCpuArray::with_max_entries(1, 0);
 
 /// Computes the checksum of these bytes, which are the first ones of the range. The result means nothing.
 #[unsafe(no_mangle)]

@@ -11,11 +11,11 @@ use zc_ebpf::{ABSENT, FileNumber, MAPPED, Mapping, NO_ROOM, Task};
 use crate::{
     evidence::buffers,
     file::identify,
-    hooks::follow,
     kernel::argument,
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::current_task,
     kernel::registers::untagged,
+    maps,
 };
 
 /// `VM_WRITE` and `VM_SHARED` of the kernel's include/linux/mm.h.
@@ -63,7 +63,7 @@ extern "C" fn look_up_mapping(address: u64, changes: u32) -> FileNumber {
     let mut found = Found { start: 0, end: 0, flags: 0, file: core::ptr::null() };
     // SAFETY: `take` has the signature that the helper calls, and `found` lives longer than the call.
     let result = unsafe { bpf_find_vma(bpf_get_current_task_btf(), address, take as *mut c_void, (&raw mut found).cast(), 0) };
-    let Some(task) = follow::current().filter(|_| result == 0) else { return 0 };
+    let Some(task) = maps::current().filter(|_| result == 0) else { return 0 };
     let mapping = Mapping { start: found.start, end: found.end, changes, file: file_of(&found) };
     task.mapping = mapping;
     mapping.file

@@ -2,13 +2,17 @@
 
 use core::ffi::c_void;
 
-use aya_ebpf::helpers::{bpf_probe_read_kernel_str_bytes, generated::bpf_loop};
+use aya_ebpf::{
+    helpers::{bpf_probe_read_kernel_str_bytes, generated::bpf_loop},
+    macros::map,
+    maps::PerCpuArray,
+};
 use zc_ebpf::{ABSENT, NAME_BYTES, NAMES_BYTES, path_end};
 
 use crate::{
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::current_task,
-    maps::{SCRATCH, WALK, exchange},
+    maps::{SCRATCH, exchange},
 };
 
 /// The most steps of a walk, over names and mounts. More names fit into [`NAMES_BYTES`] only if they are very short.
@@ -32,6 +36,10 @@ pub struct Walk {
     /// Unused; keeps the layout free of padding.
     reserved: u32,
 }
+
+/// The state of a walk along a path. It is in a map because the verifier follows every value that a variable on the stack can have.
+#[map]
+static WALK: PerCpuArray<Walk> = PerCpuArray::with_max_entries(1, 0);
 
 /// Takes this CPU's scratch, until [`unlock_scratch`]. `false` if another program is using it: newer kernels preempt programs, and a
 /// program that runs when an operation of `io_uring` completes may interrupt another.

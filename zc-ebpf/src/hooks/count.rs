@@ -9,13 +9,11 @@ use zc_ebpf::{
 use crate::{
     evidence::buffers,
     file::ends,
-    hooks::follow,
-    hooks::scope,
     kernel::argument,
     kernel::fields::{self, offset_of_field},
     kernel::helpers::now_ns,
     kernel::registers::{Numbered, Registers},
-    maps::{count_loss, is_over, spec},
+    maps::{self, count_loss, is_over, spec},
     request, rows,
 };
 
@@ -28,10 +26,9 @@ const MAX_ERRNO: i64 = 4095;
 /// The numbers of `io_uring_setup`, `io_uring_enter` and `io_uring_register`, the same in all tables.
 const RING_CALLS: core::ops::RangeInclusive<u16> = 425..=427;
 
-/// A task enters the kernel for a call.
+/// The current task, which is followed, enters the kernel for a call.
 #[inline(always)]
-pub fn enter(registers: Registers, number: i64) {
-    let Some(task) = follow::current() else { return scope::call_of_untraced(registers, number) };
+pub fn enter(task: &mut Task, registers: Registers, number: i64) {
     if is_over() {
         return;
     }
@@ -62,7 +59,7 @@ pub fn enter(registers: Registers, number: i64) {
 /// A call returns to its task. If the trace is over by then, the call stays under way.
 #[inline(always)]
 pub fn exit(registers: Registers, result: i64) {
-    let Some(task) = follow::current().filter(|_| !is_over()) else { return };
+    let Some(task) = maps::current().filter(|_| !is_over()) else { return };
     let expected = task.exit_without_entry_expected;
     task.exit_without_entry_expected = 0;
     if task.phase != phase::ACTIVE {

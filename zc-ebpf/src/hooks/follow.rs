@@ -13,20 +13,12 @@ use zc_ebpf::{
 use crate::{
     hooks::count,
     kernel::fields::{self, KernelPtr, offset_of_field},
-    kernel::helpers::{current_task, now_ns},
-    maps::{CONTROL, EVENTS, MEMORIES, TASKS, count_loss, fetch_add, is_over},
+    kernel::helpers::now_ns,
+    maps::{CONTROL, EVENTS, MEMORIES, TASKS, count_loss, current, fetch_add, is_over},
 };
 
 /// `TASK_DEAD` of the kernel's include/linux/sched.h: the state of a task that is switched out for the last time.
 const TASK_DEAD: u32 = 0x80;
-
-/// The current task, if it is followed.
-#[inline(always)]
-pub fn current() -> Option<&'static mut Task> {
-    let entry = TASKS.get_ptr_mut(current_task() as u64)?;
-    // SAFETY: while programs run for a task, nothing but these programs changes its entry in TASKS, and nothing removes it.
-    Some(unsafe { &mut *entry })
-}
 
 /// A task was created; it has not run yet.
 #[inline(always)]

@@ -14,6 +14,7 @@ use crate::{
     hooks::count,
     hooks::follow,
     hooks::ring,
+    hooks::scope,
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::current_task,
     kernel::registers::Registers,
@@ -27,7 +28,7 @@ const IS_WORKER: u32 = 0x10 | 0x4000;
 #[tracepoint]
 fn sys_enter_event(ctx: TracePointContext) -> u32 {
     // SAFETY: the event has it.
-    count::enter(Registers::of_current(), unsafe { read::<i64, { records::CALL_NUMBER.offset }>(&ctx) });
+    scope::call(Registers::of_current(), unsafe { read::<i64, { records::CALL_NUMBER.offset }>(&ctx) });
     0
 }
 

@@ -3,6 +3,7 @@
 //! An operation is counted when it completes, since its result and its files are known then. It is credited to the task that submitted it.
 //! If a kernel thread polls the ring, no task submits the operations, and they are credited to the task that created the ring.
 
+use aya_ebpf::{bindings::BPF_F_NO_PREALLOC, macros::map, maps::HashMap};
 use zc_ebpf::{
     ABSENT, CallId, CallSpec, Ends, FROM_BUFFER, FileKey, FileNumber, INVALID_OPERATION, Loss, NO_ROOM, RING, Row, Task,
     UNKNOWN_OPERATION, fds, fills, hook, operation_slot, pairing::memory, phase,
@@ -15,7 +16,7 @@ use crate::{
     hooks::count::is_error,
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::{current_task, now_ns},
-    maps::{POLLED_RINGS, RING_INPUTS, TASKS, count_loss, fetch_add, is_over, spec},
+    maps::{TASKS, count_loss, fetch_add, is_over, spec},
     rows,
 };
 
@@ -51,6 +52,10 @@ pub struct Maker {
     /// [`Task::space`] of it.
     space: u32,
 }
+
+/// Address of a ring that a thread of the kernel polls -> the followed task that made it.
+#[map]
+static POLLED_RINGS: HashMap<u64, Maker> = HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
 
 /// The task that an operation is credited to.
 #[derive(Clone, Copy)]
@@ -106,6 +111,10 @@ pub struct RingInput {
     file: u64,
     key: FileKey,
 }
+
+/// Address of an `io_uring` request that names two files -> its input. The kernel forgets the input before the request completes.
+#[map]
+static RING_INPUTS: HashMap<u64, RingInput> = HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
 
 /// The file that a splice takes bytes from.
 #[inline(always)]

@@ -12,7 +12,7 @@ use crate::{
     kernel::fields::{self, KernelPtr},
     kernel::helpers::{current_task, now_ns},
     kernel::registers::Registers,
-    maps::{CONTROL, TASKS, count_loss, fetch_add, is_over},
+    maps::{self, CONTROL, TASKS, count_loss, fetch_add, is_over},
 };
 
 /// The process (tgid) of the thread that entered the scope by itself. 0: there is none. A global, so that calls of tasks that are not
@@ -21,10 +21,19 @@ use crate::{
 #[unsafe(link_section = ".data.scope")]
 static mut SCOPED_PROCESS: u32 = 0;
 
+/// A task enters the kernel for a call.
+#[inline(always)]
+pub fn call(registers: Registers, number: i64) {
+    match maps::current() {
+        Some(task) => count::enter(task, registers, number),
+        None => call_of_untraced(registers, number),
+    }
+}
+
 /// A task that is not followed enters a call. If it is another thread of the process of the thread in scope, the call is counted as a loss:
 /// it may be work that the thread in scope has handed over, and nothing shows whether it is.
 #[inline(always)]
-pub fn call_of_untraced(registers: Registers, number: i64) {
+fn call_of_untraced(registers: Registers, number: i64) {
     // SAFETY: there is no reference to it. Volatile because it changes while programs run.
     let process = unsafe { core::ptr::read_volatile(&raw const SCOPED_PROCESS) };
     if process == 0 || process != tgid() || is_over() {
@@ -85,7 +94,7 @@ fn enter() -> Option<()> {
 #[inline(always)]
 fn pause() {
     set_scoped_process(0);
-    if let Some(task) = follow::current() {
+    if let Some(task) = maps::current() {
         task.phase = phase::ARMED;
     }
 }

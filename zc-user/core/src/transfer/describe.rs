@@ -156,7 +156,7 @@ fn verdict(case: &Case<'_>, reason: Option<&Reason>) -> String {
 
 /// What one flow did, without its attempts.
 fn clause(api: Api, bytes: Option<u64>, summary: &Summary) -> String {
-    let clause = format!("{}, {}", api_name(api), work(api, bytes, summary));
+    let clause = format!("{}, {}", api.in_words(), work(api, bytes, summary));
     if summary.retries.is_empty() {
         return clause;
     }
@@ -202,11 +202,6 @@ fn moved(bytes: u64, summary: &Summary) -> String {
 fn average(bytes: u64, count: u64) -> String {
     let mean = bytes / count;
     if mean < 1024 { format!("{:.1} B", bytes as f64 / count as f64) } else { short_bytes(mean) }
-}
-
-/// The interface as part of a sentence: `read + write`, with spaces.
-pub(super) fn api_name(api: Api) -> String {
-    api.name().replace('+', " + ")
 }
 
 /// `, after copy_file_range (EXDEV), sendfile (EINVAL, 2 times)`; empty if the first attempt worked.

@@ -1,9 +1,6 @@
 //! Hints: what would be cheaper, and what it costs.
 
-use super::{
-    describe::api_name,
-    rules::{Case, Handling, was_refused},
-};
+use super::rules::{Case, Handling, was_refused};
 use crate::{
     trace::FileKind::{self, Block, Memfd, Pipe, Regular, Tcp, UnixStream},
     transfer::{Api, Attempt, End},
@@ -145,7 +142,7 @@ fn in_larger_pieces(bytes: u64, case: &Case<'_>) -> Option<String> {
     } else {
         "; cost: none"
     };
-    let (name, few) = (api_name(case.api), bytes.div_ceil(each));
+    let (name, few) = (case.api.in_words(), bytes.div_ceil(each));
     Some(format!("{name} with {} at a time could need as few as {few} pieces instead of {pieces}{cost}", short_bytes(each)))
 }
 

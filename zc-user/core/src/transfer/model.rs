@@ -184,11 +184,6 @@ pub enum Evidence {
 }
 
 impl Evidence {
-    /// The name as part of a sentence: `read + write`, with spaces.
-    pub(super) fn in_words(self) -> String {
-        self.name().replace('+', " + ")
-    }
-
     /// The name in reports, the same as in JSON.
     pub const fn name(self) -> &'static str {
         match self {
@@ -213,11 +208,6 @@ pub enum Certainty {
 }
 
 impl Certainty {
-    /// The name as part of a sentence: `read + write`, with spaces.
-    pub(super) fn in_words(self) -> String {
-        self.name().replace('+', " + ")
-    }
-
     /// The name in reports, the same as in JSON.
     pub const fn name(self) -> &'static str {
         match self {

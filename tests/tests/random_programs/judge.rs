@@ -147,27 +147,21 @@ impl Claim {
 /// The statements in a process's transfers, hop by hop.
 fn claims(process: &Process) -> BTreeMap<Key, Claim> {
     let mut claims: BTreeMap<Key, Claim> = BTreeMap::new();
-    let mut changed = Vec::new();
-    let mut add = |from: &End, to: &End, api, evidence, certainty, bytes: Option<u64>, proven: Option<u64>| {
+    let mut add = |(from, to): (&End, &End), api, evidence, certainty, bytes: Option<u64>, proven: Option<u64>, is_changed| {
         if let Some(bytes) = bytes.filter(|_| api != Api::Reflink) {
-            let key = (name(from), name(to), manner(api, evidence));
-            claims.entry(key).or_default().add(bytes, proven.unwrap_or(0), certainty, evidence);
+            let claim = claims.entry((name(from), name(to), manner(api, evidence))).or_default();
+            claim.add(bytes, proven.unwrap_or(0), certainty, evidence);
+            claim.is_changed |= is_changed;
         }
     };
     for one in &process.transfers {
         if one.hops.is_empty() {
-            add(&one.from, &one.to, one.api, one.evidence, one.certainty, one.bytes, one.proven_bytes);
-            if ["changed or replaced", "perhaps changed"].iter().any(|words| one.verdict.contains(words)) {
-                let key = (name(&one.from), name(&one.to), manner(one.api, one.evidence));
-                changed.push(key);
-            }
+            let is_changed = ["changed or replaced", "perhaps changed"].iter().any(|words| one.verdict.contains(words));
+            add((&one.from, &one.to), one.api, one.evidence, one.certainty, one.bytes, one.proven_bytes, is_changed);
         }
         for hop in &one.hops {
-            add(&hop.from, &hop.to, hop.api, Some(hop.evidence), hop.certainty, hop.bytes, hop.proven_bytes);
+            add((&hop.from, &hop.to), hop.api, Some(hop.evidence), hop.certainty, hop.bytes, hop.proven_bytes, false);
         }
-    }
-    for key in changed {
-        claims.entry(key).or_default().is_changed = true;
     }
     claims
 }

@@ -82,12 +82,17 @@ fn rounded(value: u64, unit: u64, decimals: u32) -> u128 {
 
 /// A share of the whole: `12.3 %`; [`UNKNOWN`] if the whole is 0.
 pub fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 { UNKNOWN.to_owned() } else { format!("{} %", share(part, whole)) }
+}
+
+/// A share in percent without the unit, as in a column whose title has it.
+pub fn share(part: u64, whole: u64) -> String {
     if whole == 0 {
         return UNKNOWN.to_owned();
     }
     let (part, whole) = (u128::from(part), u128::from(whole));
     let tenths = (part * 1000 + whole / 2) / whole;
-    format!("{}.{} %", tenths / 10, tenths % 10)
+    format!("{}.{}", tenths / 10, tenths % 10)
 }
 
 #[cfg(test)]
@@ -158,5 +163,6 @@ mod tests {
         assert_eq!(percent(1, 3), "33.3 %");
         assert_eq!(percent(u64::MAX, u64::MAX), "100.0 %");
         assert_eq!(percent(0, 0), UNKNOWN);
+        assert_eq!((share(1, 3), share(0, 0)), ("33.3".to_owned(), UNKNOWN.to_owned()));
     }
 }

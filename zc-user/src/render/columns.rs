@@ -80,7 +80,7 @@ impl Column {
             Self::Errors => Some(line.errors.to_string()),
             Self::Bytes => line.bytes.map(units::bytes),
             Self::AvgSize => average_size(line).map(units::bytes),
-            Self::Share => line.total_ns.zip(all_ns).map(|(part, whole)| units::percent(part, whole).replace(" %", "")),
+            Self::Share => line.total_ns.zip(all_ns).map(|(part, whole)| units::share(part, whole)),
             Self::Total | Self::Min | Self::Avg | Self::Max | Self::P99 => self.time(line).map(units::duration),
         };
         known.unwrap_or_else(|| UNKNOWN.to_owned())

@@ -14,7 +14,7 @@ use super::{
     arch::Arch,
     image::Tree,
     kernels::{Expected, Kernel, Series},
-    programs::{Cross, Programs},
+    programs::{Compiler, Programs},
     qemu::Machine,
     selection::Selection,
     transcript::{NotPassed, Transcript},
@@ -91,8 +91,8 @@ struct Base {
 
 impl Shared {
     /// Installs, fetches and builds what it takes to boot these kernels.
-    pub(super) fn prepare(arch: Arch, series: &[&'static Series]) -> Self {
-        Self { arch, base: Base::prepare(arch, series) }
+    pub(super) fn prepare(arch: Arch, series: &[&'static Series], selection: &Selection) -> Self {
+        Self { arch, base: Base::prepare(arch, series, selection) }
     }
 
     /// Boots a guest and judges its output. Returns the kernel's release, if there is a kernel, and the verdict.
@@ -113,7 +113,7 @@ impl Shared {
 
 impl Base {
     /// If something cannot be installed or fetched, the guests are not run; if something cannot be built, they fail.
-    fn prepare(arch: Arch, series: &[&'static Series]) -> Result<Self, Verdict> {
+    fn prepare(arch: Arch, series: &[&'static Series], selection: &Selection) -> Result<Self, Verdict> {
         let not_run = |error| Verdict::not_run(&error);
         let failed = |error| Verdict::failed(&error);
         if arch == Arch::X86_64 && !arch.is_host() {
@@ -127,9 +127,11 @@ impl Base {
         let tree = Tree::unpack(&cache, &work, arch).map_err(not_run)?;
         let kernel = |series: &&'static Series| (series.name, series.fetch(&cache, arch).map_err(|error| format!("{error:#}")));
         let kernels: BTreeMap<_, _> = series.iter().map(kernel).collect();
-        let cross = if arch.is_host() { None } else { Some(Cross::find(arch, &cache).map_err(not_run)?) };
+        // CI has just built everything for its own tests. A whole run is worth a build: emulated, unoptimized programs take hours.
+        let is_built = arch.is_host() && selection.is_subset();
+        let compiler = if is_built { None } else { Some(Compiler::find(arch, &cache).map_err(not_run)?) };
         drop(fetching);
-        let programs = Programs::build(arch, cross.as_ref()).map_err(failed)?;
+        let programs = Programs::build(arch, compiler.as_ref()).map_err(failed)?;
         let base = Self { programs, tree, disk: work.join("disk"), work, kernels, _lock: own };
         base.make_disk().map_err(failed)?;
         Ok(base)

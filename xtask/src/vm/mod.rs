@@ -148,7 +148,7 @@ fn boot_all(guests: &[Guest], selection: &Selection, limit: Limit, jobs: NonZero
     for arch in [Arch::X86_64, Arch::Aarch64] {
         let series: Vec<&'static Series> = guests.iter().filter(|guest| guest.arch == arch).map(|guest| guest.series).collect();
         if !series.is_empty() {
-            prepared.push(Shared::prepare(arch, &series));
+            prepared.push(Shared::prepare(arch, &series, selection));
         }
     }
     let (next, results, first) = (AtomicUsize::new(0), Mutex::new(Vec::new()), Instant::now());

@@ -38,18 +38,18 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Builds them. For this machine's architecture, everything is built as `cargo xtask test` does, so nothing is built twice.
-    pub(super) fn build(arch: Arch, cross: Option<&Cross>) -> Result<Self> {
-        let (zctrace, test) = match cross {
+    /// Builds them with a compiler for the architecture; without one, as `cargo xtask test` builds them for this machine.
+    pub(super) fn build(arch: Arch, compiler: Option<&Compiler>) -> Result<Self> {
+        let (zctrace, test) = match compiler {
             None => {
                 run::build(&["zctrace", "zc-tests"])?;
                 (release_dir()?.join("zctrace"), test_binary(cargo().arg("test"))?)
             }
-            Some(cross) => {
+            Some(compiler) => {
                 // One profile and one set of packages: every dependency is built once.
-                check(cross.cargo("build").args(["--workspace", "--bins"]))?;
+                check(compiler.cargo("build").args(["--workspace", "--bins"]))?;
                 let target = release_dir()?.with_file_name(arch.target());
-                (target.join("release/zctrace"), test_binary(&mut cross.cargo("test"))?)
+                (target.join("release/zctrace"), test_binary(&mut compiler.cargo("test"))?)
             }
         };
         let workloads = test.ancestors().nth(2).context("the test binary is not in a target directory")?.to_owned();
@@ -84,9 +84,9 @@ fn test_executable(message: &str) -> Option<&str> {
     Some(rest.split_once('"')?.0)
 }
 
-/// A compiler for another architecture.
+/// A compiler of optimized programs for an architecture.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Cross {
+pub(super) struct Compiler {
     arch: Arch,
     library: Library,
 }
@@ -100,7 +100,7 @@ enum Library {
     OfDebian(PathBuf),
 }
 
-impl Cross {
+impl Compiler {
     /// Finds a compiler, and fetches its library if necessary.
     pub(super) fn find(arch: Arch, cache: &Path) -> Result<Self> {
         let place = output(Command::new("rustc").args(["--print", "target-libdir", "--target", &arch.target()]));
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn cargo_links_with_the_compiler_of_the_architecture() {
-        let cargo = Cross { arch: Arch::Aarch64, library: Library::OfTheToolchain }.cargo("build");
+        let cargo = Compiler { arch: Arch::Aarch64, library: Library::OfTheToolchain }.cargo("build");
         assert_eq!(variable(&cargo, "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER").as_deref(), Some("aarch64-linux-gnu-gcc"));
         assert_eq!(variable(&cargo, "CC_aarch64_unknown_linux_gnu").as_deref(), Some("aarch64-linux-gnu-gcc"));
         assert_eq!(variable(&cargo, "RUSTC"), None);
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn debians_compiler_is_told_where_the_library_is() {
-        let cargo = Cross { arch: Arch::Aarch64, library: Library::OfDebian("/cache/lib".into()) }.cargo("test");
+        let cargo = Compiler { arch: Arch::Aarch64, library: Library::OfDebian("/cache/lib".into()) }.cargo("test");
         assert_eq!(cargo.get_program(), "/usr/bin/cargo");
         assert_eq!(variable(&cargo, "RUSTC").as_deref(), Some(DEBIAN_RUSTC));
         assert_eq!(variable(&cargo, "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS").as_deref(), Some("-L /cache/lib"));

@@ -60,6 +60,11 @@ impl Selection {
         Self { only: names.to_vec(), without: left_out(), checks: None }
     }
 
+    /// Whether this is what CI runs.
+    pub(super) fn is_subset(&self) -> bool {
+        *self == Self::subset()
+    }
+
     /// Whether there are checks to run.
     pub(super) fn has_checks(&self) -> bool {
         self.checks.is_some()

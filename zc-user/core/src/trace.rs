@@ -273,6 +273,12 @@ impl Head {
         let known = self.length.min(other.length);
         self.bytes[..known] != other.bytes[..known]
     }
+
+    /// Whether the bytes that are known in both are the same, and more than one value repeated, such as zeroes.
+    pub fn is_telling_match(&self, other: &Self) -> bool {
+        let known = &self.bytes[..self.length.min(other.length)];
+        !self.differs_from(other) && known.iter().any(|byte| *byte != known[0])
+    }
 }
 
 /// Times from entry to exit.

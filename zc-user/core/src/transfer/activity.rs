@@ -15,7 +15,8 @@ pub(super) struct Activity<'a> {
     files: &'a [File],
     /// Calls that name both ends.
     pub(super) copies: BTreeMap<(FileId, FileId), Vec<&'a Row>>,
-    /// Calls that take bytes from a file and name no other file. `None`: the file was not identified.
+    /// Calls that take bytes from a file and name no other file. `None`: the file was not identified, or the bytes came from another
+    /// process's memory.
     pub(super) reads: BTreeMap<Option<FileId>, Vec<&'a Row>>,
     /// Calls that bring bytes to a file and name no other file, likewise.
     pub(super) writes: BTreeMap<Option<FileId>, Vec<&'a Row>>,
@@ -54,8 +55,8 @@ pub(super) struct FromBuffer<'a> {
 /// What a thread read and wrote, and which of that belongs together by the order of its calls.
 #[derive(Debug, Default)]
 pub(super) struct ThreadActivity<'a> {
-    /// Reads, by file.
-    pub(super) reads: BTreeMap<FileId, Vec<&'a Row>>,
+    /// Reads, by file. `None`: the file was not identified, or the bytes came from another process's memory.
+    pub(super) reads: BTreeMap<Option<FileId>, Vec<&'a Row>>,
     /// All writes, by file.
     pub(super) writes: BTreeMap<FileId, Vec<&'a Row>>,
     /// The part of `writes` that followed reads, where memory does not show the source: by source, then destination.
@@ -65,7 +66,7 @@ pub(super) struct ThreadActivity<'a> {
 }
 
 impl<'a> ThreadActivity<'a> {
-    fn read(&mut self, from: FileId, row: &'a Row) {
+    fn read(&mut self, from: Option<FileId>, row: &'a Row) {
         self.reads.entry(from).or_default().push(row);
     }
 
@@ -126,9 +127,7 @@ impl<'a> Activity<'a> {
             Role::Copies(from, to) => self.copies.entry((from, to)).or_default().push(row),
             Role::Reads(file) => {
                 self.reads.entry(file).or_default().push(row);
-                if let Some(file) = file {
-                    thread.read(file, row);
-                }
+                thread.read(file, row);
             }
             Role::Lends(pipe) => self.lent.entry(pipe).or_default().push(row),
             Role::Writes(source, to) => {
@@ -190,6 +189,11 @@ impl<'a> Activity<'a> {
         last_part(self.file(id)?.path.as_deref()?)
     }
 
+    /// Whether what was read from a file may be data that the process writes on. An unknown file may.
+    pub(super) fn is_data(&self, id: Option<FileId>) -> bool {
+        id.is_none_or(|id| self.carries_bytes(id) && !self.is_program(id))
+    }
+
     /// Whether a file can be the end of a transfer.
     pub(super) fn carries_bytes(&self, id: FileId) -> bool {
         self.kind(id).is_none_or(FileKind::carries_bytes)
@@ -215,7 +219,7 @@ fn counts_reads(trace: &Trace) -> bool {
 pub(crate) enum Role {
     /// Moved bytes between two files that it names.
     Copies(FileId, FileId),
-    /// Took bytes from a file.
+    /// Took bytes from a file, or from another process's memory.
     Reads(Option<FileId>),
     /// Brought bytes to a file. The first field is what is known of their source.
     Writes(Option<Input>, Option<FileId>),
@@ -241,6 +245,7 @@ impl Role {
             (Fds::Pipe(_), _, Some(pipe)) => Self::Lends(pipe),
             (Fds::Reads(_) | Fds::Pipe(_), _, _) => Self::Reads(input),
             (Fds::Writes(_), source, to) => Self::Writes(source, to),
+            (Fds::None, ..) if row.call.name == "process_vm_readv" => Self::Reads(None),
             (Fds::None | Fds::Copies { .. } | Fds::ClonesRange { .. }, _, _) => Self::Other,
         }
     }

@@ -5,7 +5,7 @@
 //! if its bytes balance:
 //!
 //! - at least 3/4 of what was read from the source was written on, and at least 3/4 of what was written to the destination had been read;
-//! - with fewer than [`MANY_CALLS`] reads or writes, exactly all of both, and at least [`LEAST_BYTES`] if the backend sees memory;
+//! - with fewer than [`MANY_CALLS`] reads or writes, exactly all of both, and either at least [`LEAST_BYTES`] or the same first bytes;
 //! - source and destination are not the same file, because an answer may be as long as the question;
 //! - the other threads read less than 3/4 as much from any other file, because threads may hand work to each other, and a thread may write
 //!   what another one has read.
@@ -116,7 +116,7 @@ impl Threads {
             let mut most = [(0, None); 2];
             for (file, rows) in &activity.reads {
                 let Some(file) = file.filter(|&file| activity.carries_bytes(file)) else { continue };
-                let own = thread.reads.get(&file).map_or(Some(0), |rows| sum_bytes(rows));
+                let own = thread.reads.get(&Some(file)).map_or(Some(0), |rows| sum_bytes(rows));
                 let others = sum_bytes(rows).zip(own).map_or(u64::MAX, |(all, own)| all.saturating_sub(own));
                 let others = others.saturating_sub(explained.get(&file).copied().unwrap_or(0));
                 if others > most[0].0 {
@@ -147,8 +147,7 @@ impl Threads {
 }
 
 fn kept(thread: &ThreadActivity<'_>, activity: &Activity<'_>) -> u64 {
-    let is_data = |file: FileId| activity.carries_bytes(file) && !activity.is_program(file);
-    let read = thread.reads.iter().filter(|(file, _)| is_data(**file));
+    let read = thread.reads.iter().filter(|(file, _)| activity.is_data(**file));
     let read = read.map(|(_, rows)| sum_bytes(rows).unwrap_or(u64::MAX)).fold(0, u64::saturating_add);
     let written = thread.writes_after.values().flatten().flat_map(|(_, rows)| rows).map(|row| row.paired_bytes);
     let written = written.chain(thread.explained.values().copied()).fold(0, u64::saturating_add);
@@ -179,10 +178,10 @@ struct ThreadLoop<'b, 'a> {
 impl<'b, 'a> ThreadBalance<'b, 'a> {
     fn of(activity: &'b Activity<'a>, thread: &'b ThreadActivity<'a>, threads: &'b Threads, index: usize) -> Self {
         let written = thread.writes.iter().map(|(&to, rows)| (to, Written::of(rows))).collect();
-        let left = |(&file, rows): (&FileId, &'b Vec<&'a Row>)| {
-            let in_turn =
-                thread.writes_after.get(&file).into_iter().flatten().flat_map(|(_, rows)| rows).map(|row| row.paired_bytes);
-            let explained = threads.explained.get(&file).copied().unwrap_or(0);
+        let left = |(&file, rows): (&Option<FileId>, &'b Vec<&'a Row>)| {
+            let in_turn = file.and_then(|file| thread.writes_after.get(&file)).into_iter().flatten();
+            let in_turn = in_turn.flat_map(|(_, rows)| rows).map(|row| row.paired_bytes);
+            let explained = file.and_then(|file| threads.explained.get(&file)).copied().unwrap_or(0);
             let known = in_turn.fold(explained, u64::saturating_add);
             (file, rows.as_slice(), sum_bytes(rows).unwrap_or(u64::MAX).saturating_sub(known))
         };
@@ -198,7 +197,7 @@ impl<'b, 'a> ThreadBalance<'b, 'a> {
 
     /// The loops from one source, if its bytes balance.
     fn loops_from(&self, from: FileId) -> Vec<ThreadLoop<'b, 'a>> {
-        let reading = self.thread.reads.get(&from).map(Vec::as_slice).unwrap_or_default();
+        let reading = self.thread.reads.get(&Some(from)).map(Vec::as_slice).unwrap_or_default();
         let Some(read) = self.read(from, reading) else { return Vec::new() };
         let Some(by_destination) = self.thread.writes_after.get(&from) else { return Vec::new() };
         let mut candidates: Vec<(FileId, Written)> = by_destination
@@ -215,8 +214,9 @@ impl<'b, 'a> ThreadBalance<'b, 'a> {
         let is_many = moving_calls(reading) >= MANY_CALLS
             && candidates.iter().map(|(_, one)| moving_calls(one.rows)).sum::<u64>() >= MANY_CALLS;
         let near = is_many && written_on <= read && is_most_of(written_on, read) && !by_destination.contains_key(&from);
-        // Memory shows no source, so the bytes of few calls have only their number in common.
-        let is_chance = self.activity.sees_memory && !is_many && read < LEAST_BYTES;
+        // Few small calls have nothing in common but the number of their bytes, unless these begin in the same way.
+        let begins_as_read = |row: &&Row| reading.iter().any(|read| read.head.is_telling_match(&row.head));
+        let is_chance = !is_many && read < LEAST_BYTES && !candidates.iter().all(|(_, one)| one.rows.iter().all(begins_as_read));
         if read == 0 || is_chance || !(exact || near) {
             return Vec::new();
         }
@@ -258,7 +258,7 @@ impl<'b, 'a> ThreadBalance<'b, 'a> {
         read: u64,
         by_destination: &BTreeMap<FileId, Vec<&'a Row>>,
     ) -> Option<(FileId, Written<'b, 'a>)> {
-        let reading = self.thread.reads.get(&from).map(Vec::as_slice).unwrap_or_default();
+        let reading = self.thread.reads.get(&Some(from)).map(Vec::as_slice).unwrap_or_default();
         let is_from_here = |row: &&Row| match row.ends.input {
             Some(Input::ByOrder(file)) => file == from,
             Some(_) => false,

@@ -7,8 +7,9 @@
 //! - no third file of the process has the same number: it is unlikely that counts agree to the byte by chance;
 //! - the first bytes do not differ, if the backend shows them.
 //!
-//! A loop that is known in part gets the rest of both ends, if the rests are equal. Bytes that were read meanwhile from other files may be
-//! among those written, so they are subtracted.
+//! A loop that is known in part gets the rest of both ends, if the rests are equal. The figure is a lower bound: bytes that were read
+//! meanwhile from other files may be among those written, and bytes that a thread wrote to another file right after it had read the source
+//! may be the source's, so both are subtracted.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -55,11 +56,12 @@ fn complete_loops<'a>(flows: &mut [Flow<'a>], activity: &Activity<'a>) {
     let ends_of = |flow: &Flow<'_>| Some((flow.read_from()?, flow.written_to()?));
     let found = flows.iter().filter_map(ends_of).filter(|(from, to)| agrees(*from, *to)).map(|(from, _)| from);
     let (counts, read_meanwhile) = (LoopCounts::of(flows), read_meanwhile(flows, &found.collect(), activity));
+    let in_turn = InTurn::of(flows, activity);
     for flow in flows.iter_mut().filter(|flow| flow.is_loop()) {
         let (Some(from), Some(to)) = (flow.read_from(), flow.written_to()) else { continue };
         let (Some(source), Some(destination)) = (sources.get(&from), destinations.get(&to)) else { continue };
-        let bytes =
-            source.bytes.saturating_sub(read_meanwhile.bytes_during(from, all(&activity.reads, from), all(&activity.writes, to)));
+        let doubtful = read_meanwhile.bytes_during(from, all(&activity.reads, from), all(&activity.writes, to));
+        let bytes = source.bytes.saturating_sub(doubtful).saturating_sub(in_turn.bytes_elsewhere(from, to));
         let is_worth = is_worth_adding(bytes, flow.bytes.unwrap_or(0));
         if agrees(from, to) && is_worth && counts.is_only_loop(from, to) {
             flow.infer(bytes, Evidence::Totals, &source.rows, &destination.rows);
@@ -96,6 +98,40 @@ impl LoopCounts {
     }
 }
 
+/// The bytes that threads wrote after they had read a source, and that no loop has: by source, then destination.
+#[derive(Debug, Default)]
+struct InTurn(HashMap<FileId, HashMap<FileId, u64>>);
+
+impl InTurn {
+    /// Where memory shows the source of most writes, the order of the others says too little.
+    fn of(flows: &[Flow<'_>], activity: &Activity<'_>) -> Self {
+        let mut in_turn = Self::default();
+        if activity.sees_memory {
+            return in_turn;
+        }
+        for (&from, by_destination) in activity.threads.iter().flat_map(|thread| &thread.writes_after) {
+            let bytes = in_turn.0.entry(from).or_default();
+            for (&to, rows) in by_destination {
+                let sum = bytes.entry(to).or_default();
+                *sum = rows.iter().map(|row| row.paired_bytes).fold(*sum, u64::saturating_add);
+            }
+        }
+        for flow in flows.iter().filter(|flow| flow.is_loop()) {
+            let known = flow.read_from().and_then(|from| in_turn.0.get_mut(&from)?.get_mut(&flow.to));
+            if let Some(bytes) = known {
+                *bytes = bytes.saturating_sub(flow.bytes.unwrap_or(0));
+            }
+        }
+        in_turn
+    }
+
+    /// The bytes of a source that may have gone to other destinations than this.
+    fn bytes_elsewhere(&self, from: FileId, to: FileId) -> u64 {
+        let elsewhere = self.0.get(&from).into_iter().flatten().filter(|(other, _)| **other != to);
+        elsewhere.map(|(_, &bytes)| bytes).fold(0, u64::saturating_add)
+    }
+}
+
 /// Adds flows between ends with equal byte counts.
 fn add_equal<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
     let (mut sources, destinations) = ends(flows, activity, LEAST_BYTES);
@@ -121,10 +157,11 @@ fn add_equal<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
         .collect();
     found.sort_by_key(|(source, destination)| (source.file, destination.file));
     let read_meanwhile = read_meanwhile(flows, &found.iter().map(|(source, _)| source.file).collect(), activity);
+    let in_turn = InTurn::of(flows, activity);
     for (source, destination) in found {
         let calls = if source.is_mapping { source.rows.as_slice() } else { all(&activity.reads, source.file) };
         let doubtful = read_meanwhile.bytes_during(source.file, calls, all(&activity.writes, destination.file));
-        let bytes = source.bytes.saturating_sub(doubtful);
+        let bytes = source.bytes.saturating_sub(doubtful).saturating_sub(in_turn.bytes_elsewhere(source.file, destination.file));
         if bytes > 0 {
             add_flow(flows, source, destination, bytes);
         }
@@ -139,15 +176,15 @@ fn all<'s, 'a>(sides: &'s BTreeMap<Option<FileId>, Vec<&'a Row>>, file: FileId) 
 /// What was read or mapped and is in no flow, without the sources in `found`, of which all bytes are about to be in one.
 fn read_meanwhile(flows: &[Flow<'_>], found: &HashSet<FileId>, activity: &Activity<'_>) -> ReadMeanwhile {
     let claimed = claimed(flows, |flow| flow.from.file());
-    let left = |file: FileId, bytes: Option<u64>| {
-        let is_found = found.contains(&file);
-        if is_found { 0 } else { bytes.unwrap_or(u64::MAX).saturating_sub(claimed.get(&file).copied().unwrap_or(0)) }
+    let left = |file: Option<FileId>, bytes: Option<u64>| {
+        let bytes = bytes.unwrap_or(u64::MAX);
+        let Some(file) = file else { return bytes };
+        if found.contains(&file) { 0 } else { bytes.saturating_sub(claimed.get(&file).copied().unwrap_or(0)) }
     };
-    let read =
-        activity.reads.iter().filter_map(|(file, rows)| Some(((*file)?, rows.as_slice(), left((*file)?, sum_bytes(rows)))));
+    let read = activity.reads.iter().map(|(&file, rows)| (file, rows.as_slice(), left(file, sum_bytes(rows))));
     let mapped = activity.mappings.iter().map(|(&file, rows)| {
         let requested = rows.iter().map(|row| row.requested_bytes).reduce(|a, b| a?.checked_add(b?)).flatten();
-        (file, rows.as_slice(), left(file, requested))
+        (Some(file), rows.as_slice(), left(Some(file), requested))
     });
     ReadMeanwhile::of(mapped.chain(read), activity)
 }

@@ -82,7 +82,7 @@ pub(super) fn claimed<'a>(flows: &[Flow<'a>], end: fn(&Flow<'a>) -> Option<FileI
 /// as a configuration, do not count.
 #[derive(Debug, Default)]
 pub(super) struct ReadMeanwhile {
-    files: HashMap<FileId, FileReads>,
+    files: HashMap<Option<FileId>, FileReads>,
     /// By the time of the first read of each file: that time, and the bytes of all files up to it.
     by_first: Vec<(u64, u64)>,
     /// The same by the time of the last read.
@@ -98,11 +98,14 @@ struct FileReads {
 }
 
 impl ReadMeanwhile {
-    /// From files with their reads, and how many bytes of each are unexplained.
-    pub(super) fn of<'r, 'a: 'r>(reads: impl Iterator<Item = (FileId, &'r [&'a Row], u64)>, activity: &Activity<'_>) -> Self {
-        let is_data = |file: FileId| activity.carries_bytes(file) && !activity.is_program(file);
-        let left = reads.filter(|(file, _, bytes)| *bytes > 0 && is_data(*file));
-        let files: HashMap<FileId, FileReads> = left.map(|(file, rows, bytes)| (file, FileReads::of(rows, bytes))).collect();
+    /// From files with their reads, and how many bytes of each are unexplained. `None`: bytes of an unknown source.
+    pub(super) fn of<'r, 'a: 'r>(
+        reads: impl Iterator<Item = (Option<FileId>, &'r [&'a Row], u64)>,
+        activity: &Activity<'_>,
+    ) -> Self {
+        let left = reads.filter(|(file, _, bytes)| *bytes > 0 && activity.is_data(*file));
+        let files: HashMap<Option<FileId>, FileReads> =
+            left.map(|(file, rows, bytes)| (file, FileReads::of(rows, bytes))).collect();
         let sums = |order: fn(&FileReads) -> u64| {
             let mut sums: Vec<(u64, u64)> = files.values().map(|reads| (order(reads), reads.bytes)).collect();
             sums.sort_unstable();
@@ -124,7 +127,7 @@ impl ReadMeanwhile {
         let up_to = |sums: &[(u64, u64)], count: usize| count.checked_sub(1).map_or(0, |index| sums[index].1);
         let until_end = up_to(&self.by_first, self.by_first.partition_point(|(first, _)| *first <= end));
         let before = up_to(&self.by_last, self.by_last.partition_point(|(last, _)| *last < begin));
-        let own = self.files.get(&from).filter(|own| own.first <= end && own.last >= begin).map_or(0, |own| own.bytes);
+        let own = self.files.get(&Some(from)).filter(|own| own.first <= end && own.last >= begin).map_or(0, |own| own.bytes);
         until_end.saturating_sub(before).saturating_sub(own)
     }
 }

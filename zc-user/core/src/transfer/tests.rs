@@ -15,7 +15,7 @@ use super::*;
 use crate::{
     report::{
         Api, Evidence, Transfer,
-        sample::files::{Loop, Scene, copy, map, read, write, written_after, written_from},
+        sample::files::{Loop, Scene, copy, map, peek, read, write, written_after, written_from},
     },
     trace::{
         FileId,

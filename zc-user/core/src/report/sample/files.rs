@@ -53,6 +53,11 @@ pub fn read(name: &'static str, from: FileId, calls: u64, bytes: u64) -> Row {
     call(name, calls, bytes).ends(Ends { input: Some(Input::Named(from)), output: None })
 }
 
+/// Calls that read another process's memory.
+pub fn peek(bytes: u64) -> Row {
+    call("process_vm_readv", 1, bytes)
+}
+
 /// Calls that write to a file. The source of the bytes is unknown.
 pub fn write(name: &'static str, to: FileId, calls: u64, bytes: u64) -> Row {
     call(name, calls, bytes).ends(Ends { input: None, output: Some(to) })

@@ -71,3 +71,13 @@ fn a_loop_that_threads_take_turns_in_is_one_transfer() {
     assert_eq!(analysis.processes[0].unattributed, Unattributed::default());
     assert_eq!(analysis.processes[0].transfers[0].calls, 81);
 }
+
+#[test]
+fn bytes_that_may_have_gone_elsewhere_are_subtracted() {
+    let mut scene = Scene::new();
+    let [from, other] = ["in", "other"].map(|name| scene.regular(name));
+    let to = scene.regular("out");
+    let reader = vec![read("read", from, 16, MIB).at(1), written_after("write", from, other, 4, MIB / 4, MIB / 4).at(2)];
+    scene.threads("copier", vec![reader, vec![write("write", to, 16, MIB).at(3)]]);
+    assert_eq!(transfers(&scene), one("in", "out", Api::ReadWrite, MIB - MIB / 4));
+}

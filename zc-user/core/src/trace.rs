@@ -182,7 +182,7 @@ pub struct Row {
     /// Position of the return of the first of them that moved bytes, in the same order. `None`: unknown, or none moved bytes.
     pub moved_order: Option<u64>,
     /// The first bytes that the first of these calls moved; empty if the backend does not see them.
-    pub head: Head,
+    pub first_bytes: FirstBytes,
     /// How often it returned.
     pub calls: u64,
     /// How often it failed, by positive errno, including the kernel-internal ones from 512 on.
@@ -222,7 +222,7 @@ impl Row {
             order: None,
             last_order: None,
             moved_order: None,
-            head: Head::default(),
+            first_bytes: FirstBytes::default(),
             calls: 0,
             errnos: BTreeMap::new(),
             errors: 0,
@@ -238,22 +238,22 @@ impl Row {
     }
 }
 
-/// The first bytes that a call moved, at most [`Head::MOST_BYTES`], if the backend sees them.
+/// The first bytes that a call moved, at most [`FirstBytes::MOST_BYTES`], if the backend sees them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Head {
+pub struct FirstBytes {
     bytes: [u8; Self::MOST_BYTES],
     length: usize,
 }
 
-impl Head {
+impl FirstBytes {
     /// This many bytes usually suffice to tell texts apart.
     pub const MOST_BYTES: usize = 16;
 
     /// The first of these.
     pub fn of(bytes: &[u8]) -> Self {
-        let mut head = Self { length: bytes.len().min(Self::MOST_BYTES), ..Self::default() };
-        head.bytes[..head.length].copy_from_slice(&bytes[..head.length]);
-        head
+        let mut first = Self { length: bytes.len().min(Self::MOST_BYTES), ..Self::default() };
+        first.bytes[..first.length].copy_from_slice(&bytes[..first.length]);
+        first
     }
 
     /// What remains after this many bytes.

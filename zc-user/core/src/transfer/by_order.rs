@@ -215,7 +215,7 @@ impl<'b, 'a> ThreadBalance<'b, 'a> {
             && candidates.iter().map(|(_, one)| moving_calls(one.rows)).sum::<u64>() >= MANY_CALLS;
         let near = is_many && written_on <= read && is_most_of(written_on, read) && !by_destination.contains_key(&from);
         // Few small calls have nothing in common but the number of their bytes, unless these begin in the same way.
-        let begins_as_read = |row: &&Row| reading.iter().any(|read| read.head.is_telling_match(&row.head));
+        let begins_as_read = |row: &&Row| reading.iter().any(|read| read.first_bytes.is_telling_match(&row.first_bytes));
         let is_chance = !is_many && read < LEAST_BYTES && !candidates.iter().all(|(_, one)| one.rows.iter().all(begins_as_read));
         if read == 0 || is_chance || !(exact || near) {
             return Vec::new();
@@ -262,7 +262,7 @@ impl<'b, 'a> ThreadBalance<'b, 'a> {
         let is_from_here = |row: &&Row| match row.ends.input {
             Some(Input::ByOrder(file)) => file == from,
             Some(_) => false,
-            None => reading.iter().any(|read| !read.head.differs_from(&row.head)),
+            None => reading.iter().any(|read| !read.first_bytes.differs_from(&row.first_bytes)),
         };
         let is_whole = |to: FileId, all: &Written<'_, '_>| {
             let is_likely = from != to && self.activity.carries_bytes(to) && all.covered();

@@ -22,7 +22,7 @@ use super::{
     inference::{LEAST_BYTES, ReadMeanwhile, claimed, is_worth_adding},
 };
 use crate::{
-    trace::{FileId, Head, Row},
+    trace::{FileId, FirstBytes, Row},
     transfer::{Api, Evidence},
 };
 
@@ -211,7 +211,7 @@ impl Unexplained<'_> {
 
     /// Whether the first bytes are the same, as far as known. Those of a mapping are unknown.
     fn begins_as(&self, other: &Self) -> bool {
-        match [self, other].map(|end| head(&end.rows)) {
+        match [self, other].map(|end| first_bytes(&end.rows)) {
             [Some(source), Some(destination)] => !source.differs_from(&destination),
             [None, Some(_)] => self.is_mapping,
             [_, None] => true,
@@ -241,9 +241,9 @@ fn unexplained<'a>(
 }
 
 /// The first bytes that these rows moved. `None`: unknown.
-fn head(rows: &[&Row]) -> Option<Head> {
+fn first_bytes(rows: &[&Row]) -> Option<FirstBytes> {
     let moved = rows.iter().filter(|row| row.moved_order.is_some());
-    moved.min_by_key(|row| row.moved_order).map(|row| row.head).filter(|head| !head.is_unknown())
+    moved.min_by_key(|row| row.moved_order).map(|row| row.first_bytes).filter(|first_bytes| !first_bytes.is_unknown())
 }
 
 /// Mapped files, with the bytes that were mapped. None if the backend sees memory, because then it knows which buffers lie in mappings.

@@ -20,7 +20,7 @@ use crate::{
     trace::{
         FileId,
         FileKind::{Eventfd, Regular, Tcp},
-        Head, Row,
+        FirstBytes, Row,
     },
 };
 

@@ -7,7 +7,7 @@
 use super::{
     args::{Args, Descriptor},
     assemble::LogFacts,
-    decode::{End, Ends, child_kind, ends, has_peek, head, ioctl_variant, name_by_exec, program, requested_bytes},
+    decode::{End, Ends, child_kind, ends, first_bytes, has_peek, ioctl_variant, name_by_exec, program, requested_bytes},
     file_table::FileTable,
     line::{CallResult, Event, Moment, Outcome, Pause},
     names::{CallNames, Errnos, KnownCall, MAX_ERRNO, NameId, Role},
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     syscall::{Abi, Selection},
-    trace::{Head, Loss},
+    trace::{FirstBytes, Loss},
 };
 
 /// The sums so far: the tasks with their calls, the files, and what is known of the log.
@@ -169,7 +169,7 @@ impl Counter<'_> {
             requested_bytes: None,
             from: None,
             to: None,
-            head: Head::default(),
+            first_bytes: FirstBytes::default(),
             is_peek: known.name.starts_with("recv") && has_peek(call.args),
         };
         self.log.has_durations |= ended.duration_ns.is_some();
@@ -198,7 +198,7 @@ impl Counter<'_> {
         (ended.from, ended.to) = (file(from), file(to));
         ended.requested_bytes = call.has_all_args.then(|| requested_bytes(&args, &known.spec)).flatten();
         if let Ending::Value(moved @ 1..) = how {
-            ended.head = head(&args, &known.spec, moved.unsigned_abs());
+            ended.first_bytes = first_bytes(&args, &known.spec, moved.unsigned_abs());
         }
         if may_be_trapped(known, call.args, how) {
             task.uncertain_call = Some(Box::new(UncertainCall { name, abi: task.abi, ended }));

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     syscall::{FICLONE, FICLONERANGE, Fds, Requested, Spec},
-    trace::Head,
+    trace::FirstBytes,
 };
 
 /// How many bytes the call requests. `None` if the arguments do not say: strace printed an address, or cut an array short.
@@ -87,7 +87,7 @@ pub fn ends<'a>(args: &Args<'a>, fds: Fds) -> Ends<'a> {
 }
 
 /// The first bytes that a call moved; empty if the log does not show them.
-pub(super) fn head(args: &Args<'_>, spec: &Spec, moved: u64) -> Head {
+pub(super) fn first_bytes(args: &Args<'_>, spec: &Spec, moved: u64) -> FirstBytes {
     let mut bytes = Vec::new();
     match spec.requested {
         // `read(3, "..."..., 4096)`: the argument before the size has the bytes.
@@ -99,7 +99,7 @@ pub(super) fn head(args: &Args<'_>, spec: &Spec, moved: u64) -> Head {
         Requested::Nowhere => {}
     }
     bytes.truncate(usize::try_from(moved).unwrap_or(usize::MAX));
-    Head::of(&bytes)
+    FirstBytes::of(&bytes)
 }
 
 /// Adds the bytes of the elements of a vector up to the first one that is not shown whole.
@@ -108,7 +108,7 @@ fn add_elements<'a>(bytes: &mut Vec<u8>, elements: impl Iterator<Item = &'a [u8]
         let Some(structure) = inside(element, b'{', b'}') else { return };
         let Some(base) = field(structure, b"iov_base=") else { return };
         bytes.extend(text(base).unwrap_or_default());
-        if !base.ends_with(b"\"") || bytes.len() >= Head::MOST_BYTES {
+        if !base.ends_with(b"\"") || bytes.len() >= FirstBytes::MOST_BYTES {
             return;
         }
     }
@@ -117,7 +117,7 @@ fn add_elements<'a>(bytes: &mut Vec<u8>, elements: impl Iterator<Item = &'a [u8]
 /// The bytes of `"abc"`, or of `"abc"...`, which is cut.
 fn text(argument: &[u8]) -> Option<Vec<u8>> {
     let quoted = argument.strip_suffix(b"...").unwrap_or(argument);
-    Some(unescape_up_to(quoted.strip_prefix(b"\"")?.strip_suffix(b"\"")?, Head::MOST_BYTES))
+    Some(unescape_up_to(quoted.strip_prefix(b"\"")?.strip_suffix(b"\"")?, FirstBytes::MOST_BYTES))
 }
 
 /// A flag of `recv` and similar calls, as strace prints it.
@@ -341,27 +341,27 @@ mod tests {
         assert_eq!(found("read", "-1, 0x7ffe, 5"), [None; 2]);
     }
 
-    fn head_of(name: &str, args: &str, moved: u64) -> Head {
-        head(&Args::new(args.as_bytes()), &Spec::of(name), moved)
+    fn first_bytes_of(name: &str, args: &str, moved: u64) -> FirstBytes {
+        first_bytes(&Args::new(args.as_bytes()), &Spec::of(name), moved)
     }
 
     #[test]
     fn the_first_bytes_are_found_before_the_size_or_in_a_vector() {
-        assert_eq!(head_of("read", r#"3</in>, "a\n\0\377"..., 4096"#, 4096), Head::of(b"a\n\0\xff"));
-        assert_eq!(head_of("pwrite64", r#"3, "abc", 3, 10"#, 3), Head::of(b"abc"));
-        assert_eq!(head_of("sendto", r#"3, "abc", 3, 0, NULL, 0"#, 3), Head::of(b"abc"));
+        assert_eq!(first_bytes_of("read", r#"3</in>, "a\n\0\377"..., 4096"#, 4096), FirstBytes::of(b"a\n\0\xff"));
+        assert_eq!(first_bytes_of("pwrite64", r#"3, "abc", 3, 10"#, 3), FirstBytes::of(b"abc"));
+        assert_eq!(first_bytes_of("sendto", r#"3, "abc", 3, 0, NULL, 0"#, 3), FirstBytes::of(b"abc"));
         let vector = r#"3, [{iov_base="ab", iov_len=2}, {iov_base="cd"..., iov_len=20}, {iov_base="x", iov_len=1}], 3"#;
-        assert_eq!(head_of("writev", vector, 23), Head::of(b"abcd"));
+        assert_eq!(first_bytes_of("writev", vector, 23), FirstBytes::of(b"abcd"));
         let message = r#"3, {msg_name=NULL, msg_namelen=0, msg_iov=[{iov_base="abc", iov_len=3}], msg_iovlen=1, msg_flags=0}, 0"#;
-        assert_eq!(head_of("recvmsg", message, 3), Head::of(b"abc"));
+        assert_eq!(first_bytes_of("recvmsg", message, 3), FirstBytes::of(b"abc"));
     }
 
     #[test]
     fn bytes_that_were_not_moved_or_are_not_shown_are_left_out() {
-        assert_eq!(head_of("write", r#"3, "abcdef", 6"#, 2), Head::of(b"ab"));
+        assert_eq!(first_bytes_of("write", r#"3, "abcdef", 6"#, 2), FirstBytes::of(b"ab"));
         for args in [r#"3, ""..., 4096"#, "3, 0x7ffc0, 4096", "3, NULL, 0", "3"] {
-            assert_eq!(head_of("read", args, 4096), Head::default(), "{args}");
+            assert_eq!(first_bytes_of("read", args, 4096), FirstBytes::default(), "{args}");
         }
-        assert_eq!(head_of("recvmmsg", "3, [{}], 1, 0, NULL", 1), Head::default());
+        assert_eq!(first_bytes_of("recvmmsg", "3, [{}], 1, 0, NULL", 1), FirstBytes::default());
     }
 }

@@ -31,7 +31,7 @@ use crate::{
     backend::{RunError, RunOptions, Until, new_trace, within},
     launch::{Child, Environment, Identity, LaunchError, LaunchOptions, OnTracerExit, Received, Signals, find_program, send},
     syscall::Selection,
-    trace::{Exit, Head, Loss, State, Trace},
+    trace::{Exit, FirstBytes, Loss, State, Trace},
 };
 
 /// How often to look for tasks that were created while others were killed.
@@ -306,7 +306,7 @@ fn command_line(strace: &Path, log: &Path, shell: Option<&'static str>, program:
     // Follow children; print durations, the name of each process and its id in strace's PID namespace, the file behind each descriptor,
     // and the first of the bytes that are read and written.
     words.extend(["--follow-forks", "-T", "--decode-pids=comm,pidns", "--decode-fds=all"].map(Into::into));
-    words.push(format!("--string-limit={}", Head::MOST_BYTES).into());
+    words.push(format!("--string-limit={}", FirstBytes::MOST_BYTES).into());
     // Print vectors whole, since their sizes count, and say which process is in 32-bit mode. If a signal is not shown, strace does not show
     // that it killed a process, either; so all are shown but SIGCHLD, which is frequent and cannot kill.
     words.extend(["--abbrev=execve,execveat", "--signal=!SIGCHLD", "--quiet=attach"].map(Into::into));

@@ -8,7 +8,7 @@ use super::names::{KnownCall, NameId};
 use crate::{
     histogram::Histogram,
     syscall::{Abi, Call, Fds, Returned, Spec},
-    trace::{Ends, FileId, Head, Input, Row, Times},
+    trace::{Ends, FileId, FirstBytes, Input, Row, Times},
 };
 
 /// A call that has ended, with what is counted of it.
@@ -29,7 +29,7 @@ pub struct FinishedCall {
     /// The file that it names as the destination.
     pub to: Option<FileId>,
     /// The first bytes that it moved, as far as the log shows them.
-    pub head: Head,
+    pub first_bytes: FirstBytes,
     /// Whether it only peeked (`MSG_PEEK`): the bytes stay where they were, so none has moved.
     pub is_peek: bool,
 }
@@ -53,7 +53,7 @@ pub struct Rows {
     /// What the thread has read and not yet written.
     unwritten_read: UnwrittenRead,
     /// The first bytes of it.
-    unwritten_head: Head,
+    unwritten_first_bytes: FirstBytes,
     /// A call that a signal interrupted, and its row. The caller does not see the result: the call is restarted, or the caller dies.
     interrupted: Option<(usize, FinishedCall)>,
 }
@@ -97,7 +97,7 @@ impl Rows {
 
     /// Whether the first bytes that a call wrote differ from the first that were read before.
     fn writes_something_else(&self, ended: &FinishedCall) -> bool {
-        self.unwritten_read.source() != 0 && self.unwritten_head.differs_from(&ended.head)
+        self.unwritten_read.source() != 0 && self.unwritten_first_bytes.differs_from(&ended.first_bytes)
     }
 
     /// Records that other bytes were written. If they are as many as were read, they replaced those. Returns 0: none of them was read before.
@@ -120,13 +120,13 @@ impl Rows {
         }
         if writes_bytes(spec) {
             let is_known = self.unwritten_read.source() != 0;
-            self.unwritten_head = self.unwritten_head.after(moved);
+            self.unwritten_first_bytes = self.unwritten_first_bytes.after(moved);
             return self.unwritten_read.write(moved, number(ended.to)) * u64::from(is_known);
         }
         if matches!(spec.fds, Fds::Reads(_)) && spec.returned == Returned::Bytes && moved > 0 {
             self.unwritten_read.read(number(ended.from), moved);
             if self.unwritten_read.bytes == moved {
-                self.unwritten_head = ended.head;
+                self.unwritten_first_bytes = ended.first_bytes;
             }
         }
         0
@@ -134,7 +134,7 @@ impl Rows {
 
     /// Forgets what was read: it may be gone from memory, because another program runs or something else filled it.
     pub fn forget_what_was_read(&mut self) {
-        (self.unwritten_read, self.unwritten_head) = (UnwrittenRead::default(), Head::default());
+        (self.unwritten_read, self.unwritten_first_bytes) = (UnwrittenRead::default(), FirstBytes::default());
     }
 
     /// Counts the call that a signal interrupted, if there is one, now that its outcome is known.
@@ -182,7 +182,7 @@ fn add(row: &mut Row, ended: FinishedCall) {
                 // A sum that overflows is unknown.
                 row.bytes = bytes.checked_add(moved);
                 if moved > 0 && row.moved_order.is_none() {
-                    (row.moved_order, row.head) = (Some(ended.left), ended.head);
+                    (row.moved_order, row.first_bytes) = (Some(ended.left), ended.first_bytes);
                 }
                 row.zero_calls += u64::from(moved == 0);
                 row.short_calls += u64::from(moved > 0 && ended.requested_bytes.is_some_and(|requested| moved < requested));

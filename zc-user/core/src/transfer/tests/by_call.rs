@@ -61,11 +61,11 @@ fn a_call_that_failed_afterwards_is_not_an_attempt() {
 fn a_call_that_moved_nothing_before_a_loop_did_is_an_attempt() {
     let mut scene = Scene::new();
     let [from, to] = ["cpuinfo", "out"].map(|name| scene.regular(name));
-    let head = Head::of(b"processor\t: 0");
+    let first_bytes = FirstBytes::of(b"processor\t: 0");
     let rows = vec![
         copy("copy_file_range", from, to, 0, 0).zero(1).at(1),
-        Row { head, ..read("read", from, 1, 2466).zero(1).at(2) },
-        Row { head, ..written_after("write", from, to, 1, 2466, 2466).at(3) },
+        Row { first_bytes, ..read("read", from, 1, 2466).zero(1).at(2) },
+        Row { first_bytes, ..written_after("write", from, to, 1, 2466, 2466).at(3) },
     ];
     scene.process("copier", rows);
     let transfer = &analyse(&scene.trace).processes[0].transfers[0];

@@ -281,7 +281,7 @@ fn bytes_of_the_program_itself_are_not_part_of_a_loop() {
 fn a_write_that_begins_with_other_bytes_does_not_complete_a_loop() {
     let mut scene = Scene::new();
     let [from, to, other] = ["in", "out", "other"].map(|name| scene.regular(name));
-    let of = |head: &[u8], row: Row| Row { head: Head::of(head), moved_order: Some(1), ..row };
+    let of = |first_bytes: &[u8], row: Row| Row { first_bytes: FirstBytes::of(first_bytes), moved_order: Some(1), ..row };
     // The program's own 10 bytes make up for the 10 that went to `other`, which are too few to be shown.
     let rows = |own: &[u8]| {
         vec![
@@ -325,7 +325,7 @@ fn few_small_calls_are_a_loop_only_if_they_begin_with_the_same_bytes() {
     let copied = |read_head: &[u8], written_head: &[u8]| {
         let mut scene = Scene::new();
         let [from, to] = ["in", "out"].map(|name| scene.regular(name));
-        let of = |head: &[u8], row: Row| Row { head: Head::of(head), ..row };
+        let of = |first_bytes: &[u8], row: Row| Row { first_bytes: FirstBytes::of(first_bytes), ..row };
         let rows = [of(read_head, read("read", from, 1, 100)), of(written_head, written_after("write", from, to, 1, 100, 100))];
         scene.process("copier", rows.into());
         transfers(&scene)

@@ -140,8 +140,8 @@ proptest! {
             thread.write(files[2], bytes - bytes / 3);
         }
         // strace shows the first bytes, and few small calls are a loop only if these are the same.
-        let head = Head::of(b"the same bytes");
-        scene.process("program", thread.rows().into_iter().map(|row| Row { head, ..row }).collect());
+        let first_bytes = FirstBytes::of(b"the same bytes");
+        scene.process("program", thread.rows().into_iter().map(|row| Row { first_bytes, ..row }).collect());
         let bytes = pieces.iter().sum();
         prop_assert_eq!(transfers(&scene), one("0", "2", Api::ReadWrite, bytes));
     }

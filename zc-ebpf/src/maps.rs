@@ -12,7 +12,10 @@ use zc_ebpf::{
     STREAM_FILES, Stream, Task,
 };
 
-use crate::kernel::helpers::current_task;
+use crate::kernel::{
+    entries::{Entries as _, fetch_add},
+    helpers::current_task,
+};
 
 /// Address of a `task_struct` -> the task, while it is followed. Preallocated, so that following a task does not depend on free memory.
 #[map]
@@ -21,9 +24,7 @@ pub static TASKS: HashMap<u64, Task> = HashMap::with_max_entries(1, 0);
 /// The current task, if it is followed.
 #[inline(always)]
 pub fn current() -> Option<&'static mut Task> {
-    let entry = TASKS.get_ptr_mut(current_task() as u64)?;
-    // SAFETY: while programs run for a task, nothing but these programs changes its entry in TASKS, and nothing removes it.
-    Some(unsafe { &mut *entry })
+    TASKS.entry(current_task() as u64)
 }
 
 /// The counts. Rows are large and nobody knows how many there will be, so each is allocated when it is needed.
@@ -112,9 +113,9 @@ pub fn is_over() -> bool {
 
 /// Counts a loss. The report then says "lower bound".
 pub fn count_loss(loss: Loss) {
-    if let Some(count) = LOSSES.get_ptr_mut(loss as u32) {
-        // SAFETY: a value of a map. Atomic, because another program may have been preempted here on this CPU.
-        unsafe { fetch_add(count, 1) };
+    if let Some(count) = LOSSES.entry(loss as u32) {
+        // Atomic, because another program may have been preempted here on this CPU.
+        fetch_add(count, 1);
     }
 }
 
@@ -133,50 +134,6 @@ fn opaque(number: u64) -> u64 {
     {
         // On the host this crate is only checked, never run.
         let _ = &mut value;
-    }
-    value
-}
-
-/// Atomically sets a number and returns its old value.
-///
-/// # Safety
-///
-/// `number` points to an aligned u64 in a map.
-#[inline(always)]
-pub unsafe fn exchange(number: *mut u64, new: u64) -> u64 {
-    let mut value = new;
-    #[cfg(target_arch = "bpf")]
-    // SAFETY: the caller's promise.
-    unsafe {
-        core::arch::asm!("{value} = xchg_64({number} + 0, {value})", value = inout(reg) value, number = in(reg) number);
-    }
-    #[cfg(not(target_arch = "bpf"))]
-    {
-        // On the host this crate is only checked, never run.
-        let _ = (number, &mut value);
-    }
-    value
-}
-
-/// Atomically adds to a number and returns its old value.
-///
-/// The BPF instruction set (v3) has atomics, `BPF_ATOMIC | BPF_FETCH`, but rustc does not offer them.
-///
-/// # Safety
-///
-/// `number` points to an aligned u64 in a map.
-#[inline(always)]
-pub unsafe fn fetch_add(number: *mut u64, addend: u64) -> u64 {
-    let mut value = addend;
-    #[cfg(target_arch = "bpf")]
-    // SAFETY: the caller's promise.
-    unsafe {
-        core::arch::asm!("{value} = atomic_fetch_add((u64 *)({number} + 0), {value})", value = inout(reg) value, number = in(reg) number);
-    }
-    #[cfg(not(target_arch = "bpf"))]
-    {
-        // On the host this crate is only checked, never run.
-        let _ = (number, &mut value);
     }
     value
 }

@@ -1,19 +1,20 @@
 //! Finds the row that a call is counted in: the row with its files or, if there is no room for that, the row without files.
 
-use core::ptr::NonNull;
-
 use aya_ebpf::{bindings::BPF_NOEXIST, maps::HashMap};
 use zc_ebpf::{CallId, Ends, ErrnoKey, Part, Row, RowKey};
 
-use crate::maps::{EMPTY_ROW, ERRNOS, FILE_ERRNOS, FILE_ROWS, PARTS, ROWS};
+use crate::{
+    kernel::entries::Entries as _,
+    maps::{EMPTY_ROW, ERRNOS, FILE_ERRNOS, FILE_ROWS, PARTS, ROWS},
+};
 
 /// A call's place in the maps. Rows and errnos are never removed while programs run. Only their own task writes them, except for those of
 /// `io_uring` operations.
 pub struct Place {
     /// Its row.
-    pub row: NonNull<Row>,
+    pub row: &'static mut Row,
     /// The count of its errno. `None` if it has no errno, or if there is no room for the count.
-    pub errno: Option<NonNull<u64>>,
+    pub errno: Option<&'static mut u64>,
     /// Whether the call has files, but there was no room for a row with them.
     pub without_files: bool,
 }
@@ -32,46 +33,47 @@ pub fn place(serial: u32, call: CallId, ends: Ends, errno: u32) -> Option<Place>
             return Some(Place { row, errno: Some(count), without_files: false });
         }
     }
-    let row = entry(&ROWS, RowKey { task: serial, call, ends: Ends::NONE }, &EMPTY_ROW)?;
-    let errno = if errno == 0 { None } else { entry(&ERRNOS, ErrnoKey { task: serial, call, errno, ends: Ends::NONE }, &0) };
+    let row = find_or_make(&ROWS, RowKey { task: serial, call, ends: Ends::NONE }, &EMPTY_ROW)?;
+    let errno =
+        if errno == 0 { None } else { find_or_make(&ERRNOS, ErrnoKey { task: serial, call, errno, ends: Ends::NONE }, &0) };
     Some(Place { row, errno, without_files: !ends.is_none() })
 }
 
 /// Where the bytes are counted that a call wrote from a second or later file. `None` if the map is full.
 #[inline(always)]
-pub fn part(key: RowKey) -> Option<NonNull<Part>> {
-    entry(&PARTS, key, &Part { bytes: 0, calls: 0, checked_calls: 0 })
+pub fn part(key: RowKey) -> Option<&'static mut Part> {
+    find_or_make(&PARTS, key, &Part { bytes: 0, calls: 0, checked_calls: 0 })
 }
 
 #[inline(always)]
-fn file_row(key: RowKey) -> Option<NonNull<Row>> {
-    FILE_ROWS.get_ptr_mut(key).and_then(NonNull::new).or_else(|| new_file_row(key))
+fn file_row(key: RowKey) -> Option<&'static mut Row> {
+    FILE_ROWS.entry(key).or_else(|| new_file_row(key))
 }
 
 /// Makes the row without files first, so that the call can be counted in any case, and then the row with files.
 #[inline(never)]
-fn new_file_row(key: RowKey) -> Option<NonNull<Row>> {
-    entry(&ROWS, RowKey { ends: Ends::NONE, ..key }, &EMPTY_ROW)?;
-    entry(&FILE_ROWS, key, &EMPTY_ROW)
+fn new_file_row(key: RowKey) -> Option<&'static mut Row> {
+    find_or_make(&ROWS, RowKey { ends: Ends::NONE, ..key }, &EMPTY_ROW)?;
+    find_or_make(&FILE_ROWS, key, &EMPTY_ROW)
 }
 
 /// Makes the counts of an errno in the same order.
 #[inline(never)]
-fn file_errno(key: ErrnoKey) -> Option<NonNull<u64>> {
-    if let Some(count) = FILE_ERRNOS.get_ptr_mut(key) {
-        return NonNull::new(count);
+fn file_errno(key: ErrnoKey) -> Option<&'static mut u64> {
+    if let Some(count) = FILE_ERRNOS.entry(key) {
+        return Some(count);
     }
-    entry(&ERRNOS, ErrnoKey { ends: Ends::NONE, ..key }, &0)?;
-    entry(&FILE_ERRNOS, key, &0)
+    find_or_make(&ERRNOS, ErrnoKey { ends: Ends::NONE, ..key }, &0)?;
+    find_or_make(&FILE_ERRNOS, key, &0)
 }
 
 /// Finds the entry of this key, or makes one. `None` if the map is full.
 #[inline(always)]
-fn entry<K: Copy, V>(map: &HashMap<K, V>, key: K, empty: &V) -> Option<NonNull<V>> {
-    if let Some(value) = map.get_ptr_mut(key) {
-        return NonNull::new(value);
+fn find_or_make<K: Copy, V: 'static>(map: &HashMap<K, V>, key: K, empty: &V) -> Option<&'static mut V> {
+    if let Some(value) = map.entry(key) {
+        return Some(value);
     }
     // Operations of `io_uring` complete on several CPUs at once, so another CPU may have made the entry.
     let _ = map.insert(key, empty, BPF_NOEXIST.into());
-    map.get_ptr_mut(key).and_then(NonNull::new)
+    map.entry(key)
 }

@@ -11,6 +11,7 @@ use crate::{
     evidence::ranges::{fill, lengths, settle, take},
     evidence::streams,
     kernel::argument,
+    kernel::entries::Entries as _,
     kernel::fields::offset_of_field,
     kernel::registers::untagged,
     maps::{EMPTY_MEMORY, MEMORIES},
@@ -64,7 +65,7 @@ extern "C" fn overwrite_argument(task: *const Task) -> u32 {
         (untagged(task.arguments.get(task.spec.fills.wrapping_sub(1))), count.saturating_mul(task.spec.fills_bytes.into()))
     };
     let end = start.saturating_add(length);
-    let Some(memory) = MEMORIES.get_ptr_mut(task.space).filter(|_| start != 0) else { return 0 };
+    let Some(memory) = MEMORIES.entry(task.space).filter(|_| start != 0) else { return 0 };
     if !lock(memory, true) {
         return 0;
     }
@@ -76,7 +77,7 @@ extern "C" fn overwrite_argument(task: *const Task) -> u32 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn forget(space: u32) -> u32 {
-    let Some(memory) = MEMORIES.get_ptr_mut(space) else { return 0 };
+    let Some(memory) = MEMORIES.entry(space) else { return 0 };
     if !lock(memory, true) {
         return 0;
     }
@@ -190,8 +191,10 @@ extern "C" fn lent(task: *mut Task) -> u32 {
 
 /// Adds the bytes of the call under way to the stream of its file.
 #[inline(always)]
-fn add_to_stream(task: &Task, bytes: u64, stream: Option<*mut Stream>) {
-    if let Some(stream) = stream.filter(|&stream| !streams::skip(stream, bytes)) {
+fn add_to_stream(task: &Task, bytes: u64, stream: Option<&mut Stream>) {
+    if let Some(stream) = stream
+        && !streams::skip(stream, bytes)
+    {
         add_pieces(task, bytes, stream);
     }
 }
@@ -263,21 +266,20 @@ extern "C" fn exchange_memory(task: *mut Task, bytes: u64, intent: u32) -> u32 {
             task.outcome.checked_calls = 1;
         }
     }
-    // SAFETY: points into MEMORIES, and this holds its lock.
-    task.generation = unsafe { (*memory).generation };
+    task.generation = memory.generation;
     unlock(memory)
 }
 
 /// What is known about an address space. The first read there makes the entry.
 #[inline(always)]
-pub fn memory_of(space: u32, is_read: bool) -> Option<*mut Memory> {
-    let known = MEMORIES.get_ptr_mut(space);
+pub fn memory_of(space: u32, is_read: bool) -> Option<&'static mut Memory> {
+    let known = MEMORIES.entry(space);
     if known.is_some() || !is_read {
         return known;
     }
     #[expect(clippy::needless_borrows_for_generic_args, reason = "a copy would be too large for the stack")]
     let _ = MEMORIES.insert(space, &EMPTY_MEMORY, BPF_NOEXIST.into());
-    MEMORIES.get_ptr_mut(space)
+    MEMORIES.entry(space)
 }
 
 /// The address of the vector of the call under way and the number of its elements. 0 and 1 for a single buffer.

@@ -2,10 +2,7 @@
 
 use zc_ebpf::{Memory, pairing::memory};
 
-use crate::{
-    kernel::{argument, helpers::repeat},
-    maps::exchange,
-};
+use crate::kernel::{argument, entries::exchange, helpers::repeat};
 
 /// How often the lock is tried. Its holder needs some microseconds, but in a virtual machine the holder's CPU may be taken away for a
 /// while: for 100 ms by QEMU, where one thread runs all virtual CPUs. `bpf_loop` allows at most 2^23 rounds.
@@ -27,14 +24,14 @@ extern "C" fn lock_memory(memory: *mut Memory, writes: u32) -> u32 {
         repeat(ATTEMPTS, try_again, &mut waiting);
         if waiting.is_locked == 0 {
             if writes != 0 {
-                // SAFETY: points into MEMORIES. Set atomically, because several CPUs do so.
-                unsafe { exchange(&raw mut memory.is_stale, 1) };
+                exchange(&mut memory.is_stale, 1);
             }
             return 0;
         }
     }
-    // SAFETY: points into MEMORIES. First a plain load, because it is hardly ever set.
-    if unsafe { (&raw const memory.is_stale).read_volatile() != 0 && exchange(&raw mut memory.is_stale, 0) != 0 } {
+    // First a plain load, because it is hardly ever set.
+    // SAFETY: a reference is valid. Volatile because other CPUs set it.
+    if unsafe { (&raw const memory.is_stale).read_volatile() } != 0 && exchange(&mut memory.is_stale, 0) != 0 {
         memory::forget_all(memory);
     }
     1
@@ -58,14 +55,12 @@ extern "C" fn try_again(_index: u64, waiting: &mut Waiting<'_>) -> i64 {
 
 #[inline(always)]
 fn attempt(memory: &mut Memory) -> bool {
-    // SAFETY: points into MEMORIES. Set atomically, because several CPUs do so.
-    unsafe { exchange(&raw mut memory.lock, 1) == 0 }
+    exchange(&mut memory.lock, 1) == 0
 }
 
-/// Releases the lock.
+/// Releases the lock. An exchange orders what was written before it, on every architecture.
 #[inline(always)]
-pub fn unlock(memory: *mut Memory) -> u32 {
-    // SAFETY: points into MEMORIES. An exchange orders what was written before it, on every architecture.
-    unsafe { exchange(&raw mut (*memory).lock, 0) };
+pub fn unlock(memory: &mut Memory) -> u32 {
+    exchange(&mut memory.lock, 0);
     0
 }

@@ -1,7 +1,7 @@
 //! The ranges of an address space. A read fills and samples them, a write compares the samples and credits the files.
 
 use zc_ebpf::{
-    CHANGED, CallId, Ends, FROM_BUFFER, FileNumber, Loss, Memory, Part, RowKey, UNSAMPLED,
+    CHANGED, CallId, Ends, FROM_BUFFER, FileNumber, Loss, Memory, RowKey, UNSAMPLED,
     pairing::memory::{self, RANGES},
     pairing::range::{Comparison, Range, SAMPLES, Verdict, common_length, compared, folded},
 };
@@ -9,7 +9,8 @@ use zc_ebpf::{
 use crate::{
     evidence::sums::{sum_differs, sum_up},
     kernel::argument,
-    maps::{count_loss, fetch_add},
+    kernel::entries::fetch_add,
+    maps::count_loss,
     request, rows,
 };
 
@@ -182,12 +183,9 @@ extern "C" fn add_part(serial: u32, call: CallId, file: FileNumber, output: File
         count_loss(Loss::UncountedPart);
         return 0;
     };
-    let part: *mut Part = part.as_ptr();
-    // SAFETY: parts are never removed while programs run. Operations of `io_uring` complete on several CPUs at once.
-    unsafe {
-        fetch_add(&raw mut (*part).bytes, bytes);
-        fetch_add(&raw mut (*part).calls, 1);
-        fetch_add(&raw mut (*part).checked_calls, 1);
-    }
+    // Operations of `io_uring` complete on several CPUs at once.
+    fetch_add(&mut part.bytes, bytes);
+    fetch_add(&mut part.calls, 1);
+    fetch_add(&mut part.checked_calls, 1);
     0
 }

@@ -5,9 +5,10 @@ use zc_ebpf::{FileNumber, NO_ROOM, STREAM_FILES, pairing::stream::Stream, stream
 use crate::{
     kernel::{
         argument,
+        entries::{Entries as _, fetch_add},
         helpers::{read_user, repeat},
     },
-    maps::{STREAMS, fetch_add},
+    maps::STREAMS,
 };
 
 /// The most places that a piece can have: two for each power of two.
@@ -15,24 +16,22 @@ const PLACES: u32 = 96;
 
 /// The stream of what is read from a file, or written to it. `None` if it has none.
 #[inline(always)]
-pub fn of(file: FileNumber, is_written: bool) -> Option<*mut Stream> {
+pub fn of(file: FileNumber, is_written: bool) -> Option<&'static mut Stream> {
     if file == 0 || file == NO_ROOM || file >= STREAM_FILES {
         return None;
     }
-    STREAMS.get_ptr_mut(stream_slot(file, is_written))
+    STREAMS.entry(stream_slot(file, is_written))
 }
 
-/// Skips the next bytes of a stream if none of them is at a sampled place, as is mostly the case. Returns whether it did.
+/// Skips the next bytes of a stream if none of them is at a sampled place, as is mostly the case. Returns whether it did. Where two threads
+/// are here at once, the stream fits no other.
 #[inline(always)]
-pub fn skip(stream: *mut Stream, bytes: u64) -> bool {
-    // SAFETY: points into STREAMS. Added atomically, as several CPUs do so; where two threads are here at once, the stream fits no other.
-    unsafe {
-        let has_place = (*stream).next_place().wrapping_sub((*stream).bytes) < bytes;
-        if !has_place {
-            fetch_add(&raw mut (*stream).bytes, bytes);
-        }
-        !has_place
+pub fn skip(stream: &mut Stream, bytes: u64) -> bool {
+    let has_place = stream.next_place().wrapping_sub(stream.bytes) < bytes;
+    if !has_place {
+        fetch_add(&mut stream.bytes, bytes);
     }
+    !has_place
 }
 
 /// Adds the next bytes of a stream, which are at `start` in the caller's memory. The result means nothing.
@@ -45,8 +44,7 @@ pub extern "C" fn add(stream: *mut Stream, start: u64, length: u64) -> u32 {
     if skip(stream, length) {
         return 0;
     }
-    // SAFETY: points into STREAMS. Added atomically, because several CPUs do so.
-    let before = unsafe { fetch_add(&raw mut stream.bytes, length) };
+    let before = fetch_add(&mut stream.bytes, length);
     let mut piece = Piece { stream, start, before, length };
     repeat(PLACES, take_place, &mut piece);
     0

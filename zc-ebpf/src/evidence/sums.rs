@@ -8,9 +8,10 @@ use zc_ebpf::pairing::{
     range::{BLOCK_BYTES, Range},
 };
 
-use crate::{
-    kernel::{argument, helpers::repeat},
-    maps::exchange,
+use crate::kernel::{
+    argument,
+    entries::{Entries as _, exchange},
+    helpers::repeat,
 };
 
 /// Room for a block of memory while its checksum is computed.
@@ -50,9 +51,8 @@ pub extern "C" fn sum_differs(range: *const Range, start: u64, end: u64) -> u32 
 /// A checksum of this many blocks, spread evenly over the bytes. It covers every byte if there are enough blocks. 0: not available.
 #[inline(always)]
 fn sum_of(start: u64, length: u64, blocks: u32) -> u32 {
-    let Some(block) = BLOCK.get_ptr_mut(0) else { return 0 };
-    // SAFETY: this CPU's own; a task stays on its CPU while a program runs for it.
-    if unsafe { exchange(&raw mut (*block).is_taken, 1) } != 0 {
+    let Some(block) = BLOCK.entry(0) else { return 0 };
+    if exchange(&mut block.is_taken, 1) != 0 {
         return 0;
     }
     let last = u64::from(blocks.saturating_sub(1));
@@ -60,8 +60,7 @@ fn sum_of(start: u64, length: u64, blocks: u32) -> u32 {
     let stride = if last == 0 || room <= last * BLOCK_BYTES { BLOCK_BYTES } else { room / last };
     let mut summing = Summing { start, room, stride, sum: FACTOR };
     repeat(blocks, add_block, &mut summing);
-    // SAFETY: this CPU's own, which was taken above.
-    unsafe { exchange(&raw mut (*block).is_taken, 0) };
+    exchange(&mut block.is_taken, 0);
     if summing.sum == 0 { 0 } else { (summing.sum >> 32) as u32 | 1 }
 }
 
@@ -79,18 +78,16 @@ struct Summing {
 
 /// One round of the loop: adds a block. Returns 1 to end the loop.
 extern "C" fn add_block(index: u64, summing: &mut Summing) -> i64 {
-    let Some(block) = BLOCK.get_ptr_mut(0) else { return 1 };
-    // SAFETY: this CPU's own, which `sum_of` has taken.
-    let block = unsafe { &mut (*block).words };
+    let Some(Block { words, .. }) = BLOCK.entry(0) else { return 1 };
     let at = index * summing.stride;
     let at = summing.start + if at < summing.room { at } else { summing.room };
     // SAFETY: as much as the block has room for; the helper checks the address.
-    if unsafe { bpf_probe_read_user(block.as_mut_ptr().cast(), BLOCK_BYTES as u32, at as *const c_void) } != 0 {
+    if unsafe { bpf_probe_read_user(words.as_mut_ptr().cast(), BLOCK_BYTES as u32, at as *const c_void) } != 0 {
         summing.sum = 0;
         return 1;
     }
     let mut sum = summing.sum;
-    for word in block.iter() {
+    for word in words.iter() {
         sum = (sum ^ word).wrapping_mul(FACTOR);
     }
     summing.sum = sum ^ sum >> 32 | 1;

@@ -9,6 +9,7 @@ use zc_ebpf::{ABSENT, FileSeen, NAMES_BYTES, event_kind, path_end, reported};
 use crate::{
     file::path,
     file::socket,
+    kernel::entries::Entries as _,
     kernel::fields::{self, KernelPtr, offset_of_field},
     maps::{EVENTS, SCRATCH},
 };
@@ -45,12 +46,10 @@ pub fn report(file: KernelPtr, number: u32, before: u32) -> u32 {
     if before != 0 && socket::known(file) == before {
         return before;
     }
-    let Some(seen) = SCRATCH.get_ptr_mut(0) else { return before };
+    let Some(seen) = SCRATCH.entry(0) else { return before };
     if !path::lock_scratch() {
         return before;
     }
-    // SAFETY: this CPU's scratch, which was taken.
-    let seen = unsafe { &mut *seen };
     seen.number = number;
     let now = describe(file, seen).unwrap_or(before);
     let now = if now != before && send(seen) { now } else { before };

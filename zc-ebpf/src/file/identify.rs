@@ -6,9 +6,10 @@ use zc_ebpf::{ABSENT, Descriptor, FileKey, FileNumber, KnownFile, NO_ROOM, Task,
 use crate::{
     file::file_info,
     kernel::argument,
+    kernel::entries::{Entries as _, fetch_add},
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::current_task,
-    maps::{CONTROL, FILES, fetch_add},
+    maps::{CONTROL, FILES},
 };
 
 /// No descriptor.
@@ -112,8 +113,7 @@ pub fn number_of_former(file: KernelPtr, key: FileKey) -> FileNumber {
     if key_of(file) == Some(key) {
         return number_of(file);
     }
-    // SAFETY: entries of FILES are never removed.
-    FILES.get_ptr(key).map_or(NO_ROOM, |known| unsafe { (*known).number })
+    FILES.entry(key).map_or(NO_ROOM, |known| known.number)
 }
 
 /// The number of an open file.
@@ -125,9 +125,8 @@ pub fn number_of(file: KernelPtr) -> FileNumber {
 /// The number of an open file. `None` unless everything about it has been reported to user space.
 #[inline(always)]
 fn known_number(file: KernelPtr) -> Option<FileNumber> {
-    let known = FILES.get_ptr(key_of(file)?)?;
-    // SAFETY: entries of FILES are never removed.
-    unsafe { ((*known).reported == reported::ALL).then_some((*known).number) }
+    let known = FILES.entry(key_of(file)?)?;
+    (known.reported == reported::ALL).then_some(known.number)
 }
 
 /// The key of a file, if it does not share its inode with others. It is valid as long as the file is open.
@@ -151,22 +150,19 @@ extern "C" fn look_closer(file: u64) -> FileNumber {
     let file = file as KernelPtr;
     let Some(key) = key_of(file) else { return 0 };
     let Some(key) = key_of_its_own(file, key) else { return NO_ROOM };
-    let Some(known) = FILES.get_ptr_mut(key).or_else(|| add(key)) else { return NO_ROOM };
-    // SAFETY: entries of FILES are never removed. Two CPUs may tell the same at once, which does no harm.
-    unsafe {
-        if (*known).reported != reported::ALL {
-            (*known).reported = file_info::report(file, (*known).number, (*known).reported);
-        }
-        (*known).number
+    let Some(known) = FILES.entry(key).or_else(|| add(key)) else { return NO_ROOM };
+    // Two CPUs may report the same at once, which does no harm.
+    if known.reported != reported::ALL {
+        known.reported = file_info::report(file, known.number, known.reported);
     }
+    known.number
 }
 
 /// The key that no other file has, from the key of its inode. `None` if there is no room to remember that the inode is shared.
 #[inline(always)]
 fn key_of_its_own(file: KernelPtr, key: FileKey) -> Option<FileKey> {
-    match FILES.get_ptr(key) {
-        // SAFETY: entries of FILES are never removed.
-        Some(known) if unsafe { (*known).reported } != reported::SHARED => return Some(key),
+    match FILES.entry(key) {
+        Some(known) if known.reported != reported::SHARED => return Some(key),
         Some(_) => {}
         None if file_info::shares_its_inode(file) => {
             FILES.insert(key, KnownFile { number: 0, reported: reported::SHARED }, 0).ok()?;
@@ -178,16 +174,14 @@ fn key_of_its_own(file: KernelPtr, key: FileKey) -> Option<FileKey> {
 
 /// Gives a file a number. `None` if there is no room for it.
 #[inline(always)]
-fn add(key: FileKey) -> Option<*mut KnownFile> {
-    let control = CONTROL.get_ptr_mut(0)?;
-    // SAFETY: CONTROL has one entry. The last number is compared first, so that it does not grow for ever.
-    let number = unsafe {
-        if (*control).last_file >= u64::from((*control).max_files) {
-            return None;
-        }
-        fetch_add(&raw mut (*control).last_file, 1) as FileNumber + 1
-    };
+fn add(key: FileKey) -> Option<&'static mut KnownFile> {
+    let control = CONTROL.entry(0)?;
+    // The last number is compared first, so that it does not grow for ever.
+    if control.last_file >= u64::from(control.max_files) {
+        return None;
+    }
+    let number = fetch_add(&mut control.last_file, 1) as FileNumber + 1;
     // Another CPU may have been faster. Then the file has the number that it got there.
     let _ = FILES.insert(key, KnownFile { number, reported: 0 }, BPF_NOEXIST.into());
-    FILES.get_ptr_mut(key)
+    FILES.entry(key)
 }

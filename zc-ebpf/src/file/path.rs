@@ -1,18 +1,13 @@
 //! Reads the path of a file as its process sees it: from the file's name up to the root, across mounts.
 
-use core::ffi::c_void;
-
-use aya_ebpf::{
-    helpers::{bpf_probe_read_kernel_str_bytes, generated::bpf_loop},
-    macros::map,
-    maps::PerCpuArray,
-};
+use aya_ebpf::{helpers::bpf_probe_read_kernel_str_bytes, macros::map, maps::PerCpuArray};
 use zc_ebpf::{ABSENT, NAME_BYTES, NAMES_BYTES, path_end};
 
 use crate::{
+    kernel::entries::{Entries as _, exchange},
     kernel::fields::{self, KernelPtr, offset_of_field},
-    kernel::helpers::current_task,
-    maps::{SCRATCH, exchange},
+    kernel::helpers::{current_task, repeat},
+    maps::SCRATCH,
 };
 
 /// The most steps of a walk, over names and mounts. More names fit into [`NAMES_BYTES`] only if they are very short.
@@ -45,16 +40,14 @@ static WALK: PerCpuArray<Walk> = PerCpuArray::with_max_entries(1, 0);
 /// program that runs when an operation of `io_uring` completes may interrupt another.
 #[inline(always)]
 pub fn lock_scratch() -> bool {
-    // SAFETY: this CPU's own; a task stays on its CPU while a program runs for it.
-    WALK.get_ptr_mut(0).is_some_and(|walk| unsafe { exchange(&raw mut (*walk).is_taken, 1) } == 0)
+    WALK.entry(0).is_some_and(|walk| exchange(&mut walk.is_taken, 1) == 0)
 }
 
 /// Releases this CPU's scratch.
 #[inline(always)]
 pub fn unlock_scratch() {
-    if let Some(walk) = WALK.get_ptr_mut(0) {
-        // SAFETY: as above.
-        unsafe { exchange(&raw mut (*walk).is_taken, 0) };
+    if let Some(walk) = WALK.entry(0) {
+        exchange(&mut walk.is_taken, 0);
     }
 }
 
@@ -65,26 +58,24 @@ pub extern "C" fn describe_path(file: u64) -> u32 {
     if offset_of_field!(file_dentry) == ABSENT {
         return path_end::NONE;
     }
-    let Some(walk) = WALK.get_ptr_mut(0) else { return path_end::NONE };
+    let Some(walk) = WALK.entry(0) else { return path_end::NONE };
     let file = file as KernelPtr;
     let fs = fields::probe_or_zero::<u64>(current_task(), offset_of_field!(task_fs)) as KernelPtr;
-    // SAFETY: this CPU's own, which the caller has taken. `step` has the signature that the helper calls.
-    unsafe {
-        (*walk).dentry = fields::probe_or_zero(file, offset_of_field!(file_dentry));
-        (*walk).mount = fields::probe_or_zero(file, offset_of_field!(file_mount));
-        (*walk).root_dentry = fields::probe_or_zero(fs, offset_of_field!(fs_root_dentry));
-        (*walk).root_mount = fields::probe_or_zero(fs, offset_of_field!(fs_root_mount));
-        (*walk).end = path_end::CUT;
-        bpf_loop(MAX_STEPS, step as *mut c_void, core::ptr::null_mut(), 0);
-        (*walk).end
-    }
+    walk.dentry = fields::probe_or_zero(file, offset_of_field!(file_dentry));
+    walk.mount = fields::probe_or_zero(file, offset_of_field!(file_mount));
+    walk.root_dentry = fields::probe_or_zero(fs, offset_of_field!(fs_root_dentry));
+    walk.root_mount = fields::probe_or_zero(fs, offset_of_field!(fs_root_mount));
+    walk.end = path_end::CUT;
+    repeat(MAX_STEPS, step, &mut NoState(0));
+    walk.end
 }
 
+/// The helper wants a state on the stack, and the scratch is in a map.
+struct NoState(#[expect(dead_code, reason = "a state has a size")] u64);
+
 /// One round of the loop: one step towards the root. Returns 1 to end the loop.
-extern "C" fn step(_index: u64, _nothing: *mut c_void) -> i64 {
-    let Some(walk) = WALK.get_ptr_mut(0) else { return 1 };
-    // SAFETY: this CPU's own.
-    let walk = unsafe { &mut *walk };
+extern "C" fn step(_index: u64, _state: &mut NoState) -> i64 {
+    let Some(walk) = WALK.entry(0) else { return 1 };
     match advance(walk) {
         Some(path_end::NONE) => 0,
         end => {
@@ -125,19 +116,17 @@ fn advance(walk: &mut Walk) -> Option<u32> {
 /// Adds the name of the current dentry to the names in the scratch. `None` if there is no room for it.
 #[inline(always)]
 fn add_name(walk: &Walk) -> Option<()> {
-    let seen = SCRATCH.get_ptr_mut(0)?;
-    // SAFETY: this CPU's scratch.
-    let length = unsafe { &mut (*seen).names_length };
+    let seen = SCRATCH.entry(0)?;
     let name: KernelPtr = fields::probe(walk.dentry as KernelPtr, offset_of_field!(dentry_name))?;
-    let at = *length as usize;
+    let at = seen.names_length as usize;
     if at > NAMES_BYTES - NAME_BYTES {
         return None;
     }
-    // SAFETY: this CPU's scratch; the slice is within it.
-    let room = unsafe { core::slice::from_raw_parts_mut((&raw mut (*seen).names).cast::<u8>().add(at), NAME_BYTES) };
+    // SAFETY: at + NAME_BYTES is at most the size of the names.
+    let room = unsafe { seen.names.get_unchecked_mut(at..at + NAME_BYTES) };
     // SAFETY: the helper checks the address that it reads from.
     let written = unsafe { bpf_probe_read_kernel_str_bytes(name, room) }.ok()?;
     // With its NUL.
-    *length += written.len() as u32 + 1;
+    seen.names_length += written.len() as u32 + 1;
     Some(())
 }

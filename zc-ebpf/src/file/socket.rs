@@ -4,6 +4,7 @@ use aya_ebpf::helpers::bpf_probe_read_kernel_buf;
 use zc_ebpf::{ABSENT, FileSeen, NAMES_BYTES, reported};
 
 use crate::{
+    kernel::entries::Entries as _,
     kernel::fields::{self, KernelPtr, offset_of_field},
     maps::SCRATCH,
 };
@@ -28,9 +29,8 @@ pub fn known(file: KernelPtr) -> u32 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn describe_socket(file: u64) -> u32 {
-    let Some(seen) = SCRATCH.get_ptr_mut(0) else { return 0 };
-    // SAFETY: this CPU's scratch, which the caller has taken.
-    describe(file as KernelPtr, unsafe { &mut *seen }).unwrap_or(0)
+    let Some(seen) = SCRATCH.entry(0) else { return 0 };
+    describe(file as KernelPtr, seen).unwrap_or(0)
 }
 
 #[inline(always)]

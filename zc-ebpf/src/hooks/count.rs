@@ -142,11 +142,10 @@ pub fn abandon(task: &mut Task) {
         return;
     }
     match rows::place(task.serial, call, task.ends, 0) {
-        // SAFETY: a row is written by its own task only, which is the current one.
-        Some(mut place) => unsafe {
-            begin(place.row.as_mut(), task, place.without_files);
-            place.row.as_mut().unfinished += 1;
-        },
+        Some(place) => {
+            begin(place.row, task, place.without_files);
+            place.row.unfinished += 1;
+        }
         None => count_loss(Loss::UncountedCall),
     }
 }
@@ -178,21 +177,19 @@ extern "C" fn record(task: *const Task) -> u32 {
     let Some(task) = argument::as_ref(task) else { return 0 };
     let outcome = &task.outcome;
     let errno = if is_error(outcome.result) { -outcome.result as u32 } else { 0 };
-    let Some(mut place) = rows::place(task.serial, outcome.call, task.ends, errno) else {
+    let Some(place) = rows::place(task.serial, outcome.call, task.ends, errno) else {
         count_loss(Loss::UncountedCall);
         warn!((), "a call of task {} is not counted: the map of rows is full", task.tid);
         return 0;
     };
-    // SAFETY: a row is written by its own task only, which is the current one, and is never removed while programs run.
-    let row = unsafe { place.row.as_mut() };
+    let row = place.row;
     begin(row, task, place.without_files);
     add(row, outcome);
     if row.moved_ns == 0 && row.bytes != 0 {
         row.moved_ns = task.entered_ns + if outcome.duration_ns == Outcome::UNTIMED { 0 } else { outcome.duration_ns };
     }
     match place.errno {
-        // SAFETY: as a row.
-        Some(count) => unsafe { *count.as_ptr() += 1 },
+        Some(count) => *count += 1,
         None if errno != 0 => count_loss(Loss::UncountedErrno),
         None => {}
     }

@@ -12,9 +12,10 @@ use zc_ebpf::{
 
 use crate::{
     hooks::count,
+    kernel::entries::{Entries as _, fetch_add},
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::now_ns,
-    maps::{CONTROL, EVENTS, MEMORIES, TASKS, count_loss, current, fetch_add, is_over},
+    maps::{CONTROL, EVENTS, MEMORIES, TASKS, count_loss, current, is_over},
 };
 
 /// `TASK_DEAD` of the kernel's include/linux/sched.h: the state of a task that is switched out for the last time.
@@ -23,31 +24,25 @@ const TASK_DEAD: u32 = 0x80;
 /// A task was created; it has not run yet.
 #[inline(always)]
 pub fn forked(parent: KernelPtr, child: KernelPtr) {
-    let Some(control) = CONTROL.get_ptr_mut(0).filter(|_| !is_over()) else { return };
-    match TASKS.get_ptr(parent as u64) {
-        // SAFETY: entries of TASKS are removed by the task itself only, and `parent` is the current task.
-        Some(parent_task) => follow_child(control, Creator::of(unsafe { &*parent_task }, parent, child), child),
-        // SAFETY: CONTROL has one entry that lives as long as the map.
-        None if unsafe { (*control).armed } != armed::OFF => follow_root(control, parent, child),
+    let Some(control) = CONTROL.entry(0).filter(|_| !is_over()) else { return };
+    match TASKS.entry(parent as u64) {
+        Some(parent_task) => follow_child(control, Creator::of(parent_task, parent, child), child),
+        None if control.armed != armed::OFF => follow_root(control, parent, child),
         None => {}
     }
 }
 
 /// Follows a child of the tracer, if the tracer is armed: it is the root of the trace, or a rehearsal.
-fn follow_root(control: *mut Control, parent: KernelPtr, child: KernelPtr) {
+fn follow_root(control: &mut Control, parent: KernelPtr, child: KernelPtr) {
     if !current_is_launcher(control) {
         return;
     }
     let Some(level) = fields::pidns_level(parent) else { return };
-    // SAFETY: CONTROL has one entry; this is the one thread that launches, so nobody else writes now.
-    let phase = unsafe {
-        let phase = if (*control).armed == armed::REHEARSAL { phase::REHEARSING } else { phase::ARMED };
-        (*control).armed = armed::OFF;
-        (*control).pidns_level = level;
-        phase
-    };
-    // SAFETY: as above.
-    let tracer = Creator { pid: unsafe { (*control).tracer_pid }, process: 0, phase, space: 0, shares_memory: false };
+    // This is the one thread that launches, so nobody else writes now.
+    let phase = if control.armed == armed::REHEARSAL { phase::REHEARSING } else { phase::ARMED };
+    control.armed = armed::OFF;
+    control.pidns_level = level;
+    let tracer = Creator { pid: control.tracer_pid, process: 0, phase, space: 0, shares_memory: false };
     follow_child(control, tracer, child);
 }
 
@@ -125,26 +120,27 @@ pub struct Identity {
 pub fn insert(address: u64, identity: &Identity) -> Option<&'static mut Task> {
     #[expect(clippy::needless_borrows_for_generic_args, reason = "a copy would be too large for the stack")]
     TASKS.insert(address, &NEW_TASK, 0).ok()?;
-    // SAFETY: nobody else writes the entry: its task does not run, or is the current one.
-    let task = unsafe { &mut *TASKS.get_ptr_mut(address)? };
+    let task = TASKS.entry(address)?;
     (task.serial, task.process, task.tid, task.pid) = (identity.serial, identity.process, identity.tid, identity.pid);
     task.phase = identity.phase;
     Some(task)
 }
 
-/// Gives out the number of a new address space.
+/// Gives out the number of a new address space. Tasks fork on several CPUs at once.
 #[inline(always)]
-pub fn new_space(control: *mut Control) -> u32 {
-    // SAFETY: points into CONTROL's one entry; atomic as tasks fork on several CPUs at once.
-    unsafe { fetch_add(&raw mut (*control).last_space, 1) as u32 + 1 }
+pub fn new_space(control: &mut Control) -> u32 {
+    fetch_add(&mut control.last_space, 1) as u32 + 1
 }
 
-fn follow_child(control: *mut Control, parent: Creator, child: KernelPtr) {
-    // SAFETY: points into CONTROL's one entry; atomic as tasks fork on several CPUs at once.
-    let serial = unsafe { fetch_add(&raw mut (*control).last_serial, 1) } as u32 + 1;
-    // SAFETY: as above; the level is written once, before the root runs.
-    let level = unsafe { (*control).pidns_level };
-    let (tid, pid) = fields::ids(child, level).unwrap_or((0, 0));
+/// Gives out the number of a new task, likewise.
+#[inline(always)]
+pub fn new_serial(control: &mut Control) -> u32 {
+    fetch_add(&mut control.last_serial, 1) as u32 + 1
+}
+
+fn follow_child(control: &mut Control, parent: Creator, child: KernelPtr) {
+    let serial = new_serial(control);
+    let (tid, pid) = fields::ids(child, control.pidns_level).unwrap_or((0, 0));
     let process = if tid == pid { serial } else { parent.process };
     let Some(task) = insert(child as u64, &Identity { serial, process, tid, pid, phase: parent.phase }) else {
         count_loss(Loss::UnfollowedTask);
@@ -164,14 +160,12 @@ fn follow_child(control: *mut Control, parent: Creator, child: KernelPtr) {
 
 /// Whether the current task is the tracer's thread that launches the command. The ids are compared in the tracer's PID namespace, because
 /// the tracer may run in a container.
-fn current_is_launcher(control: *const Control) -> bool {
+fn current_is_launcher(control: &Control) -> bool {
     // `struct bpf_pidns_info { __u32 pid; __u32 tgid; }` of the kernel's uapi/linux/bpf.h.
     let mut info = [0_u32; 2];
-    // SAFETY: `control` is CONTROL's one entry, `info` has the size that is passed.
-    unsafe {
-        let (device, inode) = ((*control).pidns_device, (*control).pidns_inode);
-        bpf_get_ns_current_pid_tgid(device, inode, info.as_mut_ptr().cast(), 8) == 0 && info[0] == (*control).tracer_tid
-    }
+    // SAFETY: `info` has the size that is passed.
+    let result = unsafe { bpf_get_ns_current_pid_tgid(control.pidns_device, control.pidns_inode, info.as_mut_ptr().cast(), 8) };
+    result == 0 && info[0] == control.tracer_tid
 }
 
 /// The path of the program that is executed.
@@ -194,7 +188,7 @@ pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
     // The new program has nothing of what the old one had read.
     state.unwritten_read = UnwrittenRead::NOTHING;
     state.mapping = Mapping::NONE;
-    if let Some(control) = CONTROL.get_ptr_mut(0) {
+    if let Some(control) = CONTROL.entry(0) {
         end_space(state);
         state.space = new_space(control);
         state.owns_space = 1;
@@ -274,8 +268,7 @@ pub fn switched_out(previous: KernelPtr) {
         return;
     }
     let key = previous as u64;
-    // SAFETY: a dead task does nothing any more, so nobody writes its entry.
-    let Some(task) = TASKS.get_ptr(key).map(|task| unsafe { &*task }) else { return };
+    let Some(task) = TASKS.entry(key) else { return };
     let mut counters = fields::counters(previous);
     // The kernel adds a thread's counters to its process before the thread is switched out for the last time, so this switch is not among
     // them. For the leader that depends on timing.

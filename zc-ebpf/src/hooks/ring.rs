@@ -5,7 +5,7 @@
 
 use aya_ebpf::{bindings::BPF_F_NO_PREALLOC, macros::map, maps::HashMap};
 use zc_ebpf::{
-    ABSENT, CallId, CallSpec, Ends, FROM_BUFFER, FileKey, FileNumber, INVALID_OPERATION, Loss, NO_ROOM, RING, Row, Task,
+    ABSENT, CallId, CallSpec, Ends, FROM_BUFFER, FileKey, FileNumber, INVALID_OPERATION, Loss, NO_ROOM, RING, Task,
     UNKNOWN_OPERATION, fds, fills, hook, operation_slot, pairing::memory, phase,
 };
 
@@ -14,9 +14,10 @@ use crate::{
     evidence::{buffers, ranges},
     file::identify,
     hooks::count::is_error,
+    kernel::entries::{Entries as _, fetch_add},
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::{current_task, now_ns},
-    maps::{TASKS, count_loss, fetch_add, is_over, spec},
+    maps::{TASKS, count_loss, is_over, spec},
     rows,
 };
 
@@ -72,8 +73,7 @@ pub fn created(ring: KernelPtr, flags: u32) {
     let _ = POLLED_RINGS.remove(ring as u64);
     let current = current_task() as u64;
     let Some(task) = active(current, hook::RING_CREATE).filter(|_| flags & IS_POLLED != 0) else { return };
-    // SAFETY: as in `active`; only what never changes is read.
-    let maker = unsafe { Maker { task: current, serial: (*task).serial, space: (*task).space } };
+    let maker = Maker { task: current, serial: task.serial, space: task.space };
     if POLLED_RINGS.insert(ring as u64, maker, 0).is_err() {
         count_loss(Loss::UncountedCall);
     }
@@ -268,29 +268,24 @@ fn credited(ring: KernelPtr, task: u64, hook: u32) -> Option<Credit> {
         return None;
     }
     if let Some(task) = active(task, hook) {
-        // SAFETY: an entry of TASKS lives as long as its task, which waits for its operations; only what never changes is read.
-        return Some(unsafe { Credit { serial: (*task).serial, space: (*task).space } });
+        return Some(Credit { serial: task.serial, space: task.space });
     }
-    // SAFETY: a ring's entry is written before the ring can be used, and not again while it is there.
-    let maker = unsafe { POLLED_RINGS.get(ring as u64) }.copied()?;
-    // SAFETY: at worst the entry is given to another task meanwhile, whose serial is another.
-    let paused =
-        TASKS.get_ptr(maker.task).is_some_and(|task| unsafe { (*task).serial == maker.serial && (*task).phase != phase::ACTIVE });
+    // A ring's entry is written before the ring can be used, and not again while it is there.
+    let maker = *POLLED_RINGS.entry(ring as u64)?;
+    // At worst the entry is given to another task meanwhile, whose serial is another.
+    let paused = TASKS.entry(maker.task).is_some_and(|task| task.serial == maker.serial && task.phase != phase::ACTIVE);
     (!paused).then_some(Credit { serial: maker.serial, space: maker.space })
 }
 
-/// The entry of a task that is in scope. If the task is a rehearsal, this notes in its entry that the program of `hook` has run.
+/// The entry of a task that is in scope. It lives as long as its task, which waits for its operations. If the task is a rehearsal, this
+/// notes in its entry that the program of `hook` has run; what a rehearsal submits, it completes itself.
 #[inline(always)]
-fn active(task: u64, hook: u32) -> Option<*mut Task> {
-    let entry = TASKS.get_ptr_mut(task)?;
-    // SAFETY: an entry of TASKS lives as long as its task, which waits for its operations. What a rehearsal submits, it completes itself.
-    let phase = unsafe {
-        if (*entry).phase == phase::REHEARSING {
-            (*entry).hooks |= hook;
-        }
-        (*entry).phase
-    };
-    (phase == phase::ACTIVE).then_some(entry)
+fn active(task: u64, hook: u32) -> Option<&'static Task> {
+    let task = TASKS.entry(task)?;
+    if task.phase == phase::REHEARSING {
+        task.hooks |= hook;
+    }
+    (task.phase == phase::ACTIVE).then_some(task)
 }
 
 /// Which operation a request is, and its spec. `None` if the kernel's fields cannot be read.
@@ -318,8 +313,8 @@ fn ends(request: KernelPtr, spec: CallSpec) -> Ends {
 /// The number of the input that [`submitted`] remembered for this request. [`NO_ROOM`] if there was no room to remember it.
 #[inline(always)]
 fn take_input(request: u64) -> FileNumber {
-    // SAFETY: the value is copied before anybody else can have this request.
-    let input = unsafe { RING_INPUTS.get(request) }.copied();
+    // Copied before anybody else can have this request.
+    let input = RING_INPUTS.entry(request).map(|input| *input);
     let _ = RING_INPUTS.remove(request);
     input.map_or(NO_ROOM, |input| identify::number_of_former(input.file as KernelPtr, input.key))
 }
@@ -339,33 +334,30 @@ extern "C" fn record_operation(who: u64, ends: u64, result: i64, returns_bytes: 
 fn record(serial: u32, call: CallId, ends: Ends, result: i64, returns_bytes: bool, paired_bytes: u64) {
     let errno = if is_error(result) { -result as u32 } else { 0 };
     let Some(place) = rows::place(serial, call, ends, errno) else { return count_loss(Loss::UncountedCall) };
-    let row: *mut Row = place.row.as_ptr();
-    // SAFETY: rows and errnos are never removed while programs run; all of a row is aligned to 8 bytes.
-    unsafe {
-        let now = now_ns();
-        if (*row).first_ns == 0 {
-            (*row).first_ns = now;
+    let row = place.row;
+    let now = now_ns();
+    if row.first_ns == 0 {
+        row.first_ns = now;
+    }
+    row.last_ns = now;
+    fetch_add(&mut row.calls, 1);
+    fetch_add(&mut row.without_files, u64::from(place.without_files));
+    if errno != 0 {
+        fetch_add(&mut row.errors, 1);
+    } else if returns_bytes {
+        fetch_add(&mut row.bytes, result as u64);
+        fetch_add(&mut row.paired_bytes, paired_bytes);
+        fetch_add(&mut row.checked_calls, u64::from(paired_bytes > 0));
+        fetch_add(&mut row.zero_calls, u64::from(result == 0));
+        if row.moved_ns == 0 && result != 0 {
+            row.moved_ns = now;
         }
-        (*row).last_ns = now;
-        fetch_add(&raw mut (*row).calls, 1);
-        fetch_add(&raw mut (*row).without_files, u64::from(place.without_files));
-        if errno != 0 {
-            fetch_add(&raw mut (*row).errors, 1);
-        } else if returns_bytes {
-            fetch_add(&raw mut (*row).bytes, result as u64);
-            fetch_add(&raw mut (*row).paired_bytes, paired_bytes);
-            fetch_add(&raw mut (*row).checked_calls, u64::from(paired_bytes > 0));
-            fetch_add(&raw mut (*row).zero_calls, u64::from(result == 0));
-            if (*row).moved_ns == 0 && result != 0 {
-                (*row).moved_ns = now;
-            }
+    }
+    match place.errno {
+        Some(count) => {
+            fetch_add(count, 1);
         }
-        match place.errno {
-            Some(count) => {
-                fetch_add(count.as_ptr(), 1);
-            }
-            None if errno != 0 => count_loss(Loss::UncountedErrno),
-            None => {}
-        }
+        None if errno != 0 => count_loss(Loss::UncountedErrno),
+        None => {}
     }
 }

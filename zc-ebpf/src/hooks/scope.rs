@@ -4,15 +4,16 @@
 //! in scope is missed.
 
 use aya_ebpf::helpers::{bpf_get_current_comm, bpf_get_current_pid_tgid};
-use zc_ebpf::{Control, Ended, Loss, Task, WATCHER_COMM, event_kind, phase, scope};
+use zc_ebpf::{Ended, Loss, Task, WATCHER_COMM, event_kind, phase, scope};
 
 use crate::{
     hooks::count,
     hooks::follow::{self, Identity},
+    kernel::entries::Entries as _,
     kernel::fields::{self, KernelPtr},
     kernel::helpers::{current_task, now_ns},
     kernel::registers::Registers,
-    maps::{self, CONTROL, TASKS, count_loss, fetch_add, is_over},
+    maps::{self, CONTROL, TASKS, count_loss, is_over},
 };
 
 /// The process (tgid) of the thread that entered the scope by itself. 0: there is none. A global, so that calls of tasks that are not
@@ -74,14 +75,12 @@ pub fn change(wanted: u64) {
 #[inline(always)]
 fn enter() -> Option<()> {
     let current = current_task();
-    let control: *mut Control = CONTROL.get_ptr_mut(0)?;
+    let control = CONTROL.entry(0)?;
     let level = fields::pidns_level(current)?;
     let (tid, pid) = fields::ids(current, level)?;
-    // SAFETY: CONTROL has one entry; a trace has one root, so nobody else writes the level.
-    let serial = unsafe {
-        (*control).pidns_level = level;
-        fetch_add(&raw mut (*control).last_serial, 1) as u32 + 1
-    };
+    // A trace has one root, so nobody else writes the level.
+    control.pidns_level = level;
+    let serial = follow::new_serial(control);
     let task = follow::insert(current as u64, &Identity { serial, process: serial, tid, pid, phase: phase::ACTIVE })?;
     // The process's other threads share this address space, but they are not followed.
     task.space = follow::new_space(control);
@@ -103,8 +102,7 @@ fn pause() {
 #[inline(always)]
 fn leave() {
     let current = current_task();
-    // SAFETY: only the task itself changes or removes its entry in TASKS.
-    let Some(task) = TASKS.get_ptr(current as u64).map(|task| unsafe { &*task }) else { return };
+    let Some(task) = maps::current() else { return };
     tell(event_kind::ENDED, task, current);
     let _ = TASKS.remove(current as u64);
 }

@@ -4,6 +4,7 @@
 //! `https://git.kernel.org/pub/scm/linux/kernel/git/torvalds/linux.git/tree/PATH?h=v6.12`.
 
 pub mod argument;
+pub mod entries;
 pub mod fields;
 pub mod helpers;
 pub mod registers;

@@ -21,7 +21,7 @@ use aya_ebpf::{
 
 use crate::{
     hooks::{count, follow, ring, scope},
-    kernel::registers::Registers,
+    kernel::{fields::TypedPtr, registers::Registers},
 };
 
 /// `sys_enter(struct pt_regs *regs, long id)`
@@ -62,7 +62,7 @@ fn sched_process_exit(_ctx: BtfTracePointContext) -> i32 {
 /// `sched_switch(bool preempt, struct task_struct *prev, ...)`
 #[btf_tracepoint(function = "sched_switch")]
 fn sched_switch(ctx: BtfTracePointContext) -> i32 {
-    follow::switched_out(ctx.arg(1));
+    follow::switched_out(TypedPtr::argument(ctx.arg(1)));
     0
 }
 

@@ -1,11 +1,13 @@
 //! The size that a call asks for. It is found at the call's exit: by then the kernel has read the caller's memory, so it is present.
 
-use aya_ebpf::helpers::bpf_probe_read_user;
 use zc_ebpf::{
     FICLONE_VARIANT, FICLONERANGE_VARIANT, SOCKET_CALLS, SOCKET_VARIANTS, Task, VARIANT_SHIFT, requested, selected, socket_slot,
 };
 
-use crate::{kernel::helpers::repeat, maps::spec};
+use crate::{
+    kernel::helpers::{read_user, repeat},
+    maps::spec,
+};
 
 /// Most elements an I/O vector may have: `UIO_MAXIOV` of the kernel's include/uapi/linux/uio.h.
 const MAX_VECTOR: u64 = 1024;
@@ -129,12 +131,5 @@ pub fn vector_of(message: u64, compat: bool) -> Option<(u64, u64)> {
 /// Reads a word of the caller's memory. Its size is that of the caller's words.
 #[inline(always)]
 pub fn word(address: u64, compat: bool) -> Option<u64> {
-    // SAFETY: the helper checks the address.
-    unsafe {
-        if compat {
-            bpf_probe_read_user(address as *const u32).ok().map(u64::from)
-        } else {
-            bpf_probe_read_user(address as *const u64).ok()
-        }
-    }
+    if compat { read_user::<u32>(address).map(u64::from) } else { read_user(address) }
 }

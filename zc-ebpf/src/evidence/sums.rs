@@ -1,8 +1,6 @@
 //! Checksums over the caller's memory. They show whether bytes were changed between a read and a write.
 
-use core::ffi::c_void;
-
-use aya_ebpf::{helpers::generated::bpf_probe_read_user, macros::map, maps::PerCpuArray};
+use aya_ebpf::{macros::map, maps::PerCpuArray};
 use zc_ebpf::pairing::{
     FACTOR,
     range::{BLOCK_BYTES, Range},
@@ -11,7 +9,7 @@ use zc_ebpf::pairing::{
 use crate::kernel::{
     argument,
     entries::{Entries as _, exchange},
-    helpers::repeat,
+    helpers::{fill_from_user, repeat},
 };
 
 /// Room for a block of memory while its checksum is computed.
@@ -81,8 +79,7 @@ extern "C" fn add_block(index: u64, summing: &mut Summing) -> i64 {
     let Some(Block { words, .. }) = BLOCK.entry(0) else { return 1 };
     let at = index * summing.stride;
     let at = summing.start + if at < summing.room { at } else { summing.room };
-    // SAFETY: as much as the block has room for; the helper checks the address.
-    if unsafe { bpf_probe_read_user(words.as_mut_ptr().cast(), BLOCK_BYTES as u32, at as *const c_void) } != 0 {
+    if !fill_from_user(at, words) {
         summing.sum = 0;
         return 1;
     }

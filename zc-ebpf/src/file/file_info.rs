@@ -1,9 +1,6 @@
 //! Reports to user space what a file is: once, and again for a socket that has got an address since.
 
-use aya_ebpf::{
-    bindings::{BPF_RB_AVAIL_DATA, BPF_RB_RING_SIZE},
-    helpers::bpf_probe_read_kernel_str_bytes,
-};
+use aya_ebpf::bindings::{BPF_RB_AVAIL_DATA, BPF_RB_RING_SIZE};
 use zc_ebpf::{ABSENT, FileSeen, NAMES_BYTES, event_kind, path_end, reported};
 
 use crate::{
@@ -11,6 +8,7 @@ use crate::{
     file::socket,
     kernel::entries::Entries as _,
     kernel::fields::{self, KernelPtr, offset_of_field},
+    kernel::helpers::read_kernel_text,
     maps::{EVENTS, SCRATCH},
 };
 
@@ -88,8 +86,7 @@ fn describe(file: KernelPtr, seen: &mut FileSeen) -> Option<u32> {
 fn read_text<const BYTES: usize>(text: Option<KernelPtr>, into: &mut [u8; BYTES]) {
     into[0] = 0;
     if let Some(text) = text {
-        // SAFETY: the helper checks the address.
-        let _ = unsafe { bpf_probe_read_kernel_str_bytes(text, into) };
+        let _ = read_kernel_text(text, into);
     }
 }
 

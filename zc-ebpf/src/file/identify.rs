@@ -7,7 +7,7 @@ use crate::{
     file::file_info,
     kernel::argument,
     kernel::entries::{Entries as _, fetch_add},
-    kernel::fields::{self, KernelPtr, offset_of_field},
+    kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
     kernel::helpers::current_task,
     maps::{CONTROL, FILES},
 };
@@ -39,7 +39,7 @@ extern "C" fn file_behind(task: *mut Task, fd: u32, side: u32) -> FileNumber {
     if offset_of_field!(task_files) == ABSENT {
         return 0;
     }
-    let files: KernelPtr = fields::load_of_current_task(offset_of_field!(task_files));
+    let files: TypedPtr = TypedPtr::current_task().load(offset_of_field!(task_files));
     let task = argument::as_mut(task).filter(|task| side != PIPE && task.has_ring == 0 && has_one_user(files));
     let last = task.map(|task| if side == OUTPUT { &mut task.last_output } else { &mut task.last_input });
     if let Some(last) = &last
@@ -62,10 +62,9 @@ extern "C" fn file_behind(task: *mut Task, fd: u32, side: u32) -> FileNumber {
 
 /// Whether only the current task has this table of descriptors. Then only calls of this task change it.
 #[inline(always)]
-fn has_one_user(files: KernelPtr) -> bool {
+fn has_one_user(files: TypedPtr) -> bool {
     let offset = offset_of_field!(files_users);
-    // SAFETY: a typed pointer to the verifier.
-    offset != ABSENT && unsafe { fields::load::<u32>(files, offset) } == 1
+    offset != ABSENT && files.load::<u32>(offset) == 1
 }
 
 /// `FMODE_WRITE` of the kernel's include/linux/fs.h: the file is open for writing.
@@ -80,17 +79,13 @@ fn is_for_writing(file: KernelPtr) -> bool {
 
 /// The `struct file` behind a descriptor in this table. Null if there is none.
 #[inline(always)]
-fn open_file(files: KernelPtr, fd: u32) -> KernelPtr {
-    // SAFETY: a typed pointer to the verifier, and so is what its typed fields point to. A null pointer on the way reads as zeroes,
-    // so that there are no descriptors.
-    let table = unsafe {
-        let fdt: KernelPtr = fields::load(files, offset_of_field!(files_fdt));
-        let max_fds: u32 = fields::load(fdt, offset_of_field!(fdt_max_fds));
-        if fd >= max_fds {
-            return core::ptr::null();
-        }
-        fields::load::<KernelPtr>(fdt, offset_of_field!(fdt_fd))
-    };
+fn open_file(files: TypedPtr, fd: u32) -> KernelPtr {
+    // If a pointer on the way is null, there are no descriptors.
+    let fdt: TypedPtr = files.load(offset_of_field!(files_fdt));
+    if fd >= fdt.load(offset_of_field!(fdt_max_fds)) {
+        return core::ptr::null();
+    }
+    let table: KernelPtr = fdt.load(offset_of_field!(fdt_fd));
     fields::probe_at(table.wrapping_add(fd as usize * size_of::<KernelPtr>())).unwrap_or(core::ptr::null())
 }
 

@@ -2,17 +2,14 @@
 
 use core::ffi::c_void;
 
-use aya_ebpf::{
-    bindings::task_struct,
-    helpers::generated::{bpf_find_vma, bpf_get_current_task_btf},
-};
+use aya_ebpf::{bindings::task_struct, helpers::generated::bpf_find_vma};
 use zc_ebpf::{ABSENT, FileNumber, MAPPED, Mapping, NO_ROOM, Task};
 
 use crate::{
     evidence::buffers,
     file::identify,
     kernel::argument,
-    kernel::fields::{self, KernelPtr, offset_of_field},
+    kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
     kernel::helpers::current_task,
     kernel::registers::untagged,
     maps,
@@ -46,9 +43,8 @@ extern "C" fn mapped_file(task: *const Task, address: u64) -> FileNumber {
     if offset_of_field!(mm_changes) == ABSENT {
         return look_up_mapping(address, 0);
     }
-    let mm: KernelPtr = fields::load_of_current_task(offset_of_field!(task_mm));
-    // SAFETY: what a typed field points to is a typed pointer to the verifier, too.
-    let changes = unsafe { fields::load::<u32>(mm, offset_of_field!(mm_changes)) };
+    let mm: TypedPtr = TypedPtr::current_task().load(offset_of_field!(task_mm));
+    let changes = mm.load(offset_of_field!(mm_changes));
     let last = &task.mapping;
     if last.changes == changes && last.start <= address && address < last.end {
         return last.file;
@@ -61,8 +57,9 @@ extern "C" fn mapped_file(task: *const Task, address: u64) -> FileNumber {
 #[inline(never)]
 extern "C" fn look_up_mapping(address: u64, changes: u32) -> FileNumber {
     let mut found = Found { start: 0, end: 0, flags: 0, file: core::ptr::null() };
+    let task = TypedPtr::current_task().address().cast_mut().cast();
     // SAFETY: `take` has the signature that the helper calls, and `found` lives longer than the call.
-    let result = unsafe { bpf_find_vma(bpf_get_current_task_btf(), address, take as *mut c_void, (&raw mut found).cast(), 0) };
+    let result = unsafe { bpf_find_vma(task, address, take as *mut c_void, (&raw mut found).cast(), 0) };
     let Some(task) = maps::current().filter(|_| result == 0) else { return 0 };
     let mapping = Mapping { start: found.start, end: found.end, changes, file: file_of(&found) };
     task.mapping = mapping;
@@ -80,20 +77,16 @@ struct Found {
 }
 
 /// Called by the helper: copies what is needed of the mapping that was found.
-extern "C" fn take(_task: *mut task_struct, vma: KernelPtr, found: *mut c_void) -> i64 {
-    // SAFETY: the helper passes on the pointer that `look_up_mapping` gave it, and `vma` is a typed pointer to the verifier.
-    unsafe {
-        let (start, end): (u64, u64) =
-            (fields::load(vma, offset_of_field!(vma_start)), fields::load(vma, offset_of_field!(vma_end)));
-        let end_of_file = end_of_file(vma, start);
-        found.cast::<Found>().write(Found {
-            start,
-            end: if end_of_file < end { end_of_file } else { end },
-            flags: fields::load(vma, offset_of_field!(vma_flags)),
-            // Read with a helper, so that it is a number: a typed pointer could not be passed to a global function.
-            file: fields::probe(vma, offset_of_field!(vma_file)).unwrap_or(core::ptr::null()),
-        });
-    }
+extern "C" fn take(_task: *mut task_struct, vma: TypedPtr, found: &mut Found) -> i64 {
+    let (start, end): (u64, u64) = (vma.load(offset_of_field!(vma_start)), vma.load(offset_of_field!(vma_end)));
+    let end_of_file = end_of_file(vma.address(), start);
+    *found = Found {
+        start,
+        end: if end_of_file < end { end_of_file } else { end },
+        flags: vma.load(offset_of_field!(vma_flags)),
+        // Read with a helper, so that it is a number: a typed pointer could not be passed to a global function.
+        file: fields::probe(vma.address(), offset_of_field!(vma_file)).unwrap_or(core::ptr::null()),
+    };
     0
 }
 

@@ -1,12 +1,12 @@
 //! Reads the path of a file as its process sees it: from the file's name up to the root, across mounts.
 
-use aya_ebpf::{helpers::bpf_probe_read_kernel_str_bytes, macros::map, maps::PerCpuArray};
+use aya_ebpf::{macros::map, maps::PerCpuArray};
 use zc_ebpf::{ABSENT, NAME_BYTES, NAMES_BYTES, path_end};
 
 use crate::{
     kernel::entries::{Entries as _, exchange},
     kernel::fields::{self, KernelPtr, offset_of_field},
-    kernel::helpers::{current_task, repeat},
+    kernel::helpers::{current_task, read_kernel_text, repeat},
     maps::SCRATCH,
 };
 
@@ -124,9 +124,7 @@ fn add_name(walk: &Walk) -> Option<()> {
     }
     // SAFETY: at + NAME_BYTES is at most the size of the names.
     let room = unsafe { seen.names.get_unchecked_mut(at..at + NAME_BYTES) };
-    // SAFETY: the helper checks the address that it reads from.
-    let written = unsafe { bpf_probe_read_kernel_str_bytes(name, room) }.ok()?;
     // With its NUL.
-    seen.names_length += written.len() as u32 + 1;
+    seen.names_length += read_kernel_text(name, room)? + 1;
     Some(())
 }

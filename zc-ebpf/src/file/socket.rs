@@ -1,11 +1,11 @@
 //! Reads what a socket is, and the addresses of both its ends.
 
-use aya_ebpf::helpers::bpf_probe_read_kernel_buf;
 use zc_ebpf::{ABSENT, FileSeen, NAMES_BYTES, reported};
 
 use crate::{
     kernel::entries::Entries as _,
     kernel::fields::{self, KernelPtr, offset_of_field},
+    kernel::helpers::read_kernel_bytes,
     maps::SCRATCH,
 };
 
@@ -150,6 +150,5 @@ fn read_unix_path(address: KernelPtr, into: &mut [u8; NAMES_BYTES]) -> u32 {
     }
     let path = address.wrapping_add(offset_of_field!(unix_address_name) as usize + SUN_PATH_AT);
     let Some(into) = into.get_mut(..length) else { return 0 };
-    // SAFETY: the helper checks the address that it reads from.
-    if unsafe { bpf_probe_read_kernel_buf(path, into) }.is_ok() { length as u32 } else { 0 }
+    if read_kernel_bytes(path, into) { length as u32 } else { 0 }
 }

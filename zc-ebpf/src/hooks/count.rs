@@ -10,7 +10,7 @@ use crate::{
     evidence::buffers,
     file::ends,
     kernel::argument,
-    kernel::fields::{self, offset_of_field},
+    kernel::fields::{TypedPtr, offset_of_field},
     kernel::helpers::now_ns,
     kernel::registers::{Numbered, Registers},
     maps::{self, count_loss, is_over, spec},
@@ -245,7 +245,7 @@ fn signals() -> u64 {
     if offset == ABSENT {
         return 0;
     }
-    fields::load_of_current_task(offset)
+    TypedPtr::current_task().load(offset)
 }
 
 /// Adds a call that returned to the sums of its row.

@@ -3,7 +3,7 @@
 //! A child is added in `sched_process_fork`, which fires before the child can run, so nothing that it does is missed. A task's counters in
 //! the kernel are final only when the dead task has been switched out for the last time.
 
-use aya_ebpf::helpers::{bpf_probe_read_kernel_str_bytes, bpf_probe_read_user_buf, generated::bpf_get_ns_current_pid_tgid};
+use aya_ebpf::helpers::generated::bpf_get_ns_current_pid_tgid;
 use aya_log_ebpf::{debug, warn};
 use zc_ebpf::{
     ABSENT, ARGS_BYTES, Arguments, COMM_BYTES, CallSpec, Control, Descriptor, Ended, Ends, EventHeader, Exec, Interrupted, Loss,
@@ -13,8 +13,8 @@ use zc_ebpf::{
 use crate::{
     hooks::count,
     kernel::entries::{Entries as _, fetch_add},
-    kernel::fields::{self, KernelPtr, offset_of_field},
-    kernel::helpers::now_ns,
+    kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
+    kernel::helpers::{now_ns, read_kernel_text, read_user_bytes},
     maps::{CONTROL, EVENTS, MEMORIES, TASKS, count_loss, current, is_over},
 };
 
@@ -199,20 +199,18 @@ pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
         count_loss(Loss::LostEvent);
         return;
     };
-    let event: *mut Exec = entry.as_mut_ptr();
+    // SAFETY: room for an Exec in the ring buffer, which is made of numbers. All of it is written before it is submitted (exe and args as
+    // far as they are filled; user space reads no further).
+    let event: &mut Exec = unsafe { &mut *entry.as_mut_ptr() };
     let now = now_ns();
-    // SAFETY: `event` points to room for an Exec in the ring buffer, all of which is written before it is submitted
-    // (exe and args as far as they are filled; user space reads no further).
-    unsafe {
-        (*event).counters = fields::counters(task);
-        (*event).exe[0] = 0;
-        if let Some(filename) = filename {
-            let _ = bpf_probe_read_kernel_str_bytes(filename, &mut (*event).exe);
-        }
-        let (length, filled) = read_args(task, &raw mut (*event).args);
-        (*event).args_length = length;
-        (*event).header = header(event_kind::EXEC, state, now, filled, task);
+    event.counters = fields::counters(task);
+    event.exe[0] = 0;
+    if let Some(filename) = filename {
+        let _ = read_kernel_text(filename, &mut event.exe);
     }
+    let (length, filled) = read_args(task, &mut event.args);
+    event.args_length = length;
+    event.header = header(event_kind::EXEC, state, now, filled, task);
     entry.submit(0);
     debug!((), "process {} executed a program", state.pid);
 }
@@ -226,12 +224,8 @@ fn end_space(task: &Task) {
 }
 
 /// Copies the command line. Returns its length, and how many bytes of it were copied.
-///
-/// # Safety
-///
-/// `args` points to writable memory of that type.
 #[inline(always)]
-unsafe fn read_args(task: KernelPtr, args: *mut [u8; ARGS_BYTES]) -> (u64, u32) {
+fn read_args(task: KernelPtr, args: &mut [u8; ARGS_BYTES]) -> (u64, u32) {
     let Some(mm) = fields::probe::<KernelPtr>(task, offset_of_field!(task_mm)) else { return (0, 0) };
     let Some(start) = fields::probe::<u64>(mm, offset_of_field!(mm_arg_start)) else { return (0, 0) };
     let Some(end) = fields::probe::<u64>(mm, offset_of_field!(mm_arg_end)) else { return (0, 0) };
@@ -240,12 +234,9 @@ unsafe fn read_args(task: KernelPtr, args: *mut [u8; ARGS_BYTES]) -> (u64, u32) 
     if filled == 0 {
         return (0, 0);
     }
-    // SAFETY: the caller's promise; `filled` is at most its size. The helper checks the address that it reads from.
-    let copied = unsafe {
-        let args = core::slice::from_raw_parts_mut(args.cast::<u8>(), filled);
-        bpf_probe_read_user_buf(start as *const u8, args)
-    };
-    if copied.is_ok() { (length, filled as u32) } else { (length, 0) }
+    // SAFETY: `filled` is at most the size of `args`. A checked slice would add a path to a panic.
+    let args = unsafe { args.get_unchecked_mut(..filled) };
+    if read_user_bytes(start, args) { (length, filled as u32) } else { (length, 0) }
 }
 
 /// The current task begins to exit. Its call under way will never return.
@@ -258,15 +249,14 @@ pub fn exiting() {
 }
 
 /// A task was switched out. If it is dead, that was the last time, and its counters are final.
-pub fn switched_out(previous: KernelPtr) {
+pub fn switched_out(previous: TypedPtr) {
     if offset_of_field!(task_state) == ABSENT {
         return;
     }
-    // SAFETY: `previous` is the tracepoint's argument, a task_struct.
-    let state: u32 = unsafe { fields::load(previous, offset_of_field!(task_state)) };
-    if state != TASK_DEAD {
+    if previous.load::<u32>(offset_of_field!(task_state)) != TASK_DEAD {
         return;
     }
+    let previous = previous.address();
     let key = previous as u64;
     let Some(task) = TASKS.entry(key) else { return };
     let mut counters = fields::counters(previous);

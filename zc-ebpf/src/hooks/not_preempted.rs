@@ -4,7 +4,6 @@
 
 use aya_ebpf::{
     EbpfContext as _,
-    helpers::generated::bpf_get_current_task_btf,
     macros::{btf_tracepoint, tracepoint},
     programs::{BtfTracePointContext, TracePointContext},
 };
@@ -15,7 +14,7 @@ use crate::{
     hooks::follow,
     hooks::ring,
     hooks::scope,
-    kernel::fields::{self, KernelPtr, offset_of_field},
+    kernel::fields::{self, KernelPtr, Plain, TypedPtr, offset_of_field},
     kernel::helpers::current_task,
     kernel::registers::Registers,
 };
@@ -27,16 +26,14 @@ const IS_WORKER: u32 = 0x10 | 0x4000;
 /// `sys_enter`: `long id; unsigned long args[6]`
 #[tracepoint]
 fn sys_enter_event(ctx: TracePointContext) -> u32 {
-    // SAFETY: the event has it.
-    scope::call(Registers::of_current(), unsafe { read::<i64, { records::CALL_NUMBER.offset }>(&ctx) });
+    scope::call(Registers::of_current(), read::<i64, { records::CALL_NUMBER.offset }>(&ctx));
     0
 }
 
 /// `sys_exit`: `long id; long ret`
 #[tracepoint]
 fn sys_exit_event(ctx: TracePointContext) -> u32 {
-    // SAFETY: the event has it.
-    count::exit(Registers::of_current(), unsafe { read::<i64, { records::CALL_RESULT.offset }>(&ctx) });
+    count::exit(Registers::of_current(), read::<i64, { records::CALL_RESULT.offset }>(&ctx));
     0
 }
 
@@ -54,11 +51,9 @@ fn task_woken(ctx: BtfTracePointContext) -> i32 {
 /// `sched_process_exec`: `__data_loc char[] filename; pid_t pid; pid_t old_pid`
 #[tracepoint]
 fn exec_event(ctx: TracePointContext) -> u32 {
-    // SAFETY: the event has it.
-    let filename = unsafe { read::<u32, { records::EXEC_FILENAME.offset }>(&ctx) } & 0xffff;
+    let filename = read::<u32, { records::EXEC_FILENAME.offset }>(&ctx) & 0xffff;
     let filename = ctx.as_ptr().cast::<u8>().wrapping_add(filename as usize);
-    // SAFETY: the current task is a typed pointer to the verifier.
-    follow::executed(unsafe { bpf_get_current_task_btf() }.cast(), Some(filename));
+    follow::executed(TypedPtr::current_task().address(), Some(filename));
     0
 }
 
@@ -72,52 +67,40 @@ fn exit_event(_ctx: TracePointContext) -> u32 {
 /// `io_uring_create`: `int fd; void *ctx; u32 sq_entries; u32 cq_entries; u32 flags`
 #[tracepoint]
 fn ring_create_event(ctx: TracePointContext) -> u32 {
-    // SAFETY: the event has both.
-    unsafe {
-        ring::created(
-            read::<KernelPtr, { records::CREATED_RING.offset }>(&ctx),
-            read::<u32, { records::CREATED_FLAGS.offset }>(&ctx),
-        );
-    };
+    ring::created(
+        read::<KernelPtr, { records::CREATED_RING.offset }>(&ctx),
+        read::<u32, { records::CREATED_FLAGS.offset }>(&ctx),
+    );
     0
 }
 
 /// `io_uring_submit_req`: `void *ctx; void *req; ...`
 #[tracepoint]
 fn ring_submit_event(ctx: TracePointContext) -> u32 {
-    // SAFETY: the event has it.
-    ring::submitted(unsafe { read::<KernelPtr, { records::SUBMITTED_REQUEST.offset }>(&ctx) });
+    ring::submitted(read::<KernelPtr, { records::SUBMITTED_REQUEST.offset }>(&ctx));
     0
 }
 
 /// `io_uring_complete`: `void *ctx; void *req; ...`
 #[tracepoint]
 fn ring_complete_event(ctx: TracePointContext) -> u32 {
-    // SAFETY: the event has both.
-    unsafe {
-        ring::completed(
-            read::<KernelPtr, { records::COMPLETED_RING.offset }>(&ctx),
-            read::<KernelPtr, { records::COMPLETED_REQUEST.offset }>(&ctx),
-        );
-    };
+    ring::completed(
+        read::<KernelPtr, { records::COMPLETED_RING.offset }>(&ctx),
+        read::<KernelPtr, { records::COMPLETED_REQUEST.offset }>(&ctx),
+    );
     0
 }
 
 /// `io_uring_cqe_overflow`: `void *ctx; ...`
 #[tracepoint]
 fn ring_overflow_event(ctx: TracePointContext) -> u32 {
-    // SAFETY: the event has it.
-    ring::overflowed(unsafe { read::<KernelPtr, { records::OVERFLOWED_RING.offset }>(&ctx) });
+    ring::overflowed(read::<KernelPtr, { records::OVERFLOWED_RING.offset }>(&ctx));
     0
 }
 
 /// Reads from the record of an event. The verifier wants a load from the context itself, at a constant offset.
-///
-/// # Safety
-///
-/// The event has a `T` there.
 #[inline(always)]
-unsafe fn read<T: Copy, const OFFSET: usize>(ctx: &TracePointContext) -> T {
-    // SAFETY: the caller's promise.
+fn read<T: Plain, const OFFSET: usize>(ctx: &TracePointContext) -> T {
+    // SAFETY: the verifier refuses a program that reads beyond the record, and whatever is there is a `T`.
     unsafe { core::ptr::read_volatile(ctx.as_ptr().cast::<u8>().add(OFFSET).cast::<T>()) }
 }

@@ -30,9 +30,11 @@ macro_rules! plain {
         $(unsafe impl Plain for $type {})+
     };
 }
-plain!(u8, u16, u32, u64, i32, KernelPtr);
+plain!(u8, u16, u32, u64, i32, i64, KernelPtr);
 // SAFETY: an array of integers.
 unsafe impl<const LENGTH: usize> Plain for [u8; LENGTH] {}
+// SAFETY: an array of integers.
+unsafe impl<const LENGTH: usize> Plain for [u64; LENGTH] {}
 
 /// Filled in by user space.
 #[unsafe(no_mangle)]
@@ -54,22 +56,41 @@ pub fn offset(place: usize) -> u32 {
     unsafe { core::ptr::read_volatile((&raw const FIELDS).cast::<u8>().add(place).cast::<u32>()) }
 }
 
-/// Reads a field through a pointer whose type the verifier knows.
-///
-/// # Safety
-///
-/// `base` must be a typed pointer (an argument of the tracepoint, or the current task) and `offset` that of a field in it.
-#[inline(always)]
-pub unsafe fn load<T: Plain>(base: KernelPtr, offset: u32) -> T {
-    // SAFETY: the caller's promise; the verifier checks it once more when it loads the program.
-    unsafe { core::ptr::read_volatile(base.add(offset as usize).cast::<T>()) }
-}
+/// A pointer to a kernel struct whose type the verifier knows: an argument of a tracepoint or a callback, the current task, or a typed field
+/// of such a struct. The verifier refuses a program that takes any other pointer for one, or reads beyond the struct, so reading is safe.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct TypedPtr(KernelPtr);
 
-/// Reads a field of the current `task_struct`, without a call of a helper that reads memory.
-#[inline(always)]
-pub fn load_of_current_task<T: Plain>(offset: u32) -> T {
-    // SAFETY: the verifier knows the type of this pointer, and lets no program read beyond the struct.
-    unsafe { load(bpf_get_current_task_btf().cast::<u8>().cast_const(), offset) }
+// SAFETY: a raw pointer.
+unsafe impl Plain for TypedPtr {}
+
+impl TypedPtr {
+    /// An argument of a tracepoint.
+    #[inline(always)]
+    pub fn argument(argument: KernelPtr) -> Self {
+        Self(argument)
+    }
+
+    /// The current `task_struct`.
+    #[inline(always)]
+    pub fn current_task() -> Self {
+        // SAFETY: the helper has no preconditions.
+        Self(unsafe { bpf_get_current_task_btf() }.cast::<u8>())
+    }
+
+    /// The address.
+    #[inline(always)]
+    pub fn address(self) -> KernelPtr {
+        self.0
+    }
+
+    /// Reads a field, without a call of a helper. A null pointer reads as zeroes.
+    #[inline(always)]
+    pub fn load<T: Plain>(self, offset: u32) -> T {
+        // SAFETY: see above. Volatile, because the verifier wants a plain load of this width.
+        unsafe { core::ptr::read_volatile(self.0.add(offset as usize).cast::<T>()) }
+    }
 }
 
 /// Reads a field of any kernel struct. `None` if this kernel lacks the field, or the memory cannot be read.

@@ -3,8 +3,8 @@
 use core::ffi::c_void;
 
 use aya_ebpf::helpers::{
-    bpf_ktime_get_ns, bpf_probe_read_user,
-    generated::{bpf_get_current_task, bpf_loop},
+    bpf_ktime_get_ns, bpf_probe_read_kernel_buf, bpf_probe_read_kernel_str_bytes, bpf_probe_read_user, bpf_probe_read_user_buf,
+    generated::{self, bpf_get_current_task, bpf_loop},
 };
 
 use crate::kernel::fields::{KernelPtr, Plain};
@@ -29,6 +29,37 @@ pub fn current_task() -> KernelPtr {
 pub fn read_user<T: Plain>(address: u64) -> Option<T> {
     // SAFETY: the helper checks the address, and whatever it reads is a `T`.
     unsafe { bpf_probe_read_user(address as *const T) }.ok()
+}
+
+/// Fills a value with the caller's memory. `false` if it cannot be read.
+#[inline(always)]
+pub fn fill_from_user<T: Plain>(address: u64, into: &mut T) -> bool {
+    // SAFETY: the helper checks the address, and whatever it reads is a `T`.
+    unsafe {
+        generated::bpf_probe_read_user(core::ptr::from_mut(into).cast(), size_of::<T>() as u32, address as *const c_void) == 0
+    }
+}
+
+/// Fills a slice with the caller's memory. `false` if it cannot be read.
+#[inline(always)]
+pub fn read_user_bytes(address: u64, into: &mut [u8]) -> bool {
+    // SAFETY: the helper checks the address.
+    unsafe { bpf_probe_read_user_buf(address as *const u8, into) }.is_ok()
+}
+
+/// Fills a slice with kernel memory. `false` if it cannot be read.
+#[inline(always)]
+pub fn read_kernel_bytes(address: KernelPtr, into: &mut [u8]) -> bool {
+    // SAFETY: the helper checks the address.
+    unsafe { bpf_probe_read_kernel_buf(address, into) }.is_ok()
+}
+
+/// Copies a string of the kernel, as far as it fits, and ends it with a NUL. Returns its length without the NUL. `None` if it cannot be
+/// read.
+#[inline(always)]
+pub fn read_kernel_text(address: KernelPtr, into: &mut [u8]) -> Option<u32> {
+    // SAFETY: the helper checks the address.
+    unsafe { bpf_probe_read_kernel_str_bytes(address, into) }.ok().map(|text| text.len() as u32)
 }
 
 /// Calls `round` up to `rounds` times, with the number of the round, until it returns 1. The verifier checks one round instead of all.

@@ -4,7 +4,7 @@ use aya_ebpf::bindings::user_pt_regs;
 use zc_ebpf::{ARM_PRIVATE, ARM_PRIVATE_CALLS, COMPAT};
 
 use super::{Numbered, Registers, lower_half};
-use crate::kernel::fields::{self, offset_of_field};
+use crate::kernel::fields::{TypedPtr, offset_of_field};
 
 /// The kernel's `struct pt_regs` begins with the `struct user_pt_regs` of its arch/arm64/include/uapi/asm/ptrace.h, which is ABI. The
 /// fields after it are not, so they are found by their offsets in the kernel's BTF.
@@ -20,8 +20,7 @@ impl Registers {
     /// The number of the call, at its exit: `syscallno`, an `int`.
     #[inline(always)]
     pub fn number(self) -> i64 {
-        // SAFETY: a `Registers` has a whole `struct pt_regs`.
-        i64::from(unsafe { fields::load::<i32>(self.0.cast(), offset_of_field!(registers_number)) })
+        i64::from(TypedPtr::argument(self.0.cast()).load::<i32>(offset_of_field!(registers_number)))
     }
 
     /// The table of a call and its number there, from the number in the register.
@@ -80,7 +79,6 @@ impl Registers {
     /// `orig_x0`: what x0 was when the caller entered the kernel.
     #[inline(always)]
     fn first_argument(self) -> u64 {
-        // SAFETY: a `Registers` has a whole `struct pt_regs`.
-        unsafe { fields::load(self.0.cast(), offset_of_field!(registers_first_argument)) }
+        TypedPtr::argument(self.0.cast()).load(offset_of_field!(registers_first_argument))
     }
 }

@@ -10,13 +10,12 @@ mod x86_64;
 
 #[cfg(any(bpf_target_arch = "aarch64", all(target_arch = "aarch64", not(bpf_target_arch = "x86_64"))))]
 use aarch64 as arch;
-use aya_ebpf::{
-    helpers::generated::{bpf_get_current_task_btf, bpf_task_pt_regs},
-    programs::BtfTracePointContext,
-};
+use aya_ebpf::{helpers::generated::bpf_task_pt_regs, programs::BtfTracePointContext};
 #[cfg(any(bpf_target_arch = "x86_64", all(target_arch = "x86_64", not(bpf_target_arch = "aarch64"))))]
 use x86_64 as arch;
 use zc_ebpf::{CallId, FIRST_BEYOND};
+
+use crate::kernel::fields::TypedPtr;
 
 /// The registers of the current call's caller: a `struct pt_regs` of which the verifier knows the type.
 #[derive(Clone, Copy)]
@@ -51,7 +50,7 @@ impl Registers {
     #[inline(always)]
     pub fn of_current() -> Self {
         // SAFETY: the helper takes the current task.
-        Self(unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()) as *const arch::Saved })
+        Self(unsafe { bpf_task_pt_regs(TypedPtr::current_task().address().cast_mut().cast()) as *const arch::Saved })
     }
 }
 

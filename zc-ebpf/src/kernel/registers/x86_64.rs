@@ -3,7 +3,7 @@
 use zc_ebpf::{ABSENT, COMPAT, X32};
 
 use super::{Numbered, Registers, lower_half};
-use crate::kernel::fields::{self, offset_of_field};
+use crate::kernel::fields::{TypedPtr, offset_of_field};
 
 /// `struct pt_regs` of the kernel's arch/x86/include/uapi/asm/ptrace.h, which is ABI.
 pub use aya_ebpf::bindings::pt_regs as Saved;
@@ -92,6 +92,6 @@ fn is_compat() -> bool {
     if offset == ABSENT {
         return false;
     }
-    let status: u32 = fields::load_of_current_task(offset);
+    let status: u32 = TypedPtr::current_task().load(offset);
     status & TS_COMPAT != 0
 }

@@ -22,6 +22,7 @@ use super::{
     inference::{LEAST_BYTES, MANY_CALLS, ReadMeanwhile, Unclaimed, is_most_of, is_worth_adding},
 };
 use crate::{
+    syscall::Requested,
     trace::{FileId, Input, Row},
     transfer::{Api, Evidence},
 };
@@ -214,8 +215,11 @@ impl<'b, 'a> ThreadBalance<'b, 'a> {
         let is_many = moving_calls(reading) >= MANY_CALLS
             && candidates.iter().map(|(_, one)| moving_calls(one.rows)).sum::<u64>() >= MANY_CALLS;
         let near = is_many && written_on <= read && is_most_of(written_on, read) && !by_destination.contains_key(&from);
-        // Few small calls have nothing in common but the number of their bytes, unless these begin in the same way.
-        let begins_as_read = |row: &&Row| reading.iter().any(|read| read.first_bytes.is_telling_match(&row.first_bytes));
+        // Few small calls have nothing in common but the number of their bytes, unless these begin in the same way. The elements of a vector
+        // may lie on each other, so its first bytes tell nothing of the others.
+        let is_vector = |row: &Row| matches!(row.call.spec().requested, Requested::Iovec { .. } | Requested::Message(_));
+        let begins_as_read =
+            |row: &&Row| reading.iter().any(|read| !is_vector(read) && read.first_bytes.is_telling_match(&row.first_bytes));
         let is_chance = !is_many && read < LEAST_BYTES && !candidates.iter().all(|(_, one)| one.rows.iter().all(begins_as_read));
         if read == 0 || is_chance || !(exact || near) {
             return Vec::new();

@@ -337,6 +337,16 @@ fn few_small_calls_are_a_loop_only_if_they_begin_with_the_same_bytes() {
 }
 
 #[test]
+fn a_small_vector_may_have_filled_the_same_memory_twice() {
+    let mut scene = Scene::new();
+    let [from, to] = ["in", "out"].map(|name| scene.regular(name));
+    let first_bytes = FirstBytes::of(b"the same text");
+    let rows = [read("readv", from, 1, 100), written_after("write", from, to, 1, 100, 100)];
+    scene.process("copier", rows.map(|row| Row { first_bytes, ..row }).into());
+    assert_eq!(transfers(&scene), []);
+}
+
+#[test]
 fn bytes_of_another_process_are_subtracted() {
     let mut scene = Scene::new();
     let [from, to] = ["in", "out"].map(|name| scene.regular(name));

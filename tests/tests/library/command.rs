@@ -111,13 +111,15 @@ fn a_timeout_kills_the_command_and_all_its_descendants() {
     for backend in BACKENDS {
         let dir = TestDir::new();
         let mut command = sh("setsid sleep 1000 & echo $! > pid; (sleep 1000); true", backend);
-        command.current_dir(dir.path()).timeout(Duration::from_millis(700));
+        // Long enough for the shell to write the file.
+        let timeout = patience(Duration::from_millis(700));
+        command.current_dir(dir.path()).timeout(timeout);
         let began = Instant::now();
         let error = command.output().expect_err("takes too long");
         assert!(matches!(error, RunError::TimedOut { .. }), "{error:?}");
         assert_eq!(
             error.to_string(),
-            "'sh' did not end within 700ms: it was killed, together with everything that it had started"
+            format!("'sh' did not end within {timeout:?}: it was killed, together with everything that it had started")
         );
         assert!(began.elapsed() < patience(Duration::from_secs(20)));
         let pid = dir.read("pid");

@@ -215,12 +215,14 @@ impl<'b, 'a> ThreadBalance<'b, 'a> {
         let is_many = moving_calls(reading) >= MANY_CALLS
             && candidates.iter().map(|(_, one)| moving_calls(one.rows)).sum::<u64>() >= MANY_CALLS;
         let near = is_many && written_on <= read && is_most_of(written_on, read) && !by_destination.contains_key(&from);
-        // Few small calls have nothing in common but the number of their bytes, unless these begin in the same way. The elements of a vector
-        // may lie on each other, so its first bytes tell nothing of the others.
-        let is_vector = |row: &Row| matches!(row.call.spec().requested, Requested::Iovec { .. } | Requested::Message(_));
-        let begins_as_read =
-            |row: &&Row| reading.iter().any(|read| !is_vector(read) && read.first_bytes.is_telling_match(&row.first_bytes));
-        let is_chance = !is_many && read < LEAST_BYTES && !candidates.iter().all(|(_, one)| one.rows.iter().all(begins_as_read));
+        // Few small calls have nothing in common but the number of their bytes, unless these begin in the same way. What a log shows of a
+        // vector tells little: its elements may lie on each other or anywhere else.
+        let rows = || candidates.iter().flat_map(|(_, one)| one.rows);
+        let begins_as_read = |row: &&Row| reading.iter().any(|read| read.first_bytes.is_telling_match(&row.first_bytes));
+        let is_vector = |row: &&Row| matches!(row.call.spec().requested, Requested::Iovec { .. } | Requested::Message(_));
+        let is_small = read < LEAST_BYTES && !rows().all(begins_as_read);
+        let has_vector = !self.activity.sees_memory && reading.iter().chain(rows()).any(is_vector);
+        let is_chance = !is_many && (is_small || has_vector);
         if read == 0 || is_chance || !(exact || near) {
             return Vec::new();
         }

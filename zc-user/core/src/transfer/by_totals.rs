@@ -5,11 +5,11 @@
 //!
 //! - the bytes that nothing else explains are exactly as many at both ends, and at least [`LEAST_BYTES`];
 //! - no third file of the process has the same number: it is unlikely that counts agree to the byte by chance;
-//! - the first bytes do not differ, if the backend shows them.
+//! - the first bytes do not differ, if the backend shows them; with fewer than [`MANY_CALLS`] writes, those of no kind of write.
 //!
 //! A loop that is known in part gets the rest of both ends, if the rests are equal. The figure is a lower bound: bytes that were read
-//! meanwhile from other files may be among those written, and bytes that a thread wrote to another file right after it had read the source
-//! may be the source's, so both are subtracted.
+//! meanwhile from other files may be among those written, bytes that a thread wrote to another file right after it had read the source may be
+//! the source's, and bytes that it wrote to the destination right after it had read another file may be that file's, so all are subtracted.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -18,8 +18,8 @@ use std::{
 
 use super::{
     activity::Activity,
-    flow::{Flow, Source, first_moved, first_order, is_by_ring, sum_bytes},
-    inference::{LEAST_BYTES, ReadMeanwhile, claimed, is_worth_adding},
+    flow::{Flow, Source, first_moved, first_order, is_by_ring, moving_calls, sum_bytes},
+    inference::{LEAST_BYTES, MANY_CALLS, ReadMeanwhile, claimed, is_worth_adding},
 };
 use crate::{
     trace::{FileId, FirstBytes, Row},
@@ -61,7 +61,7 @@ fn complete_loops<'a>(flows: &mut [Flow<'a>], activity: &Activity<'a>) {
         let (Some(from), Some(to)) = (flow.read_from(), flow.written_to()) else { continue };
         let (Some(source), Some(destination)) = (sources.get(&from), destinations.get(&to)) else { continue };
         let doubtful = read_meanwhile.bytes_during(from, all(&activity.reads, from), all(&activity.writes, to));
-        let bytes = source.bytes.saturating_sub(doubtful).saturating_sub(in_turn.bytes_elsewhere(from, to));
+        let bytes = source.bytes.saturating_sub(doubtful).saturating_sub(in_turn.bytes_apart(from, to));
         let is_worth = is_worth_adding(bytes, flow.bytes.unwrap_or(0));
         if agrees(from, to) && is_worth && counts.is_only_loop(from, to) {
             flow.infer(bytes, Evidence::Totals, &source.rows, &destination.rows);
@@ -98,9 +98,13 @@ impl LoopCounts {
     }
 }
 
-/// The bytes that threads wrote after they had read a source, and that no loop has: by source, then destination.
+/// The bytes that threads wrote after they had read a source, and that no loop has.
 #[derive(Debug, Default)]
-struct InTurn(HashMap<FileId, HashMap<FileId, u64>>);
+struct InTurn {
+    between: HashMap<(FileId, FileId), u64>,
+    from: HashMap<FileId, u64>,
+    to: HashMap<FileId, u64>,
+}
 
 impl InTurn {
     /// Where memory shows the source of most writes, the order of the others says too little.
@@ -110,25 +114,31 @@ impl InTurn {
             return in_turn;
         }
         for (&from, by_destination) in activity.threads.iter().flat_map(|thread| &thread.writes_after) {
-            let bytes = in_turn.0.entry(from).or_default();
             for (&to, rows) in by_destination {
-                let sum = bytes.entry(to).or_default();
+                let sum = in_turn.between.entry((from, to)).or_default();
                 *sum = rows.iter().map(|row| row.paired_bytes).fold(*sum, u64::saturating_add);
             }
         }
         for flow in flows.iter().filter(|flow| flow.is_loop()) {
-            let known = flow.read_from().and_then(|from| in_turn.0.get_mut(&from)?.get_mut(&flow.to));
+            let known = flow.read_from().and_then(|from| in_turn.between.get_mut(&(from, flow.to)));
             if let Some(bytes) = known {
                 *bytes = bytes.saturating_sub(flow.bytes.unwrap_or(0));
+            }
+        }
+        for (&(from, to), &bytes) in &in_turn.between {
+            for sum in [in_turn.from.entry(from).or_default(), in_turn.to.entry(to).or_default()] {
+                *sum = sum.saturating_add(bytes);
             }
         }
         in_turn
     }
 
-    /// The bytes of a source that may have gone to other destinations than this.
-    fn bytes_elsewhere(&self, from: FileId, to: FileId) -> u64 {
-        let elsewhere = self.0.get(&from).into_iter().flatten().filter(|(other, _)| **other != to);
-        elsewhere.map(|(_, &bytes)| bytes).fold(0, u64::saturating_add)
+    /// The bytes of a source that may have gone to other destinations than this, and those of the destination that may have come from other
+    /// sources.
+    fn bytes_apart(&self, from: FileId, to: FileId) -> u64 {
+        let sum = |sums: &HashMap<FileId, u64>, file| sums.get(&file).copied().unwrap_or(0);
+        let together = self.between.get(&(from, to)).copied().unwrap_or(0);
+        (sum(&self.from, from).saturating_sub(together)).saturating_add(sum(&self.to, to).saturating_sub(together))
     }
 }
 
@@ -161,7 +171,7 @@ fn add_equal<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
     for (source, destination) in found {
         let calls = if source.is_mapping { source.rows.as_slice() } else { all(&activity.reads, source.file) };
         let doubtful = read_meanwhile.bytes_during(source.file, calls, all(&activity.writes, destination.file));
-        let bytes = source.bytes.saturating_sub(doubtful).saturating_sub(in_turn.bytes_elsewhere(source.file, destination.file));
+        let bytes = source.bytes.saturating_sub(doubtful).saturating_sub(in_turn.bytes_apart(source.file, destination.file));
         if bytes > 0 {
             add_flow(flows, source, destination, bytes);
         }
@@ -206,7 +216,11 @@ impl Unexplained<'_> {
     /// begins with the same bytes. The time when a read began says nothing: it may wait for what another thread is about to write.
     fn can_be_source_of(&self, other: &Self) -> bool {
         let is_earlier = self.order.zip(other.order).is_none_or(|(source, destination)| source < destination);
-        self.file != other.file && is_earlier && self.begins_as(other)
+        // With many calls, a row may begin with bytes that are in the middle of another row.
+        let is_read =
+            |row: &&Row| self.is_mapping || self.rows.iter().any(|read| !read.first_bytes.differs_from(&row.first_bytes));
+        let all_are_read = moving_calls(&other.rows) >= MANY_CALLS || other.rows.iter().all(is_read);
+        self.file != other.file && is_earlier && self.begins_as(other) && all_are_read
     }
 
     /// Whether the first bytes are the same, as far as known. Those of a mapping are unknown.

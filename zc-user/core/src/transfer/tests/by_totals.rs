@@ -81,3 +81,33 @@ fn bytes_that_may_have_gone_elsewhere_are_subtracted() {
     scene.threads("copier", vec![reader, vec![write("write", to, 16, MIB).at(3)]]);
     assert_eq!(transfers(&scene), one("in", "out", Api::ReadWrite, MIB - MIB / 4));
 }
+
+#[test]
+fn bytes_that_may_have_come_from_elsewhere_are_subtracted() {
+    let mut scene = Scene::new();
+    let [from, other] = ["in", "other"].map(|name| scene.regular(name));
+    let to = scene.regular("out");
+    // 4096 bytes of the source went nowhere, and as many came from another file.
+    let writer = vec![read("read", other, 4, 5000).at(0), written_after("write", other, to, 4, 4096, 4096).at(1)];
+    let reader = vec![read("read", from, 16, MIB).at(0)];
+    scene.threads("copier", vec![writer, reader, vec![write("write", to, 16, MIB - 4096).at(3)]]);
+    assert_eq!(transfers(&scene), one("in", "out", Api::ReadWrite, MIB - 4096 - 5000));
+}
+
+#[test]
+fn a_write_of_other_bytes_is_no_part_of_a_small_total() {
+    let mut scene = Scene::new();
+    let (from, to) = (scene.regular("in"), scene.regular("out"));
+    let of = |first: &[u8], row: Row| Row { first_bytes: FirstBytes::of(first), ..row };
+    let rows = |second: &[u8]| {
+        vec![
+            of(b"begins", read("read", from, 2, 20_000).at(1)),
+            of(b"begins", written_after("write", from, to, 1, 10_000, 10_000).at(2)),
+            of(second, write("write", to, 1, 10_000).at(3)),
+        ]
+    };
+    scene.process("copier", rows(b"cleared"));
+    assert_eq!(transfers(&scene), []);
+    scene.trace.processes[0].threads[0].rows = rows(b"begins");
+    assert_eq!(transfers(&scene), one("in", "out", Api::ReadWrite, 20_000));
+}

@@ -5,7 +5,8 @@
 //! if its bytes balance:
 //!
 //! - at least 3/4 of what was read from the source was written on, and at least 3/4 of what was written to the destination had been read;
-//! - with fewer than [`MANY_CALLS`] reads or writes, exactly all of both, and either at least [`LEAST_BYTES`] or the same first bytes;
+//! - with fewer than [`MANY_CALLS`] reads or writes, exactly all of both, and none by a vector under a backend that does not see memory;
+//! - at least [`LEAST_BYTES`], or the same first bytes;
 //! - source and destination are not the same file, because an answer may be as long as the question;
 //! - the other threads read less than 3/4 as much from any other file, because threads may hand work to each other, and a thread may write
 //!   what another one has read.
@@ -215,14 +216,13 @@ impl<'b, 'a> ThreadBalance<'b, 'a> {
         let is_many = moving_calls(reading) >= MANY_CALLS
             && candidates.iter().map(|(_, one)| moving_calls(one.rows)).sum::<u64>() >= MANY_CALLS;
         let near = is_many && written_on <= read && is_most_of(written_on, read) && !by_destination.contains_key(&from);
-        // Few small calls have nothing in common but the number of their bytes, unless these begin in the same way. What a log shows of a
-        // vector tells little: its elements may lie on each other or anywhere else.
-        let rows = || candidates.iter().flat_map(|(_, one)| one.rows);
+        // Few bytes have nothing in common but their number, unless they begin in the same way. What a log shows of a vector tells little:
+        // its elements may lie on each other or anywhere else.
         let begins_as_read = |row: &&Row| reading.iter().any(|read| read.first_bytes.is_telling_match(&row.first_bytes));
         let is_vector = |row: &&Row| matches!(row.call.spec().requested, Requested::Iovec { .. } | Requested::Message(_));
-        let is_small = read < LEAST_BYTES && !rows().all(begins_as_read);
-        let has_vector = !self.activity.sees_memory && reading.iter().chain(rows()).any(is_vector);
-        let is_chance = !is_many && (is_small || has_vector);
+        let mut rows = reading.iter().chain(candidates.iter().flat_map(|(_, one)| one.rows));
+        let is_chance = !is_many && !self.activity.sees_memory && rows.any(is_vector);
+        candidates.retain(|(_, one)| read >= LEAST_BYTES || one.rows.iter().all(begins_as_read));
         if read == 0 || is_chance || !(exact || near) {
             return Vec::new();
         }

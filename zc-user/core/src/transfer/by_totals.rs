@@ -260,9 +260,12 @@ fn first_bytes(rows: &[&Row]) -> Option<FirstBytes> {
     moved.min_by_key(|row| row.moved_order).map(|row| row.first_bytes).filter(|first_bytes| !first_bytes.is_unknown())
 }
 
-/// Mapped files, with the bytes that were mapped. None if the backend sees memory, because then it knows which buffers lie in mappings.
+/// Files that were mapped once, with the bytes that were mapped. None if the backend sees memory, because then it knows which buffers lie in
+/// mappings.
 fn mappings<'a>(activity: &Activity<'a>) -> impl Iterator<Item = Unexplained<'a>> {
+    let is_mapped_once = |rows: &[&Row]| rows.iter().map(|row| row.calls).sum::<u64>() == 1;
     let mapped = activity.mappings.iter().filter(|(file, _)| !activity.sees_memory && !activity.is_program(**file));
+    let mapped = mapped.filter(move |(_, rows)| is_mapped_once(rows));
     mapped.filter_map(|(&file, rows)| {
         let requested = rows.iter().map(|row| row.requested_bytes).reduce(|a, b| a?.checked_add(b?)).flatten();
         let end = |bytes| Unexplained { file, bytes, rows: rows.clone(), order: first_order(rows), is_mapping: true };

@@ -282,22 +282,22 @@ fn a_write_that_begins_with_other_bytes_does_not_complete_a_loop() {
     let mut scene = Scene::new();
     let [from, to, other] = ["in", "out", "other"].map(|name| scene.regular(name));
     let of = |first_bytes: &[u8], row: Row| Row { first_bytes: FirstBytes::of(first_bytes), moved_order: Some(1), ..row };
-    // The program's own 10 bytes make up for the 10 that went to `other`, which are too few to be shown.
+    // The program's own 1000 bytes make up for the 1000 that went to `other`, which are too few to be shown.
     let rows = |own: &[u8]| {
         vec![
-            of(b"read first", read("read", from, 40, 400)),
-            of(own, write("write", to, 1, 10)),
-            of(b"read first", written_after("sendto", from, to, 39, 390, 390)),
-            of(b"read later", written_after("sendto", from, other, 1, 10, 10)),
+            of(b"read first", read("read", from, 40, 40_000)),
+            of(own, write("write", to, 1, 1000)),
+            of(b"read first", written_after("sendto", from, to, 39, 39_000, 39_000)),
+            of(b"read later", written_after("sendto", from, other, 1, 1000, 1000)),
         ]
     };
     scene.process("copier", rows(b"its own"));
     let copied = |bytes| one("in", "out", Api::ReadWrite, bytes);
-    assert_eq!(transfers(&scene), copied(390));
+    assert_eq!(transfers(&scene), copied(39_000));
 
     // Without the first bytes, that write looks like the last piece.
     scene.trace.processes[0].threads[0].rows = rows(b"");
-    assert_eq!(transfers(&scene), copied(400));
+    assert_eq!(transfers(&scene), copied(40_000));
 }
 
 /// `ar` reads the first block to look at it, then the whole file, and writes a header, too.

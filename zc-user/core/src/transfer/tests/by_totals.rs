@@ -50,6 +50,10 @@ fn a_mapping_of_as_many_bytes_is_the_source() {
     let (from, to) = (scene.regular("in"), scene.regular("out"));
     scene.process("copier", vec![map(from, MIB).at(1), write("write", to, 1, MIB).at(2)]);
     assert_eq!(transfers(&scene), one("in", "out", Api::MmapWrite, MIB));
+
+    // Two mappings whose sum is the number by chance.
+    scene.trace.processes[0].threads[0].rows[0] = Row { calls: 2, ..map(from, MIB).at(1) };
+    assert_eq!(transfers(&scene), []);
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! The kernel's types (BTF): a minimal reader, which finds the offsets of fields and nothing else; and the fields that zctrace needs, by the list
 //! [`GROUPS`].
 //!
-//! The reader runs at every start, so it only notes where each type begins, and parses the types that are looked up.
+//! The reader runs at every start, so it goes through the types once: it notes where each begins, and where structs and tracepoints are. It
+//! parses only the types that are looked up.
 //! Format: the kernel's Documentation/bpf/btf.rst. Tests compare it with the crate `btf` on the running kernel.
 
-use std::collections::HashMap;
+use std::{collections::BTreeMap, ffi::CStr};
 
+use foldhash::{HashMap, HashMapExt as _};
 use thiserror::Error;
 use zc_ebpf::{ABSENT, Field, GROUPS, Group, KernelFields, Need, Place};
 
@@ -20,9 +22,8 @@ pub enum BtfError {
     Damaged,
 }
 
-/// Where the header has the length of the type section.
-pub const TYPES_LENGTH_AT: std::ops::Range<usize> = 12..16;
 const MAGIC: u16 = 0xeb9f;
+const KIND_POINTER: u32 = 2;
 const KIND_STRUCT: u32 = 4;
 const KIND_UNION: u32 = 5;
 const KIND_TYPEDEF: u32 = 8;
@@ -32,6 +33,8 @@ const MAX_DEPTH: u32 = 4;
 const MAX_ALIASES: u32 = 8;
 /// Bytes that all kinds of types have in common at their beginning.
 const TYPE_HEADER: usize = 12;
+/// What the name of the type of each tracepoint begins with.
+const TRACEPOINT: &[u8] = b"btf_trace_";
 
 /// The types of a kernel.
 #[derive(Debug)]
@@ -42,6 +45,8 @@ pub struct Btf<'a> {
     starts: Vec<u32>,
     /// Where in `types` the structs with members begin, by name.
     structures: HashMap<&'a [u8], usize>,
+    /// The ids of the types of tracepoints, by the tracepoint's name.
+    tracepoints: HashMap<&'a [u8], u32>,
 }
 
 #[derive(Clone, Copy)]
@@ -74,19 +79,20 @@ impl<'a> Btf<'a> {
             let begin = usize::try_from(header_bytes.checked_add(offset)?).ok()?;
             data.get(begin..begin.checked_add(usize::try_from(length).ok()?)?)
         };
-        let types = section(word(8)?, word(TYPES_LENGTH_AT.start)?).ok_or(BtfError::Damaged)?;
+        let types = section(word(8)?, word(12)?).ok_or(BtfError::Damaged)?;
         let strings = section(word(16)?, word(20)?).ok_or(BtfError::Damaged)?;
-        let mut btf = Self { types, strings, starts: Vec::with_capacity(types.len() / 24), structures: HashMap::new() };
+        let mut btf = Self {
+            types,
+            strings,
+            starts: Vec::with_capacity(types.len() / 24),
+            structures: HashMap::with_capacity(types.len() / 256),
+            tracepoints: HashMap::with_capacity(types.len() / 2048),
+        };
         let mut at = 0;
         while at < types.len() {
             btf.starts.push(u32::try_from(at).map_err(|_| BtfError::Damaged)?);
             let found = btf.type_at(at).ok_or(BtfError::Damaged)?;
-            if found.kind == KIND_STRUCT
-                && found.members > 0
-                && let Some(name) = btf.name_bytes(found.name)
-            {
-                btf.structures.entry(name).or_insert(at);
-            }
+            btf.note(found).ok_or(BtfError::Damaged)?;
             at += found.bytes().ok_or(BtfError::Damaged)?;
         }
         Ok(btf)
@@ -114,23 +120,49 @@ impl<'a> Btf<'a> {
 
     /// Whether the kernel has a tracepoint of this name for programs with typed arguments (`tp_btf`).
     pub fn has_tracepoint(&self, name: &str) -> bool {
-        self.tracepoint(name).is_some()
+        self.tracepoints.contains_key(name.as_bytes())
     }
 
-    /// How many bytes of the type section are needed to have all of these tracepoints; missing ones are ignored. Types are numbered in
-    /// their order, so cutting the section off after them does not change any number.
-    pub fn types_length_with(&self, tracepoints: impl IntoIterator<Item = &'static str>) -> u32 {
-        let ends = tracepoints.into_iter().filter_map(|name| Some(self.tracepoint(name)?.start + TYPE_HEADER));
-        ends.max().and_then(|end| u32::try_from(end).ok()).unwrap_or(0)
+    /// Type information in which these tracepoints have the same ids as in this one; missing ones are left out. All other types are pointers
+    /// without a name. It is for a parser that builds a value for every type and needs no more than these ids.
+    pub fn only_tracepoints(&self, names: impl IntoIterator<Item = &'static str>) -> Vec<u8> {
+        let found = names.into_iter().filter_map(|name| Some((*self.tracepoints.get(name.as_bytes())?, name)));
+        let found: BTreeMap<u32, &str> = found.collect();
+        let count = found.last_key_value().map_or(0, |(&id, _)| id);
+        let (mut types, mut strings) = (Vec::with_capacity(TYPE_HEADER * count as usize), vec![0]);
+        for id in 1..=count {
+            let words = match found.get(&id) {
+                Some(name) => {
+                    let at = offset(&strings);
+                    strings.extend([TRACEPOINT, name.as_bytes(), b"\0"].concat());
+                    [at, KIND_TYPEDEF << 24, 0]
+                }
+                None => [0, KIND_POINTER << 24, 0],
+            };
+            types.extend(words.map(u32::to_ne_bytes).as_flattened());
+        }
+        let header = [24, 0, offset(&types), offset(&types), offset(&strings)].map(u32::to_ne_bytes);
+        [&MAGIC.to_ne_bytes(), &[1, 0], header.as_flattened(), &types, &strings].concat()
     }
 
-    fn tracepoint(&self, name: &str) -> Option<Type> {
-        let is_wanted = |bytes: &[u8]| bytes.strip_prefix(b"btf_trace_") == Some(name.as_bytes());
-        self.all().find(|found| found.kind == KIND_TYPEDEF && self.name_bytes(found.name).is_some_and(is_wanted))
-    }
-
-    fn all(&self) -> impl Iterator<Item = Type> + '_ {
-        self.starts.iter().filter_map(|&start| self.type_at(start as usize))
+    /// Notes the type that was found last if it is a struct with members or that of a tracepoint. If there are several of a name, the first
+    /// counts. `None` if there are too many.
+    fn note(&mut self, found: Type) -> Option<()> {
+        let id = u32::try_from(self.starts.len()).ok()?;
+        match found.kind {
+            KIND_STRUCT if found.members > 0 => {
+                if let Some(name) = self.name_bytes(found.name) {
+                    self.structures.entry(name).or_insert(found.start);
+                }
+            }
+            KIND_TYPEDEF => {
+                if let Some(name) = self.name_bytes(found.name).and_then(|name| name.strip_prefix(TRACEPOINT)) {
+                    self.tracepoints.entry(name).or_insert(id);
+                }
+            }
+            _ => {}
+        }
+        Some(())
     }
 
     fn structure(&self, name: &str) -> Option<Type> {
@@ -195,7 +227,7 @@ impl<'a> Btf<'a> {
 
     fn name_bytes(&self, offset: u32) -> Option<&'a [u8]> {
         let tail = self.strings.get(usize::try_from(offset).ok()?..)?;
-        tail.split(|&byte| byte == 0).next()
+        Some(CStr::from_bytes_until_nul(tail).map_or(tail, CStr::to_bytes))
     }
 }
 
@@ -218,6 +250,11 @@ impl Type {
         };
         Some(TYPE_HEADER + more)
     }
+}
+
+/// The length of the bytes: the offset of what comes next.
+fn offset(bytes: &[u8]) -> u32 {
+    u32::try_from(bytes.len()).unwrap_or(u32::MAX)
 }
 
 fn read_u32(data: &[u8], at: usize) -> Option<u32> {

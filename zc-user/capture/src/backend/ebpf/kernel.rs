@@ -1,13 +1,21 @@
 //! What has to be known of the running kernel before the programs are loaded: its types and fields, and which programs suit it.
 
 use std::{
-    fs,
+    ffi::c_void,
+    fs::{self, File},
     io::{self, Read as _},
+    ops::Deref,
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
+    ptr::{self, NonNull},
+    slice,
 };
 
 use aya::{Btf, Endianness};
+use rustix::{
+    fs::fstatfs,
+    mm::{MapFlags, ProtFlags, mmap, munmap},
+};
 use zc_ebpf::{ABSENT, KernelFields, programs};
 
 use super::{
@@ -58,20 +66,75 @@ impl TypesFile {
         }
     }
 
-    fn into_content(self) -> Result<(PathBuf, Vec<u8>), EbpfUnavailable> {
+    fn into_content(self) -> Result<(PathBuf, Content), EbpfUnavailable> {
         let path = match self {
-            Self::Named(path, content) => return Ok((path, content)),
+            Self::Named(path, content) => return Ok((path, Content::Read(content))),
             Self::Kernel => PathBuf::from(BTF_PATH),
         };
-        match read_file(&path) {
+        match Content::of_kernel(&path) {
             Ok(content) => Ok((path, content)),
             Err(cause) => Err(EbpfUnavailable::NoBtf { path, cause }),
         }
     }
 }
 
+/// The content of a file of type information.
+enum Content {
+    /// Pages of the kernel, which are never written.
+    Mapped(NonNull<c_void>, usize),
+    Read(Vec<u8>),
+}
+
+impl Content {
+    /// The kernel's own file at this path. It can be mapped since 6.16 (the kernel's commit a539e2a6d51d); else it is read, a page at a time.
+    fn of_kernel(path: &Path) -> io::Result<Self> {
+        let file = open(path)?;
+        match Self::map(&file) {
+            Some(mapped) => Ok(mapped),
+            None => read(file).map(Self::Read),
+        }
+    }
+
+    /// Maps the file if it is in sysfs. One that is mounted in its place could be shortened while it is mapped.
+    fn map(file: &File) -> Option<Self> {
+        const SYSFS_MAGIC: i64 = 0x6265_6572;
+        let length = usize::try_from(file.metadata().ok()?.len()).ok().filter(|&length| length > 0)?;
+        if i64::from(fstatfs(file).ok()?.f_type) != SYSFS_MAGIC {
+            return None;
+        }
+        // SAFETY: a new mapping, at an address that the kernel chooses.
+        let start = unsafe { mmap(ptr::null_mut(), length, ProtFlags::READ, MapFlags::PRIVATE, file, 0) }.ok()?;
+        NonNull::new(start).map(|start| Self::Mapped(start, length))
+    }
+}
+
+impl Deref for Content {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            // SAFETY: mapped with this length until it is dropped; nobody writes these pages.
+            Self::Mapped(start, length) => unsafe { slice::from_raw_parts(start.as_ptr().cast(), *length) },
+            Self::Read(content) => content,
+        }
+    }
+}
+
+impl Drop for Content {
+    fn drop(&mut self) {
+        if let Self::Mapped(start, length) = *self {
+            // SAFETY: it is mapped, and no reference to it is left. This does not fail.
+            let _ = unsafe { munmap(start.as_ptr(), length) };
+        }
+    }
+}
+
 /// Reads a file of type information. Refuses anything but a regular file of limited length, and does not wait for the writer of a FIFO.
 pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    read(open(path)?)
+}
+
+fn open(path: &Path) -> io::Result<File> {
     let file = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     let found = file.metadata()?;
     if found.is_dir() {
@@ -80,7 +143,12 @@ pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     if !found.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
-    let mut content = Vec::with_capacity(usize::try_from(found.len().min(MAX_BTF_BYTES)).unwrap_or(0) + 1);
+    Ok(file)
+}
+
+fn read(file: File) -> io::Result<Vec<u8>> {
+    let length = file.metadata()?.len();
+    let mut content = Vec::with_capacity(usize::try_from(length.min(MAX_BTF_BYTES)).unwrap_or(0) + 1);
     file.take(MAX_BTF_BYTES + 1).read_to_end(&mut content)?;
     if content.len() as u64 > MAX_BTF_BYTES {
         return Err(io::Error::other(format!("it is longer than {} MiB", MAX_BTF_BYTES >> 20)));
@@ -102,22 +170,18 @@ pub struct Kernel {
     pub notes: Vec<String>,
 }
 
-/// Reads the kernel's type information from this file.
-pub(crate) fn read(file: TypesFile) -> Result<Kernel, EbpfUnavailable> {
-    let (path, mut data) = file.into_content()?;
+/// Finds out what has to be known of the kernel from this file of type information.
+pub(crate) fn describe(file: TypesFile) -> Result<Kernel, EbpfUnavailable> {
+    let (path, data) = file.into_content()?;
     let bad = |cause| EbpfUnavailable::BadBtf { path: path.clone(), cause };
-    let (fields, rings, preemption, notes, types_length) = {
-        let types = btf::Btf::parse(&data).map_err(bad)?;
-        let (fields, mut notes) = btf::kernel_fields(&types)?;
-        let rings = if fields.request_file == ABSENT { Vec::new() } else { ring_programs(&types, &mut notes) };
-        let preemption = Preemption::find(&types);
-        notes.extend(preemption.note());
-        let types_length = types.types_length_with(Hook::choose(&rings, preemption).iter().filter_map(Hook::tracepoint));
-        (fields, rings, preemption, notes, types_length)
-    };
-    // aya builds a value for every type it reads, but needs only the tracepoints, which are near the beginning.
-    data[btf::TYPES_LENGTH_AT].copy_from_slice(&types_length.to_ne_bytes());
-    let types = Btf::parse(&data, Endianness::default()).map_err(|_| bad(BtfError::Damaged))?;
+    let types = btf::Btf::parse(&data).map_err(bad)?;
+    let (fields, mut notes) = btf::kernel_fields(&types)?;
+    let rings = if fields.request_file == ABSENT { Vec::new() } else { ring_programs(&types, &mut notes) };
+    let preemption = Preemption::find(&types);
+    notes.extend(preemption.note());
+    // aya builds a value for every type it reads, but needs only the ids of the tracepoints.
+    let tracepoints = types.only_tracepoints(Hook::choose(&rings, preemption).iter().filter_map(Hook::tracepoint));
+    let types = Btf::parse(&tracepoints, Endianness::default()).map_err(|_| bad(BtfError::Damaged))?;
     Ok(Kernel { types, fields, rings, preemption, notes })
 }
 

@@ -6,6 +6,7 @@ mod drain;
 mod events;
 pub(crate) mod hooks;
 pub(crate) mod kernel;
+mod loader;
 pub(crate) mod object;
 pub(crate) mod rehearsal;
 mod run;

@@ -15,6 +15,7 @@ use super::{
     drain::Maps,
     hooks::{Hook, misses},
     kernel::{self, Kernel, TypesFile},
+    loader,
     unavailable::{self, EbpfUnavailable, TooOld, no_thread, object_refused, program_refused, refused},
 };
 use crate::{
@@ -74,29 +75,20 @@ impl Loaded {
             return Err(EbpfUnavailable::NotBuilt);
         }
         TooOld::check(&unavailable::release())?;
-        // A new loader parses the kernel's whole BTF (about 25 ms). That cannot be avoided, but it can be done in parallel.
-        let (loader, kernel) = thread::scope(|scope| {
-            let loader = thread::Builder::new().spawn_scoped(scope, EbpfLoader::new);
-            let kernel = kernel::read(types);
-            // aya probes the kernel's features at the first use.
-            let _ = aya::features();
-            (loader.map(joined), kernel)
-        });
-        let kernel = kernel?;
-        let mut loader = loader.map_err(|error| no_thread(&error))??;
+        let kernel = thread::scope(|scope| {
+            // aya probes the kernel's features at the first use. If no thread can be started, that happens later.
+            let _ = thread::Builder::new().spawn_scoped(scope, aya::features);
+            kernel::describe(types)
+        })?;
+        let mut loader = loader::new().map_err(|error| no_thread(&error))?;
         let rings = if settings.selection.contains_rings() { kernel.rings.as_slice() } else { &[] };
         let hooks = Hook::choose(rings, kernel.preemption);
         let mut specs = vec![CallSpec::NONE; SPEC_SLOTS as usize];
         for (slot, spec) in settings.selection.kernel_specs() {
             specs[slot as usize] = spec;
         }
-        let mut ebpf = thread::scope(|scope| {
-            let mut ebpf = load(&mut loader, &kernel.fields, &specs, settings)?;
-            // Freeing hundreds of thousands of types takes 5 ms. If no thread can be started, it happens here.
-            let _ = thread::Builder::new().spawn_scoped(scope, move || drop(loader));
-            attach(&mut ebpf, &kernel, &hooks)?;
-            Ok::<_, EbpfUnavailable>(ebpf)
-        })?;
+        let mut ebpf = load(&mut loader, &kernel.fields, &specs, settings)?;
+        attach(&mut ebpf, &kernel, &hooks)?;
         let events = take(&mut ebpf, maps::EVENTS)?;
         let this = Self {
             maps: Maps {

@@ -204,18 +204,29 @@ fn add_to_stream(task: &Task, bytes: u64, stream: Option<&mut Stream>) {
 #[inline(never)]
 extern "C" fn add_pieces(task: *const Task, bytes: u64, stream: *mut Stream) -> u32 {
     let Some(task) = argument::as_ref(task) else { return 0 };
-    let (vector, count) = buffers(task);
+    let (mut element, count) = buffers(task);
+    let stride = stride(task, element);
     let mut left = bytes;
     for index in 0..ELEMENTS {
         if index >= count || left == 0 {
             break;
         }
-        let piece = element(task, vector, index, left);
-        let length = common_length(0, left, 0, piece.bytes);
-        streams::add(stream, piece.start, length);
-        left -= length;
+        left -= add_piece(task, element, left, stream);
+        element = element.wrapping_add(stride);
     }
     0
+}
+
+/// Adds the buffer of the element at this address. Returns how many of the `left` bytes are in it. A global function, so that the verifier
+/// does not follow each path through it for each element.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn add_piece(task: *const Task, element: u64, left: u64, stream: *mut Stream) -> u64 {
+    let (Some(task), Some(stream)) = (argument::as_ref(task), argument::as_mut(stream)) else { return 0 };
+    let piece = piece_at(task, element, left);
+    let length = common_length(0, left, 0, piece.bytes);
+    streams::add(stream, piece.start, length);
+    length
 }
 
 /// Carries out an [`intent`] for the first `bytes` bytes in the buffers of a call.
@@ -230,30 +241,15 @@ extern "C" fn exchange_memory(task: *mut Task, bytes: u64, intent: u32) -> u32 {
     if !lock(memory, intent <= intent::CLEAR) {
         return 0;
     }
-    let (vector, count) = buffers(task);
+    let (mut element, count) = buffers(task);
+    let stride = stride(task, element);
     let mut left = bytes;
     for index in 0..ELEMENTS {
         if index >= count || left == 0 {
             break;
         }
-        let Piece { start, bytes: wanted } = element(task, vector, index, left);
-        let length = common_length(0, left, 0, wanted);
-        left -= length;
-        match intent {
-            intent::FILL => {
-                task.last_range = fill(memory, task.last_range, task.ends.input, start, lengths(length, wanted));
-            }
-            intent::CLEAR => {
-                memory::clear(memory, start, start.saturating_add(length));
-            }
-            intent::MEASURE => {
-                let end = start.saturating_add(length);
-                task.outcome.paired_bytes += common_length(start, end, task.mapping.start, task.mapping.end);
-            }
-            _ => {
-                take(memory, task.last_range, start, length, u32::from(intent == intent::TAKE));
-            }
-        }
+        left -= exchange_piece(task, memory, element, left, intent);
+        element = element.wrapping_add(stride);
     }
     if left > 0 && intent <= intent::CLEAR {
         memory::forget_all(memory);
@@ -268,6 +264,32 @@ extern "C" fn exchange_memory(task: *mut Task, bytes: u64, intent: u32) -> u32 {
     }
     task.generation = memory.generation;
     unlock(memory)
+}
+
+/// Carries out an [`intent`] for the buffer of the element at this address. Returns how many of the `left` bytes are in it. A global function
+/// for the same reason as [`add_piece`].
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn exchange_piece(task: *mut Task, memory: *mut Memory, element: u64, left: u64, intent: u32) -> u64 {
+    let (Some(task), Some(memory)) = (argument::as_mut(task), argument::as_mut(memory)) else { return 0 };
+    let Piece { start, bytes: wanted } = piece_at(task, element, left);
+    let length = common_length(0, left, 0, wanted);
+    match intent {
+        intent::FILL => {
+            task.last_range = fill(memory, task.last_range, task.ends.input, start, lengths(length, wanted));
+        }
+        intent::CLEAR => {
+            memory::clear(memory, start, start.saturating_add(length));
+        }
+        intent::MEASURE => {
+            let end = start.saturating_add(length);
+            task.outcome.paired_bytes += common_length(start, end, task.mapping.start, task.mapping.end);
+        }
+        _ => {
+            take(memory, task.last_range, start, length, u32::from(intent == intent::TAKE));
+        }
+    }
+    length
 }
 
 /// What is known about an address space. The first read there makes the entry.
@@ -299,18 +321,27 @@ struct Piece {
     bytes: u64,
 }
 
-/// The element of a vector with this index. Without a vector it is the only buffer, which has all bytes that are left.
+/// The distance of the elements of this vector. 0 without a vector.
 #[inline(always)]
-fn element(task: &Task, vector: u64, index: u64, left: u64) -> Piece {
-    if vector == 0 {
+fn stride(task: &Task, vector: u64) -> u64 {
+    if vector == 0 { 0 } else { 2 * word_bytes(task) }
+}
+
+#[inline(always)]
+fn word_bytes(task: &Task) -> u64 {
+    if task.compat == 0 { 8 } else { 4 }
+}
+
+/// The buffer of the element at this address. 0: there is no vector but a single buffer, which has all bytes that are left.
+#[inline(always)]
+fn piece_at(task: &Task, element: u64, left: u64) -> Piece {
+    if element == 0 {
         let requested = task.outcome.requested_bytes;
         return Piece { start: untagged(task.arguments.get(1)), bytes: if requested > left { requested } else { left } };
     }
-    let word_bytes = if task.compat == 0 { 8 } else { 4 };
-    let address = vector.wrapping_add(index * 2 * word_bytes);
     Piece {
-        start: untagged(word_or_zero(address, task.compat)),
-        bytes: word_or_zero(address.wrapping_add(word_bytes), task.compat),
+        start: untagged(word_or_zero(element, task.compat)),
+        bytes: word_or_zero(element.wrapping_add(word_bytes(task)), task.compat),
     }
 }
 

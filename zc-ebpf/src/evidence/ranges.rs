@@ -115,7 +115,7 @@ extern "C" fn take_range(memory: *mut Memory, index: u32, written: u64, written_
 fn compare(range: &Range, start: u64, end: u64) -> Comparison {
     let words = compare_words(range, start, end);
     let mut compared = Comparison::unpack(words.into());
-    compared.different += sum_differs(range, start, end);
+    compared.different += u32::from(sum_differs(range, start, end));
     compared
 }
 

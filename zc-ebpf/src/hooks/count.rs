@@ -182,12 +182,7 @@ extern "C" fn record(task: *const Task) -> u32 {
         warn!((), "a call of task {} is not counted: the map of rows is full", task.tid);
         return 0;
     };
-    let row = place.row;
-    begin(row, task, place.without_files);
-    add(row, outcome);
-    if row.moved_ns == 0 && row.bytes != 0 {
-        row.moved_ns = task.entered_ns + if outcome.duration_ns == Outcome::UNTIMED { 0 } else { outcome.duration_ns };
-    }
+    add_to_row(place.row, task, place.without_files.into());
     match place.errno {
         Some(count) => *count += 1,
         None if errno != 0 => count_loss(Loss::UncountedErrno),
@@ -248,9 +243,14 @@ fn signals() -> u64 {
     TypedPtr::current_task().load(offset)
 }
 
-/// Adds a call that returned to the sums of its row.
-#[inline(always)]
-fn add(row: &mut Row, outcome: &Outcome) {
+/// Adds the call in [`Task::outcome`] to its row. A global function, so that the verifier checks it once, and not for every way to find the
+/// row. The result means nothing.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn add_to_row(row: *mut Row, task: *const Task, without_files: u32) -> u32 {
+    let (Some(row), Some(task)) = (argument::as_mut(row), argument::as_ref(task)) else { return 0 };
+    let outcome = &task.outcome;
+    begin(row, task, without_files != 0);
     row.calls += 1;
     if is_error(outcome.result) {
         row.errors += 1;
@@ -269,8 +269,11 @@ fn add(row: &mut Row, outcome: &Outcome) {
         _ => row.requested_unknown += 1,
     }
     let ns = outcome.duration_ns;
+    if row.moved_ns == 0 && row.bytes != 0 {
+        row.moved_ns = task.entered_ns + if ns == Outcome::UNTIMED { 0 } else { ns };
+    }
     if ns == Outcome::UNTIMED {
-        return;
+        return 0;
     }
     row.total_ns += ns;
     if ns < row.min_ns {
@@ -282,6 +285,7 @@ fn add(row: &mut Row, outcome: &Outcome) {
     if let Some(count) = row.histogram.get_mut(bucket(ns) as usize) {
         *count = count.saturating_add(1);
     }
+    0
 }
 
 /// The bucket of a time. A global function, so that the verifier does not follow each path through it further.

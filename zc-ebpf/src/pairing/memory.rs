@@ -172,16 +172,7 @@ extern "C" fn take_room(memory: *mut Memory, file: FileNumber, start: u64, end: 
     // These are in the map because the verifier would follow every value that variables can have.
     (memory.continued, memory.adjacent, memory.empty) = (RANGES as u32, RANGES as u32, RANGES as u32);
     for index in 0..RANGES as u32 {
-        let Some(range) = memory.ranges.get_mut(index as usize) else { break };
-        match cut(range, file, start, end) {
-            Cut::FOREIGN => memory.generation = memory.generation.wrapping_add(1),
-            Cut::CONTINUED => memory.continued = index,
-            Cut::ADJACENT => memory.adjacent = index,
-            _ => {}
-        }
-        if range.end == 0 && index < memory.empty {
-            memory.empty = index;
-        }
+        remove(memory, index, file, start, end);
     }
     if memory.continued < RANGES as u32 {
         return memory.continued.into();
@@ -198,6 +189,24 @@ extern "C" fn take_room(memory: *mut Memory, file: FileNumber, start: u64, end: 
     index.into()
 }
 
+/// Removes this memory from the range of this index, and notes what that makes of the range. The result means nothing.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+extern "C" fn remove(memory: *mut Memory, index: u32, file: FileNumber, start: u64, end: u64) -> u32 {
+    let Some(memory) = argument(memory) else { return 0 };
+    let Some(range) = memory.ranges.get_mut(index as usize) else { return 0 };
+    match cut(range, file, start, end) {
+        Cut::FOREIGN => memory.generation = memory.generation.wrapping_add(1),
+        Cut::CONTINUED => memory.continued = index,
+        Cut::ADJACENT => memory.adjacent = index,
+        _ => {}
+    }
+    if range.end == 0 && index < memory.empty {
+        memory.empty = index;
+    }
+    0
+}
+
 /// What a pointer argument of a global function points to. `None` if it is null, which the verifier wants to be checked.
 #[inline(always)]
 fn argument<'a, T>(argument: *mut T) -> Option<&'a mut T> {
@@ -205,7 +214,7 @@ fn argument<'a, T>(argument: *mut T) -> Option<&'a mut T> {
     unsafe { argument.as_mut() }
 }
 
-/// What [`cut`] did to a range: numbers, because a global function returns a number.
+/// What [`cut`] did to a range.
 struct Cut;
 
 impl Cut {
@@ -220,10 +229,8 @@ impl Cut {
 }
 
 /// Removes this memory from a range, because bytes of `file` are there now (0: of no file).
-#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
-#[inline(never)]
-extern "C" fn cut(range: *mut Range, file: FileNumber, start: u64, end: u64) -> u32 {
-    let Some(range) = argument(range) else { return Cut::NOTHING };
+#[inline(always)]
+fn cut(range: &mut Range, file: FileNumber, start: u64, end: u64) -> u32 {
     if range.continues_with(file, start) {
         // Its buffer now ends with its bytes.
         range.high = start;
@@ -268,10 +275,8 @@ pub extern "C" fn forget_all(memory: *mut Memory) -> u32 {
 #[inline(never)]
 pub extern "C" fn clear(memory: *mut Memory, start: u64, end: u64) -> u32 {
     let Some(memory) = argument(memory) else { return 0 };
-    for range in &mut memory.ranges {
-        if cut(range, 0, start, end) == Cut::FOREIGN {
-            memory.generation = memory.generation.wrapping_add(1);
-        }
+    for index in 0..RANGES as u32 {
+        remove(memory, index, 0, start, end);
     }
     0
 }

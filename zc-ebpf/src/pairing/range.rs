@@ -103,7 +103,7 @@ impl Range {
             self.origin = self.start;
             self.set_samples(0);
         } else {
-            self.thin_samples(start);
+            thin_samples(self, start);
         }
         let kept = self.samples();
         self.summed_bytes = 0;
@@ -120,33 +120,13 @@ impl Range {
         match plan {
             Plan::Dense => {
                 let last = if is_first { SAMPLES as u32 - 1 } else { SAMPLES as u32 / 2 - 1 };
-                let stride = room / last;
-                for index in 1..SAMPLES as u32 - 1 {
-                    if index < last {
-                        self.place(start + u64::from(stride * index));
-                    }
-                }
+                place_evenly(self, start, room / last, last);
             }
             // The multiplication chooses a place without a division.
             Plan::Few(varying) => self.place(start + ((u64::from(room) * u64::from(varying.wrapping_mul(0x9e37_79b1))) >> 32)),
         }
         self.place(start + u64::from(room));
         kept
-    }
-
-    /// Removes every second sample, to make room for those of a read that begins at `end`, and the samples beyond `end`.
-    #[inline(always)]
-    fn thin_samples(&mut self, end: u64) {
-        for index in 0..SAMPLES as u32 {
-            if index < self.samples() && self.sampled_at(index) + WORD_BYTES > end {
-                self.set_samples(index);
-            }
-        }
-        for index in 1..SAMPLES / 2 {
-            self.places[index] = self.places[2 * index];
-            self.words[index] = self.words[2 * index];
-        }
-        self.set_samples(self.samples().div_ceil(2));
     }
 
     /// Adds a sample.
@@ -194,6 +174,42 @@ impl Range {
     pub const fn mask(&self) -> u64 {
         if self.sampled_bytes as u64 >= WORD_BYTES { u64::MAX } else { (1 << (8 * (self.sampled_bytes & 7))) - 1 }
     }
+}
+
+/// Adds samples at this distance from each other, after the one at `start`, so that there are `last`. The result means nothing.
+///
+/// A global function of the kernel side, so that the verifier checks it once, and not on every path that leads to it.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+extern "C" fn place_evenly(range: *mut Range, start: u64, stride: u32, last: u32) -> u32 {
+    // SAFETY: null, or a range: the verifier lets no program pass anything else.
+    let Some(range) = (unsafe { range.as_mut() }) else { return 0 };
+    for index in 1..SAMPLES as u32 - 1 {
+        if index < last {
+            range.place(start + u64::from(stride * index));
+        }
+    }
+    0
+}
+
+/// Removes every second sample, to make room for those of a read that begins at `end`, and the samples beyond `end`. The result means nothing.
+/// A global function for the same reason.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+extern "C" fn thin_samples(range: *mut Range, end: u64) -> u32 {
+    // SAFETY: as above.
+    let Some(range) = (unsafe { range.as_mut() }) else { return 0 };
+    for index in 0..SAMPLES as u32 {
+        if index < range.samples() && range.sampled_at(index) + WORD_BYTES > end {
+            range.set_samples(index);
+        }
+    }
+    for index in 1..SAMPLES / 2 {
+        range.places[index] = range.places[2 * index];
+        range.words[index] = range.words[2 * index];
+    }
+    range.set_samples(range.samples().div_ceil(2));
+    0
 }
 
 /// How densely a read is sampled.

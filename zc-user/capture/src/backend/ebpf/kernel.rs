@@ -201,6 +201,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+    use crate::backend::ebpf::unavailable;
 
     #[test]
     fn only_a_regular_file_of_limited_length_is_read() {
@@ -217,5 +218,15 @@ mod tests {
         assert_eq!(why(&path), "it is longer than 64 MiB");
         file.set_len(3).expect("shorter");
         assert_eq!(read_file(&path).expect("readable"), [0; 3]);
+        let content = Content::of_kernel(&path).expect("readable");
+        assert!(matches!(&content, Content::Read(content) if *content == [0; 3]), "a file outside of sysfs is not mapped");
+    }
+
+    #[test]
+    fn the_kernels_own_file_is_the_same_whether_it_is_mapped_or_read() {
+        let content = Content::of_kernel(Path::new(BTF_PATH)).expect("needs a kernel with BTF");
+        assert!(content[..] == read_file(Path::new(BTF_PATH)).expect("readable")[..]);
+        let can_be_mapped = unavailable::version(&unavailable::release()) >= Some((6, 16));
+        assert_eq!(matches!(content, Content::Mapped(..)), can_be_mapped);
     }
 }

@@ -4,11 +4,10 @@ use std::{collections::BTreeSet, fs};
 
 use zc_ebpf::{GROUPS, KernelFields, Place};
 
-use super::{Btf, BtfError, KIND_STRUCT, KIND_TYPEDEF, KIND_UNION, TYPE_HEADER};
+use super::{Btf, BtfError, KIND_POINTER, KIND_STRUCT, KIND_TYPEDEF, KIND_UNION, TYPE_HEADER};
 
 const KERNEL: &str = "/sys/kernel/btf/vmlinux";
 const KIND_INT: u32 = 1;
-const KIND_POINTER: u32 = 2;
 const KIND_CONST: u32 = 10;
 
 mod oracle {
@@ -114,6 +113,37 @@ fn sizes_and_tracepoints_of_this_kernel_are_found() {
         assert!(lean.has_tracepoint(tracepoint), "{tracepoint}");
     }
     assert!(!lean.has_tracepoint("no_such_tracepoint") && !lean.has_tracepoint(""));
+}
+
+#[test]
+fn tracepoints_keep_their_ids_where_nothing_else_has_a_name() {
+    let data = fs::read(KERNEL).expect("needs a kernel with BTF");
+    let whole = Btf::parse(&data).expect("the kernel's own BTF is sound");
+    let names = zc_ebpf::programs::ALL.map(|(_, tracepoint)| tracepoint);
+    let data = whole.only_tracepoints(names.into_iter().chain(["no_such_tracepoint"]));
+    let cut = Btf::parse(&data).expect("sound");
+    for name in names {
+        let id = whole.tracepoints[name.as_bytes()];
+        let found = whole.type_at(whole.starts[id as usize - 1] as usize).expect("it is there");
+        assert_eq!(whole.name_bytes(found.name), Some(format!("btf_trace_{name}").as_bytes()));
+        assert_eq!(cut.tracepoints[name.as_bytes()], id, "{name}");
+    }
+    assert_eq!((cut.tracepoints.len(), cut.structures.len()), (names.len(), 0));
+    assert!(aya::Btf::parse(&data, aya::Endianness::default()).is_ok());
+}
+
+#[test]
+fn type_information_without_tracepoints_is_empty() {
+    let data = small();
+    let btf = Btf::parse(&data).expect("sound");
+    let none = btf.only_tracepoints(["sys_exit"]);
+    assert!(
+        aya::Btf::parse(&none, aya::Endianness::default()).is_ok() && Btf::parse(&none).is_ok_and(|btf| btf.starts.is_empty())
+    );
+    let one = btf.only_tracepoints(["sys_enter", "sys_exit"]);
+    let one = Btf::parse(&one).expect("sound");
+    assert!(one.has_tracepoint("sys_enter") && !one.has_tracepoint("sys_exit") && one.size_of("outer").is_none());
+    assert_eq!(one.starts.len(), btf.starts.len(), "it is the last type");
 }
 
 /// Type information made by a test.
@@ -246,8 +276,9 @@ fn exercise(data: &[u8]) {
             btf.offset_of(structure, path);
         }
     }
-    btf.has_tracepoint("sys_enter");
-    for structure in btf.all().filter(|found| matches!(found.kind, KIND_STRUCT | KIND_UNION)).take(20) {
+    let _ = btf.only_tracepoints(["sys_enter", "no such"]);
+    let all = btf.starts.iter().filter_map(|&start| btf.type_at(start as usize));
+    for structure in all.filter(|found| matches!(found.kind, KIND_STRUCT | KIND_UNION)).take(20) {
         btf.member(structure, "no such", super::MAX_DEPTH);
     }
 }

@@ -227,6 +227,6 @@ mod tests {
         let content = Content::of_kernel(Path::new(BTF_PATH)).expect("needs a kernel with BTF");
         assert!(content[..] == read_file(Path::new(BTF_PATH)).expect("readable")[..]);
         let can_be_mapped = unavailable::version(&unavailable::release()) >= Some((6, 16));
-        assert_eq!(matches!(content, Content::Mapped(..)), can_be_mapped);
+        assert!(matches!(content, Content::Mapped(..)) || !can_be_mapped);
     }
 }

@@ -27,9 +27,9 @@ use nix::{
     unistd::Pid,
 };
 pub use zctrace_core::check::{
-    Attempt, Baseline, Check, CheckResult, Content, Difference, DifferenceState, ExpectationResult, FileError, PreparedFile,
-    Repeatability, ReportCommand, Results, SCHEMA, Status, Tolerance, ToleranceError, Tolerances, Varying, choose, figures,
-    is_time, judge, parse, timeout,
+    Attempt, Baseline, Check, CheckResult, Content, Difference, DifferenceState, ExpectationResult, FileError, FileErrors, Place,
+    PreparedFile, Repeatability, ReportCommand, Results, SCHEMA, Status, Tolerance, ToleranceError, Tolerances, Varying, choose,
+    figures, is_time, judge, parse, timeout,
 };
 
 pub use run_process::Settings;

@@ -111,7 +111,11 @@ fn the_github_step_summary_is_appended_to() {
     let text = fs::read_to_string(&summary).expect("is there");
     assert!(text.starts_with("from the step before\n### zctrace: 2 checks"), "{text}");
     // The annotations go to stdout, where GitHub looks for them, not to the file.
-    assert!(finished.text().starts_with("::error title=check 'fails' failed::"), "{}", finished.text());
+    assert!(
+        finished.text().starts_with("::error file=/") && finished.text().contains("title=check 'fails' failed::"),
+        "{}",
+        finished.text()
+    );
     assert!(!dir.read("log").contains("::error"));
 }
 
@@ -121,6 +125,8 @@ fn annotations_are_written_for_github_actions() {
     let run = |variable: &str| super::check(&[]).env("GITHUB_ACTIONS", variable).dir(dir.path()).launch().finish();
     let annotated = run("true");
     let last = annotated.text().lines().last().expect("lines").to_owned();
-    assert!(last.starts_with("::error title=check 'fails' failed::fails: exit.code == 0%0A"), "{last}");
+    let file = fs::canonicalize(dir.join("zctrace.toml")).expect("is there");
+    let expected = format!("::error file={},line=", file.display());
+    assert!(last.starts_with(&expected) && last.contains(",title=check 'fails' failed::fails: exit.code == 0%0A"), "{last}");
     assert!(!run("").text().contains("::error"));
 }

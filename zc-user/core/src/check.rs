@@ -12,8 +12,8 @@ mod plan;
 #[cfg(any(test, feature = "samples"))]
 pub mod sample;
 
-pub use baseline::{Difference, State as DifferenceState, Tolerance, ToleranceError, Tolerances};
+pub use baseline::{Difference, State as DifferenceState, Tolerance, ToleranceError, Tolerances, differences};
 pub use figures::{Repeatability, Varying, figures, is_time};
-pub use file::{FileError, parse};
+pub use file::{FileError, FileErrors, parse};
 pub use judge::{Attempt, CheckResult, ExpectationResult, Results, SCHEMA, Status, judge};
-pub use plan::{Baseline, Check, Content, PreparedFile, ReportCommand, choose, timeout};
+pub use plan::{Baseline, Check, Content, Place, PreparedFile, ReportCommand, choose, timeout};

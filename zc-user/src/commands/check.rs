@@ -258,6 +258,7 @@ fn check_of_command(args: &CheckArgs) -> anyhow::Result<Check> {
         baseline,
         base: here,
         report_command: ReportCommand::Run,
+        place: None,
     })
 }
 

@@ -311,11 +311,14 @@ pub fn escape_workflow_commands(text: &str) -> String {
     text.split('\n').map(line).collect::<Vec<_>>().join("\n").replace("##[", "## [")
 }
 
-/// The annotation of one check. An inconclusive one is a warning.
+/// The annotation of one check. An inconclusive one is a warning. The runner makes an absolute path relative to the repository
+/// (actions/runner, `src/Runner.Worker/ActionCommandManager.cs`).
 fn annotation(check: &CheckResult) -> String {
     let level = if check.status == Status::Inconclusive { "warning" } else { "error" };
     let title = property(&format!("check '{}' {}", escape(&check.name), verb(check.status)));
-    format!("::{level} title={title}::{}\n", data(&problem_text(check)))
+    let file = check.file.as_ref().map(|file| format!("file={},", property(&escape(file))));
+    let line = check.line.map(|line| format!("line={line},"));
+    format!("::{level} {}{}title={title}::{}\n", file.unwrap_or_default(), line.unwrap_or_default(), data(&problem_text(check)))
 }
 
 const fn verb(status: Status) -> &'static str {

@@ -68,8 +68,9 @@ impl fmt::Debug for OnInterimTrace {
     }
 }
 
-/// Why there is no trace.
-#[derive(Debug, Error)]
+/// Why there is no trace. `Debug` shows the same sentence as `Display`, with its causes: that is what `fn main() -> Result<(), RunError>` and
+/// `unwrap` print.
+#[derive(Error)]
 pub enum RunError {
     /// The command could not be started.
     #[error(transparent)]
@@ -114,6 +115,14 @@ pub enum RunError {
     /// Something else failed in the operating system.
     #[error("cannot trace")]
     Io(#[from] io::Error),
+}
+
+impl fmt::Debug for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")?;
+        std::iter::successors(std::error::Error::source(self), |error| error.source())
+            .try_for_each(|cause| write!(f, ": {cause}"))
+    }
 }
 
 impl RunError {
@@ -216,4 +225,15 @@ fn new_trace(backend: &'static str, options: &RunOptions, started_at: SystemTime
         sees_memory: false,
         processes: Vec::new(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_shows_the_sentence_of_an_error_with_its_causes() {
+        assert_eq!(format!("{:?}", RunError::UnseenExec), RunError::UnseenExec.to_string());
+        assert_eq!(format!("{:?}", RunError::Io(io::Error::other("no more memory"))), "cannot trace: no more memory");
+    }
 }

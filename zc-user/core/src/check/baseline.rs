@@ -163,6 +163,11 @@ impl Tolerances {
         said.unwrap_or(if variation_of(name) == Variation::Never { Allowed::Amount(0, Unit::None) } else { Allowed::Anything })
     }
 
+    /// Whether the figure of this name is compared.
+    pub fn compares(&self, name: &str) -> bool {
+        self.of(name) != Allowed::Anything
+    }
+
     /// Whether times or context switches are compared. These depend on the load of the machine.
     pub(super) fn depend_on_load(&self) -> bool {
         names(false).filter(|name| variation_of(name) == Variation::WithLoad).any(|name| self.of(&name) != Allowed::Anything)
@@ -197,7 +202,7 @@ pub enum State {
 }
 
 /// The figures that differ, except those that are ignored.
-pub(super) fn differences(baseline: &Report, now: &Report, tolerances: &Tolerances) -> Vec<Difference> {
+pub fn differences(baseline: &Report, now: &Report, tolerances: &Tolerances) -> Vec<Difference> {
     let of = [baseline, now].map(figures);
     let are_exact = baseline.exact && now.exact;
     let know_ends = [baseline, now].into_iter().all(|report| report.exit.code.or(report.exit.signal).is_some());

@@ -1,7 +1,7 @@
 //! Reads `zctrace.toml`, the file of checks.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     ops::Range,
     path::{Component, Path, PathBuf},
@@ -11,11 +11,14 @@ use serde::{
     Deserialize, Deserializer,
     de::{Error, SeqAccess, Visitor},
 };
-use toml::Spanned;
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue, ValueDeserializer},
+};
 
 use super::{
     baseline::{Tolerance, Tolerances},
-    plan::{Baseline, Check, Content, PreparedFile, ReportCommand},
+    plan::{Baseline, Check, Content, Place, PreparedFile, ReportCommand},
 };
 use crate::{
     expect::{Expectation, Inferred, pointer, size_bytes},
@@ -34,19 +37,23 @@ pub struct FileError {
     pointer: String,
 }
 
-impl std::error::Error for FileError {}
-
 impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}: {}\n{}", self.path, self.line, self.column, self.message, self.pointer)
     }
 }
 
-/// The whole file.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    check: Vec<Spanned<Table>>,
+/// All mistakes in the file, in its order; at least one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileErrors(Vec<FileError>);
+
+impl std::error::Error for FileErrors {}
+
+impl fmt::Display for FileErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&texts.join("\n"))
+    }
 }
 
 /// A `[[check]]`.
@@ -90,111 +97,198 @@ enum Fill {
 }
 
 /// Reads the checks of a file. Relative paths start in `base`, the file's folder.
-pub fn parse(text: &str, path: &Path, base: &Path) -> Result<Vec<Check>, FileError> {
-    let source = Source { text, path };
-    let file: File = toml::from_str(text)
-        .map_err(|error| source.error(error.span().unwrap_or(0..0).start, error.message().replace('\n', ", ")))?;
-    let mut checks: Vec<Check> = Vec::new();
-    for table in file.check {
-        let name = table.get_ref().name.clone();
-        if checks.iter().any(|check| check.name == *name.get_ref()) {
-            return Err(source.error(name.span().start, format!("two checks are called '{}'", name.get_ref())));
-        }
-        checks.push(source.check(table, base)?);
-    }
-    if checks.is_empty() { Err(source.error(0, "the file has no [[check]]")) } else { Ok(checks) }
+pub fn parse(text: &str, path: &Path, base: &Path) -> Result<Vec<Check>, FileErrors> {
+    let mut source = Source { text, path, base, errors: Vec::new() };
+    let checks = source.checks();
+    let mut errors = source.errors;
+    errors.sort_by_key(|error| (error.line, error.column));
+    if errors.is_empty() { Ok(checks) } else { Err(FileErrors(errors)) }
 }
 
-/// The file that is read.
+/// The file that is read, and the mistakes found so far. Reading goes on after a mistake, so that all of them are found at once.
 struct Source<'a> {
     text: &'a str,
     path: &'a Path,
+    base: &'a Path,
+    errors: Vec<FileError>,
 }
 
-impl Source<'_> {
-    fn error(&self, at: usize, message: impl Into<String>) -> FileError {
+impl<'a> Source<'a> {
+    /// Notes a mistake.
+    fn wrong(&mut self, at: usize, message: impl Into<String>) {
         let before = self.text.get(..at).unwrap_or(self.text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        FileError {
+        self.errors.push(FileError {
             path: self.path.display().to_string(),
-            line: before.matches('\n').count() + 1,
+            line: self.line(at),
             column: before[line_start..].chars().count() + 1,
             message: message.into(),
             pointer: pointer(self.text, before.len()),
-        }
+        });
     }
 
-    fn check(&self, table: Spanned<Table>, base: &Path) -> Result<Check, FileError> {
-        let at = table.span().start;
-        let table = table.into_inner();
-        if table.expect.is_empty() && table.baseline.is_none() {
-            return Err(self.error(at, "this check expects nothing: write expect = [\"...\"]"));
+    fn wrong_toml(&mut self, error: &toml::de::Error) {
+        self.wrong(error.span().unwrap_or(0..0).start, error.message().replace('\n', ", "));
+    }
+
+    /// The number of the line at this offset, from 1.
+    fn line(&self, at: usize) -> usize {
+        self.text.get(..at).unwrap_or(self.text).matches('\n').count() + 1
+    }
+
+    fn checks(&mut self) -> Vec<Check> {
+        let (file, mistakes) = DeTable::parse_recoverable(self.text);
+        if let Some(first) = mistakes.first() {
+            // The parser guesses how to go on, so that its other mistakes may be consequences of the first.
+            self.wrong_toml(first);
+            return Vec::new();
         }
-        if !table.tolerance.is_empty() && table.baseline.is_none() {
-            return Err(self.error(at, "tolerance needs a baseline: baseline = \"FILE.json\""));
+        let mut checks: Vec<Check> = Vec::new();
+        let mut names = BTreeSet::new();
+        let mut is_empty = true;
+        for (key, value) in file.into_inner() {
+            is_empty = false;
+            if key.get_ref() != "check" {
+                self.wrong(key.span().start, format!("unknown field `{}`, expected `check`", key.get_ref()));
+                continue;
+            }
+            let at = value.span().start;
+            let DeValue::Array(tables) = value.into_inner() else {
+                self.wrong(at, "a check is written as [[check]]");
+                continue;
+            };
+            is_empty = tables.is_empty();
+            for table in tables {
+                checks.extend(self.raw_check(table, &mut names));
+            }
         }
-        if table.cwd.is_some() && !table.files.is_empty() {
-            return Err(self.error(at, "files are created in a temporary working directory: leave out cwd, or files"));
+        if is_empty {
+            self.wrong(0, "the file has no [[check]]");
         }
-        let name = table.name.into_inner();
-        let check = Check {
-            command: table.command.into_words(),
-            env: table.env.into_iter().map(|(name, value)| self.variable(&name, value)).collect::<Result<_, _>>()?,
-            directory: table.cwd.map(|cwd| base.join(cwd)),
-            files: table.files.iter().map(|file| self.file(file)).collect::<Result<_, _>>()?,
-            expectations: table.expect.iter().map(|text| self.expectation(text)).collect::<Result<_, _>>()?,
-            repeat: self
-                .value(table.repeat, |&times| if times > 0 { Ok(times) } else { Err("a check runs at least once".to_owned()) })?
-                .unwrap_or(1),
-            backend: self
-                .value(table.backend, |word| Choice::from_word(word).ok_or_else(|| backend_names(word)))?
-                .unwrap_or_default(),
-            inferred: self
-                .value(table.inferred, |word| Inferred::from_word(word).ok_or_else(|| inferred_names(word)))?
-                .unwrap_or_default(),
-            timeout: self.value(table.timeout, |text| super::plan::timeout(text))?.unwrap_or(Check::TIMEOUT),
-            selection: self.value(table.syscalls, |set| set.parse::<Selection>().map_err(|error| error.to_string()))?,
-            baseline: match table.baseline {
-                None => None,
-                Some(path) => {
-                    Some(Baseline { path: base.join(path), report: None, tolerances: self.tolerances(table.tolerance)? })
-                }
-            },
-            base: base.to_owned(),
-            report_command: ReportCommand::Check(self.path.to_owned()),
-            name,
+        checks
+    }
+
+    fn raw_check(&mut self, table: Spanned<DeValue<'a>>, names: &mut BTreeSet<String>) -> Option<Check> {
+        let span = table.span();
+        let DeValue::Table(entries) = table.into_inner() else {
+            self.wrong(span.start, "a check is written as [[check]]");
+            return None;
         };
-        match check.uncounted() {
-            None => Ok(check),
-            Some((expectation, calls)) => {
-                let calls = calls.join(", ");
-                let message =
-                    format!("check '{}' expects '{}', but its syscalls do not count {calls}", check.name, expectation.text());
-                Err(self.error(at, message))
+        let (table, form) = self.table(&span, entries)?;
+        if form == Form::Whole && !names.insert(table.name.get_ref().clone()) {
+            self.wrong(table.name.span().start, format!("two checks are called '{}'", table.name.get_ref()));
+        }
+        self.check(span.start, table, form)
+    }
+
+    /// The fields of a check. To find the mistakes of all fields, one that is mistaken is left out, or filled in if it must be there.
+    fn table(&mut self, span: &Range<usize>, mut entries: DeTable<'a>) -> Option<(Table, Form)> {
+        const REQUIRED: [&str; 2] = ["name", "command"];
+        let mut form = Form::Whole;
+        loop {
+            let value = Spanned::new(span.clone(), DeValue::Table(entries.clone()));
+            let error = match Table::deserialize(ValueDeserializer::from(value)) {
+                Ok(table) => return Some((table, form)),
+                Err(error) => error,
+            };
+            form = Form::Mended;
+            self.wrong_toml(&error);
+            let at = error.span().unwrap_or(0..0).start;
+            let is_it = |(key, value): &(&Spanned<_>, &Spanned<_>)| key.span().contains(&at) || value.span().contains(&at);
+            let mistaken = entries.iter().find(is_it).map(|(key, _)| key.clone());
+            let missing = || REQUIRED.into_iter().find(|name| error.message() == format!("missing field `{name}`"));
+            let key = mistaken.or_else(|| Some(Spanned::new(span.clone(), missing()?.into())))?;
+            entries.remove(&key);
+            if REQUIRED.contains(&key.get_ref().as_ref()) {
+                entries.insert(key, Spanned::new(span.clone(), DeValue::String("filled in".into())));
             }
         }
     }
 
-    /// Reads a value from what is written for it.
-    fn value<T, U>(&self, written: Option<Spanned<T>>, read: impl Fn(&T) -> Result<U, String>) -> Result<Option<U>, FileError> {
-        written.map(|written| read(written.get_ref()).map_err(|why| self.error(written.span().start, why))).transpose()
+    /// The check of a table that begins here; `None` if it has mistakes.
+    fn check(&mut self, at: usize, table: Table, form: Form) -> Option<Check> {
+        let mistakes_before = self.errors.len();
+        // What was left out may be what is missing here.
+        if form == Form::Whole {
+            self.fields_that_belong_together(at, &table);
+        }
+        let expectations: Vec<(usize, Expectation)> =
+            table.expect.iter().filter_map(|text| Some((self.line(text.span().start), self.expectation(text)?))).collect();
+        let (lines, expectations) = expectations.into_iter().unzip();
+        let check = Check {
+            name: table.name.into_inner(),
+            command: table.command.into_words(),
+            env: table.env.into_iter().filter_map(|(name, value)| self.variable(&name, value)).collect(),
+            directory: table.cwd.map(|cwd| self.base.join(cwd)),
+            files: table.files.iter().filter_map(|file| self.file(file)).collect(),
+            expectations,
+            repeat: self
+                .value(table.repeat, |&times| if times > 0 { Ok(times) } else { Err("a check runs at least once".to_owned()) })
+                .unwrap_or(1),
+            backend: self
+                .value(table.backend, |word| Choice::from_word(word).ok_or_else(|| backend_names(word)))
+                .unwrap_or_default(),
+            inferred: self
+                .value(table.inferred, |word| Inferred::from_word(word).ok_or_else(|| inferred_names(word)))
+                .unwrap_or_default(),
+            timeout: self.value(table.timeout, |text| super::plan::timeout(text)).unwrap_or(Check::TIMEOUT),
+            selection: self.value(table.syscalls, |set| set.parse::<Selection>().map_err(|error| error.to_string())),
+            baseline: table.baseline.map(|path| Baseline {
+                path: self.base.join(path),
+                report: None,
+                tolerances: self.tolerances(table.tolerance),
+            }),
+            base: self.base.to_owned(),
+            report_command: ReportCommand::Check(self.path.to_owned()),
+            place: self.path.file_name().map(|name| Place {
+                file: self.base.join(name),
+                line: self.line(at),
+                expectations: lines,
+            }),
+        };
+        if let Some((expectation, calls)) = check.uncounted() {
+            let calls = calls.join(", ");
+            self.wrong(
+                at,
+                format!("check '{}' expects '{}', but its syscalls do not count {calls}", check.name, expectation.text()),
+            );
+        }
+        (form == Form::Whole && self.errors.len() == mistakes_before).then_some(check)
     }
 
-    fn variable(&self, name: &Spanned<String>, value: String) -> Result<(String, String), FileError> {
-        let text = name.get_ref();
-        let is_name = !text.is_empty() && !text.contains(['=', '\0']) && !value.contains('\0');
-        if is_name {
-            Ok((text.clone(), value))
-        } else {
-            Err(self.error(name.span().start, format!("'{text}' is not a valid environment variable")))
+    fn fields_that_belong_together(&mut self, at: usize, table: &Table) {
+        if table.expect.is_empty() && table.baseline.is_none() {
+            self.wrong(at, "this check expects nothing: write expect = [\"...\"]");
+        }
+        if !table.tolerance.is_empty() && table.baseline.is_none() {
+            self.wrong(at, "tolerance needs a baseline: baseline = \"FILE.json\"");
+        }
+        if table.cwd.is_some() && !table.files.is_empty() {
+            self.wrong(at, "files are created in a temporary working directory: leave out cwd, or files");
         }
     }
 
-    fn expectation(&self, written: &Spanned<String>) -> Result<Expectation, FileError> {
+    /// Reads a value from what is written for it. `None`: it is not written, or wrong.
+    fn value<T, U>(&mut self, written: Option<Spanned<T>>, read: impl Fn(&T) -> Result<U, String>) -> Option<U> {
+        let written = written?;
+        read(written.get_ref()).map_err(|why| self.wrong(written.span().start, why)).ok()
+    }
+
+    fn variable(&mut self, name: &Spanned<String>, value: String) -> Option<(String, String)> {
+        let text = name.get_ref();
+        let is_name = !text.is_empty() && !text.contains(['=', '\0']) && !value.contains('\0');
+        if !is_name {
+            self.wrong(name.span().start, format!("'{text}' is not a valid environment variable"));
+        }
+        is_name.then(|| (text.clone(), value))
+    }
+
+    fn expectation(&mut self, written: &Spanned<String>) -> Option<Expectation> {
         let text = written.get_ref();
-        text.parse().map_err(|error: crate::expect::SyntaxError| {
-            self.error(self.place_in(&written.span(), text, error.offset()), error.message())
-        })
+        let wrong = |error: crate::expect::SyntaxError| {
+            self.wrong(self.place_in(&written.span(), text, error.offset()), error.message());
+        };
+        text.parse().map_err(wrong).ok()
     }
 
     /// The place in the file of an offset in a string; the start of the string if it is written with escapes.
@@ -203,34 +297,48 @@ impl Source<'_> {
         written.find(text).filter(|_| !text.is_empty()).map_or(span.start, |start| span.start + start + offset)
     }
 
-    fn file(&self, table: &Spanned<FileTable>) -> Result<PreparedFile, FileError> {
-        let wrong = |message: &str| self.error(table.span().start, message);
+    fn file(&mut self, table: &Spanned<FileTable>) -> Option<PreparedFile> {
+        let at = table.span().start;
         let FileTable { path, content, size, fill } = table.get_ref();
-        if path.as_os_str().is_empty() || !path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
-        {
-            return Err(wrong("the path of a file must lie within the check's folder: no leading '/' and no '..'"));
+        let is_within = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        if path.as_os_str().is_empty() || !is_within {
+            self.wrong(at, "the path of a file must lie within the check's folder: no leading '/' and no '..'");
         }
-        let size = self.value(size.clone(), |size: &String| file_bytes(size))?;
         let content = match (content, size, fill) {
             (Some(text), None, None) => Content::Text(text.clone()),
-            (None, Some(size), None | Some(Fill::Random)) => Content::Random(size),
-            (None, Some(size), Some(Fill::Zero)) => Content::Zero(size),
-            _ => return Err(wrong("a file needs either content, or a size such as size = \"1MiB\" (with fill, if you like)")),
+            (None, Some(size), fill) => {
+                let bytes = self.value(Some(size.clone()), |size: &String| file_bytes(size))?;
+                if matches!(fill, Some(Fill::Zero)) { Content::Zero(bytes) } else { Content::Random(bytes) }
+            }
+            _ => {
+                self.wrong(at, "a file needs either content, or a size such as size = \"1MiB\" (with fill, if you like)");
+                return None;
+            }
         };
-        Ok(PreparedFile { path: path.clone(), content })
+        Some(PreparedFile { path: path.clone(), content })
     }
 
-    fn tolerances(&self, written: BTreeMap<Spanned<String>, Spanned<String>>) -> Result<Tolerances, FileError> {
+    fn tolerances(&mut self, written: BTreeMap<Spanned<String>, Spanned<String>>) -> Tolerances {
         let mut tolerances = Tolerances::default();
         // The last tolerance that fits counts, so they are added in the order of the file.
         let mut written: Vec<_> = written.into_iter().collect();
         written.sort_by_key(|(metric, _)| metric.span().start);
         for (metric, tolerance) in written {
-            let read = Tolerance::new(metric.get_ref(), tolerance.get_ref());
-            tolerances.add(read.map_err(|error| self.error(metric.span().start, error.to_string()))?);
+            match Tolerance::new(metric.get_ref(), tolerance.get_ref()) {
+                Ok(tolerance) => tolerances.add(tolerance),
+                Err(error) => self.wrong(metric.span().start, error.to_string()),
+            }
         }
-        Ok(tolerances)
+        tolerances
     }
+}
+
+/// Whether a check has all the fields that are written for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Whole,
+    /// Mistaken fields were left out or filled in.
+    Mended,
 }
 
 fn all_words<T: Word>() -> String {
@@ -313,7 +421,7 @@ mod tests {
 
     const HEAD: &str = "[[check]]\nname = \"a\"\ncommand = [\"cp\", \"in\", \"out\"]\n";
 
-    fn parsed(text: &str) -> Result<Vec<Check>, FileError> {
+    fn parsed(text: &str) -> Result<Vec<Check>, FileErrors> {
         parse(text, Path::new("zctrace.toml"), Path::new("/base"))
     }
 
@@ -382,6 +490,27 @@ mod tests {
         ];
         let text: Vec<String> = mistakes.iter().map(|text| parsed(text).map(drop).expect_err(text).to_string()).collect();
         insta::assert_snapshot!("mistakes", text.join("\n\n"));
+    }
+
+    #[test]
+    fn all_mistakes_are_found_at_once() {
+        let text = "x = 1\n[[check]]\nname = 'a'\ncommand = 5\nexpekt = []\nexpect = ['raed.calls == 0', 'write.calls == 0', 'read.cals == 0']\n\
+                    timeout = 'soon'\n[[check]]\ncommand = ['true']\nrepeat = 'often'\n[[check]]\nname = 'b'\ncommand = ['true']\n\
+                    files = [{ path = '/in' }, { path = 'in', size = '1XB' }]\nenv = { '' = '' }\nexpect = ['write.bytes < 2s']\n";
+        let mistakes = parsed(text).expect_err("mistakes").to_string();
+        insta::assert_snapshot!("all-mistakes", mistakes);
+        assert!(parsed("check = 5").expect_err("no checks").to_string().contains("1:9: a check is written as [[check]]"));
+        assert!(parsed("check = [5]").expect_err("no checks").to_string().contains("1:10: a check is written as [[check]]"));
+        assert!(parsed("").expect_err("no checks").to_string().contains("1:1: the file has no [[check]]"));
+    }
+
+    #[test]
+    fn a_check_knows_the_lines_of_its_table_and_of_its_expectations() {
+        let check =
+            parsed(&format!("\n{HEAD}expect = [\n  'write.calls == 0',\n  'read.calls == 0',\n]\n")).expect("a file").remove(0);
+        let place = check.place.expect("is in a file");
+        assert_eq!((place.file.as_path(), place.line), (Path::new("/base/zctrace.toml"), 2));
+        assert_eq!(place.expectations, [6, 7]);
     }
 
     #[test]

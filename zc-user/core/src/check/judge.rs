@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{
     baseline::{Difference, State, differences},
     figures::{Repeatability, repeatability},
-    plan::{Baseline, Check, ReportCommand},
+    plan::{Baseline, Check, Place, ReportCommand},
 };
 use crate::{
     expect::{Expectation, Inferred, Outcome, Verdict},
@@ -108,6 +108,10 @@ pub struct CheckResult {
     pub stderr: Vec<String>,
     /// A command line that shows its whole report.
     pub show: String,
+    /// The file that it is written in; `None`: it is from the command line.
+    pub file: Option<String>,
+    /// A line of that file: of the first expectation that does not hold, else where the check begins.
+    pub line: Option<usize>,
     /// The report of the run that explains the status best.
     #[serde(skip)]
     pub report: Option<Box<Report>>,
@@ -166,7 +170,12 @@ pub fn judge(check: &Check, attempts: &[Attempt]) -> CheckResult {
         Status::Passed if is_unfit => Status::Inconclusive,
         status => status,
     };
-    let telling = expectations.iter().find(|result| result.outcome.verdict != Verdict::Holds).map_or(0, |result| result.run - 1);
+    let unmet = expectations.iter().find(|result| result.outcome.verdict != Verdict::Holds);
+    let telling = unmet.map_or(0, |result| result.run - 1);
+    let is_unmet = |one: &Expectation| unmet.is_some_and(|result| result.outcome.expectation == one.text());
+    let unmet_index = check.expectations.iter().position(is_unmet);
+    let of_unmet = |place: &Place| unmet_index.and_then(|index| place.expectations.get(index).copied()).unwrap_or(place.line);
+    let line = check.place.as_ref().map(of_unmet);
     let time: Duration = attempts.iter().map(|attempt| attempt.duration).sum();
     CheckResult {
         name: check.name.clone(),
@@ -181,6 +190,8 @@ pub fn judge(check: &Check, attempts: &[Attempt]) -> CheckResult {
         figures: (reports.len() > 1).then(|| repeatability(&reports)),
         stderr: attempts.last().filter(|_| status != Status::Passed).map(|attempt| attempt.stderr.clone()).unwrap_or_default(),
         show: show(check),
+        file: check.place.as_ref().map(|place| place.file.display().to_string()),
+        line,
         report: reports.get(telling).map(|&report| Box::new(report.clone())),
     }
 }
@@ -324,6 +335,18 @@ mod tests {
         let mut bound = of_writes(1);
         bound.exact = false;
         assert_eq!(judge(&written, &[attempt(Ok(bound))]).status, Status::Inconclusive, "it would be a lower bound");
+    }
+
+    #[test]
+    fn a_result_names_the_line_of_the_first_expectation_that_does_not_hold() {
+        let place = Place { file: "/base/zctrace.toml".into(), line: 3, expectations: vec![6, 7] };
+        let placed = Check { place: Some(place), ..check(&["write.calls == 1", "write.calls == 2"]) };
+        let line = |run| judge(&placed, &[attempt(run)]).line;
+        assert_eq!(line(Ok(of_writes(1))), Some(7));
+        assert_eq!(line(Ok(of_writes(2))), Some(6));
+        assert_eq!(line(Err("timeout")), Some(3));
+        let of_command_line = judge(&check(&["write.calls == 1"]), &[attempt(Ok(of_writes(2)))]);
+        assert_eq!((of_command_line.file, of_command_line.line), (None, None));
     }
 
     #[test]

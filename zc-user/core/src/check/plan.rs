@@ -45,6 +45,19 @@ pub struct Check {
     pub base: PathBuf,
     /// How to see its whole report.
     pub report_command: ReportCommand,
+    /// Where it is written, if it is in a file.
+    pub place: Option<Place>,
+}
+
+/// The place in a file where a check is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file; an absolute path if the check's [`base`](Check::base) is one.
+    pub file: PathBuf,
+    /// The line where its table begins, from 1.
+    pub line: usize,
+    /// The line of each of its expectations.
+    pub expectations: Vec<usize>,
 }
 
 /// How to see the whole report of a check.

@@ -35,6 +35,7 @@ pub fn check(name: &str, expectations: &[&str]) -> Check {
         baseline: None,
         base: PathBuf::from("/base"),
         report_command: ReportCommand::Run,
+        place: None,
     }
 }
 
@@ -75,6 +76,7 @@ pub fn results() -> Results {
         (check("is not run", &["write.calls == 1"]), vec![attempt(Err("cannot run 'cp': No such file or directory"))]),
         (check("is not known", &["write.calls == 1"]), vec![attempt(Ok(bound))]),
     ];
-    let checks = checks.iter().map(|(check, attempts)| judge(check, attempts)).collect();
+    let mut checks: Vec<_> = checks.iter().map(|(check, attempts)| judge(check, attempts)).collect();
+    (checks[1].file, checks[1].line) = (Some("/work/tests/a b, c.toml".to_owned()), Some(12));
     Results { schema: SCHEMA, checks, interrupted: Some("SIGINT".to_owned()) }
 }

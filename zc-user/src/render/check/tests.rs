@@ -112,7 +112,11 @@ fn an_annotation_is_one_line_whatever_it_contains() {
     let text = rendered(CheckFormat::Github);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 4);
-    assert!(lines.iter().all(|line| line.starts_with("::error title=") || line.starts_with("::warning title=")), "{text}");
+    let begins =
+        |line: &&str| ["::error title=", "::error file=", "::warning title="].iter().any(|start| line.starts_with(start));
+    assert!(lines.iter().all(begins), "{text}");
+    let of_file = "::error file=/work/tests/a b%2C c.toml,line=12,title=check 'fails in one run' failed::";
+    assert!(lines[0].starts_with(of_file), "{}", lines[0]);
     assert!(lines[1].starts_with("::error title=check 'a | \"b\" <c> & %3A%3Ad%2C# \\e' failed::"), "{}", lines[1]);
     assert!(lines[0].contains("100 %25") && lines[0].contains("%0A"), "{}", lines[0]);
 }

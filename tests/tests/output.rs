@@ -193,15 +193,33 @@ fn headings(table: &str) -> usize {
 }
 
 #[test]
-fn ten_processes_are_shown_unless_all_are_requested() {
+fn many_processes_are_summed_up_by_program_unless_they_are_requested() {
     let storm = workload("fork-storm").arg("30");
-    let some = zctrace().show(&storm).stderr;
+    let summed = zctrace().show(&storm).stderr;
+    assert_eq!(headings(&summed), 0, "{summed}");
+    assert!(summed.contains("PROGRAMS, 1 in 31 processes\n") && summed.contains("TOTAL, 31 processes"), "{summed}");
+    let some = zctrace().option("--by=process").show(&storm).stderr;
     assert_eq!(headings(&some), 10, "{some}");
     assert!(some.contains("and 21 more processes with 63 calls") && some.contains("--all-processes"), "{some}");
-    assert!(some.contains("TOTAL, 31 processes"), "{some}");
-    let all = zctrace().option("--all-processes").show(&storm).stderr;
-    assert_eq!(headings(&all), 31, "{all}");
-    assert!(!all.contains("more processes"), "{all}");
+    for option in ["--all-processes", "--all"] {
+        let all = zctrace().option(option).show(&storm).stderr;
+        assert_eq!(headings(&all), 31, "{all}");
+        assert!(!all.contains("more processes"), "{all}");
+    }
+}
+
+#[test]
+fn a_saved_report_is_grouped_again() {
+    let dir = TestDir::new();
+    let path = dir.join("r.json");
+    zctrace().json_to(&path).show(&workload("fork-storm").arg("30")).successful();
+    let shown = |by: &str| zctrace().option("report").option(&path).option(format!("--by={by}")).launch().finish();
+    assert_eq!(headings(shown("process").successful()), 10);
+    assert!(shown("program").successful().contains("\nworkload, 31 processes, 31 threads, "));
+    assert!(!shown("total").successful().contains("PROGRAMS"));
+    zctrace().json_to(&path).show(&workload("known")).successful();
+    let refused = shown("thread");
+    assert!(refused.code == Some(125) && refused.stderr.contains("--by thread"), "{}", refused.stderr);
 }
 
 #[test]

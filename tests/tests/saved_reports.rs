@@ -58,6 +58,27 @@ fn a_saved_report_has_the_same_table_as_its_run() {
 }
 
 #[test]
+fn a_report_or_a_log_is_read_from_stdin() {
+    let (dir, _) = saved("strace");
+    let from = |redirection: &str| {
+        let script = format!(r#"exec "$@" {redirection}"#);
+        zctrace().dir(dir.path()).through(&["bash", "-c", &script, "bash"]).option("report").option("-").option("--format=json")
+    };
+    assert_eq!(show(from("<report.json")).successful(), dir.read("report.json"));
+    let log = dir.join("log");
+    record(&["-f", "-T"], &log, &workload("known"));
+    let piped: Report = serde_json::from_str(show(from("< <(cat log)")).successful()).expect("a report");
+    assert_eq!(piped, read(&[&log]));
+    let refused = |zctrace: Zctrace, words: &str| {
+        let finished = show(zctrace);
+        assert!(finished.code == Some(125) && finished.stderr == format!("zctrace: {words}\n"), "{}", finished.stderr);
+    };
+    refused(from("</dev/null"), "stdin has no line of strace");
+    refused(from("<."), "cannot read stdin: it is a directory");
+    refused(from("<report.json").option("-"), "stdin can be read only once; give '-' once");
+}
+
+#[test]
 fn a_saved_report_can_be_sorted_again_and_written_to_a_file() {
     let (dir, path) = saved("ebpf");
     let output = dir.join("sorted.json");

@@ -63,7 +63,7 @@ pub enum Action {
     #[command(override_usage = "zctrace check [OPTIONS] [FILE] [NAME]...\n       zctrace check [OPTIONS] --expect E -- CMD...", after_help = check::EXAMPLES)]
     Check(Box<CheckArgs>),
     /// Show a saved JSON report, or make a report from strace logs.
-    #[command(after_help = REPORT_EXAMPLES)]
+    #[command(override_usage = "zctrace report [OPTIONS] FILE...", after_help = REPORT_EXAMPLES)]
     Report(ReportArgs),
     /// Show what zctrace can do on this machine, and the commands that enable the rest.
     #[command(after_help = DOCTOR_EXAMPLES)]
@@ -110,12 +110,13 @@ Examples:
   zctrace report --sort bytes r.json     saved with --format json -o r.json
   zctrace report --format csv r.json     the same report for a spreadsheet
   zctrace report trace.log               a log of `strace -f -T -o trace.log`
-  zctrace report trace.log.*             the files of `strace -ff -T -o trace.log`";
+  zctrace report trace.log.*             the files of `strace -ff -T -o trace.log`
+  ssh host cat r.json | zctrace report -";
 
 /// Options of `report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// A JSON report, one strace log, or all files of one `strace -ff`.
+    /// A JSON report, one strace log, or all files of one `strace -ff`; `-` is stdin.
     #[arg(required = true, value_name = "FILE")]
     pub inputs: Vec<PathBuf>,
 
@@ -160,9 +161,13 @@ pub struct DisplayArgs {
     #[arg(long, value_parser = one_of::<SortKey>(), default_value = default_word::<SortKey>())]
     pub sort: SortKey,
 
-    /// How calls are grouped.
-    #[arg(long, value_parser = one_of::<Detail>(), default_value = default_word::<Detail>())]
-    pub by: Detail,
+    /// How calls are grouped [default: by process if there are few, else all in one].
+    #[arg(long, value_parser = one_of::<Detail>())]
+    pub by: Option<Detail>,
+
+    /// Show all processes, transfers and files, however many there are, and do not group transfers.
+    #[arg(long)]
+    pub all: bool,
 
     /// Show all processes, however many there are.
     #[arg(long)]
@@ -176,7 +181,7 @@ pub struct DisplayArgs {
     #[arg(long)]
     pub file_calls: bool,
 
-    /// Show all transfers (and with --files all files), however many there are.
+    /// Show each transfer (and with --files all files), however many there are.
     #[arg(long)]
     pub all_transfers: bool,
 

@@ -43,7 +43,10 @@ pub fn print(text: &str) -> anyhow::Result<ExitCode> {
 fn report_of(trace: &Trace, display: &DisplayArgs) -> Report {
     let listed = |is_wanted| if is_wanted { Files::Listed } else { Files::Omitted };
     let (files, file_calls) = (listed(display.files), listed(display.file_calls));
-    Report::from_trace(trace, &zctrace::report::Options { detail: display.by, sort: display.sort, files, file_calls })
+    Report::from_trace(
+        trace,
+        &zctrace::report::Options { detail: display.by.unwrap_or_default(), sort: display.sort, files, file_calls },
+    )
 }
 
 /// Writes a report where the command line says, in the format that it asks for.
@@ -54,8 +57,8 @@ fn show(report: &Report, display: &DisplayArgs, output: &Output) -> anyhow::Resu
 
 /// How a report is rendered.
 fn report_options(display: &DisplayArgs, output: &Output) -> render::Options {
-    let (all_processes, all_transfers) = (display.all_processes, display.all_transfers);
-    render::Options { all_processes, all_transfers, ..render_options(display.color, output) }
+    let (all_processes, all_transfers) = (display.all || display.all_processes, display.all || display.all_transfers);
+    render::Options { all_processes, all_transfers, by: display.by, ..render_options(display.color, output) }
 }
 
 /// How anything is rendered: the width and the colours of the output.

@@ -10,11 +10,12 @@ mod sums;
 
 pub use fold::{Detail, Files, Options};
 pub use model::{
-    ContextSwitches, Counted, Exit, FileCalls, FileTotals, PageFaults, Process, Report, SCHEMA, SortKey, State, Syscall, Thread,
-    Tool, Totals, Usage, schema,
+    ContextSwitches, Counted, Exit, FileCalls, FileTotals, PageFaults, Process, Program, Report, SCHEMA, SortKey, State, Syscall,
+    Thread, Tool, Totals, Usage, schema,
 };
 pub use query::{Calls, Processes, QueryError, SyscallName};
 
 pub use crate::transfer::{
     Api, Attempt, Certainty, DestinationTotals, End, Evidence, Hop, Inode, Reason, Share, SourceTotals, Transfer, Unattributed,
+    VerdictParts,
 };

@@ -46,6 +46,7 @@ pub(crate) use by_call::api as api_of_call;
 pub(crate) use describe::EndTable;
 pub use model::{
     Api, Attempt, Certainty, DestinationTotals, End, Evidence, Hop, Inode, Reason, Share, SourceTotals, Transfer, Unattributed,
+    VerdictParts,
 };
 
 use crate::trace::Trace;

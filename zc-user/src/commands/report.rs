@@ -2,7 +2,8 @@
 
 use std::{
     fs::File,
-    io::{BufRead as _, BufReader, Read as _},
+    io::{self, BufRead as _, BufReader, Read as _},
+    os::fd::AsFd as _,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -10,7 +11,7 @@ use std::{
 use anyhow::{Context as _, bail, ensure};
 use zctrace::{
     backend::strace::{Log, read_logs, tid_of_file},
-    report::{Report, SCHEMA},
+    report::{Detail, Process, Report, SCHEMA},
     syscall::Selection,
     trace::Trace,
 };
@@ -25,12 +26,30 @@ pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let report = match read_input(&args.inputs, &args.syscalls)? {
         Input::Report(mut report) => {
             report.sort(args.display.sort);
+            regroup(&mut report, args.display.by)?;
             *report
         }
         Input::Trace(trace) => report_of(&trace, &args.display),
     };
     show(&report, &args.display, &output)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Groups a saved report as `--by` asks, as far as it was saved with so much detail.
+fn regroup(report: &mut Report, by: Option<Detail>) -> anyhow::Result<()> {
+    let has_threads = |process: &Process| process.threads < 2 || !process.by_thread.is_empty();
+    match by {
+        Some(Detail::Total) => {
+            report.processes.clear();
+            report.programs.clear();
+        }
+        Some(Detail::Thread) => ensure!(
+            report.processes.iter().all(has_threads),
+            "this report was saved without its threads: save it with --by thread"
+        ),
+        Some(Detail::Process | Detail::Program) | None => {}
+    }
+    Ok(())
 }
 
 /// The input of the subcommand.
@@ -43,6 +62,7 @@ enum Input {
 
 /// Reads a report or strace logs. The first character tells which of them it is.
 fn read_input(paths: &[PathBuf], selection: &Selection) -> anyhow::Result<Input> {
+    ensure!(paths.iter().filter(|path| is_stdin(path)).count() <= 1, "stdin can be read only once; give '-' once");
     let mut readers = paths.iter().map(|path| reader(path)).collect::<anyhow::Result<Vec<_>>>()?;
     let json = readers.iter_mut().map(is_json).collect::<Result<Vec<_>, _>>()?;
     match (json.as_slice(), readers.as_mut_slice()) {
@@ -59,13 +79,24 @@ pub fn open_report(path: &Path) -> anyhow::Result<Box<Report>> {
     read_report(&mut reader(path)?, path).map(Box::new)
 }
 
+/// Whether the path stands for stdin. A file of that name is `./-`.
+fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// The path in messages.
+fn named(path: &Path) -> String {
+    if is_stdin(path) { "stdin".to_owned() } else { format!("'{}'", path.display()) }
+}
+
 fn reader(path: &Path) -> anyhow::Result<BufReader<File>> {
-    let file = File::open(path).with_context(|| format!("cannot open '{}'", path.display()))?;
-    ensure!(!file.metadata()?.is_dir(), "cannot read '{}': it is a directory", path.display());
+    let file = if is_stdin(path) { io::stdin().as_fd().try_clone_to_owned().map(File::from) } else { File::open(path) };
+    let file = file.with_context(|| format!("cannot open {}", named(path)))?;
+    ensure!(!file.metadata()?.is_dir(), "cannot read {}: it is a directory", named(path));
     Ok(BufReader::with_capacity(1 << 16, file))
 }
 
-fn is_json(reader: &mut BufReader<File>) -> std::io::Result<bool> {
+fn is_json(reader: &mut BufReader<File>) -> io::Result<bool> {
     Ok(reader.fill_buf()?.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{'))
 }
 
@@ -76,10 +107,10 @@ fn read_report(reader: &mut BufReader<File>, path: &Path) -> anyhow::Result<Repo
         schema: u32,
     }
     let mut text = String::new();
-    reader.read_to_string(&mut text).with_context(|| format!("cannot read '{}'", path.display()))?;
-    let not_a_report = || format!("'{}' is not a report of zctrace", path.display());
+    reader.read_to_string(&mut text).with_context(|| format!("cannot read {}", named(path)))?;
+    let not_a_report = || format!("{} is not a report of zctrace", named(path));
     let Head { schema } = serde_json::from_str(&text).with_context(not_a_report)?;
-    ensure!(schema == SCHEMA, "'{}' has schema {schema}; this zctrace reads schema {SCHEMA}", path.display());
+    ensure!(schema == SCHEMA, "{} has schema {schema}; this zctrace reads schema {SCHEMA}", named(path));
     let report: Report = serde_json::from_str(&text).with_context(not_a_report)?;
     Ok(report.brought_up_to_date())
 }
@@ -93,6 +124,6 @@ fn read_trace(readers: Vec<BufReader<File>>, paths: &[PathBuf], selection: &Sele
         .collect();
     let mut show = |line: &str| log::warn!(target: "zctrace::strace", "cannot parse: {line}");
     let trace = read_logs(logs, selection, &mut show).context("cannot read the log")?;
-    ensure!(!trace.processes.is_empty(), "'{}' has no line of strace", paths[0].display());
+    ensure!(!trace.processes.is_empty(), "{} has no line of strace", named(&paths[0]));
     Ok(trace)
 }

@@ -90,15 +90,29 @@ fn write_summary(page: &mut Page, comparison: &Comparison, figure_format: &Figur
         page.flow(0, &line);
         return;
     };
-    page.flow(0, &words(&format!("{} ran", name(summary.subject)), Style::Heading));
-    for speed in &summary.others {
-        let Speed { is_faster, times, stddev, .. } = *speed;
-        let deviation = stddev.map(|stddev| format!(" ± {stddev:.2}")).unwrap_or_default();
-        let (style, direction) = if is_faster { (Style::Good, "faster") } else { (Style::Bad, "slower") };
-        let mut pieces = words(&format!("{times:.2}{deviation} times {direction}"), style);
+    let (different, alike): (Vec<&Speed>, Vec<&Speed>) = summary.others.iter().partition(|speed| speed.is_difference());
+    if !different.is_empty() {
+        page.flow(0, &words(&format!("{} ran", name(summary.subject)), Style::Heading));
+    }
+    for speed in different {
+        let (style, direction) = if speed.is_faster { (Style::Good, "faster") } else { (Style::Bad, "slower") };
+        let mut pieces = words(&format!("{} {direction}", times(speed)), style);
         pieces.extend(words(&format!("than {}", name(speed.other)), Style::Plain));
         page.flow(2, &pieces);
     }
+    for speed in alike {
+        let subject = name(summary.subject);
+        let direction = if speed.is_faster { "faster" } else { "slower" };
+        let mut pieces = words(&format!("no difference found between {subject} and {}", name(speed.other)), Style::Heading);
+        pieces.extend(words(&format!("({subject} {} {direction})", times(speed)), Style::Plain));
+        page.flow(0, &pieces);
+    }
+}
+
+/// `1.10 ± 0.70 times`.
+fn times(speed: &Speed) -> String {
+    let deviation = speed.stddev.map(|stddev| format!(" ± {stddev:.2}")).unwrap_or_default();
+    format!("{:.2}{deviation} times", speed.times)
 }
 
 /// The figures of one command.

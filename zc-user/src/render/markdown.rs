@@ -2,9 +2,12 @@
 
 use super::{
     columns::{self, Layout},
+    head,
     page::{Options, Piece, sentence},
+    programs,
     section::Section,
-    table, text, transfers,
+    table::{self, Sections},
+    text, transfers,
 };
 use crate::{
     report::{Report, Syscall},
@@ -13,22 +16,42 @@ use crate::{
 
 /// The report. It has the same parts as the text for a terminal.
 pub(super) fn render(report: &Report, options: &Options) -> String {
-    let (shown, hidden) = table::select(&report.processes, options);
-    let sections = table::sections(report, &shown);
+    let Sections { sections, hidden } = table::sections(report, options);
     let lines: Vec<&Syscall> = sections.iter().flat_map(Section::returned).collect();
     let layout = Layout::fit(&lines, None);
-    let mut blocks =
-        vec![format!("### zctrace: {}", code(&table::command(report))), escape_markdown(&sentence(&table::summary(report)))];
-    blocks.extend(bullets(table::remarks(report).map(|(text, _)| escape_markdown(&text))));
+    let mut blocks = vec![format!("### zctrace: {}", code(&head::command(report)))];
+    let head = [head::summary(report), head::counts(report), head::times(report)];
+    // A backslash forces a line break.
+    let head = head.iter().filter(|line| !line.is_empty()).map(|line| escape_markdown(&sentence(line)));
+    blocks.push(head.collect::<Vec<_>>().join("\\\n"));
+    blocks.extend(bullets(head::remarks(report).map(|(text, _)| escape_markdown(&text))));
+    blocks.extend(program_blocks(report, options));
     blocks.extend(transfer_blocks(report, options));
     blocks.extend(sections.iter().flat_map(|section| section_blocks(section, &layout)));
-    if !hidden.is_empty() {
-        blocks.push(escape_markdown(&table::hidden_processes(&hidden, report)));
-    }
+    blocks.extend(hidden.map(|hidden| escape_markdown(&hidden)));
     if blocks.iter().any(|block| block.split('|').any(|cell| cell.trim() == units::UNKNOWN)) {
         blocks.push(format!("\"{}\": unknown, not 0", units::UNKNOWN));
     }
     blocks.join("\n\n") + "\n"
+}
+
+/// The programs.
+fn program_blocks(report: &Report, options: &Options) -> Vec<String> {
+    if report.programs.is_empty() {
+        return Vec::new();
+    }
+    let mut lines: Vec<String> = programs::rows(report, options)
+        .into_iter()
+        .map(|row| {
+            let mut cells = row.into_iter().map(|text| cell(&escape_markdown(&text)));
+            let name = cells.next().unwrap_or_default();
+            table_row(&name, cells)
+        })
+        .collect();
+    let columns = lines[0].matches('|').count() - 1;
+    lines.insert(1, table_row(":---", (1..columns).map(|_| "---:".to_owned())));
+    let title = format!("**{}**", escape_markdown(&programs::heading(report)));
+    [title, lines.join("\n")].into_iter().chain(programs::hidden(report, options).map(|text| escape_markdown(&text))).collect()
 }
 
 /// The transfers.

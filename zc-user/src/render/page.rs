@@ -3,6 +3,7 @@
 use comfy_table::{CellAlignment, ContentLineStyle, LineStyle, Table, TableStyle};
 
 use super::text;
+use crate::report::Detail;
 
 /// How a report is shown. Formats ignore the options that do not concern them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub struct Options {
     pub all_processes: bool,
     /// Show all transfers and all files, not only those with the most bytes.
     pub all_transfers: bool,
+    /// How calls are grouped; `None`: by process if there are few, else in all.
+    pub by: Option<Detail>,
 }
 
 /// The role of a text. Colour never says more than the words do.

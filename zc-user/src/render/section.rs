@@ -3,10 +3,10 @@
 use super::{
     columns::{self, Layout},
     page::{Page, Piece, Style, list},
-    text,
+    programs, text,
 };
 use crate::{
-    report::{Process, State, Syscall, Thread, Totals, Usage},
+    report::{Process, Program, State, Syscall, Thread, Totals, Usage},
     units::{self, UNKNOWN},
 };
 
@@ -47,6 +47,16 @@ impl<'a> Section<'a> {
     pub(super) fn process(process: &'a Process) -> Self {
         let command = process.command.as_deref().filter(|command| !command.is_empty()).map(text::command_line);
         Self { command, ..Self::only_process(process) }
+    }
+
+    pub(super) fn program(program: &'a Program) -> Self {
+        let heading = vec![
+            programs::name(program),
+            plural(program.processes, "process", "processes"),
+            plural(program.threads, "thread", "threads"),
+            calls(&program.syscalls),
+        ];
+        Self { heading, command: None, usage: &program.usage, syscalls: &program.syscalls, operations: &program.io_uring }
     }
 
     pub(super) fn thread(process: &Process, thread: &'a Thread) -> Self {
@@ -122,15 +132,9 @@ pub(super) fn plural(count: u64, one: &str, more: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { more })
 }
 
-/// The name of a process; if it is unknown, the file name of its program.
-fn name_of(process: &Process) -> Option<&str> {
-    let program = || process.exe.as_deref().or(process.command.as_ref()?.first().map(String::as_str));
-    process.comm.as_deref().or_else(|| program()?.rsplit('/').next())
-}
-
 /// `copier (1234)`.
 pub(super) fn process_name(process: &Process) -> String {
-    named(name_of(process), process.pid)
+    named(process.name(), process.pid)
 }
 
 fn named(comm: Option<&str>, pid: u32) -> String {

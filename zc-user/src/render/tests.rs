@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::{
-    report::{self, Detail, sample},
-    syscall::Abi,
+    report::{
+        self, Detail,
+        sample::{self, row},
+    },
+    syscall::{Abi, Selection},
     trace::{Exit, Loss, Trace},
 };
 
@@ -64,11 +67,73 @@ fn a_few_processes_are_all_shown_after_their_total() {
 }
 
 #[test]
-fn of_many_processes_the_busiest_are_shown_and_the_others_summed() {
-    let text = table(&sample::make(2000), Some(100));
-    assert!(text.contains("\nand 1990 more processes with "), "{text}");
-    assert!(text.lines().count() < 110, "{} lines", text.lines().count());
+fn many_processes_are_summed_up_by_program() {
+    let text = table(&sample::make(2000), Some(80));
+    assert!(text.lines().count() <= 24, "{} lines", text.lines().count());
     assert_snapshot("make-2000", &text);
+}
+
+/// The table of 2000 processes, grouped like this.
+fn make_by(by: Detail) -> String {
+    let options = Options { by: Some(by), width: Some(100), ..Options::default() };
+    render(&report(&sample::make(2000)), Format::Table, &options)
+}
+
+#[test]
+fn by_process_the_busiest_are_shown_and_the_others_summed() {
+    let text = make_by(Detail::Process);
+    assert!(text.contains("\nand 1990 more processes with "), "{text}");
+    assert!(text.lines().count() < 120, "{} lines", text.lines().count());
+    assert_eq!(text.matches("\ncc1 (").count(), 10, "{text}");
+}
+
+#[test]
+fn by_program_each_program_has_a_section() {
+    assert_snapshot("by-program", &make_by(Detail::Program));
+}
+
+#[test]
+fn many_programs_are_cut() {
+    let mut trace = sample::make(30);
+    for process in &mut trace.processes {
+        process.comm = Some(format!("program-{}", process.pid));
+    }
+    let text = table(&trace, Some(80));
+    assert!(text.contains("PROGRAMS, 30 in 30 processes\n") && text.contains("\n  and 24 more with 24 processes, "), "{text}");
+    let all = render(&report(&trace), Format::Table, &Options { all_processes: true, ..Options::default() });
+    assert!(!all.contains("--all shows them"), "{all}");
+}
+
+#[test]
+fn the_head_says_where_the_time_went() {
+    let line = |trace: &Trace, start: &str| {
+        let text = table(trace, None);
+        text.lines().find(|line| line.starts_with(start)).map(str::to_owned)
+    };
+    let mut trace = sample::of_threads(vec![vec![
+        row("read").took(&[500_000_000]),
+        row("write").took(&[30_000_000]),
+        row("mmap").took(&[2_000_000]),
+        row("munmap").took(&[1_000_000]),
+        row("pread64").took(&[1_000_000]),
+    ]]);
+    let time = "time: 701 ms not in calls, 500 ms read, 30.0 ms write, 4.00 ms in 3 other kinds of calls";
+    assert_eq!(line(&trace, "time").as_deref(), Some(time));
+    let summary = "exit 0, wall 1.23 s, CPU 312 ms (user 12.0 ms, system 300 ms), waiting 923 ms";
+    assert_eq!(line(&trace, "exit").as_deref(), Some(summary));
+    assert_eq!(line(&trace, "1 process").as_deref(), Some("1 process, 1 thread, 5 calls, backend ebpf, exact"));
+    trace.counted = Some(Selection::default());
+    let rest = "time: 701 ms not in counted calls (-e all shows where), 500 ms read, ";
+    assert!(line(&trace, "time").is_some_and(|line| line.starts_with(rest)));
+    assert_eq!(line(&trace, "1 process").as_deref(), Some("1 process, 1 thread, 5 calls that move data, backend ebpf, exact"));
+    trace.processes[0].threads[0].rows.push(row("recvfrom").unfinished(1));
+    assert!(line(&trace, "time").is_some_and(|line| line.contains(" 701 ms not in counted calls that returned ")));
+    // Threads are in calls at the same time, so that nothing can be subtracted.
+    let threads = sample::copier();
+    assert_eq!(line(&threads, "time").as_deref(), Some("time in calls, all threads: 1.47 s read, 383 ms write, 13.7 µs mmap"));
+    assert!(line(&threads, "exit").is_some_and(|line| !line.contains("waiting")));
+    // Without times there is no line of times.
+    assert_eq!(line(&sample::from_strace(), "time"), None);
 }
 
 #[test]

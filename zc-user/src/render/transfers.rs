@@ -1,10 +1,14 @@
-//! The section of transfers: what went from where to where, and the verdict. It comes before the tables because it answers most
-//! questions.
+//! The section of transfers: what went from where to where, by which interface, what was tried first, and why. It comes before the
+//! tables because it answers most questions.
+
+mod groups;
 
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
 };
+
+use groups::Entry;
 
 use super::{
     page::{Options, Page, Piece, Style, list, words},
@@ -12,11 +16,11 @@ use super::{
     text,
 };
 use crate::{
-    report::{Api, Certainty, End, Process, Report, Transfer},
+    report::{Api, Attempt, Certainty, End, Process, Report, Transfer},
     units,
 };
 
-/// How many transfers are shown without `--all-transfers`.
+/// How many transfers, or groups of them, are shown without `--all`.
 const MOST_TRANSFERS: usize = 10;
 /// A transfer is only summed if it has fewer bytes than this, and less than this fraction of the largest: a message beside a copy.
 const LEAST_BYTES: u64 = 4096;
@@ -39,6 +43,8 @@ struct Line<'a> {
     process: Option<&'a Process>,
     transfer: &'a Transfer,
     report: &'a Report,
+    /// Its place in the report.
+    order: usize,
 }
 
 impl<'a> Line<'a> {
@@ -70,7 +76,14 @@ pub(super) fn write(page: &mut Page, report: &Report, options: &Options) {
 pub(super) fn items(report: &Report, options: &Options) -> Vec<Vec<Vec<Piece>>> {
     let (shown, others) = select(lines(report), options);
     let mut shown_texts = ShownTexts::default();
-    let mut items: Vec<_> = shown.iter().map(|line| item(line, report.processes.len() > 1, &mut shown_texts)).collect();
+    let of_many = report.processes.len() > 1;
+    let mut items = Vec::new();
+    for entry in &shown {
+        items.push(match entry {
+            Entry::One(line) => item(line, of_many, &mut shown_texts),
+            Entry::Alike(lines) => groups::item(lines, of_many, &mut shown_texts),
+        });
+    }
     if !others.is_empty() {
         items.push(vec![other_transfers(&others)]);
     }
@@ -80,7 +93,7 @@ pub(super) fn items(report: &Report, options: &Options) -> Vec<Vec<Vec<Piece>>> 
 
 /// All transfers, largest first; at equal size, those across processes first. A hop of another transfer is shown with that one.
 fn lines(report: &Report) -> Vec<Line<'_>> {
-    let across = report.transfers.iter().map(|transfer| Line { process: None, transfer, report });
+    let across = report.transfers.iter().map(|transfer| (None, transfer));
     let mut of_pid: BTreeMap<u32, Vec<&Transfer>> = BTreeMap::new();
     for way in &report.transfers {
         way.pids.iter().for_each(|&pid| of_pid.entry(pid).or_default().push(way));
@@ -90,8 +103,9 @@ fn lines(report: &Report) -> Vec<Line<'_>> {
     };
     let within = report.processes.iter().flat_map(|process| process.transfers.iter().map(move |transfer| (process, transfer)));
     let within = within.filter(|(process, transfer)| is_shown(process, transfer));
-    let within = within.map(|(process, transfer)| Line { process: Some(process), transfer, report });
-    let mut lines: Vec<Line> = across.chain(within).collect();
+    let within = within.map(|(process, transfer)| (Some(process), transfer));
+    let all = across.chain(within).enumerate();
+    let mut lines: Vec<Line> = all.map(|(order, (process, transfer))| Line { process, transfer, report, order }).collect();
     lines.sort_by_key(|line| Reverse(weight(line)));
     lines
 }
@@ -101,15 +115,16 @@ fn weight(line: &Line<'_>) -> u64 {
     line.transfer.bytes.or(line.transfer.from.size).unwrap_or(0)
 }
 
-/// Splits the lines into those to show and those that are only summed.
-fn select<'a>(mut lines: Vec<Line<'a>>, options: &Options) -> (Vec<Line<'a>>, Vec<Line<'a>>) {
+/// Splits the transfers into the entries to show and those that are only summed.
+fn select<'a>(lines: Vec<Line<'a>>, options: &Options) -> (Vec<Entry<'a>>, Vec<Line<'a>>) {
     if options.all_transfers {
-        return (lines, Vec::new());
+        return (lines.into_iter().map(Entry::One).collect(), Vec::new());
     }
-    let least = (lines.first().map_or(0, weight) / LEAST_FRACTION).min(LEAST_BYTES);
-    let worth = lines.iter().take(MOST_TRANSFERS).take_while(|line| weight(line) >= least).count();
-    let others = lines.split_off(worth);
-    (lines, others)
+    let mut entries = groups::group(lines);
+    let least = (entries.first().map_or(0, Entry::weight) / LEAST_FRACTION).min(LEAST_BYTES);
+    let worth = entries.iter().take(MOST_TRANSFERS).take_while(|entry| entry.weight() >= least).count();
+    let others = entries.split_off(worth).iter().flat_map(|entry| entry.lines().to_vec()).collect();
+    (entries, others)
 }
 
 /// `TRANSFERS, 3`.
@@ -129,24 +144,36 @@ fn sum_bytes(lines: &[Line<'_>]) -> u64 {
     lines.iter().fold(0, |sum, line| sum.saturating_add(line.transfer.bytes.unwrap_or(0)))
 }
 
-/// Reasons and hints that were already shown. Each is shown once: a thousand files copied in the same way share one.
+/// Reasons, meanings of errors and hints that were already shown. Each is shown once: a thousand files copied in the same way share one.
 #[derive(Debug, Default)]
-struct ShownTexts<'a> {
-    reasons: BTreeSet<&'a str>,
-    hints: BTreeSet<&'a str>,
-}
+struct ShownTexts<'a>(BTreeSet<&'a str>);
 
 impl<'a> ShownTexts<'a> {
-    /// The verdict, without its reason if that was shown before.
-    fn verdict(&mut self, transfer: &'a Transfer) -> &'a str {
-        let reason = transfer.reason.as_ref().map(|reason| reason.text.as_str());
-        let repeated = reason.filter(|reason| !self.reasons.insert(reason));
-        let facts = repeated.and_then(|reason| transfer.verdict.strip_suffix(reason)?.strip_suffix(": "));
-        facts.unwrap_or(&transfer.verdict)
+    /// The text, unless it was shown before.
+    fn once(&mut self, text: &'a str) -> Option<&'a str> {
+        self.0.insert(text).then_some(text)
     }
 
     fn hint(&mut self, transfer: &'a Transfer) -> Option<&'a str> {
-        transfer.hint.as_deref().filter(|hint| self.hints.insert(hint))
+        transfer.hint.as_deref().and_then(|hint| self.once(hint))
+    }
+
+    /// `why: cp uses copy_file_range if the files cannot share blocks`.
+    fn why(&mut self, transfer: &'a Transfer) -> Option<Vec<Piece>> {
+        let why = transfer.verdict_parts().why.and_then(|why| self.once(why))?;
+        Some(words(&format!("why: {}", text::escape(why)), Style::Plain))
+    }
+
+    /// `tried first: ioctl(FICLONE), EOPNOTSUPP: the filesystem cannot share blocks between files`.
+    fn tried_first(&mut self, attempts: &[Attempt]) -> Option<Vec<Piece>> {
+        let mut show = |attempt: &Attempt| {
+            let times = if attempt.calls > 1 { format!(", {} times", attempt.calls) } else { String::new() };
+            let meaning = attempt.meaning().and_then(|meaning| self.once(meaning)).map(|meaning| format!(": {meaning}"));
+            let (syscall, errno) = (text::escape(&attempt.syscall), text::escape(&attempt.errno));
+            format!("{syscall}, {errno}{times}{}", meaning.unwrap_or_default())
+        };
+        let shown: Vec<String> = attempts.iter().map(&mut show).collect();
+        (!shown.is_empty()).then(|| words(&format!("tried first: {}", shown.join("; then ")), Style::Plain))
     }
 }
 
@@ -164,8 +191,9 @@ fn item<'a>(line: &Line<'a>, of_many: bool, shown_texts: &mut ShownTexts<'a>) ->
     pieces.push(Piece::new("->", Style::Plain));
     pieces.extend(end_pieces(&transfer.to, ":"));
     pieces.extend(words(&amount, Style::Plain));
-    let verdict = words(&text::escape(shown_texts.verdict(transfer)), Style::Plain);
-    let way = way(transfer);
+    let parts = transfer.verdict_parts();
+    let work = words(&text::escape(parts.work), Style::Plain);
+    let reasons = [shown_texts.tried_first(parts.attempts), shown_texts.why(transfer)];
     let hint = |whose: &str, hint: &str| words(&format!("hint{whose}: {}", text::escape(hint)), Style::Good);
     let own_hint = shown_texts.hint(transfer).map(|text| hint("", text));
     let mut hints: Vec<_> = own_hint.into_iter().collect();
@@ -173,7 +201,8 @@ fn item<'a>(line: &Line<'a>, of_many: bool, shown_texts: &mut ShownTexts<'a>) ->
         let whose = format!(" for {}", process_name(process));
         hints.extend(shown_texts.hint(hop).map(|text| hint(&whose, text)));
     }
-    [pieces, verdict].into_iter().chain(way).chain([list(&cost(transfer), Style::Faint)]).chain(hints).collect()
+    let cost = list(&cost(transfer), Style::Faint);
+    [pieces, work].into_iter().chain(way(transfer)).chain(reasons.into_iter().flatten()).chain([cost]).chain(hints).collect()
 }
 
 /// `by way of a pipe, a pipe and 98 more`.
@@ -226,25 +255,29 @@ pub(super) fn end_kind(end: &End) -> &str {
 
 /// What the transfer cost.
 fn cost(transfer: &Transfer) -> Vec<String> {
-    let memory = match transfer.user_memory_bytes {
+    costs(transfer.crossings, transfer.user_memory_bytes, transfer.total_ns, transfer.short_calls)
+}
+
+/// What one or several transfers cost.
+fn costs(crossings: Option<u64>, user_memory_bytes: Option<u64>, total_ns: Option<u64>, short_calls: u64) -> Vec<String> {
+    let memory = match user_memory_bytes {
         Some(0) => "nothing through user memory".to_owned(),
         Some(bytes) => format!("{} through user memory", units::bytes(bytes)),
         None => "user memory: unknown".to_owned(),
     };
-    let crossings =
-        transfer.crossings.map(|crossings| plural(crossings, "crossing into the kernel", "crossings into the kernel"));
+    let crossings = crossings.map(|crossings| plural(crossings, "crossing into the kernel", "crossings into the kernel"));
     let mut cost: Vec<String> = crossings.into_iter().chain([memory]).collect();
-    if let Some(ns) = transfer.total_ns {
+    if let Some(ns) = total_ns {
         cost.push(format!("{} in these calls", units::duration(ns)));
     }
     // A single short call is nearly always the end of the source.
-    if transfer.short_calls > 1 {
-        cost.push(plural(transfer.short_calls, "short call", "short calls"));
+    if short_calls > 1 {
+        cost.push(plural(short_calls, "short call", "short calls"));
     }
     cost
 }
 
-/// `and 9990 more with 39.0 MiB: 9990 by copy_file_range (regular -> regular); --all-transfers shows them`.
+/// `and 9990 more with 39.0 MiB: 9990 by copy_file_range (regular -> regular); --all shows them`.
 fn other_transfers(others: &[Line<'_>]) -> Vec<Piece> {
     let mut groups: BTreeMap<(Api, &str, &str), u64> = BTreeMap::new();
     for Line { transfer, .. } in others {
@@ -264,7 +297,7 @@ fn other_transfers(others: &[Line<'_>]) -> Vec<Piece> {
     // A sum with an inferred part is inferred.
     let certainty = others.iter().map(|line| line.transfer.certainty).max().unwrap_or_default();
     let what = format!("and {} more with {}: ", others.len(), amount(sum_bytes(others), certainty));
-    words(&format!("{what}{}; --all-transfers shows them", shown.join(", ")), Style::Plain)
+    words(&format!("{what}{}; --all shows them", shown.join(", ")), Style::Plain)
 }
 
 /// `unattributed: 1.0 MiB read, most of it from in (regular, ext4); 10.0 MiB written, 1.0 MiB of it to out (regular, ext4), at most as

@@ -327,6 +327,11 @@ impl Summary {
 }
 
 impl Speed {
+    /// Whether the times show a difference: not if the interval of one standard deviation includes the ratio 1.
+    pub fn is_difference(&self) -> bool {
+        self.stddev.is_none_or(|stddev| self.times - stddev > 1.0)
+    }
+
     fn of(other: usize, of_other: &Statistics, of_subject: &Statistics) -> Option<Self> {
         let is_faster = of_subject.mean <= of_other.mean;
         let ratio = if is_faster { Ratio::of(of_other, of_subject) } else { Ratio::of(of_subject, of_other) }?;
@@ -425,6 +430,17 @@ mod tests {
         let speed = Summary::of(&comparison).expect("two").others[0];
         // 2 of 40 are 5 %, and of 4.0 times 0.2.
         assert!(speed.stddev.is_some_and(|stddev| (stddev - 0.2).abs() < 1e-9), "{speed:?}");
+    }
+
+    #[test]
+    fn a_ratio_whose_interval_includes_1_is_no_difference() {
+        let is_difference = |one: &[u64], other: &[u64]| {
+            let comparison = sample::comparison(&[timed(one), timed(other)], None);
+            Summary::of(&comparison).expect("two").others[0].is_difference()
+        };
+        assert!(is_difference(&[38, 40, 42], &[10, 10, 10]));
+        assert!(!is_difference(&[10, 12, 14], &[9, 11, 13]));
+        assert!(is_difference(&[11], &[10]), "without a deviation there is no interval");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! its parts is. In debug builds the bytes of the report must add up, whatever was traced.
 
 use std::{
+    cmp::Reverse,
     collections::BTreeMap,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -9,7 +10,9 @@ use std::{
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
-    model::{ContextSwitches, Counted, Exit, PageFaults, Process, Report, SCHEMA, SortKey, State, Thread, Tool, Totals, Usage},
+    model::{
+        ContextSwitches, Counted, Exit, PageFaults, Process, Program, Report, SCHEMA, SortKey, State, Thread, Tool, Totals, Usage,
+    },
     sums::{self, fold_rows},
 };
 use crate::{
@@ -26,6 +29,8 @@ words! {
         Process = "process",
         /// Sums for each process and each of its threads.
         Thread = "thread",
+        /// Sums for all processes of the same name.
+        Program = "program",
         /// Only the sums over all processes; the list of processes stays empty.
         Total = "total",
     }
@@ -67,7 +72,7 @@ impl Report {
         let analysis = transfer::analyse(trace);
         let processes = match options.detail {
             Detail::Total => Vec::new(),
-            Detail::Process | Detail::Thread => {
+            Detail::Process | Detail::Thread | Detail::Program => {
                 let ends = EndTable::new(trace);
                 let processes = trace.processes.iter().zip(analysis.processes);
                 processes.map(|(process, moved)| fold_process(process, moved, &ends, *options)).collect()
@@ -87,6 +92,7 @@ impl Report {
             transfers_exact: analysis.is_exact,
             losses: losses().map(|(loss, count)| (loss.name().to_owned(), count)).collect(),
             notes: notes(trace),
+            programs: programs(trace, &processes, options.sort),
             processes,
             transfers: analysis.across,
             calls_without_files: trace.calls_without_files,
@@ -133,7 +139,7 @@ fn totals(processes: &[trace::Process], sort: SortKey) -> Totals {
 fn fold_process(process: &trace::Process, moved: InProcess, ends: &EndTable<'_>, options: Options) -> Process {
     let by_thread = match options.detail {
         Detail::Thread => process.threads.iter().map(|thread| fold_thread(thread, options.sort)).collect(),
-        Detail::Process | Detail::Total => Vec::new(),
+        Detail::Process | Detail::Program | Detail::Total => Vec::new(),
     };
     Process {
         pid: process.pid,
@@ -159,6 +165,29 @@ fn fold_process(process: &trace::Process, moved: InProcess, ends: &EndTable<'_>,
         },
         by_thread,
     }
+}
+
+/// The processes by name, if there are several.
+fn programs(trace: &Trace, processes: &[Process], sort: SortKey) -> Vec<Program> {
+    if processes.len() < 2 {
+        return Vec::new();
+    }
+    let mut by_name: BTreeMap<Option<&str>, Vec<&trace::Process>> = BTreeMap::new();
+    for (process, traced) in processes.iter().zip(&trace.processes) {
+        by_name.entry(process.name()).or_default().push(traced);
+    }
+    let program = |(name, of): (Option<&str>, Vec<&trace::Process>)| Program {
+        name: name.map(str::to_owned),
+        processes: count(of.len()),
+        threads: of.iter().map(|process| count(process.threads.len())).sum(),
+        usage: sum_usage(&of.iter().map(|process| usage(process.counters))),
+        syscalls: fold_rows(of.iter().flat_map(|process| rows(process)), sort),
+        io_uring: fold_rows(of.iter().flat_map(|process| &process.threads).flat_map(|thread| &thread.ring_rows), sort),
+    };
+    let mut programs: Vec<Program> = by_name.into_iter().map(program).collect();
+    let calls = |program: &Program| program.syscalls.iter().map(|call| call.calls).sum::<u64>();
+    programs.sort_by_cached_key(|program| Reverse((program.usage.cpu_ns(), calls(program))));
+    programs
 }
 
 fn fold_thread(thread: &trace::Thread, sort: SortKey) -> Thread {

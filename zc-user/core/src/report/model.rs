@@ -53,6 +53,9 @@ pub struct Report {
     pub notes: Vec<String>,
     /// The processes, in the order in which they were created.
     pub processes: Vec<Process>,
+    /// The same by program, the one with the most CPU time first. Empty for a single process.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<Program>,
     /// Transfers that cross processes.
     #[serde(default)]
     pub transfers: Vec<Transfer>,
@@ -140,6 +143,33 @@ pub struct Process {
     pub by_thread: Vec<Thread>,
 }
 
+impl Process {
+    /// Its name; if that is unknown, the file name of its program.
+    pub fn name(&self) -> Option<&str> {
+        let program = || self.exe.as_deref().or(self.command.as_ref()?.first().map(String::as_str));
+        self.comm.as_deref().or_else(|| program()?.rsplit('/').next())
+    }
+}
+
+/// All processes of the same name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Program {
+    /// Their name; if that is unknown, the file name of their program.
+    pub name: Option<String>,
+    /// How many there were.
+    pub processes: u64,
+    /// How many threads they had.
+    pub threads: u64,
+    /// Their CPU time, switches and faults; `None` if those of one process are unknown.
+    #[serde(flatten)]
+    pub usage: Usage,
+    /// Their calls.
+    pub syscalls: Vec<Syscall>,
+    /// What io_uring did for them, by operation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub io_uring: Vec<Syscall>,
+}
+
 /// One thread's share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Thread {
@@ -175,6 +205,13 @@ pub struct Usage {
     pub context_switches: ContextSwitches,
     /// Page faults.
     pub page_faults: PageFaults,
+}
+
+impl Usage {
+    /// CPU time in user mode and in the kernel.
+    pub fn cpu_ns(&self) -> Option<u64> {
+        self.user_ns?.checked_add(self.system_ns?)
+    }
 }
 
 /// Context switches by cause.
@@ -373,6 +410,10 @@ impl Report {
     /// Sorts the calls in all its tables, for a report that was saved in another order.
     pub fn sort(&mut self, key: SortKey) {
         key.sort(&mut self.totals.syscalls);
+        for program in &mut self.programs {
+            key.sort(&mut program.syscalls);
+            key.sort(&mut program.io_uring);
+        }
         for process in &mut self.processes {
             key.sort(&mut process.syscalls);
             key.sort(&mut process.io_uring);

@@ -205,7 +205,7 @@ fn average(bytes: u64, count: u64) -> String {
 }
 
 /// `, after copy_file_range (EXDEV), sendfile (EINVAL, 2 times)`; empty if the first attempt worked.
-fn after_attempts(attempts: &[Attempt]) -> String {
+pub(super) fn after_attempts(attempts: &[Attempt]) -> String {
     if attempts.is_empty() {
         return String::new();
     }

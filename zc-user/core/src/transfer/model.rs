@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::{describe, rules};
 use crate::units;
 
 /// Bytes that went from one end to another by one kernel interface.
@@ -99,6 +100,21 @@ impl Transfer {
         })
     }
 
+    /// The parts of the verdict: what did the work, whether the failed attempts are told apart from it, and why.
+    pub fn verdict_parts(&self) -> VerdictParts<'_> {
+        let reason = self.reason.as_ref().map(|reason| reason.text.as_str());
+        let facts = reason.and_then(|reason| self.verdict.strip_suffix(reason)?.strip_suffix(": ")).unwrap_or(&self.verdict);
+        let work = facts.strip_suffix(describe::after_attempts(&self.attempts).as_str());
+        // The reason ends with what the last failure means, which belongs to the attempt.
+        let meaning = self.attempts.last().filter(|_| work.is_some()).and_then(Attempt::meaning);
+        let why = reason.map(|reason| meaning.and_then(|meaning| reason.strip_suffix(meaning)).unwrap_or(reason));
+        VerdictParts {
+            work: work.unwrap_or(facts),
+            attempts: if work.is_some() { &self.attempts } else { &[] },
+            why: why.map(|why| why.trim_end_matches("; ")).filter(|why| !why.is_empty()),
+        }
+    }
+
     /// Whether this transfer, within the process `pid`, is a step of the transfer `way` over several processes.
     pub fn is_hop_of(&self, pid: u32, way: &Self) -> bool {
         let hops = || way.hops.iter().filter(|hop| hop.pid == pid);
@@ -128,6 +144,17 @@ impl Transfer {
             _ => inferred.to_owned(),
         })
     }
+}
+
+/// What a verdict says, for renderers that put each part on a line of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VerdictParts<'a> {
+    /// What moved the bytes: `copy_file_range, 1 call of 2.9 MiB`.
+    pub work: &'a str,
+    /// What was tried before and failed, unless `work` already says it.
+    pub attempts: &'a [Attempt],
+    /// Why this interface was used, if a rule says so.
+    pub why: Option<&'a str>,
 }
 
 /// One end of a transfer. `None` (`null`): the backend cannot know.
@@ -264,7 +291,7 @@ impl Api {
     ];
 
     /// The name as part of a sentence: `read + write`, with spaces.
-    pub(super) fn in_words(self) -> String {
+    pub fn in_words(self) -> String {
         self.name().replace('+', " + ")
     }
 
@@ -298,6 +325,11 @@ pub struct Attempt {
 impl Attempt {
     /// Stands in for the errno if a call returned 0, as `copy_file_range` does for files in procfs.
     pub const NOTHING_MOVED: &str = "0 bytes";
+
+    /// What it means that this call failed with this errno, if that is known.
+    pub fn meaning(&self) -> Option<&'static str> {
+        rules::meaning(&self.syscall, &self.errno)
+    }
 }
 
 /// A rule that explains why an interface was used.

@@ -201,6 +201,11 @@ pub(super) fn was_refused(attempts: &[Attempt], syscall: &str) -> bool {
     attempts.iter().any(|attempt| attempt.syscall == syscall)
 }
 
+/// What the failure of this call with this errno means, as a clause, if known.
+pub(super) fn meaning(syscall: &str, errno: &str) -> Option<&'static str> {
+    meaning_of(syscall, errno).map(|meaning| meaning.text)
+}
+
 /// What the failure of this call with this errno means, if known. `sendfile64` is treated as `sendfile`, and `FICLONERANGE` as `FICLONE`.
 fn meaning_of(syscall: &str, errno: &str) -> Option<&'static Meaning> {
     let syscall = match syscall {

@@ -1,12 +1,9 @@
 //! The figures of a command as text: the rows of the page, and the columns of the Markdown table.
 
-use std::collections::BTreeSet;
-
 use crate::{
     compare::{Compared, Comparison},
-    render::{table, text},
+    render::{head, text},
     report::Counted,
-    syscall::{Selection, TABLE},
     units::{self, UNKNOWN},
 };
 
@@ -136,6 +133,10 @@ fn api(command: &Compared) -> String {
     known(command.traced.apis.as_ref(), |apis| if apis.is_empty() { "none".to_owned() } else { apis.join(", ") })
 }
 
+/// Why a peak may be unknown.
+const NO_PEAK: &str =
+    "peak memory \"-\": the kernel's peak includes zctrace itself before its exec, and the command needed no more than that";
+
 /// Where the figures come from and how far to trust them: a sentence each.
 pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
     let order = if comparison.interleaved { "in turn" } else { "one command after the other" };
@@ -150,6 +151,9 @@ pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
             counted(comparison)
         ),
     ];
+    if comparison.commands.iter().any(|command| command.peak_memory_bytes.is_none()) {
+        remarks.push(NO_PEAK.to_owned());
+    }
     if let Some(shell) = comparison.shell {
         remarks.push(format!(
             "the shell's own {:.1} ms are subtracted from all times; its calls, switches, faults and memory are not",
@@ -168,7 +172,9 @@ fn counted(comparison: &Comparison) -> String {
     let counted = comparison.commands.first().and_then(|command| command.traced.counted.as_ref());
     match counted {
         None | Some(Counted::All) => "all calls".to_owned(),
-        Some(Counted::Names(names)) if is_default(names) => "the calls that move data (--syscalls all counts all)".to_owned(),
+        Some(Counted::Names(_)) if head::counts_data(counted) => {
+            "the calls that move data (--syscalls all counts all)".to_owned()
+        }
         Some(Counted::Names(names)) if names.len() <= FEW_NAMES => {
             format!("{} alone", names.iter().map(String::as_str).collect::<Vec<_>>().join(", "))
         }
@@ -176,15 +182,10 @@ fn counted(comparison: &Comparison) -> String {
     }
 }
 
-fn is_default(names: &BTreeSet<String>) -> bool {
-    let default = Selection::default();
-    names.iter().all(|name| default.contains(name)) && TABLE.iter().all(|spec| names.contains(spec.name))
-}
-
 /// Losses and warnings, each with the name of its command.
 pub(super) fn doubts(comparison: &Comparison) -> Vec<String> {
     let of_command = |command: &Compared| {
-        let losses = command.traced.losses.iter().map(|(name, &count)| table::loss(name, count));
+        let losses = command.traced.losses.iter().map(|(name, &count)| head::loss(name, count));
         let warnings = command.warnings.iter().map(ToString::to_string);
         let name = name(command);
         losses.chain(warnings).map(|doubt| format!("{name}: {doubt}")).collect::<Vec<_>>()

@@ -104,6 +104,13 @@ fn speeds_are_relative_to_the_chosen_reference() {
 }
 
 #[test]
+fn a_ratio_whose_interval_includes_1_is_no_difference() {
+    let text = table_page(&comparison(&[timed(&[10, 12, 14]), timed(&[9, 11, 13]), timed(&[30, 30, 31])], Some(0)), None);
+    let expected = "a ran\n  2.53 ± 0.42 times faster than c\nno difference found between a and b (a 1.09 ± 0.27 times slower)\n";
+    assert!(text.starts_with(expected), "{text}");
+}
+
+#[test]
 fn the_page_in_colour() {
     let options = Options { width: Some(80), colour: true, ..Options::default() };
     assert_snapshot("compare-colour", &compare(&four(), CompareFormat::Table, &options).replace('\x1b', "^["));

@@ -116,6 +116,9 @@ fn markdown_has_every_table() {
     for report in samples().map(|(_, report)| report).into_iter().chain([hostile()]) {
         let text = in_format(&report, Format::Markdown);
         let (tables, rest) = read_markdown(&text);
+        let (programs, tables): (Vec<_>, Vec<_>) = tables.into_iter().partition(|table| table[0][0] == "program");
+        let names: Vec<&str> = programs.iter().flat_map(|table| &table[1..]).map(|row| row[0].as_str()).collect();
+        assert_eq!(names, report.programs.iter().filter_map(|program| program.name.as_deref()).collect::<Vec<_>>());
         let total = (report.processes.len() != 1).then_some(&report.totals.syscalls);
         let expected: Vec<&Vec<Syscall>> =
             total.into_iter().chain(report.processes.iter().map(|process| &process.syscalls)).collect();
@@ -128,7 +131,7 @@ fn markdown_has_every_table() {
             assert_eq!(found, expected.iter().map(|(name, calls)| (name.as_str(), calls.as_str())).collect::<Vec<_>>());
             assert!(table.iter().all(|row| row.len() == table[0].len()));
         }
-        assert!(rest.contains(&table::command(&report)) && rest.contains(&format!("backend {}", report.backend)), "{rest}");
+        assert!(rest.contains(&head::command(&report)) && rest.contains(&format!("backend {}", report.backend)), "{rest}");
         for transfer in report.transfers() {
             assert!(rest.contains(&escape(transfer.from.path.as_deref().unwrap_or_default())), "{rest}");
         }

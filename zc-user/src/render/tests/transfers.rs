@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     report::{
-        Files,
+        Certainty, Files,
         sample::files::{Scene, copy, map, read, write, written_after, written_from},
     },
     trace::{FileKind, Language, Toolchain},
@@ -82,14 +82,71 @@ fn transfers_of_several_processes_name_them() {
 }
 
 #[test]
-fn of_many_transfers_the_largest_are_shown() {
+fn transfers_of_the_same_shape_are_shown_as_one() {
     let trace = many(10_000);
     let text = table(&trace, Some(100));
-    assert!(text.lines().count() < 60, "{} lines", text.lines().count());
-    assert!(text.contains("\n  and 9990 more with "), "{text}");
+    assert!(text.lines().count() < 30, "{} lines", text.lines().count());
     assert_snapshot("transfers-many", &text);
     let options = Options { all_transfers: true, ..Options::default() };
     assert!(render(&report(&trace), Format::Table, &options).lines().count() > 30_000);
+}
+
+/// A server that sends a file to many clients.
+fn server(clients: u64) -> Trace {
+    let mut scene = Scene::new();
+    let file = scene.regular("in.dat");
+    let rows = (0..clients).map(|client| {
+        let socket = scene.connection("10.0.0.1:80", &format!("10.0.0.2:{}", 5000 + client))[0];
+        copy("sendfile", file, socket, 16, 1 << 20).took(&[1000])
+    });
+    let rows = rows.collect();
+    scene.process("server", rows);
+    scene.trace
+}
+
+#[test]
+fn a_group_names_its_common_end_and_its_sum() {
+    let text = table(&server(300), Some(80));
+    assert!(text.contains("\n  in.dat (regular, ext4) -> 300 tcp connections: 300.0 MiB\n"), "{text}");
+    assert!(text.contains("\n    300 transfers of 1.0 MiB each: sendfile, 5100 calls"), "{text}");
+    assert!(text.lines().count() <= 24, "{text}");
+}
+
+#[test]
+fn a_group_with_an_inferred_member_is_a_lower_bound() {
+    let mut report = report(&server(300));
+    for transfer in report.processes[0].transfers.iter_mut().take(12) {
+        (transfer.certainty, transfer.proven_bytes) = (Certainty::Inferred, Some(1 << 10));
+    }
+    let text = render(&report, Format::Table, &Options::default());
+    let sum = "300 tcp connections: at least 300.0 MiB, 12 of 300 inferred, 288.0 MiB proven\n";
+    assert!(text.contains(sum) && !text.contains(" MiB each"), "{text}");
+    // Without any bytes there is no sum.
+    report.processes[0].transfers.iter_mut().for_each(|transfer| transfer.bytes = None);
+    let text = render(&report, Format::Table, &Options::default());
+    assert!(text.contains("300 tcp connections: -, 12 of 300 inferred"), "{text}");
+}
+
+#[test]
+fn a_few_transfers_of_one_shape_are_shown_each() {
+    let text = table(&server(3), Some(80));
+    assert_eq!(text.matches("\n  in.dat (regular, ext4) -> 10.0.0.2:").count(), 3, "{text}");
+    let all = render(&report(&server(5)), Format::Table, &Options { all_transfers: true, ..Options::default() });
+    assert_eq!(all.matches("\n  in.dat (regular, ext4) -> 10.0.0.2:").count(), 5, "{all}");
+}
+
+#[test]
+fn different_shapes_that_are_too_many_are_summed() {
+    let mut scene = Scene::new();
+    for index in 0..24 {
+        let [from, to] = ["in", "out"].map(|name| scene.regular(&format!("{name}-{index}")));
+        scene.process(
+            ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"][index % 12],
+            vec![copy("sendfile", from, to, 1, 1 << 20)],
+        );
+    }
+    let text = table(&scene.trace, Some(80));
+    assert!(text.contains("\n  and 14 more with 14.0 MiB: 14 by sendfile (regular -> regular);"), "{text}");
 }
 
 #[test]

@@ -87,6 +87,21 @@ fn the_detail_total_lists_no_process_and_has_the_same_sums() {
 }
 
 #[test]
+fn processes_of_the_same_name_are_summed_as_a_program() {
+    let report = report(&sample::make(9));
+    let found: Vec<_> =
+        report.programs.iter().map(|one| (one.name.as_deref().unwrap_or("-"), one.processes, one.threads)).collect();
+    assert_eq!(found, [("cc1", 6, 6), ("true", 2, 2), ("make", 1, 1)]);
+    let calls = |calls: &[Syscall]| calls.iter().map(|call| call.calls).sum::<u64>();
+    let of_cc1 = report.processes.iter().filter(|process| process.name() == Some("cc1"));
+    assert_eq!(calls(&report.programs[0].syscalls), of_cc1.map(|process| calls(&process.syscalls)).sum::<u64>());
+    assert!(report.programs[0].syscalls.iter().all(|call| call.p99_ns.is_some()), "percentiles are those of all processes");
+    let cpu = |usages: &mut dyn Iterator<Item = Usage>| usages.map(|usage| usage.cpu_ns().expect("known")).sum::<u64>();
+    assert_eq!(cpu(&mut report.programs.iter().map(|one| one.usage)), cpu(&mut report.processes.iter().map(|one| one.usage)));
+    assert_eq!(Report::from_trace(&sample::copier(), &Options::default()).programs, Vec::new(), "one process is its own sum");
+}
+
+#[test]
 fn threads_are_listed_only_on_request() {
     let by_process = Report::from_trace(&sample::copier(), &Options::default());
     assert!(by_process.processes[0].by_thread.is_empty());

@@ -46,6 +46,28 @@ fn a_call_that_failed_before_is_an_attempt() {
         "sendfile, 1 call of 1 MiB, after ioctl(FICLONE) (EOPNOTSUPP), copy_file_range (EXDEV, 2 times): \
          copy_file_range does not work between these two filesystems"
     );
+    let parts = transfer.verdict_parts();
+    assert_eq!((parts.work, parts.attempts, parts.why), ("sendfile, 1 call of 1 MiB", transfer.attempts.as_slice(), None));
+    assert_eq!(parts.attempts[1].meaning(), Some("copy_file_range does not work between these two filesystems"));
+}
+
+#[test]
+fn the_parts_of_a_verdict_tell_the_reason_from_the_meaning_of_the_last_attempt() {
+    let mut scene = Scene::new();
+    let [from, to] = ["in", "out"].map(|name| scene.regular(name));
+    let rows = vec![
+        copy("ioctl(FICLONE)", from, to, 0, 0).failed(libc::EOPNOTSUPP, 1).at(1),
+        copy("copy_file_range", from, to, 1, MIB).zero(1).at(2),
+    ];
+    scene.process("cp", rows);
+    let mut transfer = analyse(&scene.trace).processes[0].transfers[0].clone();
+    let parts = transfer.verdict_parts();
+    assert_eq!(parts.work, "copy_file_range, 1 call of 1 MiB");
+    assert_eq!(parts.why, Some("cp uses copy_file_range if the files cannot share blocks"));
+    // A report of another version may have other words: then nothing is said twice.
+    transfer.verdict = "copied by copy_file_range after FICLONE".to_owned();
+    let parts = transfer.verdict_parts();
+    assert_eq!((parts.work, parts.attempts.len()), ("copied by copy_file_range after FICLONE", 0));
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod compare;
 mod copiers;
 mod counters;
 mod counts;
+mod diff;
 mod files;
 mod following;
 mod formats;

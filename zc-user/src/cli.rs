@@ -3,6 +3,7 @@
 mod check;
 mod compare;
 mod completions_and_man;
+mod diff;
 mod usage_error;
 mod values;
 
@@ -20,6 +21,7 @@ use zctrace_core::words::nearest;
 
 pub use check::CheckArgs;
 pub use compare::CompareArgs;
+pub use diff::DiffArgs;
 pub use values::{ColorWhen, LimitArgs};
 
 use values::{default_word, one_of, variable};
@@ -62,6 +64,9 @@ pub enum Action {
     /// Run commands and check that they call the kernel as expected; for CI.
     #[command(override_usage = "zctrace check [OPTIONS] [FILE] [NAME]...\n       zctrace check [OPTIONS] --expect E -- CMD...", after_help = check::EXAMPLES)]
     Check(Box<CheckArgs>),
+    /// Show what changed between two saved reports, or from a saved one to a run of a command.
+    #[command(override_usage = "zctrace diff [OPTIONS] A B\n       zctrace diff [OPTIONS] A -- CMD...", after_help = diff::EXAMPLES)]
+    Diff(Box<DiffArgs>),
     /// Show a saved JSON report, or make a report from strace logs.
     #[command(override_usage = "zctrace report [OPTIONS] FILE...", after_help = REPORT_EXAMPLES)]
     Report(ReportArgs),

@@ -91,7 +91,7 @@ pub use zctrace_capture::{
     doctor, launch, privileges,
 };
 pub use zctrace_core::{
-    Sysno, expect, histogram,
+    Sysno, diff, expect, histogram,
     report::{self, Report},
     syscall, trace, verify,
 };

@@ -51,13 +51,19 @@ fn run(action: Action) -> anyhow::Result<ExitCode> {
     if privileges::is_set_id() {
         bail!("zctrace must not be setuid or setgid; give it file capabilities instead, see `zctrace doctor`");
     }
-    if !matches!(action, Action::Run(_) | Action::Compare(_) | Action::Doctor(_)) {
+    let may_trace = match &action {
+        Action::Run(_) | Action::Compare(_) | Action::Doctor(_) => true,
+        Action::Diff(args) => !args.command.is_empty(),
+        _ => false,
+    };
+    if !may_trace {
         privileges::give_up()?;
     }
     match action {
         Action::Run(args) => commands::run::run(&args),
         Action::Compare(args) => commands::compare::compare(&args),
         Action::Check(args) => Ok(commands::check::check(&args)),
+        Action::Diff(args) => commands::diff::diff(&args),
         Action::Report(args) => commands::report::report(&args),
         Action::Doctor(args) => commands::doctor(&args),
         Action::Schema => commands::print(&render::json(&report::schema())),

@@ -10,6 +10,7 @@
 
 pub mod check;
 pub mod compare;
+pub mod diff;
 pub mod errno;
 pub mod expect;
 pub mod histogram;

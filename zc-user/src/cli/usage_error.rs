@@ -19,6 +19,12 @@ pub(super) fn one_line(error: &clap::Error, command: &Command) -> String {
         ErrorKind::MissingRequiredArgument if word(ContextKind::Usage).contains("zctrace check") => {
             "no command to check; write it after `--`, as in: zctrace check --expect 'write.calls == 0' -- cp a b".into()
         }
+        ErrorKind::MissingRequiredArgument if word(ContextKind::Usage).contains("zctrace diff") => {
+            "two reports are compared; name both, or a command: zctrace diff A B, zctrace diff A -- CMD".into()
+        }
+        ErrorKind::MissingRequiredArgument if word(ContextKind::Usage).contains("zctrace report") => {
+            "no report to show; name its file, or `-` for stdin: zctrace report FILE".into()
+        }
         ErrorKind::MissingRequiredArgument => "no command to trace; write it last, as in: zctrace cp a b".into(),
         ErrorKind::InvalidSubcommand => said.to_owned(),
         ErrorKind::UnknownArgument if word(ContextKind::InvalidArg).starts_with('-') => {
@@ -79,6 +85,8 @@ mod tests {
         );
         let without = said(&["check", "--expect", "exit.code == 0"]);
         assert!(without.starts_with("no command to check; "), "{without}");
+        assert!(said(&["diff", "a.json"]).starts_with("two reports are compared; "));
+        assert!(said(&["report"]).starts_with("no report to show; "));
         assert_eq!(said(&["--bogus"]), "unknown option '--bogus' (see zctrace --help)");
         assert_eq!(said(&["--backen"]), "unknown option '--backen'; did you mean '--backend'? (see zctrace --help)");
         assert_eq!(said(&["doctor", "foo"]), "unexpected argument 'foo' found (see zctrace doctor --help)");

@@ -1,22 +1,23 @@
 //! Renderers: a [`Report`] and the results of the other subcommands as text. They are pure: width and colour are options, and nothing is
 //! printed here.
 //!
-//! - Reports: `table.rs` with `transfers.rs`, `section.rs` and `files.rs`; `markdown.rs`; `csv.rs`; `openmetrics.rs`. JSON is the model.
-//! - `check.rs`, `compare.rs`, `doctor.rs`, `verify.rs`: what these subcommands and `--verify` show.
+//! - Reports: `table.rs` with `head.rs`, `programs.rs`, `transfers.rs`, `section.rs` and `files.rs`; `markdown.rs`; `csv.rs`; `openmetrics.rs`. JSON is the model.
+//! - `check.rs`, `compare.rs`, `diff.rs`, `doctor.rs`, `verify.rs`: what these subcommands and `--verify` show.
 //! - `page.rs`, `columns.rs`, `text.rs`: what pages and tables are made of.
 
 mod check;
 mod columns;
 mod compare;
 mod csv;
+mod diff;
 mod doctor;
 mod files;
-mod markdown;
 mod head;
+mod markdown;
 mod openmetrics;
 mod page;
-mod section;
 mod programs;
+mod section;
 mod table;
 mod text;
 mod transfers;
@@ -29,7 +30,7 @@ pub use compare::{CompareFormat, compare};
 pub use page::Options;
 pub use text::{command_line, escape, json};
 
-use crate::{doctor::Diagnosis, report::Report, verify::Comparison};
+use crate::{diff::Diff, doctor::Diagnosis, report::Report, verify::Comparison};
 
 /// A format of reports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -47,7 +48,7 @@ pub enum Format {
     Openmetrics,
 }
 
-/// A format of what is not a report: the result of `--verify`, the diagnosis of the doctor.
+/// A format of what is not a report: the results of `--verify` and `diff`, the diagnosis of the doctor.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum PlainFormat {
     /// Text for a person.
@@ -84,6 +85,14 @@ pub fn verify(comparison: &Comparison, format: PlainFormat, options: &Options) -
     match format {
         PlainFormat::Table => verify::render(comparison, options),
         PlainFormat::Json => json(comparison),
+    }
+}
+
+/// What changed between two reports, in this format. It ends in a newline.
+pub fn diff(diff: &Diff, format: PlainFormat, options: &Options) -> String {
+    match format {
+        PlainFormat::Table => diff::render(diff, options),
+        PlainFormat::Json => json(diff),
     }
 }
 

@@ -1,0 +1,260 @@
+//! The pure part of `zctrace diff`: what changed between two reports, in calls, errors, bytes, and the interfaces that moved the bytes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::{
+    check::{Difference, DifferenceState, Tolerances, differences, figures},
+    report::{Api, Certainty, Report, Transfer},
+};
+
+/// The version of its JSON. Within a version no field changes its meaning.
+pub const SCHEMA: u32 = 1;
+
+/// What changed from one report to another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Diff {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The two reports.
+    pub sides: [Side; 2],
+    /// The answer.
+    pub outcome: Outcome,
+    /// How many figures were compared.
+    pub compared: usize,
+    /// The figures that differ, or that cannot be compared. Times, switches and faults are not compared: they differ in every run.
+    pub figures: Vec<Difference>,
+    /// The ways of moving bytes that differ, or that cannot be compared.
+    pub transfers: Vec<WayDifference>,
+}
+
+/// One of the two reports.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Side {
+    /// Its command.
+    pub command: Vec<String>,
+    /// Name of the backend.
+    pub backend: String,
+    /// Whether its counts are exact.
+    pub exact: bool,
+    /// Whether its transfers are.
+    pub transfers_exact: bool,
+    /// From the command's successful exec to its end.
+    pub wall_ns: Option<u64>,
+    /// CPU time of all processes.
+    pub cpu_ns: Option<u64>,
+}
+
+/// The answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Nothing changed.
+    Same,
+    /// Something did.
+    Changed,
+    /// Nothing is known to have changed, but something cannot be compared.
+    Inconclusive,
+}
+
+impl Outcome {
+    /// What `zctrace diff` exits with: 0, 1 or 3, as `zctrace check`.
+    pub const fn exit_status(self) -> u8 {
+        match self {
+            Self::Same => 0,
+            Self::Changed => 1,
+            Self::Inconclusive => 3,
+        }
+    }
+}
+
+/// The transfers by one interface between ends of these kinds, in both reports.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WayDifference {
+    /// The interface.
+    pub api: Api,
+    /// The kind of the source; `None`: unknown.
+    pub from: Option<String>,
+    /// The kind of the destination; `None`: unknown.
+    pub to: Option<String>,
+    /// Their sums; `None`: there are none.
+    pub sums: [Option<WaySums>; 2],
+    /// Whether it is known that they differ: [`DifferenceState::Beyond`] or [`DifferenceState::Unknown`].
+    pub state: DifferenceState,
+}
+
+/// Sums over transfers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct WaySums {
+    /// How many there are.
+    pub transfers: u64,
+    /// Their bytes; a lower bound if one of them is inferred. `None`: unknown for one of them.
+    pub bytes: Option<u64>,
+    /// Whether all are exact.
+    pub certainty: Certainty,
+}
+
+impl WaySums {
+    const NONE: Self = Self { transfers: 0, bytes: Some(0), certainty: Certainty::Exact };
+
+    fn add(&mut self, transfer: &Transfer) {
+        self.transfers += 1;
+        self.bytes = self.bytes.zip(transfer.bytes).and_then(|(sum, bytes)| sum.checked_add(bytes));
+        self.certainty = self.certainty.max(transfer.certainty);
+    }
+}
+
+impl Diff {
+    /// Compares two reports.
+    pub fn new(before: &Report, after: &Report) -> Self {
+        let changed = differences(before, after, &Tolerances::default());
+        let transfers = ways(before, after);
+        let states = || changed.iter().map(|figure| figure.state).chain(transfers.iter().map(|way| way.state));
+        let outcome = if states().any(|state| state == DifferenceState::Beyond) {
+            Outcome::Changed
+        } else if states().any(|state| state == DifferenceState::Unknown) {
+            Outcome::Inconclusive
+        } else {
+            Outcome::Same
+        };
+        let names: BTreeSet<String> = [before, after].into_iter().flat_map(|report| figures(report).into_keys()).collect();
+        let is_compared = |name: &&String| Tolerances::default().compares(name);
+        Self {
+            schema: SCHEMA,
+            sides: [before, after].map(Side::of),
+            outcome,
+            compared: names.iter().filter(is_compared).count(),
+            figures: changed,
+            transfers,
+        }
+    }
+}
+
+impl Side {
+    fn of(report: &Report) -> Self {
+        Self {
+            command: report.command.clone(),
+            backend: report.backend.clone(),
+            exact: report.exact,
+            transfers_exact: report.transfers_exact,
+            wall_ns: report.wall_ns,
+            cpu_ns: report.totals.usage.cpu_ns(),
+        }
+    }
+}
+
+/// An interface between ends of two kinds.
+type Way<'a> = (Api, Option<&'a str>, Option<&'a str>);
+
+fn ways(before: &Report, after: &Report) -> Vec<WayDifference> {
+    let mut sums: BTreeMap<Way<'_>, [Option<WaySums>; 2]> = BTreeMap::new();
+    for (side, report) in [before, after].into_iter().enumerate() {
+        for transfer in report.transfers() {
+            let way = (transfer.api, transfer.from.kind.as_deref(), transfer.to.kind.as_deref());
+            sums.entry(way).or_default()[side].get_or_insert(WaySums::NONE).add(transfer);
+        }
+    }
+    sums.retain(|_, [before, after]| before != after);
+    let difference = |((api, from, to), sums): (Way<'_>, [Option<WaySums>; 2])| {
+        let are_known = [before, after].into_iter().all(|report| knows_all(report, api));
+        let state = if are_known { DifferenceState::Beyond } else { DifferenceState::Unknown };
+        WayDifference { api, from: from.map(str::to_owned), to: to.map(str::to_owned), sums, state }
+    };
+    sums.into_iter().map(difference).collect()
+}
+
+/// Whether the transfers of a report by this interface are all that there were, and exact.
+fn knows_all(report: &Report, api: Api) -> bool {
+    let counts_all =
+        |names: &[&str]| report.counted.as_ref().is_some_and(|counted| names.iter().all(|name| counted.contains(name)));
+    match api {
+        // A call that names both ends is a transfer by itself.
+        Api::Sendfile => report.exact && report.calls_without_files == 0 && counts_all(&["sendfile"]),
+        Api::Splice | Api::Tee | Api::CopyFileRange => {
+            report.exact && report.calls_without_files == 0 && counts_all(&[api.name()])
+        }
+        Api::Reflink => report.exact && report.calls_without_files == 0 && counts_all(&["ioctl(FICLONE)", "ioctl(FICLONERANGE)"]),
+        Api::ReadWrite | Api::MmapWrite | Api::Vmsplice | Api::IoUring => report.transfers_exact,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        report::{
+            Options,
+            sample::files::{Scene, copy, map, read, written_after, written_from},
+        },
+        syscall::Selection,
+        trace::Loss,
+    };
+
+    fn report(edit: impl FnOnce(&mut Scene)) -> Report {
+        let mut scene = Scene::new();
+        scene.trace.counted = Some(Selection::default());
+        edit(&mut scene);
+        Report::from_trace(&scene.trace, &Options::default())
+    }
+
+    fn by_sendfile(bytes: u64) -> Report {
+        report(|scene| {
+            let [from, to] = ["in", "out"].map(|name| scene.regular(name));
+            scene.process("cp", vec![copy("sendfile", from, to, 1, bytes).zero(1)]);
+        })
+    }
+
+    fn by_copy_file_range() -> Report {
+        report(|scene| {
+            let [from, to] = ["a", "b"].map(|name| scene.regular(name));
+            scene.process("cp", vec![copy("copy_file_range", from, to, 1, 1 << 20).zero(1)]);
+        })
+    }
+
+    #[test]
+    fn a_report_is_the_same_as_itself_and_times_do_not_count() {
+        let one = by_sendfile(1 << 20);
+        let mut other = one.clone();
+        other.wall_ns = other.wall_ns.map(|ns| ns * 2);
+        other.totals.usage.user_ns = Some(1);
+        let diff = Diff::new(&one, &other);
+        assert_eq!((diff.outcome, diff.figures.len(), diff.transfers.len()), (Outcome::Same, 0, 0));
+        assert!(diff.compared >= 4, "{diff:?}");
+    }
+
+    #[test]
+    fn other_bytes_and_another_interface_are_changes() {
+        let diff = Diff::new(&by_sendfile(1 << 20), &by_sendfile(5));
+        let metrics: Vec<&str> = diff.figures.iter().map(|figure| figure.metric.as_str()).collect();
+        assert_eq!((diff.outcome, metrics.as_slice()), (Outcome::Changed, ["sendfile.bytes"].as_slice()));
+        assert_eq!(diff.transfers[0].sums.map(|sums| sums.and_then(|sums| sums.bytes)), [Some(1 << 20), Some(5)]);
+
+        let diff = Diff::new(&by_sendfile(1 << 20), &by_copy_file_range());
+        let ways: Vec<_> = diff.transfers.iter().map(|way| (way.api, way.sums.map(|sums| sums.is_some()), way.state)).collect();
+        let beyond = DifferenceState::Beyond;
+        assert_eq!(ways, [(Api::Sendfile, [true, false], beyond), (Api::CopyFileRange, [false, true], beyond)]);
+        assert_eq!(diff.outcome.exit_status(), 1);
+    }
+
+    #[test]
+    fn a_lower_bound_and_an_inferred_transfer_are_no_proof_of_a_change() {
+        let mut bound = by_sendfile(1 << 20);
+        bound.exact = false;
+        bound.losses.insert(Loss::UncountedCalls.name().to_owned(), 3);
+        assert_eq!(Diff::new(&bound, &by_sendfile(1 << 20)).outcome, Outcome::Inconclusive);
+        const BYTES: u64 = 1 << 20;
+        let relayed = |is_mapped: bool| {
+            report(|scene| {
+                let [from, to] = ["in", "out"].map(|name| scene.regular(name));
+                let mapped = written_from("write", from, to, 1, BYTES);
+                let write = if is_mapped { mapped } else { written_after("write", from, to, 1, BYTES, BYTES) };
+                scene.process("cp", vec![map(from, BYTES), read("read", from, 1, BYTES), write]);
+            })
+        };
+        let diff = Diff::new(&relayed(true), &relayed(false));
+        assert!(diff.figures.is_empty() && !diff.transfers.is_empty(), "{diff:?}");
+        assert!(diff.transfers.iter().all(|way| way.state == DifferenceState::Unknown), "{diff:?}");
+        assert_eq!((diff.outcome, diff.outcome.exit_status()), (Outcome::Inconclusive, 3));
+    }
+}

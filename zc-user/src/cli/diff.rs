@@ -1,0 +1,57 @@
+//! Options of `zctrace diff`.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use clap::{Args, ValueHint};
+use zctrace::{backend::Choice, render::PlainFormat};
+
+use super::values::{ColorWhen, LimitArgs, default_word, one_of};
+
+/// Examples, shown after the options.
+pub const EXAMPLES: &str = "\
+Examples:
+  zctrace --format json -o a.json cp in out
+  zctrace diff a.json b.json             what changed between the two?
+  zctrace diff a.json -- cp in out       and what if the command runs again?
+  zctrace report --format json log | zctrace diff a.json -
+
+Calls, errors, bytes and the interfaces that moved the bytes are compared. Times, context switches and page faults \
+are not: they differ in every run.
+
+Exit status: 0 if nothing changed, 1 if something did, 3 if something cannot be compared; 125 if zctrace itself failed.";
+
+/// Options of `diff`.
+#[derive(Debug, Args)]
+pub struct DiffArgs {
+    /// A saved report, as it was before (`zctrace --format json -o FILE`); `-` is stdin.
+    #[arg(value_name = "A", value_hint = ValueHint::FilePath)]
+    pub before: PathBuf,
+
+    /// A saved report, as it is now.
+    #[arg(value_name = "B", value_hint = ValueHint::FilePath, required_unless_present = "command")]
+    pub after: Option<PathBuf>,
+
+    /// A command to run instead; it is traced as the command of A was.
+    #[arg(last = true, value_name = "CMD", conflicts_with = "after", value_hint = ValueHint::CommandWithArguments)]
+    pub command: Vec<OsString>,
+
+    /// The backend that traces the command [default: that of A].
+    #[arg(long, value_parser = one_of::<Choice>(), requires = "command", default_value = default_word::<Choice>(), hide_default_value = true)]
+    pub backend: Choice,
+
+    /// Output format.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: PlainFormat,
+
+    /// Write the result to this file [default: stdout; stderr if a command is run, whose stdout is its own].
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// When to use colour.
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    pub color: ColorWhen,
+
+    /// How much is kept of a traced command.
+    #[command(flatten)]
+    pub limits: LimitArgs,
+}

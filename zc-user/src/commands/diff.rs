@@ -1,0 +1,71 @@
+//! `zctrace diff`: what changed between two saved reports, or from a saved one to a run of a command.
+
+use std::{path::Path, process::ExitCode};
+
+use anyhow::{Context as _, ensure};
+use zctrace::{
+    Report,
+    backend::{self, Choice, RunOptions, Until},
+    diff::Diff,
+    launch::LaunchOptions,
+    privileges::AfterAttach,
+    render,
+    report::{Counted, Options},
+    syscall::Selection,
+};
+
+use super::{render_options, report::open_report};
+use crate::{cli::DiffArgs, output::Output};
+
+/// Shows what changed. The exit status says whether anything did.
+pub fn diff(args: &DiffArgs) -> anyhow::Result<ExitCode> {
+    // The command's stdout is its own.
+    let default = if args.command.is_empty() { Output::Stdout } else { Output::Stderr };
+    let output = Output::open(args.output.as_deref(), default)?;
+    let is_stdin = |path: &Path| path == Path::new("-");
+    ensure!(
+        !(is_stdin(&args.before) && args.after.as_deref().is_some_and(is_stdin)),
+        "stdin can be read only once; give '-' once"
+    );
+    let before = open_report(&args.before)?;
+    let after = match &args.after {
+        Some(after) => *open_report(after)?,
+        None => run(args, &before)?,
+    };
+    let diff = Diff::new(&before, &after);
+    output.write(&render::diff(&diff, args.format, &render_options(args.color, &output)))?;
+    Ok(ExitCode::from(diff.outcome.exit_status()))
+}
+
+/// Runs the command and counts what was counted for the saved report.
+fn run(args: &DiffArgs, before: &Report) -> anyhow::Result<Report> {
+    let selection = match &before.counted {
+        Some(Counted::Names(names)) => {
+            let names = names.iter().map(String::as_str).collect::<Vec<_>>().join(",");
+            names.parse().context("the saved report counted calls that this zctrace does not know")?
+        }
+        Some(Counted::All) | None => Selection::All,
+    };
+    let options = RunOptions {
+        command: args.command.clone(),
+        selection,
+        until: Until::RootEnds,
+        launch: LaunchOptions::default(),
+        limits: args.limits.limits(),
+        privileges: AfterAttach::GivenUp,
+        on_interim_trace: None,
+        timeout: None,
+        verbose: false,
+    };
+    let trace = backend::run(backend_for(args.backend, &before.backend), &options)?;
+    Ok(Report::from_trace(&trace, &Options::default()))
+}
+
+/// The backend that was asked for; otherwise that of the saved report, because the other one infers other transfers.
+fn backend_for(chosen: Choice, before: &str) -> Choice {
+    match (chosen, before) {
+        (Choice::Auto, "ebpf") => Choice::Ebpf,
+        (Choice::Auto, "strace") => Choice::Strace,
+        (chosen, _) => chosen,
+    }
+}

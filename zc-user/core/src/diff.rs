@@ -239,11 +239,11 @@ mod tests {
 
     #[test]
     fn a_lower_bound_and_an_inferred_transfer_are_no_proof_of_a_change() {
+        const BYTES: u64 = 1 << 20;
         let mut bound = by_sendfile(1 << 20);
         bound.exact = false;
         bound.losses.insert(Loss::UncountedCalls.name().to_owned(), 3);
         assert_eq!(Diff::new(&bound, &by_sendfile(1 << 20)).outcome, Outcome::Inconclusive);
-        const BYTES: u64 = 1 << 20;
         let relayed = |is_mapped: bool| {
             report(|scene| {
                 let [from, to] = ["in", "out"].map(|name| scene.regular(name));

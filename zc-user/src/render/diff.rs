@@ -58,7 +58,7 @@ fn write_figures(page: &mut Page, figures: &[Difference]) {
 fn cells(figure: &Difference) -> [String; 4] {
     // An exit status or a signal that is absent is known to be absent.
     let without = if figure.state == DifferenceState::Beyond { "none" } else { UNKNOWN };
-    let is_bytes = figure.metric.ends_with(".bytes");
+    let is_bytes = figure.metric.rsplit('.').next() == Some("bytes");
     let show = |figure: u64| if is_bytes { units::bytes(figure) } else { figure.to_string() };
     let known = |figure: Option<u64>| figure.map_or_else(|| without.to_owned(), show);
     let change = match (figure.baseline, figure.now) {

@@ -136,7 +136,11 @@ pub(super) fn times(report: &Report) -> Vec<Piece> {
     if parts.is_empty() {
         return Vec::new();
     }
-    let title = if rest.is_some() { "time:" } else { "time in calls, all threads:" };
+    let title = match (rest, report.totals.threads) {
+        (Some(_), _) => "time:",
+        (None, 1) => "time in calls:",
+        (None, _) => "time in calls, all threads:",
+    };
     std::iter::once(Piece::new(title, Style::Plain)).chain(list(&parts, Style::Plain)).collect()
 }
 

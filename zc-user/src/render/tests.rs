@@ -132,6 +132,9 @@ fn the_head_says_where_the_time_went() {
     let threads = sample::copier();
     assert_eq!(line(&threads, "time").as_deref(), Some("time in calls, all threads: 1.47 s read, 383 ms write, 13.7 µs mmap"));
     assert!(line(&threads, "exit").is_some_and(|line| !line.contains("waiting")));
+    // A log does not say how long the command ran.
+    trace.wall_ns = None;
+    assert!(line(&trace, "time").is_some_and(|line| line.starts_with("time in calls: 500 ms read, ")));
     // Without times there is no line of times.
     assert_eq!(line(&sample::from_strace(), "time"), None);
 }

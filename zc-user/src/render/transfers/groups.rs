@@ -120,7 +120,7 @@ fn ends<'a>(ends: impl Iterator<Item = &'a End>, suffix: &str) -> Vec<Piece> {
 
 /// The folder that all paths lie in, with a slash at its end, if it is not the root.
 fn common_folder<'a>(ends: &BTreeSet<&'a End>) -> Option<&'a str> {
-    let mut ends = ends.iter();
+    let mut ends = ends.iter().copied();
     let mut common = folder(ends.next()?)?;
     for end in ends {
         let other = folder(end)?;
@@ -133,8 +133,8 @@ fn common_folder<'a>(ends: &BTreeSet<&'a End>) -> Option<&'a str> {
 }
 
 /// The folder of a path, with the slash at its end.
-fn folder<'a>(end: &&'a End) -> Option<&'a str> {
-    let path = (*end).path.as_deref()?;
+fn folder(end: &End) -> Option<&str> {
+    let path = end.path.as_deref()?;
     Some(&path[..=path.rfind('/')?])
 }
 

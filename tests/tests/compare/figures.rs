@@ -54,7 +54,8 @@ fn each_copier_is_shown_with_its_api() {
 fn reads_by_the_loader_do_not_count_as_the_commands_work() {
     let dir = TestDir::new();
     let (input, output) = (dir.join("in"), dir.join("out"));
-    fs::write(&input, [1; 18]).expect("room");
+    // Under strace, few bytes are a copy only if their beginning tells them from others.
+    fs::write(&input, "eighteen bytes, so").expect("room");
     let copy = |case| line(&c("copier-c").arg(case).arg("--from").arg(&input).arg("--to").arg(&output));
     for backend in ["ebpf", "strace"] {
         let commands = [copy("sendfile"), copy("read-write"), writes(30, 11), "true".to_owned()];

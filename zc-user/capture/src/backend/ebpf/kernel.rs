@@ -99,7 +99,7 @@ impl Content {
     fn map(file: &File) -> Option<Self> {
         const SYSFS_MAGIC: i64 = 0x6265_6572;
         let length = usize::try_from(file.metadata().ok()?.len()).ok().filter(|&length| length > 0)?;
-        if i64::from(fstatfs(file).ok()?.f_type) != SYSFS_MAGIC {
+        if fstatfs(file).ok()?.f_type != SYSFS_MAGIC {
             return None;
         }
         // SAFETY: a new mapping, at an address that the kernel chooses.
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(why(Path::new("/dev/zero")), "it is not a regular file");
         assert_eq!(why(folder.path()), "Is a directory (os error 21)");
         fs::remove_file(&path).expect("ours");
-        let file = fs::File::create(&path).expect("ours");
+        let file = File::create(&path).expect("ours");
         file.set_len(MAX_BTF_BYTES + 1).expect("a hole needs no room");
         assert_eq!(why(&path), "it is longer than 64 MiB");
         file.set_len(3).expect("shorter");

@@ -5,7 +5,8 @@
 //!
 //! - the bytes that nothing else explains are exactly as many at both ends, and at least [`LEAST_BYTES`];
 //! - no third file of the process has the same number: it is unlikely that counts agree to the byte by chance;
-//! - the first bytes do not differ, if the backend shows them; with fewer than [`MANY_CALLS`] writes, those of no kind of write.
+//! - the first bytes do not differ, if the backend shows them; with fewer than [`MANY_CALLS`] writes, those of no kind of write,
+//!   and none is by a vector.
 //!
 //! A loop that is known in part gets the rest of both ends, if the rests are equal. The figure is a lower bound: bytes that were read
 //! meanwhile from other files may be among those written, bytes that a thread wrote to another file right after it had read the source may be
@@ -22,6 +23,7 @@ use super::{
     inference::{LEAST_BYTES, MANY_CALLS, ReadMeanwhile, claimed, is_worth_adding},
 };
 use crate::{
+    syscall::Requested,
     trace::{FileId, FirstBytes, Row},
     transfer::{Api, Evidence},
 };
@@ -216,11 +218,19 @@ impl Unexplained<'_> {
     /// begins with the same bytes. The time when a read began says nothing: it may wait for what another thread is about to write.
     fn can_be_source_of(&self, other: &Self) -> bool {
         let is_earlier = self.order.zip(other.order).is_none_or(|(source, destination)| source < destination);
-        // With many calls, a row may begin with bytes that are in the middle of another row.
-        let is_read =
-            |row: &&Row| self.is_mapping || self.rows.iter().any(|read| !read.first_bytes.differs_from(&row.first_bytes));
-        let all_are_read = moving_calls(&other.rows) >= MANY_CALLS || other.rows.iter().all(is_read);
-        self.file != other.file && is_earlier && self.begins_as(other) && all_are_read
+        self.file != other.file
+            && is_earlier
+            && self.begins_as(other)
+            && (moving_calls(&other.rows) >= MANY_CALLS || self.has_all_of(other))
+    }
+
+    /// Whether each kind of write begins as some kind of read does, as far as known, and none is a vector, whose elements may be anywhere. With
+    /// many calls, one kind may begin in the middle of another.
+    fn has_all_of(&self, other: &Self) -> bool {
+        let known: Vec<FirstBytes> = self.rows.iter().map(|row| row.first_bytes).filter(|bytes| !bytes.is_unknown()).collect();
+        let is_read = |row: &&Row| known.is_empty() || known.iter().any(|bytes| !bytes.differs_from(&row.first_bytes));
+        let is_vector = |row: &&Row| matches!(row.call.spec().requested, Requested::Iovec { .. } | Requested::Message(_));
+        other.rows.iter().all(is_read) && !self.rows.iter().chain(&other.rows).any(is_vector)
     }
 
     /// Whether the first bytes are the same, as far as known. Those of a mapping are unknown.

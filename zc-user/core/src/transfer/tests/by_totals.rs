@@ -106,6 +106,7 @@ fn a_write_of_other_bytes_is_no_part_of_a_small_total() {
     let rows = |second: &[u8]| {
         vec![
             of(b"begins", read("read", from, 2, 20_000).at(1)),
+            read("pread64", from, 0, 0).zero(1).at(4),
             of(b"begins", written_after("write", from, to, 1, 10_000, 10_000).at(2)),
             of(second, write("write", to, 1, 10_000).at(3)),
         ]
@@ -114,4 +115,8 @@ fn a_write_of_other_bytes_is_no_part_of_a_small_total() {
     assert_eq!(transfers(&scene), []);
     scene.trace.processes[0].threads[0].rows = rows(b"begins");
     assert_eq!(transfers(&scene), one("in", "out", Api::ReadWrite, 20_000));
+
+    let vectors = [read("readv", from, 1, 20_000).at(1), write("writev", to, 1, 20_000).at(2)];
+    scene.trace.processes[0].threads[0].rows = vectors.map(|row| Row { first_bytes: FirstBytes::of(b"begins"), ..row }).into();
+    assert_eq!(transfers(&scene), []);
 }

@@ -2,7 +2,7 @@
 
 use super::{
     page::{Options, Page, Style, align_columns, ruled_table, table_lines, words},
-    section::{INDENT, plural},
+    section::{INDENT, plural, program_name},
     text,
 };
 use crate::{
@@ -88,7 +88,7 @@ fn cells(program: &Program, all_ns: Option<u64>) -> [String; TITLES.len()] {
     let cpu = program.usage.cpu_ns();
     let share = cpu.zip(all_ns).map_or_else(|| UNKNOWN.to_owned(), |(part, whole)| units::share(part, whole));
     [
-        text::shorten(&name(program), LONGEST_NAME).into_owned(),
+        text::shorten(&program_name(program), LONGEST_NAME).into_owned(),
         program.processes.to_string(),
         calls(program).to_string(),
         program.syscalls.iter().map(|call| call.errors).sum::<u64>().to_string(),
@@ -96,11 +96,6 @@ fn cells(program: &Program, all_ns: Option<u64>) -> [String; TITLES.len()] {
         known(cpu),
         share,
     ]
-}
-
-/// The name of a program.
-pub(super) fn name(program: &Program) -> String {
-    program.name.as_deref().map_or_else(|| UNKNOWN.to_owned(), text::escape)
 }
 
 /// Whether a figure of a program is [`UNKNOWN`].

@@ -3,7 +3,7 @@
 use super::{
     columns::{self, Layout},
     page::{Page, Piece, Style, list},
-    programs, text,
+    text,
 };
 use crate::{
     report::{Process, Program, State, Syscall, Thread, Totals, Usage},
@@ -51,7 +51,7 @@ impl<'a> Section<'a> {
 
     pub(super) fn program(program: &'a Program) -> Self {
         let heading = vec![
-            programs::name(program),
+            program_name(program),
             plural(program.processes, "process", "processes"),
             plural(program.threads, "thread", "threads"),
             calls(&program.syscalls),
@@ -135,6 +135,11 @@ pub(super) fn plural(count: u64, one: &str, more: &str) -> String {
 /// `copier (1234)`.
 pub(super) fn process_name(process: &Process) -> String {
     named(process.name(), process.pid)
+}
+
+/// The name of a program.
+pub(super) fn program_name(program: &Program) -> String {
+    program.name.as_deref().map_or_else(|| UNKNOWN.to_owned(), text::escape)
 }
 
 fn named(comm: Option<&str>, pid: u32) -> String {

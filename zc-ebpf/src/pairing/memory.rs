@@ -6,7 +6,10 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "there are few ranges and samples, and no call moves 4 GiB")]
 
-use super::range::{BLOCK_BYTES, Plan, Range, overlap};
+use super::{
+    argument,
+    range::{BLOCK_BYTES, Plan, Range, overlap},
+};
 use crate::FileNumber;
 
 /// How many ranges of an address space are remembered.
@@ -205,13 +208,6 @@ extern "C" fn remove(memory: *mut Memory, index: u32, file: FileNumber, start: u
         memory.empty = index;
     }
     0
-}
-
-/// What a pointer argument of a global function points to. `None` if it is null, which the verifier wants to be checked.
-#[inline(always)]
-fn argument<'a, T>(argument: *mut T) -> Option<&'a mut T> {
-    // SAFETY: null, or what the caller of the global function has: the verifier lets no program pass anything else.
-    unsafe { argument.as_mut() }
 }
 
 /// What [`cut`] did to a range.

@@ -4,7 +4,7 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "there are few samples, and no call moves 4 GiB")]
 
-use super::FACTOR;
+use super::{FACTOR, argument};
 use crate::FileNumber;
 
 /// The most words that are sampled in a range.
@@ -182,8 +182,7 @@ impl Range {
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 extern "C" fn place_evenly(range: *mut Range, start: u64, stride: u32, last: u32) -> u32 {
-    // SAFETY: null, or a range: the verifier lets no program pass anything else.
-    let Some(range) = (unsafe { range.as_mut() }) else { return 0 };
+    let Some(range) = argument(range) else { return 0 };
     for index in 1..SAMPLES as u32 - 1 {
         if index < last {
             range.place(start + u64::from(stride * index));
@@ -197,8 +196,7 @@ extern "C" fn place_evenly(range: *mut Range, start: u64, stride: u32, last: u32
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 extern "C" fn thin_samples(range: *mut Range, end: u64) -> u32 {
-    // SAFETY: as above.
-    let Some(range) = (unsafe { range.as_mut() }) else { return 0 };
+    let Some(range) = argument(range) else { return 0 };
     for index in 0..SAMPLES as u32 {
         if index < range.samples() && range.sampled_at(index) + WORD_BYTES > end {
             range.set_samples(index);

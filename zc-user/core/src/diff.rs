@@ -108,7 +108,8 @@ impl WaySums {
 impl Diff {
     /// Compares two reports.
     pub fn new(before: &Report, after: &Report) -> Self {
-        let changed = differences(before, after, &Tolerances::default());
+        let tolerances = Tolerances::default();
+        let changed = differences(before, after, &tolerances);
         let transfers = ways(before, after);
         let states = || changed.iter().map(|figure| figure.state).chain(transfers.iter().map(|way| way.state));
         let outcome = if states().any(|state| state == DifferenceState::Beyond) {
@@ -119,12 +120,11 @@ impl Diff {
             Outcome::Same
         };
         let names: BTreeSet<String> = [before, after].into_iter().flat_map(|report| figures(report).into_keys()).collect();
-        let is_compared = |name: &&String| Tolerances::default().compares(name);
         Self {
             schema: SCHEMA,
             sides: [before, after].map(Side::of),
             outcome,
-            compared: names.iter().filter(is_compared).count(),
+            compared: names.iter().filter(|name| tolerances.compares(name)).count(),
             figures: changed,
             transfers,
         }
@@ -166,15 +166,14 @@ fn ways(before: &Report, after: &Report) -> Vec<WayDifference> {
 
 /// Whether the transfers of a report by this interface are all that there were, and exact.
 fn knows_all(report: &Report, api: Api) -> bool {
-    let counts_all =
-        |names: &[&str]| report.counted.as_ref().is_some_and(|counted| names.iter().all(|name| counted.contains(name)));
+    // A call that names both ends is a transfer by itself.
+    let knows_calls = |names: &[&str]| {
+        let counts = |name: &&str| report.counted.as_ref().is_some_and(|counted| counted.contains(name));
+        report.exact && report.calls_without_files == 0 && names.iter().all(counts)
+    };
     match api {
-        // A call that names both ends is a transfer by itself.
-        Api::Sendfile => report.exact && report.calls_without_files == 0 && counts_all(&["sendfile"]),
-        Api::Splice | Api::Tee | Api::CopyFileRange => {
-            report.exact && report.calls_without_files == 0 && counts_all(&[api.name()])
-        }
-        Api::Reflink => report.exact && report.calls_without_files == 0 && counts_all(&["ioctl(FICLONE)", "ioctl(FICLONERANGE)"]),
+        Api::Sendfile | Api::Splice | Api::Tee | Api::CopyFileRange => knows_calls(&[api.name()]),
+        Api::Reflink => knows_calls(&["ioctl(FICLONE)", "ioctl(FICLONERANGE)"]),
         Api::ReadWrite | Api::MmapWrite | Api::Vmsplice | Api::IoUring => report.transfers_exact,
     }
 }

@@ -219,6 +219,13 @@ pub enum Requested {
     Message(u8),
 }
 
+impl Requested {
+    /// Whether the bytes may lie at several places in memory.
+    pub const fn is_vector(self) -> bool {
+        matches!(self, Self::Iovec { .. } | Self::Message(_))
+    }
+}
+
 /// Which arguments are file descriptors, and in which direction bytes go. Arguments count from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fds {

@@ -1,8 +1,8 @@
 //! `zctrace diff`: what changed between two saved reports, or from a saved one to a run of a command.
 
-use std::{path::Path, process::ExitCode};
+use std::{iter, path::Path, process::ExitCode};
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use zctrace::{
     Report,
     backend::{self, Choice, RunOptions, Until},
@@ -14,7 +14,10 @@ use zctrace::{
     syscall::Selection,
 };
 
-use super::{render_options, report::open_report};
+use super::{
+    render_options,
+    report::{open_report, read_stdin_once},
+};
 use crate::{cli::DiffArgs, output::Output};
 
 /// Shows what changed. The exit status says whether anything did.
@@ -22,11 +25,8 @@ pub fn diff(args: &DiffArgs) -> anyhow::Result<ExitCode> {
     // The command's stdout is its own.
     let default = if args.command.is_empty() { Output::Stdout } else { Output::Stderr };
     let output = Output::open(args.output.as_deref(), default)?;
-    let is_stdin = |path: &Path| path == Path::new("-");
-    ensure!(
-        !(is_stdin(&args.before) && args.after.as_deref().is_some_and(is_stdin)),
-        "stdin can be read only once; give '-' once"
-    );
+    let saved: Vec<&Path> = iter::once(args.before.as_path()).chain(args.after.as_deref()).collect();
+    read_stdin_once(&saved)?;
     let before = open_report(&args.before)?;
     let after = match &args.after {
         Some(after) => *open_report(after)?,

@@ -62,7 +62,7 @@ enum Input {
 
 /// Reads a report or strace logs. The first character tells which of them it is.
 fn read_input(paths: &[PathBuf], selection: &Selection) -> anyhow::Result<Input> {
-    ensure!(paths.iter().filter(|path| is_stdin(path)).count() <= 1, "stdin can be read only once; give '-' once");
+    read_stdin_once(paths)?;
     let mut readers = paths.iter().map(|path| reader(path)).collect::<anyhow::Result<Vec<_>>>()?;
     let json = readers.iter_mut().map(is_json).collect::<Result<Vec<_>, _>>()?;
     match (json.as_slice(), readers.as_mut_slice()) {
@@ -77,6 +77,13 @@ fn read_input(paths: &[PathBuf], selection: &Selection) -> anyhow::Result<Input>
 /// Reads a JSON report.
 pub fn open_report(path: &Path) -> anyhow::Result<Box<Report>> {
     read_report(&mut reader(path)?, path).map(Box::new)
+}
+
+/// Refuses to read stdin twice.
+pub(super) fn read_stdin_once<P: AsRef<Path>>(paths: &[P]) -> anyhow::Result<()> {
+    let count = paths.iter().filter(|path| is_stdin(path.as_ref())).count();
+    ensure!(count <= 1, "stdin can be read only once; give '-' once");
+    Ok(())
 }
 
 /// Whether the path stands for stdin. A file of that name is `./-`.

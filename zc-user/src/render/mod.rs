@@ -1,7 +1,8 @@
 //! Renderers: a [`Report`] and the results of the other subcommands as text. They are pure: width and colour are options, and nothing is
 //! printed here.
 //!
-//! - Reports: `table.rs` with `head.rs`, `programs.rs`, `transfers.rs`, `section.rs` and `files.rs`; `markdown.rs`; `csv.rs`; `openmetrics.rs`. JSON is the model.
+//! - Reports: `table.rs` with `head.rs`, `programs.rs`, `transfers.rs`, `section.rs` and `files.rs`; `markdown.rs`; `csv.rs`;
+//!   `openmetrics.rs`. JSON is the model.
 //! - `check.rs`, `compare.rs`, `diff.rs`, `doctor.rs`, `verify.rs`: what these subcommands and `--verify` show.
 //! - `page.rs`, `columns.rs`, `text.rs`: what pages and tables are made of.
 

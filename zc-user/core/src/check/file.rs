@@ -116,12 +116,13 @@ struct Source<'a> {
 impl<'a> Source<'a> {
     /// Notes a mistake.
     fn wrong(&mut self, at: usize, message: impl Into<String>) {
-        let before = self.text.get(..at).unwrap_or(self.text);
+        let before = self.before(at);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let column = before[line_start..].chars().count() + 1;
         self.errors.push(FileError {
             path: self.path.display().to_string(),
             line: self.line(at),
-            column: before[line_start..].chars().count() + 1,
+            column,
             message: message.into(),
             pointer: pointer(self.text, before.len()),
         });
@@ -133,7 +134,12 @@ impl<'a> Source<'a> {
 
     /// The number of the line at this offset, from 1.
     fn line(&self, at: usize) -> usize {
-        self.text.get(..at).unwrap_or(self.text).matches('\n').count() + 1
+        self.before(at).matches('\n').count() + 1
+    }
+
+    /// The text before this offset.
+    fn before(&self, at: usize) -> &'a str {
+        self.text.get(..at).unwrap_or(self.text)
     }
 
     fn checks(&mut self) -> Vec<Check> {

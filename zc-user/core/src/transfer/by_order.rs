@@ -23,7 +23,6 @@ use super::{
     inference::{LEAST_BYTES, MANY_CALLS, ReadMeanwhile, Unclaimed, is_most_of, is_worth_adding},
 };
 use crate::{
-    syscall::Requested,
     trace::{FileId, Input, Row},
     transfer::{Api, Evidence},
 };
@@ -219,9 +218,8 @@ impl<'b, 'a> ThreadBalance<'b, 'a> {
         // Few bytes have nothing in common but their number, unless they begin in the same way. What a log shows of a vector tells little:
         // its elements may lie on each other or anywhere else.
         let begins_as_read = |row: &&Row| reading.iter().any(|read| read.first_bytes.is_telling_match(&row.first_bytes));
-        let is_vector = |row: &&Row| matches!(row.call.spec().requested, Requested::Iovec { .. } | Requested::Message(_));
         let mut rows = reading.iter().chain(candidates.iter().flat_map(|(_, one)| one.rows));
-        let is_chance = !is_many && !self.activity.sees_memory && rows.any(is_vector);
+        let is_chance = !is_many && !self.activity.sees_memory && rows.any(|row| row.call.spec().requested.is_vector());
         candidates.retain(|(_, one)| read >= LEAST_BYTES || one.rows.iter().all(begins_as_read));
         if read == 0 || is_chance || !(exact || near) {
             return Vec::new();

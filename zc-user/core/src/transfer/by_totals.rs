@@ -5,8 +5,8 @@
 //!
 //! - the bytes that nothing else explains are exactly as many at both ends, and at least [`LEAST_BYTES`];
 //! - no third file of the process has the same number: it is unlikely that counts agree to the byte by chance;
-//! - the first bytes do not differ, if the backend shows them; with fewer than [`MANY_CALLS`] writes, those of no kind of write,
-//!   and none is by a vector.
+//! - the first bytes read and the first bytes written do not differ, if the backend shows them;
+//! - with fewer than [`MANY_CALLS`] writes, every kind of write begins as a read does, and no call moves a vector.
 //!
 //! A loop that is known in part gets the rest of both ends, if the rests are equal. The figure is a lower bound: bytes that were read
 //! meanwhile from other files may be among those written, bytes that a thread wrote to another file right after it had read the source may be
@@ -23,7 +23,6 @@ use super::{
     inference::{LEAST_BYTES, MANY_CALLS, ReadMeanwhile, claimed, is_worth_adding},
 };
 use crate::{
-    syscall::Requested,
     trace::{FileId, FirstBytes, Row},
     transfer::{Api, Evidence},
 };
@@ -229,7 +228,7 @@ impl Unexplained<'_> {
     fn has_all_of(&self, other: &Self) -> bool {
         let known: Vec<FirstBytes> = self.rows.iter().map(|row| row.first_bytes).filter(|bytes| !bytes.is_unknown()).collect();
         let is_read = |row: &&Row| known.is_empty() || known.iter().any(|bytes| !bytes.differs_from(&row.first_bytes));
-        let is_vector = |row: &&Row| matches!(row.call.spec().requested, Requested::Iovec { .. } | Requested::Message(_));
+        let is_vector = |row: &&Row| row.call.spec().requested.is_vector();
         other.rows.iter().all(is_read) && !self.rows.iter().chain(&other.rows).any(is_vector)
     }
 

@@ -356,6 +356,57 @@ fn ebpf_counts_every_call_of_a_script_like_strace() {
     assert_eq!(counted, strace, "calls and errors");
 }
 
+/// The calls without rows by name: how many returned, failed, and never returned.
+fn other_calls(run: &Run) -> BTreeMap<&str, (u64, u64, u64)> {
+    let others = run.report.totals.other_syscalls.as_ref().expect("eBPF counts them");
+    others.iter().map(|call| (call.name.as_str(), (call.sums.calls, call.sums.errors, call.sums.unfinished))).collect()
+}
+
+#[test]
+fn ebpf_counts_the_calls_without_rows_like_strace() {
+    let script = shell("/bin/true; ls /nonexistent 2>/dev/null; cat /etc/hostname >/dev/null; /bin/false; true");
+    let run = zctrace().run(&script);
+    run.assert_exact();
+    let with_rows = run.totals().figures();
+    let strace: BTreeMap<String, (u64, u64)> = counted_by_strace(&script);
+    let others = other_calls(&run);
+    let expected = strace.iter().filter(|(name, _)| !with_rows.contains_key(*name) && *name != "exit_group");
+    let mut expected: BTreeMap<&str, (u64, u64, u64)> =
+        expected.map(|(name, (calls, errors))| (name.as_str(), (*calls, *errors, 0))).collect();
+    expected.insert("exit_group", (0, 0, run.report.totals.processes));
+    assert_eq!(others, expected, "calls, errors, unfinished: zctrace (left) and strace -c");
+    let by_process = run.report.processes.iter().map(|process| process.other_calls.expect("counted").calls).sum::<u64>();
+    assert_eq!(by_process, others.values().map(|(calls, ..)| calls).sum::<u64>(), "the processes add up");
+}
+
+#[test]
+fn a_sleep_is_in_the_time_of_the_calls_without_rows() {
+    let run = zctrace().run(&program("sleep").arg("0.3"));
+    let sleep = run.report.totals.other_syscalls.as_ref().and_then(|others| others.first()).expect("the longest call");
+    assert_eq!((sleep.name.as_str(), sleep.sums.calls), ("clock_nanosleep", 1));
+    let slept = sleep.sums.total_ns.expect("known");
+    assert!((300_000_000..=run.report.wall_ns.expect("known")).contains(&slept), "{slept} ns");
+}
+
+#[test]
+fn a_call_without_a_row_that_a_signal_ends_has_returned_only_if_the_task_goes_on() {
+    let killed = zctrace().run(&shell("sleep 60 & sleep 0.1; kill -TERM $!; wait"));
+    let (calls, errors, unfinished) = other_calls(&killed)["clock_nanosleep"];
+    assert_eq!((calls, errors, unfinished), (1, 0, 1), "one slept to its end, the other one was killed");
+    let stopped = zctrace().run(&shell("sleep 0.5 & sleep 0.1; kill -STOP $!; sleep 0.05; kill -CONT $!; wait"));
+    let others = other_calls(&stopped);
+    assert_eq!(others["clock_nanosleep"], (3, 1, 0), "the stopped one failed with ERESTART_RESTARTBLOCK");
+    assert_eq!(others["restart_syscall"], (1, 0, 0), "and was restarted");
+}
+
+#[test]
+fn calls_without_rows_are_unknown_where_they_are_not_counted() {
+    let run = zctrace().backend("strace").run(&program("true"));
+    assert_eq!((&run.report.totals.other_syscalls, run.report.processes[0].other_calls), (&None, None));
+    let all = zctrace().syscalls("all").run(&program("true"));
+    assert_eq!(all.report.totals.other_syscalls, Some(Vec::new()), "every call has a row");
+}
+
 /// Makes sure that every row agrees in calls and errors.
 #[track_caller]
 fn assert_as_strace_counts(program: &Program) {

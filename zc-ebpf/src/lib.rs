@@ -90,6 +90,8 @@ pub mod maps {
     pub const ERRNOS: &str = "ERRNOS";
     /// Hash, [`ErrnoKey`](crate::ErrnoKey) with files -> number of calls that failed with this errno, for [`FILE_ROWS`].
     pub const FILE_ERRNOS: &str = "FILE_ERRNOS";
+    /// Per-CPU array, [`spec_slot`](crate::spec_slot) -> [`OtherCalls`](crate::OtherCalls): the calls that have no rows.
+    pub const OTHER_CALLS: &str = "OTHER_CALLS";
     /// Hash, [`FileKey`](crate::FileKey) -> [`KnownFile`](crate::KnownFile).
     pub const FILES: &str = "FILES";
     /// Ring buffer of events. Each is a [`FileSeen`](crate::FileSeen) or begins with an [`EventHeader`](crate::EventHeader).
@@ -194,7 +196,7 @@ mod pod {
             )+
         };
     }
-    pod!(CallSpec, Task, RowKey, Row, Part, ErrnoKey, FileKey, KnownFile, Control, KernelFields, Stream);
+    pod!(CallSpec, Task, OtherCalls, RowKey, Row, Part, ErrnoKey, FileKey, KnownFile, Control, KernelFields, Stream);
 }
 
 const _: () = {
@@ -213,8 +215,9 @@ const _: () = {
     assert!(size_of::<Mapping>() == 2 * 8 + 2 * 4);
     assert!(
         size_of::<Task>()
-            == 16 * 4
+            == 18 * 4
                 + 2 * 8
+                + size_of::<OtherCalls>()
                 + size_of::<Interrupted>()
                 + size_of::<Ends>()
                 + size_of::<Arguments>()
@@ -236,5 +239,6 @@ const _: () = {
     assert!(size_of::<EventHeader>() == 6 * 4 + 8 + COMM_BYTES);
     assert!(size_of::<Counters>() == 7 * 8);
     assert!(size_of::<Exec>() == size_of::<EventHeader>() + 8 + size_of::<Counters>() + EXE_BYTES + ARGS_BYTES);
-    assert!(size_of::<Ended>() == size_of::<EventHeader>() + size_of::<Counters>());
+    assert!(size_of::<OtherCalls>() == 5 * 8);
+    assert!(size_of::<Ended>() == size_of::<EventHeader>() + size_of::<Counters>() + size_of::<OtherCalls>());
 };

@@ -8,8 +8,8 @@ use aya_ebpf::{
     maps::{Array, HashMap, PerCpuArray, RingBuf},
 };
 use zc_ebpf::{
-    CallSpec, Control, ErrnoKey, FileKey, FileSeen, KnownFile, LOSSES as LOSS_COUNT, Loss, Memory, Part, Row, RowKey, SPEC_SLOTS,
-    STREAM_FILES, Stream, Task,
+    CallSpec, Control, ErrnoKey, FileKey, FileSeen, KnownFile, LOSSES as LOSS_COUNT, Loss, Memory, OtherCalls, Part, Row, RowKey,
+    SPEC_SLOTS, STREAM_FILES, Stream, TABLE_SLOTS, Task,
 };
 
 use crate::kernel::{
@@ -38,6 +38,10 @@ pub static FILE_ROWS: HashMap<RowKey, Row> = HashMap::with_max_entries(1, BPF_F_
 /// What reads have filled in each address space. An entry is allocated when a process first reads.
 #[map]
 pub static MEMORIES: HashMap<u32, Memory> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
+
+/// The calls that have no rows, by their slot in [`SPECS`].
+#[map]
+pub static OTHER_CALLS: PerCpuArray<OtherCalls> = PerCpuArray::with_max_entries(2 * TABLE_SLOTS, 0);
 
 /// Bytes that calls wrote from files other than the one in their row.
 #[map]

@@ -198,7 +198,10 @@ pub struct DisplayArgs {
 /// What the option `--syscalls` of `run` takes.
 fn syscalls_help() -> String {
     let classes: Vec<String> = class_names().map(|class| format!("%{class}")).collect();
-    format!("Calls to count: names and classes ({}), or `all`", classes.join(", "))
+    format!(
+        "Calls to show one by one: names and classes ({}), `all`, or `!` and those to leave out; eBPF sums up the others",
+        classes.join(", ")
+    )
 }
 
 /// Options of `run`.

@@ -1,5 +1,6 @@
 //! Events that the kernel side sends to user space as they happen. Only rare things are events.
 
+use crate::OtherCalls;
 #[cfg(doc)]
 use crate::Task;
 
@@ -90,4 +91,6 @@ pub struct Ended {
     pub header: EventHeader,
     /// The task's counters, final.
     pub counters: Counters,
+    /// [`Task::other_calls`], final.
+    pub other_calls: OtherCalls,
 }

@@ -5,6 +5,7 @@ mod events;
 mod file;
 pub mod histogram;
 mod kernel_fields;
+mod other_calls;
 pub mod records;
 mod row;
 mod task;
@@ -19,5 +20,6 @@ pub use histogram::{BUCKETS, bucket_of};
 pub use kernel_fields::{ABSENT, KernelFields};
 #[cfg(feature = "user")]
 pub use kernel_fields::{Field, GROUPS, Group, Need, Place};
+pub use other_calls::{OtherCalls, other};
 pub use row::{ErrnoKey, Part, Row, RowKey};
 pub use task::{Arguments, Descriptor, Interrupted, Mapping, Outcome, Task, hook, phase};

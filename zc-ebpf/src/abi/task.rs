@@ -1,6 +1,6 @@
 //! The state of a task that is followed.
 
-use crate::{CallId, CallSpec, Ends, FileNumber, UnwrittenRead};
+use crate::{CallId, CallSpec, Ends, FileNumber, OtherCalls, UnwrittenRead};
 
 /// A task that is followed. Only the task itself writes this, and its creator before the task can run.
 #[repr(C)]
@@ -58,8 +58,14 @@ pub struct Task {
     pub compat: u32,
     /// Which programs ran for it while it was not [`ACTIVE`](phase::ACTIVE), as bits of [`hook`]. A rehearsal reads this.
     pub hooks: u32,
+    /// The slot in [`globals::SPECS`](crate::globals::SPECS) of the call that was entered last.
+    pub slot: u32,
+    /// What is known of a call without a row: one of [`other`](crate::other)'s constants.
+    pub other: u32,
     /// Unused; keeps the layout free of padding.
     pub reserved: u32,
+    /// Its calls without rows.
+    pub other_calls: OtherCalls,
 }
 
 impl Task {

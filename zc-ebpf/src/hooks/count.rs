@@ -2,13 +2,14 @@
 
 use aya_log_ebpf::warn;
 use zc_ebpf::{
-    ABSENT, Arguments, COMPAT, Interrupted, Loss, NO_CALL, Outcome, Row, Task, bucket_of, fds, fills, hook, is_restart, phase,
-    requested, selected, spec_slot,
+    ABSENT, Arguments, COMPAT, Interrupted, Loss, NO_CALL, Outcome, Row, Task, bucket_of, fds, fills, hook, is_restart, other,
+    phase, requested, selected, spec_slot,
 };
 
 use crate::{
     evidence::buffers,
     file::ends,
+    hooks::others,
     kernel::argument,
     kernel::fields::{TypedPtr, offset_of_field},
     kernel::helpers::now_ns,
@@ -35,6 +36,9 @@ pub fn enter(task: &mut Task, registers: Registers, number: i64) {
     if task.interrupted != NO_CALL {
         record_interrupted(task);
     }
+    if task.other == other::INTERRUPTED {
+        others::record_interrupted(task);
+    }
     task.exit_without_entry_expected = 0;
     let is_counted = identify(task, registers, number, |compat| registers.arguments_at_entry(compat));
     if !is_counted || !fds::only_used(task.spec.fds) {
@@ -46,12 +50,13 @@ pub fn enter(task: &mut Task, registers: Registers, number: i64) {
     } else {
         task.hooks |= hook::SYS_ENTER;
     }
-    if !is_counted {
+    if is_counted {
+        if task.phase == phase::ACTIVE {
+            task.ends = ends::of(task);
+        }
+    } else {
         task.call = NO_CALL;
-        return;
-    }
-    if task.phase == phase::ACTIVE {
-        task.ends = ends::of(task);
+        others::enter(task);
     }
     task.entered_ns = now_ns();
 }
@@ -64,22 +69,27 @@ pub fn exit(registers: Registers, result: i64) {
     task.exit_without_entry_expected = 0;
     if task.phase != phase::ACTIVE {
         task.hooks |= hook::SYS_EXIT;
-        task.call = NO_CALL;
+        (task.call, task.other) = (NO_CALL, other::NONE);
         return;
     }
     task.outcome.result = result;
     if task.call == NO_CALL {
         task.forget_descriptors();
-        if expected == 0 {
-            returned_unseen(task, registers);
+        if task.other != other::UNDER_WAY {
+            if expected == 0 {
+                returned_unseen(task, registers);
+            }
+            return;
         }
-        return;
     }
     task.outcome.duration_ns = now_ns().wrapping_sub(task.entered_ns);
     if signals() & KILL != 0 {
         // The caller will never see the result, so the call stays under way until the task exits. Every thread of a process that is
         // killed, or that another thread ends with `exit_group`, has this signal.
         return;
+    }
+    if task.call == NO_CALL {
+        return others::returned(task);
     }
     task.outcome.call = task.call;
     task.call = NO_CALL;
@@ -108,21 +118,30 @@ fn returned_unseen(task: &mut Task, registers: Registers) {
         record_interrupted(task);
         task.outcome.result = result;
     }
-    if !identify(task, registers, registers.number(), |compat| registers.arguments_at_exit(compat)) {
+    if task.other == other::INTERRUPTED {
+        others::record_interrupted(task);
+    }
+    let is_counted = identify(task, registers, registers.number(), |compat| registers.arguments_at_exit(compat));
+    if !is_counted {
         task.call = NO_CALL;
-        return;
+        others::enter(task);
     }
     let signals = signals();
     if signals & KILL != 0 {
         return;
     }
     task.entered_ns = now_ns();
-    task.ends = ends::of(task);
+    if is_counted {
+        task.ends = ends::of(task);
+    }
     // Trapped by seccomp: the call was not made, and what looks like its result is not one.
     if signals & SYS != 0 && registers.is_rolled_back() {
         return abandon(task);
     }
     count_loss(Loss::UntimedCall);
+    if !is_counted {
+        return others::returned_unseen(task);
+    }
     task.outcome.call = task.call;
     task.call = NO_CALL;
     task.outcome.duration_ns = Outcome::UNTIMED;
@@ -138,7 +157,13 @@ pub fn abandon(task: &mut Task) {
     let call = if task.call == NO_CALL { task.interrupted } else { task.call };
     task.call = NO_CALL;
     task.interrupted = NO_CALL;
-    if call == NO_CALL || task.phase != phase::ACTIVE {
+    if task.phase != phase::ACTIVE {
+        return;
+    }
+    if task.other != other::NONE {
+        others::abandon(task);
+    }
+    if call == NO_CALL {
         return;
     }
     match rows::place(task.serial, call, task.ends, 0) {
@@ -222,7 +247,8 @@ pub fn is_selected(registers: Registers, number: i64) -> bool {
 fn identify(task: &mut Task, registers: Registers, number: i64, arguments: impl Fn(bool) -> [u64; 8]) -> bool {
     let Numbered { number, table } = registers.table(number);
     let compat = table & COMPAT != 0;
-    let Some(spec) = spec(spec_slot(number, compat)) else { return false };
+    task.slot = spec_slot(number, compat);
+    let Some(spec) = spec(task.slot) else { return false };
     task.spec = spec;
     if spec.selected == selected::NEVER && spec.fills == fills::NONE {
         return false;

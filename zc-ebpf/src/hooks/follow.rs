@@ -7,7 +7,7 @@ use aya_ebpf::helpers::generated::bpf_get_ns_current_pid_tgid;
 use aya_log_ebpf::{debug, warn};
 use zc_ebpf::{
     ABSENT, ARGS_BYTES, Arguments, COMM_BYTES, CallSpec, Control, Descriptor, Ended, Ends, EventHeader, Exec, Interrupted, Loss,
-    Mapping, NO_CALL, Outcome, Task, UnwrittenRead, armed, event_kind, hook, phase,
+    Mapping, NO_CALL, OtherCalls, Outcome, Task, UnwrittenRead, armed, event_kind, hook, other, phase,
 };
 
 use crate::{
@@ -103,7 +103,10 @@ pub static NEW_TASK: Task = Task {
     generation: 0,
     compat: 0,
     hooks: 0,
+    slot: 0,
+    other: other::NONE,
     reserved: 0,
+    other_calls: OtherCalls::NONE,
 };
 
 /// Who a task is.
@@ -181,6 +184,10 @@ pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
     if state.phase == phase::REHEARSING {
         state.hooks |= hook::EXEC;
         return;
+    }
+    if state.phase == phase::ARMED {
+        // The trace begins here, so the exec counts from here.
+        state.entered_ns = now_ns();
     }
     state.phase = phase::ACTIVE;
     // A thread that was not the leader takes over the leader's id.
@@ -265,7 +272,8 @@ pub fn switched_out(previous: TypedPtr) {
     if task.tid != task.pid {
         counters.voluntary_switches = counters.voluntary_switches.saturating_sub(1);
     }
-    send(Ended { header: header(event_kind::ENDED, task, task.exited_ns, task.hooks, previous), counters });
+    let header = header(event_kind::ENDED, task, task.exited_ns, task.hooks, previous);
+    send(Ended { header, counters, other_calls: task.other_calls });
     debug!((), "task {} ended", task.tid);
     end_space(task);
     let _ = TASKS.remove(key);

@@ -3,5 +3,6 @@
 pub mod count;
 pub mod follow;
 mod not_preempted;
+mod others;
 pub mod ring;
 pub mod scope;

@@ -110,5 +110,6 @@ fn leave() {
 /// Sends an event about the current thread, with its counters.
 #[inline(always)]
 fn tell(kind: u32, task: &Task, current: KernelPtr) {
-    follow::send(Ended { header: follow::header(kind, task, now_ns(), 0, current), counters: fields::counters(current) });
+    let header = follow::header(kind, task, now_ns(), 0, current);
+    follow::send(Ended { header, counters: fields::counters(current), other_calls: task.other_calls });
 }

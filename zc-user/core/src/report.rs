@@ -10,8 +10,8 @@ mod sums;
 
 pub use fold::{Detail, Files, Options};
 pub use model::{
-    ContextSwitches, Counted, Exit, FileCalls, FileTotals, PageFaults, Process, Program, Report, SCHEMA, SortKey, State, Syscall,
-    Thread, Tool, Totals, Usage, schema,
+    ContextSwitches, Counted, Exit, FileCalls, FileTotals, Loading, OtherCalls, OtherSyscall, PageFaults, Process, Program,
+    Report, SCHEMA, SortKey, State, Syscall, Thread, Tool, Totals, Usage, schema,
 };
 pub use query::{Calls, Processes, QueryError, SyscallName};
 

@@ -155,6 +155,15 @@ impl Call {
         Self::new(name, abi)
     }
 
+    /// The call whose numbers share this slot of the kernel side's table: [`zc_ebpf::spec_slot`].
+    pub fn from_slot(slot: u32) -> Self {
+        let compat = if slot < zc_ebpf::TABLE_SLOTS { 0 } else { zc_ebpf::COMPAT };
+        let number = slot % zc_ebpf::TABLE_SLOTS;
+        let call = Self::from_id(number | compat);
+        let is_last = number == zc_ebpf::TABLE_SLOTS - 1;
+        if is_last { Self::new(format!("syscall_from_{number:#x}"), call.abi) } else { call }
+    }
+
     /// An operation of `io_uring`, as rows of [`ring_rows`](crate::trace::Thread::ring_rows) name it: `io_uring:read`.
     pub fn ring_operation(name: &str) -> Self {
         Self { name: format!("{RING_PREFIX}{name}").into(), abi: Abi::NATIVE, kind: Kind::RingOperation }

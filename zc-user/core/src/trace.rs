@@ -47,6 +47,8 @@ pub struct Trace {
     pub files: Vec<File>,
     /// Counted calls on files whose rows lack these files, because there was no room. Their counts are exact.
     pub calls_without_files: u64,
+    /// The calls that were not selected, so that they have no rows. `None`: they were not counted.
+    pub other_calls: Option<BTreeMap<Call, OtherCalls>>,
     /// Whether the backend sees the memory that calls use, so that [`Input::ByBuffer`] and [`Input::ByMapping`] are known.
     pub sees_memory: bool,
     /// The processes, in the order in which they were created.
@@ -127,8 +129,42 @@ pub struct Thread {
     /// What io_uring did for it, in whichever kernel thread: a row for each operation and the file involved. They are named as by
     /// [`Call::ring_operation`] and have no times.
     pub ring_rows: Vec<Row>,
+    /// Its calls that were not selected; `None`: they were not counted.
+    pub other_calls: Option<OtherCalls>,
     /// Bytes that calls wrote from other files than their [`Row::ends`] name, since their buffers held bytes of several files.
     pub parts: Vec<Part>,
+}
+
+/// Sums over calls that were not selected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OtherCalls {
+    /// How many returned.
+    pub calls: u64,
+    /// How many of them failed.
+    pub errors: u64,
+    /// How many never returned.
+    pub unfinished: u64,
+    /// Sum of the times from entry to exit; `None`: unknown for one of them.
+    pub total_ns: Option<u64>,
+}
+
+impl OtherCalls {
+    /// No calls.
+    pub const NONE: Self = Self { calls: 0, errors: 0, unfinished: 0, total_ns: Some(0) };
+
+    /// Whether there is none.
+    pub fn is_none(&self) -> bool {
+        self.calls == 0 && self.unfinished == 0
+    }
+}
+
+impl std::ops::AddAssign for OtherCalls {
+    fn add_assign(&mut self, more: Self) {
+        self.calls += more.calls;
+        self.errors += more.errors;
+        self.unfinished += more.unfinished;
+        self.total_ns = self.total_ns.zip(more.total_ns).and_then(|(sum, ns)| sum.checked_add(ns));
+    }
 }
 
 /// Bytes that a thread's calls wrote from one file to another, in calls whose buffers held bytes of several files.

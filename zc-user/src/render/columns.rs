@@ -89,9 +89,14 @@ impl Column {
 
 /// The name of the call; if it is not one of the 64-bit table of calls, with its table.
 pub(super) fn name(line: &Syscall) -> String {
-    let is_64_bit = [Abi::X86_64, Abi::Aarch64].iter().any(|abi| abi.name() == line.abi);
-    let name = text::escape(&line.name);
-    if is_64_bit { name } else { format!("{name} ({})", text::escape(&line.abi)) }
+    name_of(&line.name, &line.abi)
+}
+
+/// The same of a call with this name in this table.
+pub(super) fn name_of(name: &str, abi: &str) -> String {
+    let is_64_bit = [Abi::X86_64, Abi::Aarch64].iter().any(|known| known.name() == abi);
+    let name = text::escape(name);
+    if is_64_bit { name } else { format!("{name} ({})", text::escape(abi)) }
 }
 
 /// Bytes per successful call.

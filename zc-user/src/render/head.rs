@@ -9,16 +9,16 @@ use super::{
     text,
 };
 use crate::{
-    report::{Counted, Exit, Report, Syscall},
+    report::{Counted, Exit, Loading, Report},
     signal,
     syscall::{Selection, TABLE},
     trace::Loss,
     units::{self, UNKNOWN},
 };
 
-/// How many calls the line of times names.
+/// How many calls of a group the line of times names.
 const MOST_CALLS: usize = 3;
-/// It names a call if this fraction of the time was in it (1/100).
+/// It names a call if at least this fraction of the time was in it (1/100).
 const LEAST_SHARE: u64 = 100;
 /// Up to this many counted calls are named.
 const FEW_NAMES: usize = 6;
@@ -26,7 +26,7 @@ const FEW_NAMES: usize = 6;
 /// What ran, how it ended, what it cost, whether the figures are exact, and where the time went.
 pub(super) fn write(page: &mut Page, report: &Report) {
     page.line(0, Style::Heading, &format!("zctrace: {}", command(report)));
-    for line in [summary(report), counts(report), times(report)] {
+    for line in [summary(report), counts(report), times(report), loading(report)] {
         if !line.is_empty() {
             page.flow(0, &line);
         }
@@ -53,7 +53,7 @@ pub(super) fn remarks(report: &Report) -> impl Iterator<Item = (String, Style)> 
     losses.chain(report.notes.iter().map(|note| (format!("note: {}", text::escape(note)), Style::Plain)))
 }
 
-/// How the command ended, and its times: `exit 0, wall 14.4 ms, CPU 5.48 ms (user 0 s, system 5.48 ms), waiting 8.92 ms`.
+/// How the command ended, and its times: `exit 0, wall 14.4 ms, CPU 5.48 ms (user 0 s, system 5.48 ms), off CPU 8.92 ms`.
 pub(super) fn summary(report: &Report) -> Vec<Piece> {
     let usage = &report.totals.usage;
     let cpu = match (usage.cpu_ns(), usage.user_ns, usage.system_ns) {
@@ -62,34 +62,42 @@ pub(super) fn summary(report: &Report) -> Vec<Piece> {
         }
         _ => UNKNOWN.to_owned(),
     };
-    let waiting = waiting_ns(report).map(|ns| format!("waiting {}", units::duration(ns)));
+    let off_cpu = off_cpu_ns(report).map(|ns| format!("off CPU {}", units::duration(ns)));
     let (exit, style) = exit(report.exit);
     let wall = report.wall_ns.map_or_else(|| UNKNOWN.to_owned(), units::duration);
-    let times: Vec<String> = [format!("wall {wall}"), format!("CPU {cpu}")].into_iter().chain(waiting).collect();
+    let times: Vec<String> = [format!("wall {wall}"), format!("CPU {cpu}")].into_iter().chain(off_cpu).collect();
     std::iter::once(Piece::new(format!("{exit},"), style)).chain(list(&times, Style::Plain)).collect()
 }
 
-/// How long the command was not on a CPU. Only known for a single thread: several may wait at the same time.
-fn waiting_ns(report: &Report) -> Option<u64> {
+/// How long the command was not on a CPU: it waited, or another task ran there. Only known for a single thread, since several may be off
+/// their CPUs at the same time.
+fn off_cpu_ns(report: &Report) -> Option<u64> {
     report.wall_ns.filter(|_| report.totals.threads == 1)?.checked_sub(report.totals.usage.cpu_ns()?)
 }
 
-/// How much was counted: `1 process, 1 thread, 54 calls that move data, backend ebpf, exact`.
+/// How much was counted: `1 process, 1 thread, 170 calls, 54 that move data, backend ebpf, exact`.
 pub(super) fn counts(report: &Report) -> Vec<Piece> {
-    let calls = report.totals.syscalls.iter().map(|call| call.calls).sum();
+    let with_rows: u64 = report.totals.syscalls.iter().map(|call| call.calls).sum();
+    let others = report.totals.other_syscalls.as_ref().filter(|_| report.counted != Some(Counted::All));
+    let others = others.map(|others| others.iter().map(|call| call.sums.calls).sum::<u64>());
     let at_least = if report.exact { "" } else { "at least " };
-    let parts = [
-        plural(report.totals.processes, "process", "processes"),
-        plural(report.totals.threads, "thread", "threads"),
-        format!("{at_least}{}{}", plural(calls, "call", "calls"), which_calls(report)),
-        format!("backend {}", text::escape(&report.backend)),
-    ];
+    let which = which_calls(report);
+    let mut parts =
+        vec![plural(report.totals.processes, "process", "processes"), plural(report.totals.threads, "thread", "threads")];
+    match others {
+        Some(others) => {
+            parts.push(format!("{at_least}{}", plural(with_rows.saturating_add(others), "call", "calls")));
+            parts.push(format!("{with_rows}{which}"));
+        }
+        None => parts.push(format!("{at_least}{}{which}", plural(with_rows, "call", "calls"))),
+    }
+    parts.push(format!("backend {}", text::escape(&report.backend)));
     let mut pieces: Vec<Piece> = parts.iter().map(|part| Piece::new(format!("{part},"), Style::Plain)).collect();
     pieces.push(if report.exact { Piece::new("exact", Style::Good) } else { Piece::new("lower bound", Style::Warning) });
     pieces
 }
 
-/// Which calls were counted, after their number: ` that move data`, ` of read and write`. Empty if all were, or if that is unknown.
+/// Which calls have rows, after their number: ` that move data`, ` of read/write`. Empty if all have, or if that is unknown.
 fn which_calls(report: &Report) -> String {
     match &report.counted {
         Some(Counted::Names(_)) if counts_data(report.counted.as_ref()) => " that move data".to_owned(),
@@ -108,53 +116,84 @@ pub(super) fn counts_data(counted: Option<&Counted>) -> bool {
     names.iter().all(|name| default.contains(name)) && TABLE.iter().all(|spec| names.contains(spec.name))
 }
 
-/// Where the time went, the largest part first: `time: 12.5 ms not in counted calls (-e all shows where), 1.66 ms copy_file_range, 49.1 µs
-/// in 3 other kinds of calls`. Several threads are in calls at the same time, so what remains of the wall time is known for a single one only.
+/// Where the time went, the largest part first: `time: 3.00 s in other calls (clock_nanosleep 3.00 s), 1.10 ms outside of calls, 210 µs in
+/// calls that move data (mmap 120 µs, pread64 22.1 µs)`. Several threads are in calls at the same time, so what remains of the wall time is
+/// known for a single one only.
 pub(super) fn times(report: &Report) -> Vec<Piece> {
-    let mut calls: Vec<(u64, &Syscall)> = Vec::new();
-    for call in report.totals.syscalls.iter().filter(|call| call.calls > 0) {
-        let Some(ns) = call.total_ns else { return Vec::new() };
-        calls.push((ns, call));
-    }
-    calls.sort_by_key(|&(ns, _)| Reverse(ns));
-    let in_calls = calls.iter().fold(0_u64, |sum, (ns, _)| sum.saturating_add(*ns));
+    let with_rows = report.totals.syscalls.iter().map(|call| (columns::name(call), call.calls, call.total_ns));
+    let Some(with_rows) = Group::of(format!("calls{}", which_calls(report)), with_rows) else { return Vec::new() };
+    let others = report.totals.other_syscalls.iter().flatten();
+    let others = others.map(|call| (columns::name_of(&call.name, &call.abi), call.sums.calls, call.sums.total_ns));
+    let Some(others) = Group::of("other calls".to_owned(), others) else { return Vec::new() };
+    let in_calls = with_rows.total_ns.saturating_add(others.total_ns);
     let rest = report.wall_ns.filter(|_| report.totals.threads == 1).and_then(|wall| wall.checked_sub(in_calls));
     let all = in_calls.saturating_add(rest.unwrap_or(0));
-    let is_shown = |index: usize, ns: u64| index < MOST_CALLS && ns >= all / LEAST_SHARE;
-    let shown = calls.iter().enumerate().take_while(|&(index, &(ns, _))| is_shown(index, ns)).count();
-    let (shown, others) = calls.split_at(shown);
-    let named = shown.iter().map(|&(ns, call)| (ns, format!("{} {}", units::duration(ns), columns::name(call))));
-    let mut parts: Vec<(u64, String)> = named.chain(rest.map(|ns| (ns, not_in_calls(report, ns)))).collect();
-    parts.sort_by_key(|&(ns, _)| Reverse(ns));
-    let mut parts: Vec<String> = parts.into_iter().map(|(_, text)| text).collect();
-    let others_ns = others.iter().fold(0_u64, |sum, (ns, _)| sum.saturating_add(*ns));
-    parts.extend(match others {
-        [] => None,
-        [(ns, only)] => Some(format!("{} {}", units::duration(*ns), columns::name(only))),
-        _ => Some(format!("{} in {} other kinds of calls", units::duration(others_ns), others.len())),
-    });
+    let groups = [with_rows, others].into_iter().filter(|group| !group.calls.is_empty());
+    let groups = groups.map(|group| (group.total_ns, group.text(all)));
+    let mut parts: Vec<(u64, String)> = groups.chain(rest.map(|ns| (ns, outside_of_calls(report, ns)))).collect();
     if parts.is_empty() {
         return Vec::new();
     }
-    let title = match (rest, report.totals.threads) {
-        (Some(_), _) => "time:",
-        (None, 1) => "time in calls:",
-        (None, _) => "time in calls, all threads:",
-    };
-    std::iter::once(Piece::new(title, Style::Plain)).chain(list(&parts, Style::Plain)).collect()
+    parts.sort_by_key(|&(ns, _)| Reverse(ns));
+    let parts: Vec<String> = parts.into_iter().map(|(_, text)| text).collect();
+    let title = if report.totals.threads == 1 { "time:" } else { "time, all threads:" };
+    std::iter::once(Piece::new(title, Style::Plain)).chain(words(&parts.join(", "), Style::Plain)).collect()
+}
+
+/// Calls that are shown together.
+struct Group {
+    /// What they are.
+    name: String,
+    /// The sum of their times.
+    total_ns: u64,
+    /// The name of each call, and the sum of its times; the largest first.
+    calls: Vec<(String, u64)>,
+}
+
+impl Group {
+    /// Makes a group of these calls, each with its number and time. `None` if a time is unknown.
+    fn of(name: String, calls: impl Iterator<Item = (String, u64, Option<u64>)>) -> Option<Self> {
+        let mut timed = Vec::new();
+        for (call, _, ns) in calls.filter(|(_, calls, _)| *calls > 0) {
+            timed.push((call, ns?));
+        }
+        timed.sort_by_key(|&(_, ns)| Reverse(ns));
+        let total_ns = timed.iter().fold(0_u64, |sum, (_, ns)| sum.saturating_add(*ns));
+        Some(Self { name, total_ns, calls: timed })
+    }
+
+    /// The time of the group, and which calls it was in, as far as they matter in a time of `all_ns`.
+    fn text(&self, all_ns: u64) -> String {
+        let is_shown = |(_, ns): &&(String, u64)| *ns >= all_ns / LEAST_SHARE;
+        let shown = self.calls.iter().take_while(is_shown).take(MOST_CALLS);
+        let shown: Vec<String> = shown.map(|(call, ns)| format!("{call} {}", units::duration(*ns))).collect();
+        let names = if shown.is_empty() { String::new() } else { format!(" ({})", shown.join(", ")) };
+        format!("{} in {}{names}", units::duration(self.total_ns), self.name)
+    }
 }
 
 /// The time outside of the calls that are known, and how to learn more of it if it is most of the wall time.
-fn not_in_calls(report: &Report, ns: u64) -> String {
-    let counts_all = report.counted == Some(Counted::All) && report.exact;
+fn outside_of_calls(report: &Report, ns: u64) -> String {
     // The last call of a process never returns, and takes no time.
-    let is_end = |call: &&Syscall| matches!(call.name.as_str(), "exit" | "exit_group");
-    let is_under_way = report.totals.syscalls.iter().filter(|call| !is_end(call)).any(|call| call.unfinished > 0);
-    let calls = if counts_all { "calls" } else { "counted calls" };
+    let is_end = |name: &str| matches!(name, "exit" | "exit_group");
+    let rows = report.totals.syscalls.iter().map(|call| (call.name.as_str(), call.unfinished));
+    let others = report.totals.other_syscalls.iter().flatten().map(|call| (call.name.as_str(), call.sums.unfinished));
+    let is_under_way = rows.chain(others).any(|(name, unfinished)| unfinished > 0 && !is_end(name));
     let returned = if is_under_way { " that returned" } else { "" };
+    let knows_all = report.totals.other_syscalls.is_some() || report.counted == Some(Counted::All);
+    if knows_all && report.exact {
+        return format!("{} outside of calls{returned}", units::duration(ns));
+    }
     let is_most = report.wall_ns.is_some_and(|wall| ns > wall / 2);
-    let advice = if is_most && report.counted != Some(Counted::All) { " (-e all shows where)" } else { "" };
-    format!("{} not in {calls}{returned}{advice}", units::duration(ns))
+    let advice = if is_most && !knows_all { " (-e all shows where)" } else { "" };
+    format!("{} outside of counted calls{returned}{advice}", units::duration(ns))
+}
+
+/// How much of that was for loading programs: `loading: 14 of the calls, 245 µs, read or map shared libraries`.
+fn loading(report: &Report) -> Vec<Piece> {
+    let Some(Loading { calls: calls @ 1.., total_ns }) = report.totals.loading else { return Vec::new() };
+    let time = total_ns.map_or_else(String::new, |ns| format!(", {},", units::duration(ns)));
+    words(&format!("loading: {calls} of the calls{time} read or map shared libraries"), Style::Plain)
 }
 
 /// Whether the head has an [`UNKNOWN`] figure.

@@ -6,7 +6,7 @@ use super::{
     text,
 };
 use crate::{
-    report::{Process, Program, State, Syscall, Thread, Totals, Usage},
+    report::{OtherCalls, Process, Program, State, Syscall, Thread, Totals, Usage},
     units::{self, UNKNOWN},
 };
 
@@ -37,6 +37,7 @@ impl<'a> Section<'a> {
     /// The section of the only process. Its command line is in the head of the report.
     pub(super) fn only_process(process: &'a Process) -> Self {
         let mut heading = vec![process_name(process), plural(process.threads, "thread", "threads"), calls(&process.syscalls)];
+        heading.extend(process.other_calls.as_ref().and_then(other_calls));
         if process.state == State::Running {
             heading.push("still running".to_owned());
         }
@@ -50,17 +51,20 @@ impl<'a> Section<'a> {
     }
 
     pub(super) fn program(program: &'a Program) -> Self {
-        let heading = vec![
+        let mut heading = vec![
             program_name(program),
             plural(program.processes, "process", "processes"),
             plural(program.threads, "thread", "threads"),
             calls(&program.syscalls),
         ];
+        heading.extend(program.other_calls.as_ref().and_then(other_calls));
         Self { heading, command: None, usage: &program.usage, syscalls: &program.syscalls, operations: &program.io_uring }
     }
 
     pub(super) fn thread(process: &Process, thread: &'a Thread) -> Self {
-        let heading = vec![named(thread.comm.as_deref(), process.pid), format!("thread {}", thread.tid), calls(&thread.syscalls)];
+        let mut heading =
+            vec![named(thread.comm.as_deref(), process.pid), format!("thread {}", thread.tid), calls(&thread.syscalls)];
+        heading.extend(thread.other_calls.as_ref().and_then(other_calls));
         Self { heading, command: None, usage: &thread.usage, syscalls: &thread.syscalls, operations: &[] }
     }
 
@@ -120,6 +124,12 @@ impl<'a> Section<'a> {
 pub(super) const INDENT: usize = 2;
 
 /// `no calls`, `1 call`, `12 calls`. Calls that never returned are not counted, but a section shows them.
+/// `116 other calls in 3.00 s`. `None` if there were none.
+fn other_calls(sums: &OtherCalls) -> Option<String> {
+    let time = sums.total_ns.map_or_else(String::new, |ns| format!(" in {}", units::duration(ns)));
+    (sums.calls > 0).then(|| format!("{}{time}", plural(sums.calls, "other call", "other calls")))
+}
+
 fn calls(syscalls: &[Syscall]) -> String {
     match syscalls.iter().map(|line| line.calls).sum() {
         0 => "no calls".to_owned(),

@@ -9,8 +9,8 @@ use crate::{
         self, Detail,
         sample::{self, row},
     },
-    syscall::{Abi, Selection},
-    trace::{Exit, Loss, Trace},
+    syscall::{Abi, Call, Selection},
+    trace::{Exit, Loss, OtherCalls, Trace},
 };
 
 /// Compares with a snapshot, which was made on `x86_64`: reports name the machine's own table of calls.
@@ -117,26 +117,54 @@ fn the_head_says_where_the_time_went() {
         row("munmap").took(&[1_000_000]),
         row("pread64").took(&[1_000_000]),
     ]]);
-    let time = "time: 701 ms not in calls, 500 ms read, 30.0 ms write, 4.00 ms in 3 other kinds of calls";
+    let time = "time: 701 ms outside of calls, 534 ms in calls (read 500 ms, write 30.0 ms)";
     assert_eq!(line(&trace, "time").as_deref(), Some(time));
-    let summary = "exit 0, wall 1.23 s, CPU 312 ms (user 12.0 ms, system 300 ms), waiting 923 ms";
+    let summary = "exit 0, wall 1.23 s, CPU 312 ms (user 12.0 ms, system 300 ms), off CPU 923 ms";
     assert_eq!(line(&trace, "exit").as_deref(), Some(summary));
     assert_eq!(line(&trace, "1 process").as_deref(), Some("1 process, 1 thread, 5 calls, backend ebpf, exact"));
     trace.counted = Some(Selection::default());
-    let rest = "time: 701 ms not in counted calls (-e all shows where), 500 ms read, ";
+    let rest = "time: 701 ms outside of counted calls (-e all shows where), 534 ms in calls that move data (read 500 ms, ";
     assert!(line(&trace, "time").is_some_and(|line| line.starts_with(rest)));
     assert_eq!(line(&trace, "1 process").as_deref(), Some("1 process, 1 thread, 5 calls that move data, backend ebpf, exact"));
     trace.processes[0].threads[0].rows.push(row("recvfrom").unfinished(1));
-    assert!(line(&trace, "time").is_some_and(|line| line.contains(" 701 ms not in counted calls that returned ")));
+    assert!(line(&trace, "time").is_some_and(|line| line.contains(" 701 ms outside of counted calls that returned ")));
     // Threads are in calls at the same time, so that nothing can be subtracted.
     let threads = sample::copier();
-    assert_eq!(line(&threads, "time").as_deref(), Some("time in calls, all threads: 1.47 s read, 383 ms write, 13.7 µs mmap"));
-    assert!(line(&threads, "exit").is_some_and(|line| !line.contains("waiting")));
+    let time = "time, all threads: 1.85 s in calls (read 1.47 s, write 383 ms)";
+    assert_eq!(line(&threads, "time").as_deref(), Some(time));
+    assert!(line(&threads, "exit").is_some_and(|line| !line.contains("off CPU")));
     // A log does not say how long the command ran.
     trace.wall_ns = None;
-    assert!(line(&trace, "time").is_some_and(|line| line.starts_with("time in calls: 500 ms read, ")));
+    assert!(line(&trace, "time").is_some_and(|line| line.starts_with("time: 534 ms in calls ")));
     // Without times there is no line of times.
     assert_eq!(line(&sample::from_strace(), "time"), None);
+}
+
+#[test]
+fn calls_without_rows_are_in_the_head_and_beside_their_process() {
+    let mut trace = sample::of_threads(vec![vec![row("read").took(&[500_000])]]);
+    trace.counted = Some(Selection::default());
+    let sums = |calls, total_ns| OtherCalls { calls, total_ns, ..OtherCalls::NONE };
+    let slept = sums(2, Some(1_200_000_000));
+    trace.processes[0].threads[0].other_calls = Some(sums(5, Some(1_200_003_000)));
+    trace.other_calls = Some(BTreeMap::from([
+        (Call::native("clock_nanosleep"), slept),
+        (Call::native("openat"), sums(3, Some(3_000))),
+        (Call::native("exit_group"), OtherCalls { unfinished: 1, ..OtherCalls::NONE }),
+    ]));
+    let text = table(&trace, None);
+    assert!(text.contains("\n1 process, 1 thread, 6 calls, 1 that move data, backend ebpf, exact\n"), "{text}");
+    let time =
+        "\ntime: 1.20 s in other calls (clock_nanosleep 1.20 s), 34.1 ms outside of calls, 500 µs in calls that move data\n";
+    assert!(text.contains(time), "{text}");
+    assert!(text.contains("\ncopier (1234), 1 thread, 1 call, 5 other calls in 1.20 s\n"), "{text}");
+    // A call that did not return may have taken all the time.
+    let killed = OtherCalls { unfinished: 1, ..OtherCalls::NONE };
+    trace.other_calls = Some(BTreeMap::from([(Call::native("clock_nanosleep"), killed)]));
+    assert!(table(&trace, None).contains("1.23 s outside of calls that returned"));
+    // Where one time is unknown, so is the sum.
+    trace.other_calls = Some(BTreeMap::from([(Call::native("openat"), sums(3, None))]));
+    assert!(!table(&trace, None).contains("\ntime"));
 }
 
 #[test]

@@ -222,6 +222,7 @@ fn new_trace(backend: &'static str, options: &RunOptions, started_at: SystemTime
         directory: directory_of(&options.launch).map(|path| path.to_string_lossy().into_owned()),
         files: Vec::new(),
         calls_without_files: 0,
+        other_calls: None,
         sees_memory: false,
         processes: Vec::new(),
     })

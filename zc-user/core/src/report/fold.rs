@@ -11,12 +11,14 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
     model::{
-        ContextSwitches, Counted, Exit, PageFaults, Process, Program, Report, SCHEMA, SortKey, State, Thread, Tool, Totals, Usage,
+        ContextSwitches, Counted, Exit, Loading, OtherCalls, OtherSyscall, PageFaults, Process, Program, Report, SCHEMA, SortKey,
+        State, Thread, Tool, Totals, Usage,
     },
     sums::{self, fold_rows},
 };
 use crate::{
-    trace::{self, Counters, Loss, Row, Trace},
+    syscall::Call,
+    trace::{self, Counters, FileId, Loss, Row, Trace},
     transfer::{self, Api, Certainty, DestinationTotals, End, EndTable, InProcess, Transfer},
     words::words,
 };
@@ -102,7 +104,7 @@ impl Report {
                 Files::Omitted => Vec::new(),
                 Files::Listed => sums::totals(trace),
             },
-            totals: totals(&trace.processes, options.sort),
+            totals: totals(trace, options.sort),
         };
         if cfg!(any(debug_assertions, test)) {
             let broken = violations(&report);
@@ -127,11 +129,14 @@ fn notes(trace: &Trace) -> Vec<String> {
     trace.notes.iter().cloned().chain(without_files).chain(unknown).collect()
 }
 
-fn totals(processes: &[trace::Process], sort: SortKey) -> Totals {
+fn totals(trace: &Trace, sort: SortKey) -> Totals {
+    let processes = &trace.processes;
     Totals {
         processes: count(processes.len()),
         threads: processes.iter().map(|process| count(process.threads.len())).sum(),
         syscalls: fold_rows(processes.iter().flat_map(rows), sort),
+        other_syscalls: trace.other_calls.as_ref().map(other_syscalls),
+        loading: loading(trace),
         usage: sum_usage(&processes.iter().map(|process| usage(process.counters))),
     }
 }
@@ -154,6 +159,7 @@ fn fold_process(process: &trace::Process, moved: InProcess, ends: &EndTable<'_>,
         threads: count(process.threads.len()),
         usage: usage(process.counters),
         syscalls: fold_rows(rows(process), options.sort),
+        other_calls: sum_other_calls(&process.threads),
         io_uring: fold_rows(process.threads.iter().flat_map(|thread| &thread.ring_rows), options.sort),
         transfers: moved.transfers,
         sources: moved.sources,
@@ -182,6 +188,7 @@ fn programs(trace: &Trace, processes: &[Process], sort: SortKey) -> Vec<Program>
         threads: of.iter().map(|process| count(process.threads.len())).sum(),
         usage: sum_usage(&of.iter().map(|process| usage(process.counters))),
         syscalls: fold_rows(of.iter().flat_map(|process| rows(process)), sort),
+        other_calls: sum_other_calls(of.iter().flat_map(|process| &process.threads)),
         io_uring: fold_rows(of.iter().flat_map(|process| &process.threads).flat_map(|thread| &thread.ring_rows), sort),
     };
     let mut programs: Vec<Program> = by_name.into_iter().map(program).collect();
@@ -190,12 +197,67 @@ fn programs(trace: &Trace, processes: &[Process], sort: SortKey) -> Vec<Program>
     programs
 }
 
+/// The calls without rows, the one with the most time first.
+fn other_syscalls(by_call: &BTreeMap<Call, trace::OtherCalls>) -> Vec<OtherSyscall> {
+    let named = |(call, sums): (&Call, &trace::OtherCalls)| OtherSyscall {
+        name: call.name.to_string(),
+        abi: call.abi.name().to_owned(),
+        sums: other_calls(*sums),
+    };
+    let mut syscalls: Vec<OtherSyscall> = by_call.iter().map(named).collect();
+    syscalls.sort_by_key(|call| Reverse((call.sums.total_ns, call.sums.calls)));
+    syscalls
+}
+
+fn other_calls(sums: trace::OtherCalls) -> OtherCalls {
+    let trace::OtherCalls { calls, errors, unfinished, total_ns } = sums;
+    OtherCalls { calls, errors, unfinished, total_ns }
+}
+
+/// `None` if those of one thread were not counted.
+fn sum_other_calls<'a>(threads: impl IntoIterator<Item = &'a trace::Thread>) -> Option<OtherCalls> {
+    let mut sum = trace::OtherCalls::NONE;
+    for thread in threads {
+        sum += thread.other_calls?;
+    }
+    Some(other_calls(sum))
+}
+
+/// `None` if calls on files lack their files, or if not all calls that load programs were counted.
+fn loading(trace: &Trace) -> Option<Loading> {
+    const CALLS: [&str; 3] = ["read", "pread64", "mmap"];
+    let selection = trace.counted.as_ref()?;
+    if trace.calls_without_files > 0 || !CALLS.iter().all(|name| selection.contains(name)) {
+        return None;
+    }
+    let is_library = |file: FileId| {
+        let path = usize::try_from(file.0).ok().and_then(|index| trace.files.get(index)?.path.as_deref());
+        path.is_some_and(is_library)
+    };
+    let loads =
+        |row: &&Row| CALLS.contains(&row.call.name.as_ref()) && row.ends.input.is_some_and(|from| is_library(from.file()));
+    let rows = trace.processes.iter().flat_map(rows).filter(loads);
+    let mut sum = Loading { calls: 0, total_ns: Some(0) };
+    for row in rows {
+        sum.calls += row.calls;
+        sum.total_ns = sum.total_ns.zip(row.times.as_ref()).and_then(|(sum, times)| sum.checked_add(times.total_ns));
+    }
+    Some(sum)
+}
+
+/// Whether this is the path of a shared library (`libc.so.6`, `codec.so`), or of the loader's cache of their places.
+fn is_library(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    name.ends_with(".so") || name.contains(".so.") || path == "/etc/ld.so.cache"
+}
+
 fn fold_thread(thread: &trace::Thread, sort: SortKey) -> Thread {
     Thread {
         tid: thread.tid,
         comm: thread.comm.clone(),
         usage: usage(thread.counters),
         syscalls: fold_rows(thread.rows.iter(), sort),
+        other_calls: thread.other_calls.map(other_calls),
     }
 }
 

@@ -62,7 +62,7 @@ pub struct Report {
     /// Counted calls on files for whose files there was no room. If there are any, transfers and files are lower bounds.
     #[serde(default)]
     pub calls_without_files: u64,
-    /// Which calls were counted. A counted call without a row was not made. `None`: unknown.
+    /// Which calls have rows. Such a call without a row was not made. `None`: unknown.
     #[serde(default)]
     pub counted: Option<Counted>,
     /// Every file, those with the most bytes first, if that was asked for.
@@ -120,6 +120,9 @@ pub struct Process {
     pub usage: Usage,
     /// Its calls.
     pub syscalls: Vec<Syscall>,
+    /// Its calls that have no rows; `None`: they were not counted.
+    #[serde(default)]
+    pub other_calls: Option<OtherCalls>,
     /// What io_uring did for it, by operation. These are not system calls, and have no times.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub io_uring: Vec<Syscall>,
@@ -165,6 +168,9 @@ pub struct Program {
     pub usage: Usage,
     /// Their calls.
     pub syscalls: Vec<Syscall>,
+    /// Their calls that have no rows; `None`: they were not counted.
+    #[serde(default)]
+    pub other_calls: Option<OtherCalls>,
     /// What io_uring did for them, by operation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub io_uring: Vec<Syscall>,
@@ -182,6 +188,9 @@ pub struct Thread {
     pub usage: Usage,
     /// Its calls.
     pub syscalls: Vec<Syscall>,
+    /// Its calls that have no rows; `None`: they were not counted.
+    #[serde(default)]
+    pub other_calls: Option<OtherCalls>,
 }
 
 /// Whether a process had ended when the trace did.
@@ -274,6 +283,40 @@ impl Syscall {
     }
 }
 
+/// Sums over calls that have no rows, because they were not selected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OtherCalls {
+    /// How many returned.
+    pub calls: u64,
+    /// How many of them failed.
+    pub errors: u64,
+    /// How many never returned.
+    pub unfinished: u64,
+    /// Sum of the times from entry to exit; `None`: unknown for one of them.
+    pub total_ns: Option<u64>,
+}
+
+/// One of the calls that have no rows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OtherSyscall {
+    /// Its name.
+    pub name: String,
+    /// Its ABI, as in [`Syscall::abi`].
+    pub abi: String,
+    /// Its sums.
+    #[serde(flatten)]
+    pub sums: OtherCalls,
+}
+
+/// The calls that read shared libraries and the loader's cache, or map them into memory. They are among the other figures, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Loading {
+    /// How many returned.
+    pub calls: u64,
+    /// Sum of their times; `None`: unknown.
+    pub total_ns: Option<u64>,
+}
+
 /// Sums over all processes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Totals {
@@ -283,6 +326,12 @@ pub struct Totals {
     pub threads: u64,
     /// The calls of all processes.
     pub syscalls: Vec<Syscall>,
+    /// The calls that have no rows, the one with the most time first; `None`: they were not counted.
+    #[serde(default)]
+    pub other_syscalls: Option<Vec<OtherSyscall>>,
+    /// The calls that load programs; `None`: unknown.
+    #[serde(default)]
+    pub loading: Option<Loading>,
     /// CPU time, switches and faults; `None` if those of one process are unknown.
     #[serde(flatten)]
     pub usage: Usage,

@@ -120,6 +120,7 @@ pub fn of_threads(threads: Vec<Vec<Row>>) -> Trace {
         directory: Some("/work".into()),
         files: Vec::new(),
         calls_without_files: 0,
+        other_calls: None,
         sees_memory: false,
         processes: vec![process],
     }

@@ -37,8 +37,13 @@ impl Default for Selection {
 impl std::str::FromStr for Selection {
     type Err = UnknownSyscall;
 
-    /// A comma-separated list of names and classes (`read,write,%network`), or `all`.
+    /// A comma-separated list of names and classes (`read,write,%network`), or `all`. With a `!` before it: all calls but these.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Some(others) = text.trim().strip_prefix('!') {
+            let excluded: Self = others.parse()?;
+            let names: BTreeSet<&'static str> = known_names().filter(|name| !excluded.contains(name)).collect();
+            return if names.is_empty() { Err(unknown(text)) } else { Ok(Self::Names(names)) };
+        }
         let mut names = BTreeSet::new();
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
             match word.strip_prefix('%') {
@@ -303,6 +308,15 @@ mod tests {
     #[test]
     fn all_selects_every_call() {
         assert_eq!(parse("read,all"), Ok(Selection::All));
+    }
+
+    #[test]
+    fn an_exclamation_mark_selects_all_other_calls() {
+        let selection = parse("!read,%network").expect("parses");
+        assert!(["write", "openat", "ioctl(FICLONE)"].into_iter().all(|name| selection.contains(name)));
+        assert!(["read", "recvfrom", "accept4"].into_iter().all(|name| !selection.contains(name)));
+        assert!(!parse("!ioctl").expect("parses").contains("ioctl(FICLONE)"));
+        assert!(parse("!all").is_err() && parse("!raed").is_err());
     }
 
     #[test]

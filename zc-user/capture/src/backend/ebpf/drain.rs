@@ -1,18 +1,20 @@
 //! Reads the sums of the kernel side from its maps, and gives the files in them their places in the trace. The kernel side may know one file
 //! by several numbers; it is in the trace once.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use aya::maps::{Array, HashMap as KernelHashMap, MapData, MapError, PerCpuArray};
 use zc_ebpf::{
-    CHANGED, CallId, Ends as NumberedEnds, ErrnoKey, FROM_BUFFER, FileNumber, MAPPED, NO_CALL, RowKey, STREAM_FILES, Task,
-    UNSAMPLED, phase, stream_slot,
+    CHANGED, CallId, Ends as NumberedEnds, ErrnoKey, FROM_BUFFER, FileNumber, MAPPED, NO_CALL, RowKey, STREAM_FILES, TABLE_SLOTS,
+    Task, UNSAMPLED, other, phase, stream_slot,
 };
+
+use super::events::sum_of;
 
 use crate::{
     histogram::Histogram,
     syscall::{Call, Fds},
-    trace::{Ends, File, FileId, FileIdentity, Input, Loss, Part, Row, Stream, Streams, Times},
+    trace::{Ends, File, FileId, FileIdentity, Input, Loss, OtherCalls, Part, Row, Stream, Streams, Times},
 };
 
 /// The maps that are read when a trace ends.
@@ -24,10 +26,15 @@ pub struct Maps {
     pub parts: KernelHashMap<MapData, RowKey, zc_ebpf::Part>,
     /// The errnos of calls without files, and of those with.
     pub errnos: [KernelHashMap<MapData, ErrnoKey, u64>; 2],
+    /// The calls without rows, by [`spec_slot`](zc_ebpf::spec_slot).
+    pub other_calls: PerCpuArray<MapData, zc_ebpf::OtherCalls>,
     pub losses: PerCpuArray<MapData, u64>,
     /// What was read from each file and written to it.
     pub streams: Array<MapData, zc_ebpf::Stream>,
 }
+
+/// A call that has not returned.
+const UNFINISHED: OtherCalls = OtherCalls { unfinished: 1, ..OtherCalls::NONE };
 
 impl Maps {
     /// The live tasks that are in scope.
@@ -71,7 +78,33 @@ impl Maps {
             }
         }
         sums.files.set_streams(|number| self.streams(number))?;
-        Ok(sums.finish())
+        let mut rows = sums.finish();
+        for task in live {
+            let mut sum = sum_of(&task.other_calls);
+            if task.other != other::NONE {
+                sum += UNFINISHED;
+            }
+            rows.by_task.entry(task.serial).or_default().other_calls = Some(sum);
+        }
+        Ok(rows)
+    }
+
+    /// The calls that have no rows. One that a live task is in counts as unfinished.
+    pub fn other_calls(&self, live: &[Task]) -> Result<BTreeMap<Call, OtherCalls>, MapError> {
+        let mut by_call = BTreeMap::new();
+        for slot in 0..2 * TABLE_SLOTS {
+            let mut sum = OtherCalls::NONE;
+            for on_cpu in self.other_calls.get(&slot, 0)?.iter() {
+                sum += sum_of(on_cpu);
+            }
+            for _ in live.iter().filter(|task| task.slot == slot && task.other != other::NONE) {
+                sum += UNFINISHED;
+            }
+            if !sum.is_none() {
+                by_call.insert(Call::from_slot(slot), sum);
+            }
+        }
+        Ok(by_call)
     }
 
     /// The streams of a file.
@@ -119,6 +152,8 @@ impl Maps {
 pub struct TaskCounts {
     pub rows: Vec<Row>,
     pub parts: Vec<Part>,
+    /// The calls without rows of a live task.
+    pub other_calls: Option<OtherCalls>,
 }
 
 /// All that was counted.

@@ -7,7 +7,7 @@ use std::{
 
 use zc_ebpf::{COMM_BYTES, Counters, EventHeader, FileNumber, FileSeen, event_kind, path_end};
 
-use crate::trace::{File, FileIdentity, FileKind, Streams};
+use crate::trace::{File, FileIdentity, FileKind, OtherCalls, Streams};
 
 /// A message of the kernel side.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,6 +73,8 @@ pub enum Kind {
     Ended {
         /// The task's counters, final.
         counters: Counters,
+        /// Its calls that have no rows.
+        other_calls: OtherCalls,
     },
 }
 
@@ -83,7 +85,10 @@ impl Event {
             event_kind::STARTED => Kind::Started { ppid: header.extra },
             event_kind::EXEC => exec(bytes, header.extra)?,
             event_kind::ENTERED => Kind::Entered { counters: read::<zc_ebpf::Ended>(bytes)?.counters },
-            event_kind::ENDED => Kind::Ended { counters: read::<zc_ebpf::Ended>(bytes)?.counters },
+            event_kind::ENDED => {
+                let zc_ebpf::Ended { counters, other_calls, .. } = read(bytes)?;
+                Kind::Ended { counters, other_calls: sum_of(&other_calls) }
+            }
             _ => return None,
         };
         Some(Self {
@@ -95,6 +100,16 @@ impl Event {
             comm: text(&header.comm),
             kind,
         })
+    }
+}
+
+/// A sum of the kernel side as the trace has it.
+pub fn sum_of(calls: &zc_ebpf::OtherCalls) -> OtherCalls {
+    OtherCalls {
+        calls: calls.calls,
+        errors: calls.errors,
+        unfinished: calls.unfinished,
+        total_ns: (calls.untimed == 0).then_some(calls.total_ns),
     }
 }
 

@@ -96,6 +96,7 @@ impl Loaded {
                 rows: [take(&mut ebpf, maps::ROWS)?, take(&mut ebpf, maps::FILE_ROWS)?],
                 parts: take(&mut ebpf, maps::PARTS)?,
                 errnos: [take(&mut ebpf, maps::ERRNOS)?, take(&mut ebpf, maps::FILE_ERRNOS)?],
+                other_calls: take(&mut ebpf, maps::OTHER_CALLS)?,
                 losses: take(&mut ebpf, maps::LOSSES)?,
                 streams: take(&mut ebpf, maps::STREAMS)?,
             },

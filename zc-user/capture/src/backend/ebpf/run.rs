@@ -292,6 +292,7 @@ impl SeenEvents {
             trace.notes.push(FOREIGN_PROC.to_owned());
         }
         (trace.files, trace.calls_without_files) = (rows.files, rows.calls_without_files);
+        trace.other_calls = Some(loaded.maps.other_calls(&live.tasks)?);
         trace.sees_memory = loaded.sees_memory;
         trace.losses = loaded.maps.losses()?.into_iter().collect();
         *trace.losses.entry(Loss::LostEvents).or_default() += self.unreadable;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::{
     backend::Until,
-    trace::{Counters, Process, State, Thread},
+    trace::{Counters, OtherCalls, Process, State, Thread},
 };
 
 use super::{
@@ -47,6 +47,7 @@ struct Task {
 struct End {
     time_ns: u64,
     counters: RawCounters,
+    other_calls: OtherCalls,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -75,7 +76,9 @@ impl TaskTable {
                 self.began_ns = Some(event.time_ns);
                 self.baseline = counters;
             }
-            Kind::Ended { counters } => task.ended = Some(End { time_ns: event.time_ns, counters }),
+            Kind::Ended { counters, other_calls } => {
+                task.ended = Some(End { time_ns: event.time_ns, counters, other_calls });
+            }
         }
     }
 
@@ -137,7 +140,7 @@ impl TaskTable {
                 process.comm = (!task.comm.is_empty()).then(|| task.comm.clone());
                 process.ppid = process.ppid.or(task.ppid);
             }
-            let TaskCounts { rows, parts } = counted.remove(&serial).unwrap_or_default();
+            let TaskCounts { rows, parts, other_calls } = counted.remove(&serial).unwrap_or_default();
             let (ring_rows, rows) = rows.into_iter().partition(|row| row.call.as_ring_operation().is_some());
             process.threads.push(Thread {
                 tid: task.tid,
@@ -145,6 +148,7 @@ impl TaskTable {
                 counters: raw.map(|raw| adjusted(&raw)),
                 rows,
                 ring_rows,
+                other_calls: task.ended.map(|end| end.other_calls).or(other_calls),
                 parts,
             });
         }
@@ -238,6 +242,11 @@ mod tests {
         RawCounters { minor_faults, runtime_ns: 1000, user_ns: 300, system_ns: 100, ..RawCounters::default() }
     }
 
+    fn ended(minor_faults: u64) -> Kind {
+        let other_calls = OtherCalls { calls: 2, total_ns: Some(minor_faults), ..OtherCalls::NONE };
+        Kind::Ended { counters: raw(minor_faults), other_calls }
+    }
+
     fn exec(counters: RawCounters) -> Kind {
         Kind::Exec { exe: Some("/bin/x".into()), command: Some(vec!["x".into()]), counters }
     }
@@ -250,7 +259,7 @@ mod tests {
         task_table.record(event(2, 1, Kind::Started { ppid: 101 }));
         assert_eq!(task_table.not_ended().count(), 2);
         for serial in [2, 1] {
-            task_table.record(event(serial, 1, Kind::Ended { counters: raw(5) }));
+            task_table.record(event(serial, 1, ended(5)));
         }
         assert_eq!(task_table.not_ended().count(), 0);
         assert_eq!(task_table.wall_ns(Until::RootEnds, 0), Some(10));
@@ -259,6 +268,7 @@ mod tests {
         let process = &processes[0];
         assert_eq!((process.pid, process.ppid, process.comm.as_deref()), (101, Some(7), Some("t1")));
         assert_eq!(process.threads.len(), 2);
+        assert_eq!(process.threads[0].other_calls, Some(OtherCalls { calls: 2, total_ns: Some(5), ..OtherCalls::NONE }));
         let counters = process.counters.expect("all ends were seen");
         assert_eq!((counters.minor_faults, counters.user_ns, counters.system_ns), (10, 1500, 500));
     }
@@ -270,7 +280,7 @@ mod tests {
         task_table.record(event(1, 1, exec(raw(30))));
         // Only the first exec begins the trace.
         task_table.record(event(1, 1, exec(raw(35))));
-        task_table.record(event(1, 1, Kind::Ended { counters: raw(42) }));
+        task_table.record(event(1, 1, ended(42)));
         let (processes, _) = task_table.into_processes(HashMap::new(), &HashMap::new(), true);
         assert_eq!(processes[0].counters.expect("known").minor_faults, 12);
     }
@@ -281,11 +291,10 @@ mod tests {
         task_table.record(event(1, 1, Kind::Entered { counters: raw(30) }));
         task_table.record(event(2, 1, Kind::Started { ppid: 101 }));
         for serial in [2, 1] {
-            task_table
-                .record(Event { time_ns: 500 - u64::from(serial) * 100, ..event(serial, 1, Kind::Ended { counters: raw(42) }) });
+            task_table.record(Event { time_ns: 500 - u64::from(serial) * 100, ..event(serial, 1, ended(42)) });
         }
         assert_eq!(task_table.wall_ns(Until::RootEnds, 0), Some(390));
-        task_table.record(Event { time_ns: 900, ..event(2, 1, Kind::Ended { counters: raw(1) }) });
+        task_table.record(Event { time_ns: 900, ..event(2, 1, ended(1)) });
         assert_eq!(task_table.wall_ns(Until::RootEnds, 0), Some(390), "a thread that outlives the root does not extend the time");
         let (processes, _) = task_table.into_processes(HashMap::new(), &HashMap::new(), true);
         assert_eq!(processes[0].threads[0].counters.expect("known").minor_faults, 12);

@@ -72,6 +72,7 @@ pub fn trace(tasks: Tasks, files: Vec<File>, names: &CallNames, mut log: LogFact
         directory: None,
         files: Vec::new(),
         calls_without_files: 0,
+        other_calls: None,
         sees_memory: false,
         processes: Vec::new(),
     };

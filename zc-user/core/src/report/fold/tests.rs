@@ -3,8 +3,13 @@ use std::time::Duration;
 use crate::{
     report::{
         Syscall,
-        sample::{self, row},
+        sample::{
+            self,
+            files::{Scene, read},
+            row,
+        },
     },
+    syscall::Selection,
     trace::Loss,
 };
 
@@ -163,4 +168,32 @@ fn the_order_of_threads_rows_and_processes_does_not_matter() {
         }
         assert_eq!(report(&trace).totals, totals, "seed {seed}");
     }
+}
+
+#[test]
+fn calls_without_rows_are_summed_by_process_and_sorted_by_time() {
+    let mut trace = sample::of_threads(vec![vec![row("read").called(1)], vec![]]);
+    assert_eq!((report(&trace).totals.other_syscalls, report(&trace).processes[0].other_calls), (None, None));
+    let sums = |calls, total_ns| trace::OtherCalls { calls, total_ns, ..trace::OtherCalls::NONE };
+    trace.other_calls =
+        Some([("openat", sums(2, Some(5))), ("futex", sums(1, Some(9)))].map(|(name, sums)| (Call::native(name), sums)).into());
+    trace.processes[0].threads[0].other_calls = Some(sums(2, Some(5)));
+    assert_eq!(report(&trace).processes[0].other_calls, None, "those of one thread are unknown");
+    trace.processes[0].threads[1].other_calls = Some(sums(1, Some(9)));
+    let report = report(&trace);
+    let names: Vec<&str> = report.totals.other_syscalls.iter().flatten().map(|call| call.name.as_str()).collect();
+    assert_eq!(names, ["futex", "openat"]);
+    let sum = report.processes[0].other_calls.expect("known");
+    assert_eq!((sum.calls, sum.total_ns), (3, Some(14)));
+}
+
+#[test]
+fn calls_on_shared_libraries_load_programs() {
+    let mut scene = Scene::new();
+    scene.trace.counted = Some(Selection::default());
+    let [libc, plugin, notes] = ["/lib/libc.so.6", "/opt/x.so", "/home/notes.sorted"].map(|name| scene.regular(name));
+    scene.process("x", vec![read("read", libc, 1, 832), read("pread64", plugin, 2, 64), read("read", notes, 5, 50)]);
+    assert_eq!(report(&scene.trace).totals.loading.map(|loading| loading.calls), Some(3));
+    scene.trace.counted = Some("read".parse().expect("a selection"));
+    assert_eq!(report(&scene.trace).totals.loading, None, "mmap was not counted");
 }

@@ -24,6 +24,30 @@ fn every_call_that_moves_data_on_tmpfs_is_counted() {
 }
 
 #[test]
+fn without_times_all_else_is_counted() {
+    for zctrace in each_backend() {
+        let run = zctrace.by_thread().option("--counts-only").run(&workload("known"));
+        run.assert_exact();
+        run.own_thread().assert_equal(&run.stated().calls);
+        let calls = &run.report.totals.syscalls;
+        assert!(calls.iter().all(|call| (call.total_ns, call.p99_ns) == (None, None)), "{calls:?}");
+        let others = run.report.totals.other_syscalls.iter().flatten();
+        assert!(others.map(|call| call.sums).all(|sums| sums.total_ns.is_none() || sums.calls == 0));
+    }
+}
+
+#[test]
+fn without_files_all_else_is_counted_and_transfers_are_unknown() {
+    for zctrace in each_backend() {
+        let run = zctrace.by_thread().option("--no-files").run(&workload("known"));
+        run.assert_exact();
+        run.own_thread().assert_equal(&run.stated().calls);
+        assert_eq!((run.report.transfers().count(), run.report.transfers_exact, run.report.totals.loading), (0, false, None));
+        assert!(run.report.notes.iter().any(|note| note.contains("--no-files")), "{:?}", run.report.notes);
+    }
+}
+
+#[test]
 fn failed_calls_are_counted_by_errno() {
     assert_thread_as_stated(zctrace(), &workload("errnos"));
 }

@@ -1,11 +1,14 @@
 //! `cargo xtask bench`: what tracing costs. The figures are printed and never asserted.
 
+mod plot;
+
 use std::{
     env,
     fmt::Write as _,
     fs,
     mem::MaybeUninit,
     os::unix::process::CommandExt as _,
+    path::PathBuf,
     process::{Command, ExitCode, Stdio},
     time::{Duration, Instant},
 };
@@ -31,6 +34,9 @@ pub(crate) struct Options {
     /// How often the worst case is run with each of the quick tools
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
+    /// Also draw the worst case, as an SVG file
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
     /// Also run the worst case under strace, which takes most of a minute
     #[arg(long)]
     slow: bool,
@@ -56,15 +62,27 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// (a) The added cost of the cheapest calls under each tool.
+/// What each part of the work of zctrace costs: the name of the step, and all that is recorded then. The last step is zctrace as users run it.
+const LADDER: [(&str, &str); 7] = [
+    ("+ look-up of the task", "none"),
+    ("+ rows", "rows"),
+    ("+ times", "rows,times"),
+    ("+ histograms", "rows,times,histograms"),
+    ("+ other calls", "rows,times,histograms,others"),
+    ("+ files", "rows,times,histograms,others,files"),
+    ("+ pairing: zctrace", "rows,times,histograms,others,files,pairing"),
+];
+
+/// (a) The added cost of the cheapest calls under each tool, and of each part of the work of zctrace.
 fn measure_worst_case(options: &Options) -> Result<()> {
     let command = copy_blocks(WORST_CASE_BLOCKS);
     let mut subjects = vec![
         Subject::new("untraced", options.rounds, vec![], &command),
         Subject::new("two empty tp_btf programs", options.rounds, floor()?, &command),
-        Subject::new("zctrace without files", options.rounds, [without_files()?, zctrace()?].concat(), &command),
-        Subject::new("zctrace", options.rounds, zctrace()?, &command),
     ];
+    for (step, recorded) in LADDER {
+        subjects.push(Subject::new(step, options.rounds, zctrace_with(&["--recorded", recorded])?, &command));
+    }
     for (tool, rounds, prefix) in others(options.slow) {
         if on_path(prefix[0]).is_some() {
             subjects.push(Subject::new(tool, rounds, words(&prefix), &command));
@@ -72,7 +90,11 @@ fn measure_worst_case(options: &Options) -> Result<()> {
     }
     let samples = interleaved(&subjects)?;
     let rows = subjects.iter().zip(&samples).map(|(subject, samples)| (subject.name, median(samples), samples.len()));
-    println!("## Worst case: {}\n\n{}", command.join(" "), worst_case(&rows.collect::<Vec<_>>()));
+    let rows: Vec<Row> = rows.collect();
+    println!("## Worst case: {}\n\n{}", command.join(" "), worst_case(&rows));
+    if let Some(path) = &options.plot {
+        fs::write(path, plot::bars(&per_call(&rows))).with_context(|| format!("cannot write {}", path.display()))?;
+    }
     Ok(())
 }
 
@@ -111,19 +133,13 @@ fn copy_blocks(blocks: u32) -> Vec<String> {
 
 /// zctrace, with its report sent to `/dev/null`.
 fn zctrace() -> Result<Vec<String>> {
-    Ok([vec![release_dir()?.join("zctrace").display().to_string()], words(&["-o", "/dev/null", "--"])].concat())
+    zctrace_with(&[])
 }
 
-/// Keeps zctrace from finding the files of calls: the running kernel's type information, with another name for a struct that is needed.
-fn without_files() -> Result<Vec<String>> {
-    const KERNEL: &str = "/sys/kernel/btf/vmlinux";
-    const NAME: &[u8] = b"\0files_struct\0";
-    let mut types = fs::read(KERNEL).with_context(|| format!("cannot read {KERNEL}"))?;
-    let at = types.windows(NAME.len()).position(|window| window == NAME).context("this kernel has no files_struct")?;
-    types[at + 1] = b'F';
-    let path = release_dir()?.join("without-files.btf");
-    fs::write(&path, types).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(vec!["env".to_owned(), format!("ZCTRACE_BTF={}", path.display())])
+/// The same with these options.
+fn zctrace_with(options: &[&str]) -> Result<Vec<String>> {
+    let program = vec![release_dir()?.join("zctrace").display().to_string()];
+    Ok([program, words(&["--backend", "ebpf", "-o", "/dev/null"]), words(options), words(&["--"])].concat())
 }
 
 /// The least that any design with tracepoints costs: programs that do nothing.
@@ -224,27 +240,37 @@ fn median(samples: &[Sample]) -> Duration {
 /// One tool in the worst case: its name, the median of its wall times, how many there were.
 type Row = (&'static str, Duration, usize);
 
-/// Added time over the first row, and its ratio to that of the second row (the floor) and of perf, if it is there.
+/// Added time over the first row, by call as well, and its ratio to that of the second row (the floor) and of perf, if it is there.
 fn worst_case(rows: &[Row]) -> String {
     let untraced = rows[0].1.as_secs_f64();
     let added = |row: &Row| row.1.as_secs_f64() - untraced;
     let floor = added(&rows[1]);
     let perf = rows.iter().find(|row| row.0.starts_with("perf")).map(added);
-    let mut table =
-        String::from("| | rounds | median, s | added, s | added / floor's | added / perf's |\n|---|--:|--:|--:|--:|--:|\n");
-    for (index, row) in rows.iter().enumerate() {
-        let (added, to_floor, to_perf) = match index {
-            0 => (String::new(), String::new(), String::new()),
+    let mut table = String::from(
+        "| | rounds | median, s | added, s | ns a call | added / floor's | added / perf's |\n|---|--:|--:|--:|--:|--:|--:|\n",
+    );
+    for (index, (row, (_, ns))) in rows.iter().zip(per_call(rows)).enumerate() {
+        let (added, ns, to_floor, to_perf) = match index {
+            0 => (String::new(), String::new(), String::new(), String::new()),
             _ => (
                 format!("{:+.3}", added(row)),
+                format!("{ns:.0}"),
                 format!("{:.2}", added(row) / floor),
                 perf.map(|perf| format!("1/{:.1}", perf / added(row))).unwrap_or_default(),
             ),
         };
         let (name, median, rounds) = row;
-        let _ = writeln!(table, "| {name} | {rounds} | {:.3} | {added} | {to_floor} | {to_perf} |", median.as_secs_f64());
+        let median = median.as_secs_f64();
+        let _ = writeln!(table, "| {name} | {rounds} | {median:.3} | {added} | {ns} | {to_floor} | {to_perf} |");
     }
     table
+}
+
+/// What each row adds to a call over the first row, ns.
+fn per_call(rows: &[Row]) -> Vec<(&'static str, f64)> {
+    let calls = f64::from(2 * WORST_CASE_BLOCKS);
+    let added = |row: &Row| (row.1.as_secs_f64() - rows[0].1.as_secs_f64()) * 1e9 / calls;
+    rows.iter().map(|row| (row.0, added(row))).collect()
 }
 
 /// Memory for each number of calls.
@@ -270,6 +296,6 @@ mod tests {
         let rows = [("untraced", 400, 7), ("floor", 600, 7), ("zctrace", 900, 7), ("perf trace -s", 10_400, 1)];
         let table = worst_case(&rows.map(|(name, ms, rounds)| (name, Duration::from_millis(ms), rounds)));
         let line = table.lines().find(|line| line.contains("zctrace")).unwrap();
-        assert_eq!(line, "| zctrace | 7 | 0.900 | +0.500 | 2.50 | 1/20.0 |");
+        assert_eq!(line, "| zctrace | 7 | 0.900 | +0.500 | 625 | 2.50 | 1/20.0 |");
     }
 }

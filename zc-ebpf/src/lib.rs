@@ -114,6 +114,8 @@ pub mod globals {
     pub const FIELDS: &str = "FIELDS";
     /// Array, call slot -> [`CallSpec`](crate::CallSpec).
     pub const SPECS: &str = "SPECS";
+    /// Of type u32: bits of [`recorded`](crate::recorded).
+    pub const RECORDED: &str = "RECORDED";
 }
 
 /// What user space tells the programs, and what the programs share with each other. One writer at a time, except for the atomic counters.

@@ -9,7 +9,7 @@ use aya_ebpf::{
 };
 use zc_ebpf::{
     CallSpec, Control, ErrnoKey, FileKey, FileSeen, KnownFile, LOSSES as LOSS_COUNT, Loss, Memory, OtherCalls, Part, Row, RowKey,
-    SPEC_SLOTS, STREAM_FILES, Stream, TABLE_SLOTS, Task,
+    SPEC_SLOTS, STREAM_FILES, Stream, TABLE_SLOTS, Task, recorded,
 };
 
 use crate::kernel::{
@@ -88,6 +88,16 @@ pub fn spec(slot: u32) -> Option<CallSpec> {
         let words = (&raw const SPECS).cast::<[u64; 2]>().add(slot as usize).cast::<u64>();
         Some(core::mem::transmute::<[u64; 2], CallSpec>([words.read_volatile(), words.add(1).read_volatile()]))
     }
+}
+
+/// Bits of [`recorded`].
+#[unsafe(no_mangle)]
+static RECORDED: Global<u32> = Global::new(recorded::ALL);
+
+/// Whether this is recorded: one of the bits in [`recorded`]. To the verifier that is a constant, because the global is frozen before it checks the programs.
+#[inline(always)]
+pub fn records(what: u32) -> bool {
+    RECORDED.load() & what != 0
 }
 
 /// What user space tells the programs.

@@ -12,7 +12,7 @@ use std::{ffi::OsString, path::PathBuf};
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueHint, error::ErrorKind};
 use clap_complete::Shell;
 use zctrace::{
-    backend::Choice,
+    backend::{Choice, Recorded},
     render::{Format, PlainFormat},
     report::{Detail, SortKey},
     syscall::{Selection, class_names},
@@ -227,6 +227,18 @@ pub struct RunArgs {
     #[arg(long, value_parser = one_of::<Choice>(), default_value = default_word::<Choice>())]
     pub backend: Choice,
 
+    /// Measure no times of calls: counting costs the command less.
+    #[arg(long)]
+    pub counts_only: bool,
+
+    /// Look at no files: it costs the command less, and transfers are unknown.
+    #[arg(long)]
+    pub no_files: bool,
+
+    /// Record only this, for `cargo xtask bench`.
+    #[arg(long, hide = true, value_name = "LIST", default_value = "rows,times,histograms,others,files,pairing")]
+    pub recorded: Recorded,
+
     /// Run the command under both backends in turn and compare their counts; the exit status is 1 if they differ.
     #[arg(long, conflicts_with = "backend")]
     pub verify: bool,
@@ -250,6 +262,14 @@ pub struct RunArgs {
     /// Log what the backend does: followed tasks, full maps, lines that cannot be parsed.
     #[arg(short, long)]
     pub verbose: bool,
+}
+
+impl RunArgs {
+    /// What is recorded of each call.
+    pub fn what_is_recorded(&self) -> Recorded {
+        let with_times = if self.counts_only { self.recorded.without_times() } else { self.recorded };
+        if self.no_files { with_times.without_files() } else { with_times }
+    }
 }
 
 impl Cli {

@@ -6,6 +6,7 @@ mod file;
 pub mod histogram;
 mod kernel_fields;
 mod other_calls;
+pub mod recorded;
 pub mod records;
 mod row;
 mod task;

@@ -1,12 +1,13 @@
 //! Finds the files of a call. That happens at its entry: by its exit, another thread may have closed a descriptor and opened it again.
 
-use zc_ebpf::{ABSENT, Ends, FileNumber, Task, fds};
+use zc_ebpf::{ABSENT, Ends, FileNumber, Task, fds, recorded};
 
 use crate::{
     file::identify::{self, FOR_WRITING, NO_FD},
     file::mapping,
     kernel::fields::offset_of_field,
     kernel::helpers::read_user,
+    maps::records,
     request::{FICLONE, FICLONERANGE},
 };
 
@@ -14,7 +15,7 @@ use crate::{
 #[inline(always)]
 pub fn of(task: &mut Task) -> Ends {
     let spec = task.spec;
-    if spec.fds == fds::NONE || offset_of_field!(task_files) == ABSENT {
+    if spec.fds == fds::NONE || offset_of_field!(task_files) == ABSENT || !records(recorded::FILES) {
         return Ends::NONE;
     }
     let first = task.arguments.get(spec.first);

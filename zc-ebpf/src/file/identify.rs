@@ -1,7 +1,7 @@
 //! Finds the number of the file behind a descriptor.
 
 use aya_ebpf::bindings::BPF_NOEXIST;
-use zc_ebpf::{ABSENT, Descriptor, FileKey, FileNumber, KnownFile, NO_ROOM, Task, reported};
+use zc_ebpf::{ABSENT, Descriptor, FileKey, FileNumber, KnownFile, NO_ROOM, Task, recorded, reported};
 
 use crate::{
     file::file_info,
@@ -9,7 +9,7 @@ use crate::{
     kernel::entries::{Entries as _, fetch_add},
     kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
     kernel::helpers::current_task,
-    maps::{CONTROL, FILES},
+    maps::{CONTROL, FILES, records},
 };
 
 /// No descriptor.
@@ -36,7 +36,7 @@ pub const FOR_WRITING: FileNumber = 1 << 31;
 #[inline(never)]
 extern "C" fn file_behind(task: *mut Task, fd: u32, side: u32) -> FileNumber {
     // Verifiers before 6.8 check a global function even if nothing calls it. This shows them that the load below cannot happen.
-    if offset_of_field!(task_files) == ABSENT {
+    if offset_of_field!(task_files) == ABSENT || !records(recorded::FILES) {
         return 0;
     }
     let files: TypedPtr = TypedPtr::current_task().load(offset_of_field!(task_files));

@@ -3,7 +3,7 @@
 use aya_log_ebpf::warn;
 use zc_ebpf::{
     ABSENT, Arguments, COMPAT, Interrupted, Loss, NO_CALL, Outcome, Row, Task, bucket_of, fds, fills, hook, is_restart, other,
-    phase, requested, selected, spec_slot,
+    phase, recorded, requested, selected, spec_slot,
 };
 
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     kernel::fields::{TypedPtr, offset_of_field},
     kernel::helpers::now_ns,
     kernel::registers::{Numbered, Registers},
-    maps::{self, count_loss, is_over, spec},
+    maps::{self, count_loss, is_over, records, spec},
     request, rows,
 };
 
@@ -45,10 +45,10 @@ pub fn enter(task: &mut Task, registers: Registers, number: i64) {
         task.forget_descriptors();
         task.has_ring |= u32::from(RING_CALLS.contains(&(number as u16)));
     }
-    if task.phase == phase::ACTIVE {
-        buffers::overwrite(task);
-    } else {
+    if task.phase != phase::ACTIVE {
         task.hooks |= hook::SYS_ENTER;
+    } else if records(recorded::PAIRING) {
+        buffers::overwrite(task);
     }
     if is_counted {
         if task.phase == phase::ACTIVE {
@@ -58,7 +58,19 @@ pub fn enter(task: &mut Task, registers: Registers, number: i64) {
         task.call = NO_CALL;
         others::enter(task);
     }
-    task.entered_ns = now_ns();
+    task.entered_ns = clock_ns();
+}
+
+/// The time, if times are recorded.
+#[inline(always)]
+pub fn clock_ns() -> u64 {
+    if records(recorded::TIMES) { now_ns() } else { 0 }
+}
+
+/// How long the call took that the task entered last, if times are recorded.
+#[inline(always)]
+fn duration_ns(task: &Task) -> u64 {
+    if records(recorded::TIMES) { now_ns().wrapping_sub(task.entered_ns) } else { Outcome::UNTIMED }
 }
 
 /// A call returns to its task. If the trace is over by then, the call stays under way.
@@ -82,7 +94,7 @@ pub fn exit(registers: Registers, result: i64) {
             return;
         }
     }
-    task.outcome.duration_ns = now_ns().wrapping_sub(task.entered_ns);
+    task.outcome.duration_ns = duration_ns(task);
     if signals() & KILL != 0 {
         // The caller will never see the result, so the call stays under way until the task exits. Every thread of a process that is
         // killed, or that another thread ends with `exit_group`, has this signal.
@@ -104,7 +116,9 @@ pub fn exit(registers: Registers, result: i64) {
         };
         return;
     }
-    buffers::moved(task);
+    if records(recorded::PAIRING) {
+        buffers::moved(task);
+    }
     let is_peek = request::is_peek(task);
     task.outcome.returns_bytes = u32::from(task.spec.returns_bytes != 0 && !is_peek);
     record(task);
@@ -125,12 +139,15 @@ fn returned_unseen(task: &mut Task, registers: Registers) {
     if !is_counted {
         task.call = NO_CALL;
         others::enter(task);
+        if task.other == other::NONE {
+            return;
+        }
     }
     let signals = signals();
     if signals & KILL != 0 {
         return;
     }
-    task.entered_ns = now_ns();
+    task.entered_ns = clock_ns();
     if is_counted {
         task.ends = ends::of(task);
     }
@@ -200,6 +217,9 @@ extern "C" fn record_interrupted(task: *mut Task) -> u32 {
 #[inline(never)]
 extern "C" fn record(task: *const Task) -> u32 {
     let Some(task) = argument::as_ref(task) else { return 0 };
+    if !records(recorded::ROWS) {
+        return 0;
+    }
     let outcome = &task.outcome;
     let errno = if is_error(outcome.result) { -outcome.result as u32 } else { 0 };
     let Some(place) = rows::place(task.serial, outcome.call, task.ends, errno) else {
@@ -308,7 +328,9 @@ extern "C" fn add_to_row(row: *mut Row, task: *const Task, without_files: u32) -
     if ns > row.max_ns {
         row.max_ns = ns;
     }
-    if let Some(count) = row.histogram.get_mut(bucket(ns) as usize) {
+    if records(recorded::HISTOGRAMS)
+        && let Some(count) = row.histogram.get_mut(bucket(ns) as usize)
+    {
         *count = count.saturating_add(1);
     }
     0

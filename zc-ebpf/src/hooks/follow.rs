@@ -187,7 +187,7 @@ pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
     }
     if state.phase == phase::ARMED {
         // The trace begins here, so the exec counts from here.
-        state.entered_ns = now_ns();
+        state.entered_ns = count::clock_ns();
     }
     state.phase = phase::ACTIVE;
     // A thread that was not the leader takes over the leader's id.

@@ -1,18 +1,20 @@
 //! Sums up the calls that have no rows, so that the report accounts for all time in calls. A call costs an addition to two sums, whatever it
 //! is.
 
-use zc_ebpf::{OtherCalls, Task, is_restart, other};
+use zc_ebpf::{OtherCalls, Outcome, Task, is_restart, other, recorded};
 
 use crate::{
     hooks::count::is_error,
     kernel::entries::{Entries as _, fetch_add},
-    maps::OTHER_CALLS,
+    maps::{OTHER_CALLS, records},
 };
 
 /// A call enters the kernel that has no row. Its slot is known.
 #[inline(always)]
 pub fn enter(task: &mut Task) {
-    task.other = other::UNDER_WAY;
+    if records(recorded::OTHER_CALLS) {
+        task.other = other::UNDER_WAY;
+    }
 }
 
 /// That call returns with the result and the time in [`Task::outcome`].
@@ -25,20 +27,30 @@ pub fn returned(task: &mut Task) {
         return;
     }
     let failed = u64::from(is_error(result));
-    add(task, OtherCalls { calls: 1, errors: failed, total_ns: task.outcome.duration_ns, ..OtherCalls::NONE });
+    add(task, OtherCalls { calls: 1, errors: failed, ..lasting(task.outcome.duration_ns) });
+}
+
+/// The time of a call.
+#[inline(always)]
+fn lasting(ns: u64) -> OtherCalls {
+    if ns == Outcome::UNTIMED {
+        OtherCalls { untimed: 1, ..OtherCalls::NONE }
+    } else {
+        OtherCalls { total_ns: ns, ..OtherCalls::NONE }
+    }
 }
 
 /// That call returns, but its entry was not seen.
 #[inline(always)]
 pub fn returned_unseen(task: &mut Task) {
     let failed = u64::from(is_error(task.outcome.result));
-    add(task, OtherCalls { calls: 1, errors: failed, untimed: 1, ..OtherCalls::NONE });
+    add(task, OtherCalls { calls: 1, errors: failed, ..lasting(Outcome::UNTIMED) });
 }
 
 /// The task goes on after a signal ended the call, so the call has returned.
 #[inline(always)]
 pub fn record_interrupted(task: &mut Task) {
-    add(task, OtherCalls { calls: 1, errors: 1, total_ns: task.interruption.duration_ns, ..OtherCalls::NONE });
+    add(task, OtherCalls { calls: 1, errors: 1, ..lasting(task.interruption.duration_ns) });
 }
 
 /// The call will never return.

@@ -6,7 +6,7 @@
 use aya_ebpf::{bindings::BPF_F_NO_PREALLOC, macros::map, maps::HashMap};
 use zc_ebpf::{
     ABSENT, CallId, CallSpec, Ends, FROM_BUFFER, FileKey, FileNumber, INVALID_OPERATION, Loss, NO_ROOM, RING, Task,
-    UNKNOWN_OPERATION, fds, fills, hook, operation_slot, pairing::memory, phase,
+    UNKNOWN_OPERATION, fds, fills, hook, operation_slot, pairing::memory, phase, recorded,
 };
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     kernel::entries::{Entries as _, fetch_add},
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::{current_task, now_ns},
-    maps::{TASKS, count_loss, is_over, spec},
+    maps::{TASKS, count_loss, is_over, records, spec},
     rows,
 };
 
@@ -298,7 +298,7 @@ fn operation(request: KernelPtr) -> Option<(CallId, CallSpec)> {
 /// The files of an operation.
 #[inline(always)]
 fn ends(request: KernelPtr, spec: CallSpec) -> Ends {
-    if spec.fds == fds::NONE {
+    if spec.fds == fds::NONE || !records(recorded::FILES) {
         return Ends::NONE;
     }
     let file: KernelPtr = fields::probe(request, offset_of_field!(request_file)).unwrap_or(core::ptr::null());

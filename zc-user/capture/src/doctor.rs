@@ -22,7 +22,7 @@ pub use crate::{
 };
 use crate::{
     backend::{
-        Limits,
+        Limits, Recorded,
         ebpf::{
             EbpfUnavailable,
             btf::{self, Btf},
@@ -238,7 +238,7 @@ fn kernel_types(path: &Path) -> Result<KernelTypes, String> {
 /// Loads and attaches the eBPF programs with small maps, and detaches them again. No list of settings tells for sure what the kernel denies.
 fn try_ebpf() -> Trial {
     let limits = Limits { max_rows: 64, max_files: 64, max_tasks: 64 };
-    let settings = Settings { selection: &Selection::default(), limits, verbose: false };
+    let settings = Settings { selection: &Selection::default(), limits, recorded: Recorded::ALL, verbose: false };
     match TypesFile::find().and_then(|types| rehearsal::load(&settings, types)) {
         Ok(_) => Trial::Works,
         Err(EbpfUnavailable::NotPermitted) => Trial::Denied,

@@ -1,5 +1,7 @@
 //! Options of a run: backend, end, identity, limits.
 
+use zc_ebpf::recorded;
+
 use crate::words::words;
 
 words! {
@@ -38,6 +40,71 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self { max_rows: 131_072, max_files: 65_536, max_tasks: 16_384 }
+    }
+}
+
+/// What is recorded of each call. All of it costs the traced program time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recorded(u32);
+
+impl Recorded {
+    /// Everything.
+    pub const ALL: Self = Self(recorded::ALL);
+
+    /// What there is, in the order in which it builds on each other.
+    const NAMES: [(&str, u32); 6] = [
+        ("rows", recorded::ROWS),
+        ("times", recorded::TIMES),
+        ("histograms", recorded::HISTOGRAMS),
+        ("others", recorded::OTHER_CALLS),
+        ("files", recorded::FILES),
+        ("pairing", recorded::PAIRING),
+    ];
+
+    /// The same without the times of calls, which are then unknown.
+    #[must_use]
+    pub const fn without_times(self) -> Self {
+        Self(self.0 & !recorded::TIMES)
+    }
+
+    /// The same without the files of calls, so that transfers are unknown, too.
+    #[must_use]
+    pub const fn without_files(self) -> Self {
+        Self(self.0 & !(recorded::FILES | recorded::PAIRING))
+    }
+
+    /// Whether the times of calls are recorded.
+    pub const fn has_times(self) -> bool {
+        self.0 & recorded::TIMES != 0
+    }
+
+    /// Whether the files of calls are recorded.
+    pub const fn has_files(self) -> bool {
+        self.0 & recorded::FILES != 0
+    }
+
+    /// Bits of [`recorded`].
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+}
+
+impl Default for Recorded {
+    fn default() -> Self {
+        Self::ALL
+    }
+}
+
+impl std::str::FromStr for Recorded {
+    type Err = String;
+
+    /// Names with commas between them, or `none`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let known = |name: &str| Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, bit)| *bit);
+        let names = text.split(',').filter(|name| *name != "none");
+        names
+            .map(|name| known(name).ok_or_else(|| format!("nothing called '{name}' is recorded")))
+            .try_fold(Self(0), |sum, bit| Ok(Self(sum.0 | bit?)))
     }
 }
 

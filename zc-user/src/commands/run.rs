@@ -88,6 +88,7 @@ fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
             ..LaunchOptions::default()
         },
         limits: args.limits.limits(),
+        recorded: args.what_is_recorded(),
         privileges: if args.verify { AfterAttach::Lowered } else { AfterAttach::GivenUp },
         on_interim_trace: None,
         timeout: None,

@@ -14,14 +14,14 @@ use std::{
 
 use thiserror::Error;
 
-pub use zctrace_core::options::{Choice, Limits, Until};
+pub use zctrace_core::options::{Choice, Limits, Recorded, Until};
 
 use crate::{
     launch::{LaunchError, LaunchOptions, SignalError},
     privileges::{self, AfterAttach},
     syscall::Selection,
     toolchain,
-    trace::Trace,
+    trace::{Ends, Trace},
 };
 
 /// What to run, and what to count of it.
@@ -41,6 +41,8 @@ pub struct RunOptions {
     pub timeout: Option<Duration>,
     /// How many rows, files and tasks the kernel side can hold.
     pub limits: Limits,
+    /// What is recorded of each call.
+    pub recorded: Recorded,
     /// What becomes of zctrace's file capabilities while the command runs.
     pub privileges: AfterAttach,
     /// Whether the backend logs to stderr what it does.
@@ -164,7 +166,7 @@ pub trait Backend {
 /// Runs the command under this backend, and finds out what its programs were built with. If `auto` falls back to strace, the trace has a
 /// note that says why.
 pub fn run(choice: Choice, options: &RunOptions) -> Result<Trace, RunError> {
-    run_backend(choice, options).map(complete)
+    run_backend(choice, options).map(|trace| complete(leave_out(trace, options.recorded)))
 }
 
 fn run_backend(choice: Choice, options: &RunOptions) -> Result<Trace, RunError> {
@@ -181,6 +183,27 @@ fn run_backend(choice: Choice, options: &RunOptions) -> Result<Trace, RunError> 
             result => result,
         },
     }
+}
+
+/// Removes what was not to be recorded, as far as the backend could not leave it out, and says so.
+fn leave_out(mut trace: Trace, recorded: Recorded) -> Trace {
+    for thread in trace.processes.iter_mut().flat_map(|process| &mut process.threads) {
+        if !recorded.has_times() {
+            thread.rows.iter_mut().for_each(|row| row.times = None);
+        }
+        if !recorded.has_files() {
+            thread.parts.clear();
+            thread.rows.iter_mut().chain(&mut thread.ring_rows).for_each(|row| row.ends = Ends::default());
+        }
+    }
+    if !recorded.has_times() {
+        trace.notes.push("the times of calls are unknown: --counts-only leaves them out".to_owned());
+    }
+    if !recorded.has_files() {
+        trace.files.clear();
+        trace.notes.push("the files of calls and all transfers are unknown: --no-files leaves them out".to_owned());
+    }
+    trace
 }
 
 /// Adds what no backend knows: what the programs were built with, and which of them ran without the privileges of their file.

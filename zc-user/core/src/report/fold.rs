@@ -223,11 +223,11 @@ fn sum_other_calls<'a>(threads: impl IntoIterator<Item = &'a trace::Thread>) -> 
     Some(other_calls(sum))
 }
 
-/// `None` if calls on files lack their files, or if not all calls that load programs were counted.
+/// `None` if the files of calls are unknown, or if not all calls that load programs were counted.
 fn loading(trace: &Trace) -> Option<Loading> {
     const CALLS: [&str; 3] = ["read", "pread64", "mmap"];
     let selection = trace.counted.as_ref()?;
-    if trace.calls_without_files > 0 || !CALLS.iter().all(|name| selection.contains(name)) {
+    if trace.files.is_empty() || trace.calls_without_files > 0 || !CALLS.iter().all(|name| selection.contains(name)) {
         return None;
     }
     let is_library = |file: FileId| {

@@ -5,7 +5,8 @@
 //! if its bytes balance:
 //!
 //! - at least 3/4 of what was read from the source was written on, and at least 3/4 of what was written to the destination had been read;
-//! - with fewer than [`MANY_CALLS`] reads or writes, exactly all of both, and none by a vector under a backend that does not see memory;
+//! - with fewer than [`MANY_CALLS`] reads or writes, exactly all of both;
+//! - under a backend that does not see memory, no call moves a vector;
 //! - at least [`LEAST_BYTES`], or the same first bytes;
 //! - source and destination are not the same file, because an answer may be as long as the question;
 //! - the other threads read less than 3/4 as much from any other file, because threads may hand work to each other, and a thread may write
@@ -215,11 +216,11 @@ impl<'b, 'a> ThreadBalance<'b, 'a> {
         let is_many = moving_calls(reading) >= MANY_CALLS
             && candidates.iter().map(|(_, one)| moving_calls(one.rows)).sum::<u64>() >= MANY_CALLS;
         let near = is_many && written_on <= read && is_most_of(written_on, read) && !by_destination.contains_key(&from);
-        // Few bytes have nothing in common but their number, unless they begin in the same way. What a log shows of a vector tells little:
-        // its elements may lie on each other or anywhere else.
+        // Few bytes have nothing in common but their number, unless they begin in the same way.
         let begins_as_read = |row: &&Row| reading.iter().any(|read| read.first_bytes.is_telling_match(&row.first_bytes));
         let mut rows = reading.iter().chain(candidates.iter().flat_map(|(_, one)| one.rows));
-        let is_chance = !is_many && !self.activity.sees_memory && rows.any(|row| row.call.spec().requested.is_vector());
+        // A log shows how a vector begins, and not what its other elements have to do with what was read.
+        let is_chance = !self.activity.sees_memory && rows.any(|row| row.call.spec().requested.is_vector());
         candidates.retain(|(_, one)| read >= LEAST_BYTES || one.rows.iter().all(begins_as_read));
         if read == 0 || is_chance || !(exact || near) {
             return Vec::new();

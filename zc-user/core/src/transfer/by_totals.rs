@@ -6,7 +6,8 @@
 //! - the bytes that nothing else explains are exactly as many at both ends, and at least [`LEAST_BYTES`];
 //! - no third file of the process has the same number: it is unlikely that counts agree to the byte by chance;
 //! - the first bytes read and the first bytes written do not differ, if the backend shows them;
-//! - with fewer than [`MANY_CALLS`] writes, every kind of write begins as a read does, and no call moves a vector.
+//! - no call moves a vector, of which a log shows only the beginning;
+//! - with fewer than [`MANY_CALLS`] writes, every kind of write begins as a read does.
 //!
 //! A loop that is known in part gets the rest of both ends, if the rests are equal. The figure is a lower bound: bytes that were read
 //! meanwhile from other files may be among those written, bytes that a thread wrote to another file right after it had read the source may be
@@ -52,7 +53,8 @@ fn complete_loops<'a>(flows: &mut [Flow<'a>], activity: &Activity<'a>) {
     let (sources, destinations) = (by_file(sources), by_file(destinations));
     let agrees = |from, to| {
         let ends = sources.get(&from).zip(destinations.get(&to));
-        from != to && ends.is_some_and(|(source, destination)| source.bytes == destination.bytes && source.begins_as(destination))
+        from != to
+            && ends.is_some_and(|(source, destination)| source.bytes == destination.bytes && source.agrees_with(destination))
     };
     let ends_of = |flow: &Flow<'_>| Some((flow.read_from()?, flow.written_to()?));
     let found = flows.iter().filter_map(ends_of).filter(|(from, to)| agrees(*from, *to)).map(|(from, _)| from);
@@ -219,26 +221,28 @@ impl Unexplained<'_> {
         let is_earlier = self.order.zip(other.order).is_none_or(|(source, destination)| source < destination);
         self.file != other.file
             && is_earlier
-            && self.begins_as(other)
+            && self.agrees_with(other)
             && (moving_calls(&other.rows) >= MANY_CALLS || self.has_all_of(other))
     }
 
-    /// Whether each kind of write begins as some kind of read does, as far as known, and none is a vector, whose elements may be anywhere. With
-    /// many calls, one kind may begin in the middle of another.
+    /// Whether each kind of write begins as some kind of read does, as far as known. With many calls, one kind may begin in the middle of
+    /// another.
     fn has_all_of(&self, other: &Self) -> bool {
         let known: Vec<FirstBytes> = self.rows.iter().map(|row| row.first_bytes).filter(|bytes| !bytes.is_unknown()).collect();
         let is_read = |row: &&Row| known.is_empty() || known.iter().any(|bytes| !bytes.differs_from(&row.first_bytes));
-        let is_vector = |row: &&Row| row.call.spec().requested.is_vector();
-        other.rows.iter().all(is_read) && !self.rows.iter().chain(&other.rows).any(is_vector)
+        other.rows.iter().all(is_read)
     }
 
-    /// Whether the first bytes are the same, as far as known. Those of a mapping are unknown.
-    fn begins_as(&self, other: &Self) -> bool {
-        match [self, other].map(|end| first_bytes(&end.rows)) {
-            [Some(source), Some(destination)] => !source.differs_from(&destination),
-            [None, Some(_)] => self.is_mapping,
-            [_, None] => true,
-        }
+    /// Whether the first bytes are the same, as far as known. Those of a mapping are unknown. A log shows how a vector begins, but not what
+    /// its other elements have to do with what was read, so vectors never agree.
+    fn agrees_with(&self, other: &Self) -> bool {
+        let has_vectors = self.rows.iter().chain(&other.rows).any(|row| row.call.spec().requested.is_vector());
+        !has_vectors
+            && match [self, other].map(|end| first_bytes(&end.rows)) {
+                [Some(source), Some(destination)] => !source.differs_from(&destination),
+                [None, Some(_)] => self.is_mapping,
+                [_, None] => true,
+            }
     }
 }
 

@@ -35,7 +35,8 @@ use crate::{
 /// Runs the closure in this thread. Returns its value, and the trace of this thread and of all tasks that it created meanwhile. The
 /// option `command` is what the trace names this process. A panic in the closure continues after the trace has ended.
 pub fn run<R>(options: &RunOptions, closure: impl FnOnce() -> R) -> Result<(R, Trace), RunError> {
-    let settings = Settings { selection: &options.selection, limits: options.limits, verbose: options.verbose };
+    let settings =
+        Settings { selection: &options.selection, limits: options.limits, recorded: options.recorded, verbose: options.verbose };
     let (mut loaded, events) = rehearsal::load(&settings, TypesFile::find()?)?;
     loaded.await_thread()?;
     let trace = new_trace(Ebpf.name(), options, SystemTime::now())?;

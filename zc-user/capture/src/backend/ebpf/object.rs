@@ -19,7 +19,7 @@ use super::{
     unavailable::{self, EbpfUnavailable, TooOld, no_thread, object_refused, program_refused, refused},
 };
 use crate::{
-    backend::{Limits, RunError},
+    backend::{Limits, Recorded, RunError},
     syscall::Selection,
 };
 
@@ -42,6 +42,8 @@ pub struct Settings<'a> {
     pub selection: &'a Selection,
     /// How much is kept at once.
     pub limits: Limits,
+    /// What is recorded of each call.
+    pub recorded: Recorded,
     /// Whether the programs log what they do.
     pub verbose: bool,
 }
@@ -87,7 +89,8 @@ impl Loaded {
         for (slot, spec) in settings.selection.kernel_specs() {
             specs[slot as usize] = spec;
         }
-        let mut ebpf = load(&mut loader, &kernel.fields, &specs, settings)?;
+        let recorded = settings.recorded.bits();
+        let mut ebpf = load(&mut loader, &kernel.fields, &specs, &recorded, settings)?;
         attach(&mut ebpf, &kernel, &hooks)?;
         let events = take(&mut ebpf, maps::EVENTS)?;
         let this = Self {
@@ -104,7 +107,7 @@ impl Loaded {
             is_over: take(&mut ebpf, maps::IS_OVER)?,
             max_files: settings.limits.max_files,
             counters_known: btf::has_counters(&kernel.fields),
-            sees_memory: kernel.fields.vma_file != ABSENT,
+            sees_memory: settings.recorded.has_files() && kernel.fields.vma_file != ABSENT,
             notes: kernel.notes,
             hooks,
             untested: Untested::default(),
@@ -175,12 +178,14 @@ fn load<'a>(
     loader: &mut EbpfLoader<'a>,
     fields: &'a KernelFields,
     specs: &'a [CallSpec],
+    recorded: &'a u32,
     settings: &Settings<'_>,
 ) -> Result<Ebpf, EbpfUnavailable> {
     let limits = settings.limits;
     loader
         .override_global(globals::FIELDS, fields, true)
         .override_global(globals::SPECS, specs, true)
+        .override_global(globals::RECORDED, recorded, true)
         .override_global(aya_log::LEVEL, if settings.verbose { &DEBUG_LEVEL } else { &SILENT_LEVEL }, true)
         .map_max_entries(maps::TASKS, limits.max_tasks)
         .map_max_entries(maps::ROWS, limits.max_rows)

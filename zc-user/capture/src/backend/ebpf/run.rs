@@ -51,7 +51,8 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
     let types = TypesFile::find()?;
     let signals = Signals::hold(options.launch.on_tracer_exit)?;
     let program = find_program(&options.command, &options.launch)?;
-    let settings = Settings { selection: &options.selection, limits: options.limits, verbose: options.verbose };
+    let settings =
+        Settings { selection: &options.selection, limits: options.limits, recorded: options.recorded, verbose: options.verbose };
     let (mut loaded, events) = rehearsal::load(&settings, types)?;
     let mut log = Log::open(options.verbose, &mut loaded);
     let mut watch = TaskWatcher::new(events)?;

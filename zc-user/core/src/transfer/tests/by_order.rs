@@ -337,14 +337,18 @@ fn few_small_calls_are_a_loop_only_if_they_begin_with_the_same_bytes() {
 }
 
 #[test]
-fn few_vectors_are_no_loop_because_their_elements_may_be_anywhere() {
+fn vectors_are_no_loop_because_their_elements_may_be_anywhere() {
     let first_bytes = FirstBytes::of(b"the same text");
-    for (reads, writes) in [("readv", "write"), ("read", "writev")] {
+    for (reads, writes, calls) in [("readv", "write", 1), ("read", "writev", 1), ("recvmsg", "write", 40), ("read", "writev", 40)]
+    {
         let mut scene = Scene::new();
         let [from, to] = ["in", "out"].map(|name| scene.regular(name));
         // Other bytes are written as well, so that the totals differ.
-        let rows =
-            [read(reads, from, 1, 60_000), written_after(writes, from, to, 1, 60_000, 60_000), write("sendto", to, 1, 100)];
+        let rows = [
+            read(reads, from, calls, 60_000),
+            written_after(writes, from, to, calls, 60_000, 60_000),
+            write("sendto", to, 1, 100),
+        ];
         scene.process("copier", rows.map(|row| Row { first_bytes, ..row }).into());
         assert_eq!(transfers(&scene), []);
     }

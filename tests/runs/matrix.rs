@@ -96,7 +96,7 @@ impl Matrix<'_> {
 /// The interfaces by which the copier moved bytes to an end of this kind.
 fn cell_of(report: &Report, destination: &str) -> String {
     let copier = report.processes.iter().find(|process| process.comm.as_deref() == Some("copier"));
-    let transfers = copier.into_iter().flat_map(|process| &process.transfers);
+    let transfers = copier.into_iter().flat_map(|process| report.transfers_of(process));
     let mut cells: Vec<String> =
         transfers.filter(|transfer| transfer.to.kind.as_deref() == Some(destination)).map(describe).collect();
     cells.dedup();

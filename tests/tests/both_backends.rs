@@ -229,8 +229,8 @@ fn a_drained_socket_is_not_a_source() {
     for backend in ["ebpf", "strace"] {
         for _ in 0..10 {
             let run = zctrace().backend(backend).run(&copies);
-            let found: Vec<_> = run.report.processes[0].transfers.iter().map(|transfer| (transfer.api, transfer.bytes)).collect();
-            assert_eq!(found, [(Api::Splice, Some(20 * 128 * 1024))], "{backend}: {:#?}", run.report.processes[0].transfers);
+            let found: Vec<_> = run.root_transfers().into_iter().map(|transfer| (transfer.api, transfer.bytes)).collect();
+            assert_eq!(found, [(Api::Splice, Some(20 * 128 * 1024))], "{backend}: {:#?}", run.root_transfers());
         }
     }
 }

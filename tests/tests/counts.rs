@@ -108,7 +108,7 @@ fn calls_denied_by_seccomp_are_attempts_of_their_transfer() {
         run.assert_exact();
         let denied = run.totals().row("copy_file_range");
         assert_eq!((denied.calls, denied.errnos.get("ENOSYS"), denied.bytes), (1, Some(&1), Some(0)));
-        let transfers = &run.root().transfers;
+        let transfers = run.root_transfers();
         let attempts: Vec<_> = transfers.iter().flat_map(|transfer| &transfer.attempts).collect();
         assert!(attempts.iter().any(|attempt| attempt.syscall == "copy_file_range"), "{transfers:?}");
     }

@@ -41,7 +41,7 @@ fn without_privileges_strace_takes_over_by_default() {
     let (zctrace, _dir) = unprivileged();
     let shown = zctrace.option("--format=json").show(&shell("exit 3"));
     assert_eq!(shown.code, Some(3));
-    let report: Report = serde_json::from_str(&shown.stderr).expect("a report alone");
+    let report = Report::from_json(&shown.stderr).expect("a report alone");
     assert_eq!(report.backend, "strace");
     assert!(report.notes.iter().any(|note| note.contains("not allowed")), "it says why: {:?}", report.notes);
 }
@@ -110,7 +110,7 @@ fn a_setuid_program_gains_nothing_under_a_zctrace_with_file_capabilities() {
     for backend in ["ebpf", "strace"] {
         let traced = zctrace.clone().backend(backend).option("--format=json").show(&program(&setuid));
         assert!(!traced.successful().contains("euid=0"), "{backend}: {}", traced.text());
-        let report: Report = serde_json::from_str(&traced.stderr).expect("a report alone");
+        let report = Report::from_json(&traced.stderr).expect("a report alone");
         let says_so = |note: &String| note.contains("setuid-id") && note.contains("no_new_privs");
         assert!(report.notes.iter().any(says_so), "{backend}: {:?}", report.notes);
     }

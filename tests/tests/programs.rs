@@ -108,7 +108,7 @@ fn dd_reads_and_writes_blocks_and_its_summary_is_not_a_transfer() {
     let directory = directory();
     let run = zctrace().dir(directory.path()).run(&program("dd").args(&["if=in", "of=out", "bs=64k"]));
     assert_copied(&directory, "out");
-    let transfers = &run.root().transfers;
+    let transfers = run.root_transfers();
     assert_eq!(transfers.len(), 1, "{transfers:?}");
     let transfer = run.report.transfer("in", "out");
     assert_eq!((transfer.api, transfer.bytes), (Api::ReadWrite, Some(BYTES)));
@@ -147,7 +147,7 @@ fn rsync_copies_through_a_socket_and_its_transfers_are_lower_bounds() {
     let of_temporary = |transfer: &&Transfer| transfer.to.path.as_deref().is_some_and(is_temporary);
     let of_in = |transfer: &&Transfer| transfer.from.path.as_deref() == Some("in");
     // rsync sends messages among the bytes, and copies the bytes in its memory. So there is no transfer, or a lower bound.
-    let all = || run.report.processes.iter().flat_map(|process| &process.transfers);
+    let all = || run.report.transfers.iter().filter(|transfer| !transfer.crosses_processes());
     for stated in all().filter(of_in).chain(all().filter(of_temporary)) {
         assert!(stated.bytes <= Some(BYTES) && stated.certainty == Certainty::Inferred, "{stated:?}");
     }

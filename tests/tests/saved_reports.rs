@@ -26,7 +26,7 @@ fn show(zctrace: Zctrace) -> Finished {
 /// The report as JSON.
 #[track_caller]
 fn read(files: &[impl AsRef<Path>]) -> Report {
-    serde_json::from_str(show(report_of(files).option("--format=json")).successful()).expect("a report")
+    Report::from_json(show(report_of(files).option("--format=json")).successful()).expect("a report")
 }
 
 /// A report of a workload, saved by this backend.
@@ -51,7 +51,7 @@ fn a_saved_report_is_the_same_when_shown_again() {
 fn a_saved_report_has_the_same_table_as_its_run() {
     for backend in ["ebpf", "strace"] {
         let (dir, path) = saved(backend);
-        let report: Report = serde_json::from_str(&dir.read("report.json")).expect("a report");
+        let report = Report::from_json(&dir.read("report.json")).expect("a report");
         let table = render::render(&report, Format::Table, &render::Options::default());
         assert_eq!(show(report_of(&[&path])).successful(), table, "{backend}");
     }
@@ -67,7 +67,7 @@ fn a_report_or_a_log_is_read_from_stdin() {
     assert_eq!(show(from("<report.json")).successful(), dir.read("report.json"));
     let log = dir.join("log");
     record(&["-f", "-T"], &log, &workload("known"));
-    let piped: Report = serde_json::from_str(show(from("< <(cat log)")).successful()).expect("a report");
+    let piped = Report::from_json(show(from("< <(cat log)")).successful()).expect("a report");
     assert_eq!(piped, read(&[&log]));
     let refused = |zctrace: Zctrace, words: &str| {
         let finished = show(zctrace);
@@ -84,7 +84,7 @@ fn a_saved_report_can_be_sorted_again_and_written_to_a_file() {
     let output = dir.join("sorted.json");
     let finished = show(report_of(&[&path]).option("--format=json").option("--sort=bytes").option("-o").option(&output));
     assert_eq!(finished.successful(), "");
-    let sorted: Report = serde_json::from_str(&dir.read("sorted.json")).expect("a report");
+    let sorted = Report::from_json(&dir.read("sorted.json")).expect("a report");
     let bytes: Vec<_> = sorted.totals.syscalls.iter().map(|call| call.bytes).collect();
     assert!(bytes.len() > 10 && bytes.is_sorted_by(|one, next| one >= next), "{bytes:?}");
 }
@@ -140,7 +140,7 @@ fn only_selected_calls_of_a_log_are_shown() {
     let log = dir.join("log");
     record(&["-f"], &log, &workload("write").args(&["5", "10"]));
     let finished = show(report_of(&[log]).option("--format=json").syscalls("write"));
-    let report: Report = serde_json::from_str(finished.successful()).expect("a report");
+    let report = Report::from_json(finished.successful()).expect("a report");
     let rows = Rows::new("the log", &report.totals.syscalls).figures();
     assert_eq!(rows, [("write".to_owned(), Figure::of(5, 10))].into());
 }
@@ -161,9 +161,49 @@ fn a_file_that_is_neither_a_report_nor_a_log_is_refused() {
     assert_refused("{\"schema\": 1, \"tool\"", "is not a report of zctrace");
 }
 
+/// A report that was saved when each process had its own transfers.
+const SCHEMA_1: &str = include_str!("../../zc-user/core/src/report/read/schema-1.json");
+
+#[test]
+fn a_report_of_schema_1_is_read_by_every_subcommand() {
+    let dir = TestDir::with("old.json", SCHEMA_1);
+    let old = dir.join("old.json");
+    let report = read(&[&old]);
+    assert_eq!((report.schema, report.transfers.len()), (2, 4));
+    let piped = zctrace().through(&["bash", "-c", r#"exec "$@" < "$OLD""#, "bash"]).env("OLD", &old);
+    assert_eq!(
+        Report::from_json(show(piped.option("report").option("-").option("--format=json")).successful()).expect("a report"),
+        report
+    );
+    let table = show(report_of(&[&old]));
+    assert!(table.successful().contains("\nTRANSFERS, 2\n"), "{}", table.text());
+    let diff = zctrace().dir(dir.path()).option("diff").launch_with(&["old.json", "old.json"]).finish();
+    assert!(diff.successful().contains("nothing changed"), "{}", diff.text());
+    let check = zctrace().dir(dir.path()).option("check").options(&["--baseline=old.json", "--tolerance=*=ignore"]);
+    check.launch_with(&["--", "true"]).finish().successful();
+}
+
+#[test]
+fn a_saved_report_by_total_keeps_its_transfers() {
+    let dir = TestDir::with("old.json", SCHEMA_1);
+    let old = dir.join("old.json");
+    let finished = show(report_of(&[&old]).options(&["--by=total", "--format=json"]));
+    let report = Report::from_json(finished.successful()).expect("a report");
+    assert_eq!((report.processes.len(), report.transfers), (0, read(&[&old]).transfers));
+}
+
+#[test]
+fn a_report_that_refers_to_a_missing_transfer_is_refused_in_one_line() {
+    let dir = TestDir::with("old.json", SCHEMA_1);
+    let text = show(report_of(&[dir.join("old.json")]).option("--format=json")).successful().to_owned();
+    let mut json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    json["processes"][1]["transfers"] = serde_json::json!([9]);
+    assert_refused(&json.to_string(), "it refers to transfer 9, but has only 4 (counted from 0)");
+}
+
 #[test]
 fn a_report_with_another_schema_is_refused() {
-    assert_refused("{\"schema\": 2, \"more\": []}", "schema 2; this zctrace reads schema 1");
+    assert_refused("{\"schema\": 3, \"more\": []}", "schema 3; this zctrace reads schema 1 and schema 2");
 }
 
 #[test]

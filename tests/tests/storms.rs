@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs};
 
 use zc_tests::{Figure, Figures};
 
-use crate::harness::{Conversation, Rows, Run, untraced, workload, zctrace};
+use crate::harness::{Conversation, Rows, Run, TestDir, untraced, workload, zctrace};
 
 /// This many writes of this many bytes.
 fn writes(calls: u64, bytes: u64) -> Figures {
@@ -22,7 +22,7 @@ fn writes_and_statement(run: &Run) -> (Figure, Figure) {
 }
 
 fn fork_storm() {
-    let run = zctrace().run(&workload("fork-storm").arg("2000"));
+    let run = zctrace().option("--all-processes").run(&workload("fork-storm").arg("2000"));
     let (all, statement) = writes_and_statement(&run);
     run.assert_exact();
     assert_eq!((run.report.totals.processes, run.report.totals.threads), (2001, 2001));
@@ -138,4 +138,36 @@ fn three_hundred_programs_are_counted_beside_bystanders() {
 #[test]
 fn sixty_four_threads_are_counted_beside_bystanders() {
     beside_bystanders(thread_storm);
+}
+
+#[test]
+fn json_lists_the_busiest_processes_and_says_how_many_it_leaves_out() {
+    let storm = workload("fork-storm").arg("600");
+    let run = zctrace().run(&storm);
+    let (all, statement) = writes_and_statement(&run);
+    assert_eq!((run.report.processes.len(), run.report.totals.processes), (500, 601));
+    assert_eq!(Rows::of(run.root()).row("write"), statement, "the launched process is listed");
+    assert_eq!(run.totals().row("write"), all, "the sums are of all processes");
+    assert_eq!(run.report.programs.iter().map(|program| program.processes).sum::<u64>(), 601);
+    let note = "101 of 601 processes are not listed, those with the least CPU time";
+    assert!(run.report.notes.iter().any(|text| text.starts_with(note)), "{:?}", run.report.notes);
+    for option in ["--by=process", "--all"] {
+        let run = zctrace().option(option).run(&storm);
+        assert!(run.report.processes.len() == 601 && run.report.notes.is_empty(), "{option}: {:?}", run.report.notes);
+    }
+}
+
+#[test]
+fn a_saved_report_lacks_what_it_was_saved_without() {
+    let dir = TestDir::new();
+    let path = dir.join("report.json");
+    zctrace().json_to(&path).show(&workload("fork-storm").arg("600")).successful();
+    let report = |options: &[&str]| zctrace().option("report").option(&path).options(options);
+    report(&["--by=process"])
+        .refuses_words(&[])
+        .with_status(125)
+        .saying("saved without 101 of its processes: save it with --by process");
+    let csv = report(&["--format=csv"]).launch().finish();
+    assert!(csv.code == Some(0) && csv.stderr.contains("the CSV lacks 101 processes"), "{}", csv.stderr);
+    assert!(report(&[]).launch().finish().successful().contains("101 of 601 processes are not listed"));
 }

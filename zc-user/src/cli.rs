@@ -174,7 +174,7 @@ pub struct DisplayArgs {
     #[arg(long)]
     pub all: bool,
 
-    /// Show all processes, however many there are.
+    /// Show all processes, however many there are. JSON lists 500 otherwise, those with the most CPU time.
     #[arg(long)]
     pub all_processes: bool,
 

@@ -15,8 +15,8 @@ use zctrace::{
     compare::Progress,
     doctor,
     launch::Identity,
-    render,
-    report::{Files, Report},
+    render::{self, Format},
+    report::{Detail, Files, Report},
     trace::Trace,
 };
 
@@ -50,9 +50,20 @@ fn report_of(trace: &Trace, display: &DisplayArgs) -> Report {
     )
 }
 
+/// JSON lists at most so many processes, unless all are asked for. Every one takes 3 to 10 kB, and few readers want 20,000 of them.
+const MOST_PROCESSES_IN_JSON: usize = 500;
+
 /// Writes a report where the command line says, in the format that it asks for.
-fn show(report: &Report, display: &DisplayArgs, output: &Output) -> anyhow::Result<()> {
-    let text = render::render(report, display.format, &report_options(display, output));
+fn show(mut report: Report, display: &DisplayArgs, output: &Output) -> anyhow::Result<()> {
+    let options = report_options(display, output);
+    let wants_all = options.all_processes || matches!(options.by, Some(Detail::Process | Detail::Thread));
+    if display.format == Format::Json && !wants_all {
+        report.limit_processes(MOST_PROCESSES_IN_JSON);
+    }
+    if display.format == Format::Csv && !report.processes.is_empty() && report.processes_left_out() > 0 {
+        say(format_args!("the CSV lacks {} processes, which the report was saved without", report.processes_left_out()));
+    }
+    let text = render::render(&report, display.format, &options);
     output.write(&text)
 }
 

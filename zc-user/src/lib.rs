@@ -12,7 +12,7 @@
 //! let cp = report.process("cp")?;
 //! assert!(cp.syscall(Sysno::copy_file_range)?.calls >= 1);
 //! assert_eq!(cp.syscall(Sysno::sendfile)?.calls, 0);
-//! for transfer in report.transfers() {
+//! for transfer in &report.transfers {
 //!     println!("{:?} -> {:?}: {}", transfer.from.path, transfer.to.path, transfer.verdict);
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -177,7 +177,7 @@ const BUSY_PERCENT: f64 = 80.0;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts<'a> {
     /// The transfers of the launched process. All other figures are those of these transfers.
-    transfers: &'a [Transfer],
+    transfers: Vec<&'a Transfer>,
     /// The transfer that moved most bytes.
     transfer: Option<&'a Transfer>,
     /// Their calls, including failed attempts.
@@ -192,15 +192,16 @@ impl<'a> Facts<'a> {
     /// The facts in a report.
     pub fn of(report: &'a Report) -> Self {
         // The processes at the other ends of a copier's pipes do not count, nor do the calls that start them.
-        let (transfers, syscalls) =
-            report.processes.first().map_or((&[][..], &[][..]), |process| (&process.transfers, &process.syscalls));
+        let root = report.processes.first();
+        let transfers: Vec<&Transfer> = root.into_iter().flat_map(|process| report.transfers_of(process)).collect();
+        let syscalls = root.map_or(&[][..], |process| &process.syscalls);
         let attempts = |transfer: &Transfer| transfer.attempts.iter().map(|attempt| attempt.calls).sum::<u64>();
         Self {
-            transfers,
-            transfer: transfers.iter().max_by_key(|transfer| transfer.bytes),
+            transfer: transfers.iter().copied().max_by_key(|transfer| transfer.bytes),
             calls: transfers.iter().map(|transfer| transfer.calls + attempts(transfer)).sum(),
-            longest: longest(transfers, syscalls),
+            longest: longest(&transfers, syscalls),
             user_memory_bytes: transfers.iter().filter_map(|transfer| transfer.user_memory_bytes).sum(),
+            transfers,
         }
     }
 
@@ -218,7 +219,7 @@ impl<'a> Facts<'a> {
 
     /// A description of the transfers if there are few, otherwise of the largest.
     fn what(&self) -> String {
-        let verdicts: Vec<_> = match (self.transfers, self.transfer) {
+        let verdicts: Vec<_> = match (self.transfers.as_slice(), self.transfer) {
             (few @ [_, ..], _) if few.len() <= FEW => few.iter().map(|transfer| transfer.verdict.as_str()).collect(),
             (_, Some(largest)) => vec![largest.verdict.as_str()],
             _ => vec!["no transfer was seen"],
@@ -232,7 +233,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-fn longest<'a>(transfers: &[Transfer], syscalls: &'a [Syscall]) -> Option<(&'a str, f64)> {
+fn longest<'a>(transfers: &[&Transfer], syscalls: &'a [Syscall]) -> Option<(&'a str, f64)> {
     let is_in_transfer = |call: &&Syscall| transfers.iter().any(|transfer| transfer.calls_by_syscall.contains_key(&call.name));
     let calls: Vec<&Syscall> = syscalls.iter().filter(is_in_transfer).collect();
     let total: u64 = calls.iter().filter_map(|call| call.total_ns).sum();
@@ -376,11 +377,18 @@ mod explain_tests {
     fn empty() -> Report {
         let snapshot = include_str!("../../../zc-user/src/render/snapshots/zctrace__render__tests__copier-json.snap");
         let (_, json) = snapshot.split_once("\n---\n").expect("the snapshot's own header ends so");
-        let mut report: Report = serde_json::from_str(json).expect("a report");
+        let mut report: Report = Report::from_json(json).expect("a report");
         report.processes.truncate(1);
+        report.transfers.clear();
         report.processes[0].transfers.clear();
         report.processes[0].syscalls.clear();
         report
+    }
+
+    /// Gives the launched process these transfers.
+    fn set_transfers(report: &mut Report, transfers: Vec<Transfer>) {
+        report.processes[0].transfers = (0..transfers.len()).collect();
+        report.transfers = transfers;
     }
 
     fn call(report: &Report, name: &str, calls: u64, total_ns: u64) -> Syscall {
@@ -406,7 +414,7 @@ mod explain_tests {
         let helper = Process { pid: 2, ..report.processes[0].clone() };
         report.processes.push(Process { syscalls: vec![call(&report, "read", 5000, 70)], ..helper });
         report.processes[0].syscalls = syscalls.to_vec();
-        report.processes[0].transfers = vec![transfer(Api::ReadWrite, &[("read", 10), ("write", 9)])];
+        set_transfers(&mut report, vec![transfer(Api::ReadWrite, &[("read", 10), ("write", 9)])]);
         let facts = Facts::of(&report);
         assert_eq!((facts.calls, facts.longest), (19, Some(("read", 0.8))));
     }
@@ -415,7 +423,7 @@ mod explain_tests {
     fn a_single_call_has_no_share_of_the_time() {
         let mut report = empty();
         report.processes[0].syscalls = vec![call(&report, "sendfile", 2, 10), call(&report, "read", 3, 20)];
-        report.processes[0].transfers = vec![transfer(Api::Sendfile, &[("sendfile", 2)])];
+        set_transfers(&mut report, vec![transfer(Api::Sendfile, &[("sendfile", 2)])]);
         assert_eq!((Facts::of(&report).calls, Facts::of(&report).longest), (2, None));
     }
 
@@ -423,14 +431,14 @@ mod explain_tests {
     fn interfaces_are_in_the_order_of_their_transfers() {
         let mut report = empty();
         let apis = [Api::ReadWrite, Api::CopyFileRange, Api::ReadWrite];
-        report.processes[0].transfers = apis.map(|api| transfer(api, &[])).to_vec();
+        set_transfers(&mut report, apis.map(|api| transfer(api, &[])).to_vec());
         assert_eq!(Facts::of(&report).apis(), "read+write, copy_file_range");
     }
 
     #[test]
     fn equal_calls_are_reported_as_no_difference_of_the_interface() {
         let mut report = empty();
-        report.processes[0].transfers = vec![transfer(Api::Sendfile, &[("sendfile", 2)])];
+        set_transfers(&mut report, vec![transfer(Api::Sendfile, &[("sendfile", 2)])]);
         let facts = Facts::of(&report);
         assert_eq!(
             difference(&facts, &facts),

@@ -12,7 +12,7 @@ fn ten_thousand_copies_by_one_process_are_reported() {
     const FILES: u64 = 10_000;
     let run = traced(&directory(), &odd("thousands").arg(FILES.to_string()));
     assert_eq!(run.report.calls_without_files, 0);
-    let transfers = &run.root().transfers;
+    let transfers = run.root_transfers();
     let mut copied: Vec<_> = transfers.iter().map(|transfer| (transfer.to.path.clone(), transfer.bytes)).collect();
     let mut expected: Vec<_> = (0..FILES).map(|number| (Some(format!("copies/{number}")), Some(number % 1000 + 1))).collect();
     copied.sort();
@@ -35,7 +35,7 @@ fn ten_thousand_files_with_room_for_a_thousand_are_counted_exactly() {
         let number = transfer.to.path.as_deref().and_then(|path| path.strip_prefix("copies/")?.parse::<u64>().ok());
         number.is_some_and(|number| transfer.bytes == Some(number % 1000 + 1))
     };
-    assert!(run.root().transfers.iter().all(is_true), "{:?}", run.root().transfers);
+    assert!(run.root_transfers().into_iter().all(is_true), "{:?}", run.root_transfers());
 }
 
 /// A script that makes two hundred copies at once and waits for all of them.
@@ -44,7 +44,7 @@ const COPIES: &str = "i=0; while [ $i -lt 200 ]; do dd if=in of=out.$i bs=4k sta
 #[test]
 fn two_hundred_copies_at_once_are_reported() {
     let run = traced(&directory(), &shell(COPIES));
-    let copied: Vec<_> = run.descendants().iter().flat_map(|process| &process.transfers).collect();
+    let copied: Vec<_> = run.descendants().iter().flat_map(|process| run.report.transfers_of(process)).collect();
     assert_eq!(copied.len(), 200);
     let calls = BYTES.div_ceil(4096);
     for transfer in &copied {
@@ -63,7 +63,7 @@ fn two_hundred_processes_with_room_for_fewer_are_exact_or_a_lower_bound() {
         assert!(written <= 200 * BYTES, "{written}");
         assert!(!run.report.exact || written == 200 * BYTES, "{written} bytes");
         assert!(tasks > 2 || run.report.losses.contains_key("unfollowed_tasks"), "{:?}", run.report.losses);
-        let copied = run.descendants().iter().flat_map(|process| &process.transfers);
+        let copied = run.descendants().iter().flat_map(|process| run.report.transfers_of(process));
         assert!(copied.clone().all(|transfer| transfer.bytes == Some(BYTES)), "{:?}", run.report.losses);
     }
 }
@@ -84,7 +84,7 @@ fn transfers(report: &Report) -> BTreeSet<(String, String, String, Option<u64>)>
     let of = |transfer: &Transfer| {
         (name(&transfer.from.path), name(&transfer.to.path), transfer.api.name().to_owned(), transfer.bytes)
     };
-    report.processes.iter().flat_map(|process| &process.transfers).chain(&report.transfers).map(of).collect()
+    report.transfers.iter().map(of).collect()
 }
 
 #[test]

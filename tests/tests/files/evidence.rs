@@ -35,7 +35,7 @@ fn stated(case: &str) -> Vec<(String, String, Transfer)> {
         let path = end.path.as_deref().and_then(|path| path.rsplit('/').next());
         path.filter(|path| !path.is_empty()).or(end.kind.as_deref()).unwrap_or_default().to_owned()
     };
-    run.root().transfers.iter().map(|transfer| (name(&transfer.from), name(&transfer.to), transfer.clone())).collect()
+    run.root_transfers().into_iter().map(|transfer| (name(&transfer.from), name(&transfer.to), transfer.clone())).collect()
 }
 
 /// Makes sure that the transfers to these destinations are true: exact ones have these bytes, inferred ones have at most these, and there
@@ -193,7 +193,8 @@ fn thread_row(run: &Run, thread: &str, name: &str) -> zc_tests::Figure {
 
 /// The ends of all transfers of the first process.
 fn ends(run: &Run) -> Vec<[Option<&str>; 2]> {
-    let mut ends: Vec<_> = run.root().transfers.iter().map(|one| [one.from.path.as_deref(), one.to.path.as_deref()]).collect();
+    let mut ends: Vec<_> =
+        run.root_transfers().into_iter().map(|one| [one.from.path.as_deref(), one.to.path.as_deref()]).collect();
     ends.sort_unstable();
     ends
 }
@@ -238,7 +239,7 @@ fn a_header_and_several_buffers_do_not_hide_the_source() {
 fn transfers_of_replaced_bytes_are_inferred_and_have_no_hint() {
     let run = traced_odd("replaced-bytes");
     let of_out = |transfer: &&Transfer| transfer.to.path.as_deref() == Some("out");
-    let stated: Vec<&Transfer> = run.root().transfers.iter().filter(of_out).collect();
+    let stated: Vec<&Transfer> = run.root_transfers().into_iter().filter(of_out).collect();
     assert!(stated.iter().all(|transfer| transfer.certainty == Certainty::Inferred && transfer.hint.is_none()), "{stated:?}");
 }
 

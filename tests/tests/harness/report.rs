@@ -98,6 +98,11 @@ impl Run {
         self.report.processes.first().expect("there is a process")
     }
 
+    /// The transfers within the launched process.
+    pub fn root_transfers(&self) -> Vec<&Transfer> {
+        self.report.transfers_of(self.root()).collect()
+    }
+
     /// The launched process's descendants.
     pub fn descendants(&self) -> &[Process] {
         self.report.processes.get(1..).unwrap_or_default()
@@ -239,16 +244,16 @@ pub trait Transfers {
 impl Transfers for Report {
     #[track_caller]
     fn transfer(&self, from: &str, to: &str) -> &Transfer {
-        only(&self.processes.iter().flat_map(|process| &process.transfers).collect::<Vec<_>>(), from, to)
+        only(&self.transfers.iter().filter(|transfer| !transfer.crosses_processes()).collect::<Vec<_>>(), from, to)
     }
 
     #[track_caller]
     fn crossing(&self, from: &str, to: &str) -> &Transfer {
-        only(&self.transfers.iter().collect::<Vec<_>>(), from, to)
+        only(&self.transfers.iter().filter(|transfer| transfer.crosses_processes()).collect::<Vec<_>>(), from, to)
     }
 
     fn apis_to(&self, to: &str) -> Vec<Api> {
-        let all = self.processes.iter().flat_map(|process| &process.transfers);
+        let all = self.transfers.iter().filter(|transfer| !transfer.crosses_processes());
         let mut apis: Vec<Api> = all.filter(|transfer| is(&transfer.to, to)).map(|transfer| transfer.api).collect();
         apis.sort_unstable();
         apis.dedup();
@@ -282,7 +287,7 @@ const WRITING: [&str; 7] = ["write", "writev", "pwrite64", "pwritev", "pwritev2"
 pub fn assert_bytes_add_up(report: &Report) {
     for process in &report.processes {
         each_destination_adds_up(process);
-        transfers_bring_what_destinations_got(process);
+        transfers_bring_what_destinations_got(process, report);
         if report.exact {
             calls_wrote_what_destinations_got(process);
         }
@@ -306,9 +311,9 @@ fn each_destination_adds_up(process: &Process) {
 
 /// Transfers to a file have no more bytes than were written to it.
 #[track_caller]
-fn transfers_bring_what_destinations_got(process: &Process) {
+fn transfers_bring_what_destinations_got(process: &Process, report: &Report) {
     for to in process.destinations.iter().filter(|to| to.file.is_some()) {
-        let of_file = process.transfers.iter().filter(|transfer| Some(&transfer.to) == to.file.as_ref());
+        let of_file = report.transfers_of(process).filter(|transfer| Some(&transfer.to) == to.file.as_ref());
         let stated: u64 = of_file.filter_map(|transfer| transfer.bytes).sum();
         let is_only_one = process.destinations.iter().filter(|other| other.file == to.file).count() == 1;
         assert!(!is_only_one || to.written_bytes.is_none_or(|written| stated <= written), "{stated} stated: {to:?}, {process:?}");

@@ -188,7 +188,7 @@ impl ReportFile {
     #[track_caller]
     pub fn read(&self, stderr: &str) -> Report {
         let text = fs::read_to_string(self.path()).unwrap_or_else(|error| panic!("no report: {error}; stderr: {stderr}"));
-        let report = serde_json::from_str(&text).unwrap_or_else(|error| panic!("the report cannot be read: {error}\n{text}"));
+        let report = Report::from_json(&text).unwrap_or_else(|error| panic!("the report cannot be read: {error}\n{text}"));
         assert_bytes_add_up(&report);
         report
     }

@@ -84,7 +84,7 @@ fn io_copy_between_files_is_copy_file_range_of_exactly_its_bytes() {
         assert_eq!((call.errors, call.bytes), (0, Some(300_000)));
         let others: Vec<_> = report.totals.syscalls.iter().filter(|row| row.name != "copy_file_range").collect();
         assert!(others.is_empty() && report.exact, "{others:?} {:?}", report.losses);
-        let transfers: Vec<_> = report.transfers().map(|transfer| (transfer.api, transfer.bytes)).collect();
+        let transfers: Vec<_> = report.transfers.iter().map(|transfer| (transfer.api, transfer.bytes)).collect();
         assert_eq!(transfers, [(Api::CopyFileRange, Some(300_000))]);
         report.expect("transfer(\"in\" -> \"out\").api == copy_file_range and read[file=\"in\"].calls == 0").expect("holds");
         report.expect("copy_file_range.bytes == 1").expect_err("does not hold");

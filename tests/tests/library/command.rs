@@ -35,7 +35,7 @@ fn a_command_gives_a_report() {
         let cp = report.process("cp").expect("is there");
         assert_eq!(cp.syscall(Sysno::copy_file_range).expect("was counted").bytes, Some(100_000));
         assert_eq!(cp.syscall(Sysno::sendfile).expect("was counted").calls, 0);
-        let [transfer] = report.transfers().collect::<Vec<_>>()[..] else { panic!("one transfer: {report:?}") };
+        let [transfer] = report.transfers.as_slice() else { panic!("one transfer: {report:?}") };
         // Paths are relative to where the command ran.
         assert_eq!(
             (transfer.api, transfer.from.path.as_deref(), transfer.to.path.as_deref()),

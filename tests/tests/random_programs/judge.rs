@@ -145,7 +145,7 @@ impl Claim {
 }
 
 /// The statements in a process's transfers, hop by hop.
-fn claims(process: &Process) -> BTreeMap<Key, Claim> {
+fn claims(process: &Process, report: &Report) -> BTreeMap<Key, Claim> {
     let mut claims: BTreeMap<Key, Claim> = BTreeMap::new();
     let mut add = |(from, to): (&End, &End), api, evidence, certainty, bytes: Option<u64>, proven: Option<u64>, is_changed| {
         if let Some(bytes) = bytes.filter(|_| api != Api::Reflink) {
@@ -154,7 +154,7 @@ fn claims(process: &Process) -> BTreeMap<Key, Claim> {
             claim.is_changed |= is_changed;
         }
     };
-    for one in &process.transfers {
+    for one in report.transfers_of(process) {
         if one.hops.is_empty() {
             let is_changed = ["changed or replaced", "perhaps changed"].iter().any(|words| one.verdict.contains(words));
             add((&one.from, &one.to), one.api, one.evidence, one.certainty, one.bytes, one.proven_bytes, is_changed);
@@ -216,14 +216,14 @@ pub(super) fn judge(report: &Report, truths: &[Truth]) -> Judged {
     let known = known(truths);
     for process in &report.processes {
         if let Some(known) = known.get(&process.pid) {
-            judged.of_claims(process, known);
-            judged.of_ways(&process.transfers, known);
-            judged.of_accounts(process, known);
+            judged.of_claims(process, report, known);
+            judged.of_ways(report.transfers_of(process), known);
+            judged.of_accounts(process, report, known);
         }
     }
-    for chain in &report.transfers {
+    for chain in report.transfers.iter().filter(|transfer| transfer.crosses_processes()) {
         let known = chain.hops.first().and_then(|hop| known.get(&hop.pid));
-        judged.of_ways(std::slice::from_ref(chain), known.expect("all that move bytes are known"));
+        judged.of_ways([chain], known.expect("all that move bytes are known"));
     }
     let moved = truths.iter().flat_map(|truth| &truth.legs).filter(|leg| leg.from != End::MEMORY);
     judged.movable_bytes = moved.map(|leg| leg.moved.kept()).sum();
@@ -246,8 +246,8 @@ impl Judged {
         self.exact_bytes += claim.exact;
     }
 
-    fn of_claims(&mut self, process: &Process, known: &Known<'_>) {
-        for ((from, to, manner), claim) in claims(process) {
+    fn of_claims(&mut self, process: &Process, report: &Report, known: &Known<'_>) {
+        for ((from, to, manner), claim) in claims(process, report) {
             self.count(&claim);
             let truth = known.legs.get(&(from.as_str(), to.as_str(), manner)).copied().unwrap_or_default();
             // The program may have copied bytes out of a mapping, or sent them in several manners. An inference may mistake the manner.
@@ -283,9 +283,9 @@ impl Judged {
         }
     }
 
-    fn of_ways(&mut self, transfers: &[Transfer], known: &Known<'_>) {
+    fn of_ways<'a>(&mut self, transfers: impl IntoIterator<Item = &'a Transfer>, known: &Known<'_>) {
         let mut claims: BTreeMap<(Vec<Step>, String), Claim> = BTreeMap::new();
-        for one in transfers.iter().filter(|one| !one.hops.is_empty()) {
+        for one in transfers.into_iter().filter(|one| !one.hops.is_empty()) {
             let hop = |hop: &Hop| (hop.pid, name(&hop.from), manner(hop.api, Some(hop.evidence)));
             let claim = claims.entry((one.hops.iter().map(hop).collect(), name(&one.to))).or_default();
             claim.add(one.bytes.unwrap_or(0), one.proven_bytes.unwrap_or(0), one.certainty, one.evidence);
@@ -308,11 +308,12 @@ impl Judged {
         }
     }
 
-    fn of_accounts(&mut self, process: &Process, known: &Known<'_>) {
-        let brought: BTreeMap<String, u64> = claims(process).into_iter().fold(BTreeMap::new(), |mut all, ((_, to, _), claim)| {
-            *all.entry(to).or_default() += claim.bytes;
-            all
-        });
+    fn of_accounts(&mut self, process: &Process, report: &Report, known: &Known<'_>) {
+        let brought: BTreeMap<String, u64> =
+            claims(process, report).into_iter().fold(BTreeMap::new(), |mut all, ((_, to, _), claim)| {
+                *all.entry(to).or_default() += claim.bytes;
+                all
+            });
         let mut written: HashMap<&str, u64> = known.written.clone();
         for one in &process.destinations {
             let end = one.file.as_ref().map(name).unwrap_or_default();
@@ -353,8 +354,7 @@ impl Judged {
             return;
         }
         self.exact_reports += 1;
-        let inside = report.processes.iter().flat_map(|process| &process.transfers);
-        let inferred = inside.chain(&report.transfers).find(|one| one.certainty == Certainty::Inferred);
+        let inferred = report.transfers.iter().find(|one| one.certainty == Certainty::Inferred);
         let mut destinations = report.processes.iter().flat_map(|process| &process.destinations);
         let unknown = destinations.find(|one| one.unattributed_bytes != Some(one.memory_bytes));
         if inferred.is_some() || unknown.is_some() {

@@ -150,7 +150,7 @@ type Way<'a> = (Api, Option<&'a str>, Option<&'a str>);
 fn ways(before: &Report, after: &Report) -> Vec<WayDifference> {
     let mut sums: BTreeMap<Way<'_>, [Option<WaySums>; 2]> = BTreeMap::new();
     for (side, report) in [before, after].into_iter().enumerate() {
-        for transfer in report.transfers() {
+        for transfer in &report.transfers {
             let way = (transfer.api, transfer.from.kind.as_deref(), transfer.to.kind.as_deref());
             sums.entry(way).or_default()[side].get_or_insert(WaySums::NONE).add(transfer);
         }

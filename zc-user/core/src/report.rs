@@ -2,11 +2,14 @@
 //! [`Trace`](crate::trace::Trace) without I/O.
 
 mod fold;
+mod limit;
 mod model;
 mod query;
+mod read;
 #[cfg(any(test, feature = "samples"))]
 pub mod sample;
 mod sums;
+mod transfers;
 
 pub use fold::{Detail, Files, Options};
 pub use model::{
@@ -14,6 +17,7 @@ pub use model::{
     Report, SCHEMA, SortKey, State, Syscall, Thread, Tool, Totals, Usage, schema,
 };
 pub use query::{Calls, Processes, QueryError, SyscallName};
+pub use read::ReadError;
 
 pub use crate::transfer::{
     Api, Attempt, Certainty, DestinationTotals, End, Evidence, Hop, Inode, Reason, Share, SourceTotals, Transfer, Unattributed,

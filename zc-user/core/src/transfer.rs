@@ -61,7 +61,7 @@ use lower_bounds::FirstReads;
 pub(crate) struct Analysis {
     /// One for each process, in the order of the trace.
     pub processes: Vec<InProcess>,
-    /// Transfers over several processes.
+    /// Transfers over several processes, those with the most bytes first.
     pub across: Vec<Transfer>,
     /// Whether every written byte is in an exact transfer or known to come from memory, and nothing was lost:
     /// [`Report::transfers_exact`](crate::report::Report::transfers_exact).
@@ -71,7 +71,7 @@ pub(crate) struct Analysis {
 /// What the analysis found in one process.
 #[derive(Debug, Default)]
 pub(crate) struct InProcess {
-    /// Transfers within the process, those with the most bytes first.
+    /// Transfers within the process, those with the most bytes first. The report fills in their `pids` and `part_of`.
     pub transfers: Vec<Transfer>,
     /// Files that it read.
     pub sources: Vec<SourceTotals>,

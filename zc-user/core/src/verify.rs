@@ -198,11 +198,7 @@ fn knows_rings(report: &Report) -> bool {
 /// Whether an operation of `io_uring` took part in a transfer.
 fn is_by_ring(report: &Report, key: &Key) -> bool {
     let is_operation = |name: &String| Call::from_report(name).as_ring_operation().is_some();
-    transfers(report).any(|transfer| key_of(transfer) == *key && transfer.calls_by_syscall.keys().any(is_operation))
-}
-
-fn transfers(report: &Report) -> impl Iterator<Item = &Transfer> {
-    report.transfers.iter().chain(report.processes.iter().flat_map(|process| &process.transfers))
+    report.transfers.iter().any(|transfer| key_of(transfer) == *key && transfer.calls_by_syscall.keys().any(is_operation))
 }
 
 fn key_of(transfer: &Transfer) -> Key {
@@ -211,7 +207,7 @@ fn key_of(transfer: &Transfer) -> Key {
 
 fn sums(report: &Report) -> BTreeMap<Key, TransferFigures> {
     let mut sums: BTreeMap<Key, TransferFigures> = BTreeMap::new();
-    for transfer in transfers(report) {
+    for transfer in &report.transfers {
         add(sums.entry(key_of(transfer)), transfer);
     }
     for figures in sums.values_mut() {
@@ -328,7 +324,7 @@ mod tests {
     fn a_proven_source_contradicts_another_inferred_source() {
         let proven = report(|from, to| vec![read("read", from, 16, 10_000), written_held("write", from, to, 16, 10_000, 10_000)]);
         let mut guess = of(0, 10_000, 10_000);
-        guess.processes[0].transfers[0].from.path = Some("other".into());
+        guess.transfers[0].from.path = Some("other".into());
         assert!(compare_transfers([&proven, &guess]).iter().any(|moved| !moved.equal));
     }
 

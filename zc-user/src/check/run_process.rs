@@ -100,7 +100,7 @@ impl RunProcess {
         let mut lines = self.stderr.lines();
         let outcome = fs::read_to_string(self.folder.path().join(REPORT))
             .ok()
-            .and_then(|text| serde_json::from_str::<Report>(&text).ok())
+            .and_then(|text| Report::from_json(&text).ok())
             .map(Box::new)
             .ok_or_else(|| why_no_report(&mut lines, ended.ok().and_then(|status| status.code())));
         Attempt { outcome, duration, stderr: shown_lines(lines) }
@@ -156,7 +156,7 @@ fn redirect(command: &mut Command, settings: &Settings) -> io::Result<Stderr> {
 
 fn command(check: &Check, settings: &Settings, folder: &Path, directory: &Path, mask: SigSet) -> Command {
     let mut command = Command::new(&settings.zctrace);
-    command.args(["run", "--bound", "--file-calls", "--format=json"]).arg("--output").arg(folder.join(REPORT));
+    command.args(["run", "--bound", "--file-calls", "--all-processes", "--format=json"]).arg("--output").arg(folder.join(REPORT));
     command.arg(format!("--syscalls={}", check.syscalls()));
     command.arg(format!("--backend={}", check.backend.word()));
     // Set for the command alone: a variable such as LD_PRELOAD must not change zctrace.

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context as _, bail, ensure};
 use zctrace::{
     backend::strace::{Log, read_logs, tid_of_file},
-    report::{Detail, Process, Report, SCHEMA},
+    report::{Detail, Process, Report},
     syscall::Selection,
     trace::Trace,
 };
@@ -31,7 +31,7 @@ pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
         }
         Input::Trace(trace) => report_of(&trace, &args.display),
     };
-    show(&report, &args.display, &output)?;
+    show(report, &args.display, &output)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -47,7 +47,12 @@ fn regroup(report: &mut Report, by: Option<Detail>) -> anyhow::Result<()> {
             report.processes.iter().all(has_threads),
             "this report was saved without its threads: save it with --by thread"
         ),
-        Some(Detail::Process | Detail::Program) | None => {}
+        Some(Detail::Process) => ensure!(
+            report.processes_left_out() == 0,
+            "this report was saved without {} of its processes: save it with --by process",
+            report.processes_left_out()
+        ),
+        Some(Detail::Program) | None => {}
     }
     Ok(())
 }
@@ -108,18 +113,10 @@ fn is_json(reader: &mut BufReader<File>) -> io::Result<bool> {
 }
 
 fn read_report(reader: &mut BufReader<File>, path: &Path) -> anyhow::Result<Report> {
-    /// Read first: it tells whether the other fields can be read.
-    #[derive(serde::Deserialize)]
-    struct Head {
-        schema: u32,
-    }
     let mut text = String::new();
-    reader.read_to_string(&mut text).with_context(|| format!("cannot read {}", named(path)))?;
-    let not_a_report = || format!("{} is not a report of zctrace", named(path));
-    let Head { schema } = serde_json::from_str(&text).with_context(not_a_report)?;
-    ensure!(schema == SCHEMA, "{} has schema {schema}; this zctrace reads schema {SCHEMA}", named(path));
-    let report: Report = serde_json::from_str(&text).with_context(not_a_report)?;
-    Ok(report.brought_up_to_date())
+    let cannot_read = || format!("cannot read {}", named(path));
+    reader.read_to_string(&mut text).with_context(cannot_read)?;
+    Report::from_json(&text).with_context(cannot_read)
 }
 
 fn read_trace(readers: Vec<BufReader<File>>, paths: &[PathBuf], selection: &Selection) -> anyhow::Result<Trace> {

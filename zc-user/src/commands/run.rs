@@ -33,7 +33,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let output = Arc::new(output);
     let trace =
         backend::run(args.backend, &RunOptions { on_interim_trace: Some(on_interim_trace(&args.display, &output)), ..options })?;
-    show(&report_of(&trace, &args.display), &args.display, &output)?;
+    show(report_of(&trace, &args.display), &args.display, &output)?;
     Ok(exit_code(&trace))
 }
 
@@ -65,7 +65,7 @@ fn is_used_up(input: &impl AsFd) -> bool {
 fn on_interim_trace(display: &DisplayArgs, output: &Arc<Output>) -> OnInterimTrace {
     let (display, output) = (display.clone(), Arc::clone(output));
     OnInterimTrace::new(move |trace| {
-        let shown = trace.map_err(anyhow::Error::from).and_then(|trace| show(&report_of(&trace, &display), &display, &output));
+        let shown = trace.map_err(anyhow::Error::from).and_then(|trace| show(report_of(&trace, &display), &display, &output));
         if let Err(error) = shown {
             say(format_args!("{error:#}"));
         }

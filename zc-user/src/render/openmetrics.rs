@@ -88,7 +88,7 @@ fn write_syscalls(text: &mut Text, report: &Report) {
 /// Transfers by interface, kinds of ends and certainty. Paths are no labels, because each file would become a series.
 fn write_transfers(text: &mut Text, report: &Report) {
     let mut groups: BTreeMap<[&str; 4], Vec<&Transfer>> = BTreeMap::new();
-    for transfer in report.transfers() {
+    for transfer in &report.transfers {
         let group = [transfer.api.name(), end_kind(&transfer.from), end_kind(&transfer.to), transfer.certainty.name()];
         groups.entry(group).or_default().push(transfer);
     }

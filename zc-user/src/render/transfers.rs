@@ -37,24 +37,15 @@ const LEAST_UNATTRIBUTED_BYTES: u64 = 64 << 10;
 const LEAST_ATTRIBUTED_PERCENT: u64 = 99;
 const LEAST_WRITTEN_BYTES: u64 = 4096;
 
-/// A transfer, and its process if it is within one.
-#[derive(Debug, Clone, Copy)]
+/// A transfer, and its process if it is within one that the report has.
+#[derive(Debug, Clone)]
 struct Line<'a> {
     process: Option<&'a Process>,
     transfer: &'a Transfer,
-    report: &'a Report,
     /// Its place in the report.
     order: usize,
-}
-
-impl<'a> Line<'a> {
     /// The transfers within processes that are parts of this one.
-    fn hops(&self) -> impl Iterator<Item = (&'a Process, &'a Transfer)> + use<'a> {
-        let way = self.transfer;
-        let processes = self.report.processes.iter().filter(move |process| way.pids.contains(&process.pid));
-        let within = processes.flat_map(|process| process.transfers.iter().map(move |transfer| (process, transfer)));
-        within.filter(move |(process, transfer)| transfer.is_hop_of(process.pid, way))
-    }
+    hops: Vec<(&'a Process, &'a Transfer)>,
 }
 
 /// Writes the section, if there is anything to show.
@@ -76,7 +67,7 @@ pub(super) fn write(page: &mut Page, report: &Report, options: &Options) {
 pub(super) fn items(report: &Report, options: &Options) -> Vec<Vec<Vec<Piece>>> {
     let (shown, others) = select(lines(report), options);
     let mut shown_texts = ShownTexts::default();
-    let of_many = report.processes.len() > 1;
+    let of_many = report.totals.processes > 1;
     let mut items = Vec::new();
     for entry in &shown {
         items.push(match entry {
@@ -91,28 +82,29 @@ pub(super) fn items(report: &Report, options: &Options) -> Vec<Vec<Vec<Piece>>> 
     items
 }
 
-/// All transfers, largest first; at equal size, those across processes first. A hop of another transfer is shown with that one.
+/// The transfers in the order of the report. A hop of another transfer is shown with that one.
 fn lines(report: &Report) -> Vec<Line<'_>> {
-    let across = report.transfers.iter().map(|transfer| (None, transfer));
-    let mut of_pid: BTreeMap<u32, Vec<&Transfer>> = BTreeMap::new();
-    for way in &report.transfers {
-        way.pids.iter().for_each(|&pid| of_pid.entry(pid).or_default().push(way));
+    let mut processes: BTreeMap<usize, &Process> = BTreeMap::new();
+    let mut hops: BTreeMap<usize, Vec<(&Process, &Transfer)>> = BTreeMap::new();
+    for process in &report.processes {
+        for (&index, transfer) in process.transfers.iter().zip(report.transfers_of(process)) {
+            processes.insert(index, process);
+            transfer.part_of.iter().for_each(|&way| hops.entry(way).or_default().push((process, transfer)));
+        }
     }
-    let is_shown = |process: &Process, transfer: &Transfer| {
-        !of_pid.get(&process.pid).is_some_and(|ways| ways.iter().any(|way| transfer.is_hop_of(process.pid, way)))
-    };
-    let within = report.processes.iter().flat_map(|process| process.transfers.iter().map(move |transfer| (process, transfer)));
-    let within = within.filter(|(process, transfer)| is_shown(process, transfer));
-    let within = within.map(|(process, transfer)| (Some(process), transfer));
-    let all = across.chain(within).enumerate();
-    let mut lines: Vec<Line> = all.map(|(order, (process, transfer))| Line { process, transfer, report, order }).collect();
-    lines.sort_by_key(|line| Reverse(weight(line)));
-    lines
+    shown(report)
+        .map(|(order, transfer)| Line {
+            process: processes.get(&order).copied(),
+            transfer,
+            order,
+            hops: hops.remove(&order).unwrap_or_default(),
+        })
+        .collect()
 }
 
-/// The bytes by which transfers are ordered; for a reflink, the length of its source.
-fn weight(line: &Line<'_>) -> u64 {
-    line.transfer.bytes.or(line.transfer.from.size).unwrap_or(0)
+/// The transfers that are not hops of another one, each with its index.
+fn shown(report: &Report) -> impl Iterator<Item = (usize, &Transfer)> {
+    report.transfers.iter().enumerate().filter(|(_, transfer)| transfer.part_of.is_empty())
 }
 
 /// Splits the transfers into the entries to show and those that are only summed.
@@ -130,7 +122,7 @@ fn select<'a>(lines: Vec<Line<'a>>, options: &Options) -> (Vec<Entry<'a>>, Vec<L
 /// `TRANSFERS, 3`.
 pub(super) fn heading(report: &Report) -> Vec<Piece> {
     let mut heading = vec!["TRANSFERS".to_owned()];
-    heading.push(match lines(report).len() {
+    heading.push(match shown(report).count() {
         0 => "none recognised".to_owned(),
         count => count.to_string(),
     });
@@ -181,8 +173,8 @@ impl<'a> ShownTexts<'a> {
 fn item<'a>(line: &Line<'a>, of_many: bool, shown_texts: &mut ShownTexts<'a>) -> Vec<Vec<Piece>> {
     let transfer = line.transfer;
     let mut amount = transfer.amount().unwrap_or_else(|| units::UNKNOWN.to_owned());
-    if let Some(process) = line.process.filter(|_| of_many) {
-        amount = format!("{amount} by {}", process_name(process));
+    if let Some(who) = by_whom(line).filter(|_| of_many) {
+        amount = format!("{amount} by {who}");
     }
     if let Some(doubt) = transfer.doubt() {
         amount = format!("{amount}, {doubt}");
@@ -197,12 +189,21 @@ fn item<'a>(line: &Line<'a>, of_many: bool, shown_texts: &mut ShownTexts<'a>) ->
     let hint = |whose: &str, hint: &str| words(&format!("hint{whose}: {}", text::escape(hint)), Style::Good);
     let own_hint = shown_texts.hint(transfer).map(|text| hint("", text));
     let mut hints: Vec<_> = own_hint.into_iter().collect();
-    for (process, hop) in line.hops() {
+    for (process, hop) in &line.hops {
         let whose = format!(" for {}", process_name(process));
         hints.extend(shown_texts.hint(hop).map(|text| hint(&whose, text)));
     }
     let cost = list(&cost(transfer), Style::Faint);
     [pieces, work].into_iter().chain(way(transfer)).chain(reasons.into_iter().flatten()).chain([cost]).chain(hints).collect()
+}
+
+/// The process that it lies within, `cp (123)`; only its id if the report does not list it.
+fn by_whom(line: &Line<'_>) -> Option<String> {
+    match (line.process, line.transfer.pids.as_slice()) {
+        (Some(process), _) => Some(process_name(process)),
+        (None, [pid]) => Some(format!("process {pid}")),
+        (None, _) => None,
+    }
 }
 
 /// `by way of a pipe, a pipe and 98 more`.
@@ -303,7 +304,7 @@ fn other_transfers(others: &[Line<'_>]) -> Vec<Piece> {
 /// `unattributed: 1.0 MiB read, most of it from in (regular, ext4); 10.0 MiB written, 1.0 MiB of it to out (regular, ext4), at most as
 /// much to each of 9 others`.
 fn unattributed(report: &Report) -> Vec<Piece> {
-    let within = report.processes.iter().flat_map(|process| &process.transfers);
+    let within = report.transfers.iter().filter(|transfer| !transfer.crosses_processes());
     let explained = within.fold(0_u64, |sum, transfer| sum.saturating_add(transfer.bytes.unwrap_or(0)));
     let read = report.processes.iter().flat_map(|process| &process.unattributed.read);
     let read: Files = read.filter_map(|share| Some((share.file.as_ref()?, share.bytes?))).collect();

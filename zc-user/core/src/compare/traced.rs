@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::{
     report::{Api, Counted, Exit, Report, Share, Syscall, Totals, Unattributed},
     syscall::{Call, Fds, Spec, TABLE},
-    transfer::api_of_call,
+    transfer::{Transfer, api_of_call},
 };
 
 /// The figures of a command's traced run.
@@ -138,18 +138,21 @@ fn moved(report: &Report) -> (Vec<ApiBytes>, [OneSided<'_>; 2]) {
 }
 
 fn transfers(report: &Report) -> impl Iterator<Item = ApiBytes> {
-    let transfers = report.processes.iter().flat_map(|process| &process.transfers);
-    transfers.map(|transfer| ApiBytes {
+    within_processes(report).map(|transfer| ApiBytes {
         api: transfer.api.name(),
         bytes: transfer.bytes,
         mean_bytes: transfer.mean_bytes.and_then(|bytes| mean(bytes, 1)),
     })
 }
 
+/// The transfers within processes. Those over several consist of them.
+fn within_processes(report: &Report) -> impl Iterator<Item = &Transfer> {
+    report.transfers.iter().filter(|transfer| !transfer.crosses_processes())
+}
+
 /// Calls that are an API by themselves and are part of no transfer.
 fn direct_calls(report: &Report) -> impl Iterator<Item = ApiBytes> {
-    let transfers = report.processes.iter().flat_map(|process| &process.transfers);
-    let in_transfers: HashSet<&String> = transfers.flat_map(|transfer| transfer.calls_by_syscall.keys()).collect();
+    let in_transfers: HashSet<&String> = within_processes(report).flat_map(|transfer| transfer.calls_by_syscall.keys()).collect();
     let operations_are_known = report.processes.iter().any(|process| !process.io_uring.is_empty());
     let others = report.totals.syscalls.iter().filter(move |call| call.calls > call.errors && !in_transfers.contains(&call.name));
     others.filter_map(move |call| {

@@ -250,7 +250,7 @@ fn by_file<'a>(
     if report.calls_without_files > 0 {
         open.get_or_insert_with(|| format!("the files of {} calls were not kept", report.calls_without_files));
     }
-    if processes.iter().any(|process| process.file_calls.is_none()) || report.processes.is_empty() {
+    if processes.iter().any(|process| process.file_calls.is_none()) || report.processes_left_out() > 0 {
         open.get_or_insert_with(|| "the report does not say which call used which file".to_owned());
     }
     let details = || processes.iter().filter_map(|process| process.file_calls.as_ref()).flatten();

@@ -44,6 +44,14 @@ pub(super) fn why_inexact(report: &Report) -> Option<String> {
     Some(format!("the report is a lower bound: {}", losses.join(", ")))
 }
 
+/// Why there may be more than the listed processes have.
+pub(super) fn not_listed(report: &Report) -> String {
+    match (report.processes_left_out(), report.processes.is_empty()) {
+        (_, true) => "the report has sums only, no processes".to_owned(),
+        (count, false) => format!("{count} of {} processes are not listed", report.totals.processes),
+    }
+}
+
 /// The sum of the known figures, and whether it is complete: no figure is unknown, and the sum did not overflow.
 pub(super) fn sum_known(figures: impl Iterator<Item = Option<u64>>) -> (u64, bool) {
     figures.fold((0, true), |(sum, is_all), figure| match figure.map(|figure| u64::overflowing_add(sum, figure)) {
@@ -73,7 +81,7 @@ impl<'a> Processes<'a> {
         let has_nameless = || report.processes.iter().any(|process| process.comm.is_none() && process.exe.is_none());
         let open = match why_inexact(report) {
             Some(why) => Some(why),
-            None if report.processes.is_empty() => Some("the report has sums only, no processes".to_owned()),
+            None if report.processes_left_out() > 0 => Some(not_listed(report)),
             None if has_nameless() => Some("not all processes' names are known".to_owned()),
             None => None,
         };

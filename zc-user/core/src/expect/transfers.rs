@@ -1,5 +1,7 @@
 //! Figures of transfers, and how much of them the report does not prove.
 
+use std::collections::BTreeSet;
+
 use crate::{
     expect::{
         ast::Figure,
@@ -15,14 +17,17 @@ use crate::{
 
 /// A figure of all transfers between two ends.
 pub(super) fn measure(figure: &Figure, ends: [&EndPattern; 2], report: &Report, inferred: Inferred) -> Measured {
-    let (within, across, open) = match Processes::of(figure, report) {
+    let (processes, all, open) = match Processes::of(figure, report) {
         Processes::None(why) => return Measured::plain(Known::Missing(why)),
         Processes::Unknown(why) => return Measured::unknown(why),
         // A transfer through several processes belongs to none of them alone.
-        Processes::Chosen(chosen, open) => (chosen, [].as_slice(), open),
-        Processes::All => (report.processes.iter().collect(), report.transfers.as_slice(), None),
+        Processes::Chosen(chosen, open) => {
+            let within = chosen.iter().flat_map(|process| &process.transfers);
+            let all = within.filter_map(|&index| Some((index, report.transfers.get(index)?))).collect();
+            (chosen, all, open)
+        }
+        Processes::All => (report.processes.iter().collect(), report.transfers.iter().enumerate().collect::<Vec<_>>(), None),
     };
-    let all = transfers_of(&within, across);
     let (chosen, has_maybe) = choose(&all, ends);
     let chosen = without_hops(&chosen);
     let open = open.or_else(|| why_open(report)).or_else(|| has_maybe.then(|| "not all of their ends are known".to_owned()));
@@ -30,7 +35,7 @@ pub(super) fn measure(figure: &Figure, ends: [&EndPattern; 2], report: &Report, 
     let facts = facts::of_transfers(if chosen.is_empty() { &all } else { &chosen }, !chosen.is_empty());
     let unproven = match inferred {
         Inferred::Accept => Unproven::NONE,
-        Inferred::Inconclusive => Unproven::of(&chosen, ends[1], &within, report),
+        Inferred::Inconclusive => Unproven::of(&chosen, ends[1], &processes, report),
     };
     let known = known(figure, &chosen, open.is_some(), unproven);
     let is_exact = matches!(known, Known::Between(low, Some(high)) if low == high);
@@ -39,28 +44,22 @@ pub(super) fn measure(figure: &Figure, ends: [&EndPattern; 2], report: &Report, 
     Measured { reason: open.or_else(|| unproven.why()).or(own).filter(|_| !is_sure), known, facts }
 }
 
-/// A transfer, and the process that it lies within.
-type Within<'a> = (Option<u32>, &'a Transfer);
-
-fn transfers_of<'a>(processes: &[&'a Process], across: &'a [Transfer]) -> Vec<Within<'a>> {
-    let within = processes.iter().flat_map(|process| process.transfers.iter().map(|transfer| (Some(process.pid), transfer)));
-    within.chain(across.iter().map(|transfer| (None, transfer))).collect()
-}
+/// A transfer, and its index in the report.
+type Indexed<'a> = (usize, &'a Transfer);
 
 /// Leaves out transfers that are hops of another one, so that no byte is counted twice.
-fn without_hops<'a>(chosen: &[Within<'a>]) -> Vec<&'a Transfer> {
-    let ways: Vec<&Transfer> = chosen.iter().filter(|(pid, _)| pid.is_none()).map(|(_, way)| *way).collect();
-    let is_hop = |pid: u32, transfer: &Transfer| ways.iter().any(|way| transfer.is_hop_of(pid, way));
-    let own = chosen.iter().filter(|(pid, transfer)| !pid.is_some_and(|pid| is_hop(pid, transfer)));
-    own.map(|(_, transfer)| *transfer).collect()
+fn without_hops<'a>(chosen: &[Indexed<'a>]) -> Vec<&'a Transfer> {
+    let indices: BTreeSet<usize> = chosen.iter().map(|(index, _)| *index).collect();
+    let is_hop = |transfer: &Transfer| transfer.part_of.iter().any(|way| indices.contains(way));
+    chosen.iter().map(|(_, transfer)| *transfer).filter(|transfer| !is_hop(transfer)).collect()
 }
 
 /// The transfers between these ends, and whether there may be more.
-fn choose<'a>(all: &[Within<'a>], [from, to]: [&EndPattern; 2]) -> (Vec<Within<'a>>, bool) {
+fn choose<'a>(all: &[Indexed<'a>], [from, to]: [&EndPattern; 2]) -> (Vec<Indexed<'a>>, bool) {
     let is_meant = |transfer: &Transfer| from.matches(&transfer.from).min(to.matches(&transfer.to));
-    let matched: Vec<(Match, Within<'a>)> = all.iter().map(|&within| (is_meant(within.1), within)).collect();
+    let matched: Vec<(Match, Indexed<'a>)> = all.iter().map(|&one| (is_meant(one.1), one)).collect();
     let has_maybe = matched.iter().any(|(matched, _)| *matched == Match::Maybe);
-    (matched.into_iter().filter(|(matched, _)| *matched == Match::Yes).map(|(_, within)| within).collect(), has_maybe)
+    (matched.into_iter().filter(|(matched, _)| *matched == Match::Yes).map(|(_, one)| one).collect(), has_maybe)
 }
 
 /// Why there may be more transfers than the report has.
@@ -72,7 +71,7 @@ fn why_open(report: &Report) -> Option<String> {
         None if report.calls_without_files > 0 => {
             Some(format!("the files of {} calls were not kept", report.calls_without_files))
         }
-        None if report.processes.is_empty() => Some("the report has sums only, no processes".to_owned()),
+        None if report.processes_left_out() > 0 => Some(facts::not_listed(report)),
         None if is_unidentified() => Some("not all files that bytes came from or went to are known".to_owned()),
         None => None,
     }
@@ -220,7 +219,7 @@ fn unproven_bytes(chosen: &[&Transfer], to: &EndPattern, processes: &[&Process],
         chosen.iter().any(|way| std::ptr::eq(*way, transfer) || passes(way))
     };
     let is_fed = |transfer: &&&Transfer| is_meant(Some(&transfer.to)) && !is_told(transfer) && is_fed(&transfer.from, report);
-    let transfers: Vec<&Transfer> = processes.iter().flat_map(|process| &process.transfers).collect();
+    let transfers: Vec<&Transfer> = processes.iter().flat_map(|process| report.transfers_of(process)).collect();
     let fed = transfers.iter().filter(is_fed).map(|transfer| transfer.bytes);
     unproven.chain(fed).try_fold(0_u64, |sum, bytes| sum.checked_add(bytes?)).filter(|_| has_accounts)
 }

@@ -4,6 +4,7 @@
 use std::{
     cmp::Reverse,
     collections::BTreeMap,
+    mem,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -15,6 +16,7 @@ use super::{
         State, Thread, Tool, Totals, Usage,
     },
     sums::{self, fold_rows},
+    transfers::AllTransfers,
 };
 use crate::{
     syscall::Call,
@@ -33,7 +35,7 @@ words! {
         Thread = "thread",
         /// Sums for all processes of the same name.
         Program = "program",
-        /// Only the sums over all processes; the list of processes stays empty.
+        /// Only the sums over all processes, and the transfers; the list of processes stays empty.
         Total = "total",
     }
 }
@@ -71,13 +73,17 @@ impl Report {
         let without_files = (Loss::CallsWithoutFiles, trace.calls_without_files);
         let losses =
             || trace.losses.iter().map(|(loss, count)| (*loss, *count)).chain([without_files]).filter(|(_, count)| *count > 0);
-        let analysis = transfer::analyse(trace);
+        let mut analysis = transfer::analyse(trace);
+        let within = trace.processes.iter().zip(&mut analysis.processes);
+        let within = within.map(|(process, moved)| (process.pid, mem::take(&mut moved.transfers))).collect();
+        let all_transfers = AllTransfers::new(within, analysis.across);
         let processes = match options.detail {
             Detail::Total => Vec::new(),
             Detail::Process | Detail::Thread | Detail::Program => {
                 let ends = EndTable::new(trace);
-                let processes = trace.processes.iter().zip(analysis.processes);
-                processes.map(|(process, moved)| fold_process(process, moved, &ends, *options)).collect()
+                let moved = analysis.processes.into_iter().zip(all_transfers.of_processes);
+                let fold = |(process, (moved, transfers))| fold_process(process, moved, transfers, &ends, *options);
+                trace.processes.iter().zip(moved).map(fold).collect()
             }
         };
         let report = Self {
@@ -96,7 +102,7 @@ impl Report {
             notes: notes(trace),
             programs: programs(trace, &processes, options.sort),
             processes,
-            transfers: analysis.across,
+            transfers: all_transfers.list,
             calls_without_files: trace.calls_without_files,
             directory: trace.directory.clone(),
             counted: trace.counted.as_ref().map(Counted::of),
@@ -141,7 +147,13 @@ fn totals(trace: &Trace, sort: SortKey) -> Totals {
     }
 }
 
-fn fold_process(process: &trace::Process, moved: InProcess, ends: &EndTable<'_>, options: Options) -> Process {
+fn fold_process(
+    process: &trace::Process,
+    moved: InProcess,
+    transfers: Vec<usize>,
+    ends: &EndTable<'_>,
+    options: Options,
+) -> Process {
     let by_thread = match options.detail {
         Detail::Thread => process.threads.iter().map(|thread| fold_thread(thread, options.sort)).collect(),
         Detail::Process | Detail::Program | Detail::Total => Vec::new(),
@@ -161,7 +173,7 @@ fn fold_process(process: &trace::Process, moved: InProcess, ends: &EndTable<'_>,
         syscalls: fold_rows(rows(process), options.sort),
         other_calls: sum_other_calls(&process.threads),
         io_uring: fold_rows(process.threads.iter().flat_map(|thread| &thread.ring_rows), options.sort),
-        transfers: moved.transfers,
+        transfers,
         sources: moved.sources,
         destinations: moved.destinations,
         unattributed: moved.unattributed,
@@ -323,12 +335,12 @@ mod tests;
 fn violations(report: &Report) -> Vec<String> {
     let mut violations = Vec::new();
     for process in &report.processes {
-        of_transfers(&process.transfers, &mut violations);
-        of_destinations(process, &mut violations);
+        of_destinations(process, report, &mut violations);
         of_sources(process, &mut violations);
     }
     of_transfers(&report.transfers, &mut violations);
-    for chain in report.transfers.iter().filter(|chain| chain.hops.iter().any(|hop| hop.bytes < chain.bytes)) {
+    let chains = report.transfers.iter().filter(|transfer| transfer.crosses_processes());
+    for chain in chains.filter(|chain| chain.hops.iter().any(|hop| hop.bytes < chain.bytes)) {
         violations.push(format!("more bytes arrived than passed through a hop: {chain:?}"));
     }
     let destinations = || report.processes.iter().flat_map(|process| &process.destinations);
@@ -353,9 +365,9 @@ fn of_transfers(transfers: &[Transfer], violations: &mut Vec<String>) {
 /// Bytes by destination, and how many of them are proven.
 type Brought<'a> = BTreeMap<&'a End, [u64; 2]>;
 
-fn of_destinations(process: &Process, violations: &mut Vec<String>) {
+fn of_destinations(process: &Process, report: &Report, violations: &mut Vec<String>) {
     let mut brought = Brought::new();
-    for transfer in process.transfers.iter().filter(|transfer| transfer.api != Api::Reflink) {
+    for transfer in report.transfers_of(process).filter(|transfer| transfer.api != Api::Reflink) {
         if transfer.hops.is_empty() {
             add(&mut brought, &transfer.to, [transfer.bytes, transfer.proven_bytes]);
         }

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The version of the JSON. Within a version no field changes its meaning.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// The report of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -56,7 +56,8 @@ pub struct Report {
     /// The same by program, the one with the most CPU time first. Empty for a single process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<Program>,
-    /// Transfers that cross processes.
+    /// All transfers, those with the most bytes first ([`Transfer::weight`]), as the table shows them: the first one answers most questions.
+    /// At equal size those over several processes come first, then those within a process in the order of the processes.
     #[serde(default)]
     pub transfers: Vec<Transfer>,
     /// Counted calls on files for whose files there was no room. If there are any, transfers and files are lower bounds.
@@ -126,9 +127,10 @@ pub struct Process {
     /// What io_uring did for it, by operation. These are not system calls, and have no times.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub io_uring: Vec<Syscall>,
-    /// Bytes that went from one file to another within it.
+    /// The transfers within it, as indices into [`Report::transfers`]. One over several processes is in no such list: it has their ids in
+    /// its `pids`.
     #[serde(default)]
-    pub transfers: Vec<Transfer>,
+    pub transfers: Vec<usize>,
     /// Every file that it read, and how much of that it passed on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<SourceTotals>,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use glob::Pattern;
 use thiserror::Error;
 
-use super::{Certainty, Evidence, Process, Report, Syscall, Transfer};
+use super::{Process, Report, Syscall, Transfer};
 use crate::{
     Sysno,
     syscall::{Abi, Call, Requested, Returned},
@@ -101,22 +101,10 @@ impl Report {
         self.sum(name.into().0, &self.totals.syscalls)
     }
 
-    /// Completes a report of an older version: reports did not say yet that calls that name both ends prove their bytes.
-    #[must_use]
-    pub fn brought_up_to_date(mut self) -> Self {
-        let within = self.processes.iter_mut().flat_map(|process| &mut process.transfers);
-        for transfer in within.chain(&mut self.transfers) {
-            let is_by_call = transfer.evidence == Some(Evidence::Call);
-            if is_by_call && transfer.proven_bytes.is_none() {
-                (transfer.certainty, transfer.proven_bytes) = (Certainty::Exact, transfer.bytes);
-            }
-        }
-        self
-    }
-
-    /// All transfers, those that cross processes last.
-    pub fn transfers(&self) -> impl Iterator<Item = &Transfer> {
-        self.processes.iter().flat_map(|process| &process.transfers).chain(&self.transfers)
+    /// The transfers within a process.
+    pub fn transfers_of<'a>(&'a self, process: &'a Process) -> impl Iterator<Item = &'a Transfer> {
+        // `from_json` has refused indices that are out of range.
+        process.transfers.iter().filter_map(|&index| self.transfers.get(index))
     }
 
     fn sum<'a>(&self, name: &str, rows: impl IntoIterator<Item = &'a Syscall>) -> Result<Calls, QueryError> {
@@ -137,7 +125,7 @@ impl<'a> Processes<'a> {
 
     /// The transfers within these processes.
     pub fn transfers(&self) -> impl Iterator<Item = &'a Transfer> {
-        self.processes.iter().flat_map(|process| &process.transfers)
+        self.processes.iter().flat_map(|process| self.report.transfers_of(process))
     }
 
     /// The processes themselves, in the order in which they were created.
@@ -232,38 +220,13 @@ mod tests {
     }
 
     #[test]
-    fn an_older_report_gets_the_proof_of_calls_that_name_both_ends() {
-        let mut scene = sample::files::Scene::new();
-        let [from, to] = ["in", "out"].map(|name| scene.regular(name));
-        let rows = vec![
-            sample::files::copy("sendfile", from, to, 1, 100),
-            sample::files::read("read", to, 1, 50),
-            sample::files::written_held("write", to, from, 1, 50, 50),
-        ];
-        scene.process("copier", rows);
-        let report = Report::from_trace(&scene.trace, &Options::default());
-        let mut json = serde_json::to_value(&report).expect("serialises");
-        for transfer in json["processes"][0]["transfers"].as_array_mut().expect("a list") {
-            let transfer = transfer.as_object_mut().expect("an object");
-            transfer.remove("certainty");
-            transfer.remove("proven_bytes");
-            if transfer["evidence"] == "call" {
-                transfer["evidence"] = "calls".into();
-            }
-        }
-        let old: Report = serde_json::from_value(json).expect("is read");
-        let old = old.brought_up_to_date();
-        let found: Vec<_> = old.transfers().map(|transfer| (transfer.certainty, transfer.proven_bytes)).collect();
-        assert_eq!(found, [(Certainty::Exact, Some(100)), (Certainty::Inferred, None)]);
-    }
-
-    #[test]
-    fn transfers_include_those_that_cross_processes() {
+    fn a_process_has_the_transfers_within_it() {
         let mut scene = sample::files::Scene::new();
         let [from, to] = ["in", "out"].map(|name| scene.regular(name));
         scene.process("copier", vec![sample::files::copy("sendfile", from, to, 1, 100)]);
-        let mut report = Report::from_trace(&scene.trace, &Options::default());
-        report.transfers = report.processes[0].transfers.clone();
-        assert_eq!((report.transfers().count(), report.process("copier").expect("is there").transfers().count()), (2, 1));
+        scene.process("other", vec![sample::files::copy("splice", from, to, 1, 200)]);
+        let report = Report::from_trace(&scene.trace, &Options::default());
+        let of = |name| report.process(name).expect("is there").transfers().map(|transfer| transfer.bytes).collect::<Vec<_>>();
+        assert_eq!((of("copier"), of("other"), of("*")), (vec![Some(100)], vec![Some(200)], vec![Some(100), Some(200)]));
     }
 }

@@ -125,6 +125,7 @@ fn described(flow: &Flow<'_>, from: End, to: End, summary: Summary, verdict: Str
         reason: None,
         hint: None,
         pids: Vec::new(),
+        part_of: Vec::new(),
         hops: Vec::new(),
     }
 }

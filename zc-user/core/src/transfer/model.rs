@@ -61,11 +61,16 @@ pub struct Transfer {
     pub reason: Option<Reason>,
     /// What would be cheaper, and what it costs; `None`: nothing is known.
     pub hint: Option<String>,
-    /// The processes that took part, one for each step, if there are several.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// The processes that took part: one if all happened within it, otherwise one for each step.
+    #[serde(default)]
     pub pids: Vec<u32>,
+    /// The transfers over several processes that this one, within a process, is a step of: indices into
+    /// [`Report::transfers`](crate::report::Report::transfers). Its bytes are in those, too: add up only transfers that are part of no
+    /// other one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub part_of: Vec<usize>,
     /// The steps by which the bytes went through pipes or connections. Hops within one process are in no other transfer. Hops over
-    /// several processes are also transfers of these processes.
+    /// several processes are also transfers of these processes, which have this one in their `part_of`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<Hop>,
 }
@@ -115,8 +120,18 @@ impl Transfer {
         }
     }
 
+    /// The bytes by which transfers are ordered; for a reflink, which moves none, the length of its source.
+    pub fn weight(&self) -> u64 {
+        self.bytes.or(self.from.size).unwrap_or(0)
+    }
+
+    /// Whether several processes took part.
+    pub fn crosses_processes(&self) -> bool {
+        self.pids.len() > 1
+    }
+
     /// Whether this transfer, within the process `pid`, is a step of the transfer `way` over several processes.
-    pub fn is_hop_of(&self, pid: u32, way: &Self) -> bool {
+    pub(crate) fn is_hop_of(&self, pid: u32, way: &Self) -> bool {
         let hops = || way.hops.iter().filter(|hop| hop.pid == pid);
         let is_hop = |from: &End, to: &End, api| hops().any(|hop| hop.from == *from && hop.to == *to && hop.api == api);
         if self.hops.is_empty() {

@@ -132,7 +132,7 @@ fn markdown_has_every_table() {
             assert!(table.iter().all(|row| row.len() == table[0].len()));
         }
         assert!(rest.contains(&head::command(&report)) && rest.contains(&format!("backend {}", report.backend)), "{rest}");
-        for transfer in report.transfers() {
+        for transfer in &report.transfers {
             assert!(rest.contains(&escape(transfer.from.path.as_deref().unwrap_or_default())), "{rest}");
         }
     }

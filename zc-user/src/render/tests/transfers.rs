@@ -82,6 +82,13 @@ fn transfers_of_several_processes_name_them() {
 }
 
 #[test]
+fn sums_over_all_processes_keep_the_transfers() {
+    let options = report::Options { detail: report::Detail::Total, ..report::Options::default() };
+    let text = render(&Report::from_trace(&several(), &options), Format::Table, &Options::default());
+    assert!(text.contains("\nTRANSFERS, 3\n") && text.contains("copied (regular, ext4): 1.0 MiB by process "), "{text}");
+}
+
+#[test]
 fn transfers_of_the_same_shape_are_shown_as_one() {
     let trace = many(10_000);
     let text = table(&trace, Some(100));
@@ -115,14 +122,14 @@ fn a_group_names_its_common_end_and_its_sum() {
 #[test]
 fn a_group_with_an_inferred_member_is_a_lower_bound() {
     let mut report = report(&server(300));
-    for transfer in report.processes[0].transfers.iter_mut().take(12) {
+    for transfer in report.transfers.iter_mut().take(12) {
         (transfer.certainty, transfer.proven_bytes) = (Certainty::Inferred, Some(1 << 10));
     }
     let text = render(&report, Format::Table, &Options::default());
     let sum = "300 tcp connections: at least 300.0 MiB, 12 of 300 inferred, 288.0 MiB proven\n";
     assert!(text.contains(sum) && !text.contains(" MiB each"), "{text}");
     // Without any bytes there is no sum.
-    report.processes[0].transfers.iter_mut().for_each(|transfer| transfer.bytes = None);
+    report.transfers.iter_mut().for_each(|transfer| transfer.bytes = None);
     let text = render(&report, Format::Table, &Options::default());
     assert!(text.contains("300 tcp connections: -, 12 of 300 inferred"), "{text}");
 }
@@ -233,7 +240,7 @@ fn hostile_paths_cannot_drive_the_terminal() {
 fn transfers_survive_json() {
     let report = with_files(&several());
     let json = render(&report, Format::Json, &Options::default());
-    assert_eq!(serde_json::from_str::<Report>(&json).expect("parses"), report);
-    let one = &report.processes[2].transfers[0];
+    assert_eq!(Report::from_json(&json).expect("is read"), report);
+    let one = report.transfers_of(&report.processes[2]).next().expect("cp copies");
     assert_snapshot("transfer-json", &super::json(one));
 }

@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-use super::{Line, ShownTexts, end_kind, end_pieces, weight};
+use super::{Line, ShownTexts, end_kind, end_pieces};
 use crate::{
     render::{
         page::{Piece, Style, list, words},
@@ -30,7 +30,7 @@ pub(super) enum Entry<'a> {
 impl<'a> Entry<'a> {
     /// The bytes by which entries are ordered.
     pub(super) fn weight(&self) -> u64 {
-        self.lines().iter().fold(0, |sum, line| sum.saturating_add(weight(line)))
+        self.lines().iter().fold(0, |sum, line| sum.saturating_add(line.transfer.weight()))
     }
 
     pub(super) fn lines(&self) -> &[Line<'a>] {
@@ -76,7 +76,8 @@ pub(super) fn group(lines: Vec<Line<'_>>) -> Vec<Entry<'_>> {
     let single = few.into_iter().flatten().map(Entry::One);
     let mut entries: Vec<Entry<'_>> = alike.into_iter().map(Entry::Alike).chain(single).collect();
     // At equal size, those across processes come first, as without groups.
-    entries.sort_by_key(|entry| (Reverse(entry.weight()), entry.lines()[0].process.is_some(), entry.lines()[0].order));
+    entries
+        .sort_by_key(|entry| (Reverse(entry.weight()), !entry.lines()[0].transfer.crosses_processes(), entry.lines()[0].order));
     entries
 }
 

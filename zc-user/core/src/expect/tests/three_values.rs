@@ -6,7 +6,7 @@ use super::{report_of, scene};
 use crate::{
     expect::{Expectation, Inferred, Verdict},
     report::{
-        Counted, Detail, Options, Report,
+        Counted, Detail, Files, Options, Report,
         sample::{
             self,
             files::{Scene, copy, read, write, written_after, written_held},
@@ -129,7 +129,27 @@ fn calls_without_files_make_selections_by_file_inconclusive() {
             ("read.calls == 19", Holds),
             ("read[process=\"copier\"].calls == 0", Inconclusive),
             ("transfer(* -> tcp).count == 0", Inconclusive),
+            ("transfer(* -> unix).bytes >= 1MiB", Holds),
+            ("transfer(* -> unix).api == splice", Fails),
             ("read[kind=pipe].calls == 0", Inconclusive),
+        ],
+    );
+}
+
+#[test]
+fn what_is_said_of_processes_is_a_lower_bound_if_some_are_not_listed() {
+    let options = Options { file_calls: Files::Listed, ..Options::default() };
+    let mut report = Report::from_trace(&sample::make(50), &options);
+    report.limit_processes(4);
+    assert_verdicts(
+        &report,
+        &[
+            ("processes.count == 50", Holds),
+            ("processes[process=\"cc1\"].count >= 1", Holds),
+            ("processes[process=\"cc1\"].count < 40", Inconclusive),
+            ("read[process=\"cp\"].calls == 0", Inconclusive),
+            ("read[kind=pipe].calls == 0", Inconclusive),
+            ("transfer(* -> tcp).count == 0", Inconclusive),
         ],
     );
 }

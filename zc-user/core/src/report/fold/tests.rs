@@ -92,6 +92,17 @@ fn the_detail_total_lists_no_process_and_has_the_same_sums() {
 }
 
 #[test]
+fn the_detail_total_has_all_transfers() {
+    let mut scene = sample::files::Scene::new();
+    let [from, to] = ["in", "out"].map(|name| scene.regular(name));
+    for name in ["one", "two"] {
+        scene.process(name, vec![sample::files::copy("sendfile", from, to, 1, 100)]);
+    }
+    let total = Report::from_trace(&scene.trace, &Options { detail: Detail::Total, ..Options::default() });
+    assert_eq!((total.transfers.len(), total.transfers), (2, report(&scene.trace).transfers));
+}
+
+#[test]
 fn processes_of_the_same_name_are_summed_as_a_program() {
     let report = report(&sample::make(9));
     let found: Vec<_> =
@@ -124,7 +135,7 @@ fn a_report_is_read_back_from_json_unchanged() {
     for trace in [sample::copier(), sample::make(5), sample::from_strace(), sample::nothing()] {
         let report = report(&trace);
         let json = serde_json::to_string(&report).expect("serialises");
-        assert_eq!(serde_json::from_str::<Report>(&json).expect("parses"), report);
+        assert_eq!(Report::from_json(&json).expect("is read"), report);
     }
 }
 

@@ -230,7 +230,7 @@ fn compare(steps: &[Step], sees_memory: bool) -> Result<u64, TestCaseError> {
     }
     let report = world.report(scene);
     let mut proven = Moved::new();
-    for transfer in &report.processes[0].transfers {
+    for transfer in &report.transfers {
         let ends = (number(&transfer.from), number(&transfer.to));
         if transfer.hops.is_empty() {
             *proven.entry(ends).or_default() += transfer.proven_bytes.expect("every call tells");

@@ -42,7 +42,7 @@ fn without_files_all_else_is_counted_and_transfers_are_unknown() {
         let run = zctrace.by_thread().option("--no-files").run(&workload("known"));
         run.assert_exact();
         run.own_thread().assert_equal(&run.stated().calls);
-        assert_eq!((run.report.transfers().count(), run.report.transfers_exact, run.report.totals.loading), (0, false, None));
+        assert_eq!((run.report.transfers.len(), run.report.transfers_exact, run.report.totals.loading), (0, false, None));
         assert!(run.report.notes.iter().any(|note| note.contains("--no-files")), "{:?}", run.report.notes);
     }
 }

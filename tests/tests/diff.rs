@@ -62,7 +62,7 @@ fn what_is_no_report_is_refused() {
     let dir = TestDir::with("log", "nothing");
     let cases: [(&[&str], &str); 4] = [
         (&["none.json", "log"], "cannot open 'none.json'"),
-        (&["log", "log"], "'log' is not a report of zctrace"),
+        (&["log", "log"], "cannot read 'log': it is not a report of zctrace"),
         (&["-", "-"], "stdin can be read only once"),
         (&["log"], "two reports are compared"),
     ];

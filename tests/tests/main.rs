@@ -18,6 +18,7 @@ mod launcher;
 mod library;
 mod losses;
 mod output;
+mod page;
 mod privileges;
 mod programs;
 mod random_programs;

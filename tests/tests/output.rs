@@ -21,7 +21,7 @@ fn to(path: impl AsRef<Path>) -> Zctrace {
 #[track_caller]
 fn report(text: &str) -> Report {
     assert!(text.ends_with("}\n"), "the end: {:?}", text.get(text.len().saturating_sub(20)..));
-    serde_json::from_str(text).expect("a report")
+    Report::from_json(text).expect("a report")
 }
 
 #[track_caller]
@@ -159,7 +159,7 @@ fn a_fifo_is_written_to() {
 #[test]
 fn the_report_names_what_was_run_and_where() {
     let report = zctrace().run(&program("true")).report;
-    assert_eq!((report.schema, report.tool.name.as_str(), report.backend.as_str()), (1, "zctrace", "ebpf"));
+    assert_eq!((report.schema, report.tool.name.as_str(), report.backend.as_str()), (2, "zctrace", "ebpf"));
     assert_eq!((report.command, report.exit.code), (vec!["true".to_owned()], Some(0)));
     assert_eq!(report.arch.as_deref(), Some(std::env::consts::ARCH));
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").expect("there is /proc");

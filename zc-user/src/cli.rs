@@ -45,6 +45,7 @@ Examples:
   zctrace --by thread ./server           the calls of each thread
   zctrace --syscalls read,%network CMD
   zctrace --format json -o report.json make -j8
+  zctrace --html report.html make -j8    a page with pictures, beside the report
   zctrace --format markdown -o \"$GITHUB_STEP_SUMMARY\" ./run-tests
 
 Options come before the command: everything after its name belongs to the command.
@@ -114,6 +115,7 @@ const REPORT_EXAMPLES: &str = "\
 Examples:
   zctrace report --sort bytes r.json     saved with --format json -o r.json
   zctrace report --format csv r.json     the same report for a spreadsheet
+  zctrace report --html r.html r.json    the same as a page with pictures
   zctrace report trace.log               a log of `strace -f -T -o trace.log`
   zctrace report trace.log.*             the files of `strace -ff -T -o trace.log`
   ssh host cat r.json | zctrace report -";
@@ -162,6 +164,10 @@ pub struct DisplayArgs {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
+    /// Write the report also to this file as a page for a browser, with pictures.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub html: Option<PathBuf>,
+
     /// How rows are ordered.
     #[arg(long, value_parser = one_of::<SortKey>(), default_value = default_word::<SortKey>())]
     pub sort: SortKey,
@@ -185,6 +191,10 @@ pub struct DisplayArgs {
     /// Add to JSON what each call of each process did to each file.
     #[arg(long)]
     pub file_calls: bool,
+
+    /// Show in the table how the times of the calls that move data are distributed.
+    #[arg(long)]
+    pub histogram: bool,
 
     /// Show each transfer (and with --files all files), however many there are.
     #[arg(long)]
@@ -240,7 +250,7 @@ pub struct RunArgs {
     pub recorded: Recorded,
 
     /// Run the command under both backends in turn and compare their counts; the exit status is 1 if they differ.
-    #[arg(long, conflicts_with = "backend")]
+    #[arg(long, conflicts_with_all = ["backend", "html", "histogram"])]
     pub verify: bool,
 
     /// Set an environment variable for the command alone, not for zctrace. Can be given several times.

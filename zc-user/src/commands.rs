@@ -8,7 +8,7 @@ pub mod run;
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nix::unistd::User;
 use zctrace::{
@@ -50,12 +50,34 @@ fn report_of(trace: &Trace, display: &DisplayArgs) -> Report {
     )
 }
 
+/// The places where a report goes.
+struct Outputs {
+    /// In the format that the command line asks for.
+    report: Output,
+    /// As a page, with `--html`.
+    page: Option<Output>,
+}
+
+impl Outputs {
+    /// Opens what the command line names.
+    fn open(display: &DisplayArgs, default: Output) -> anyhow::Result<Self> {
+        let report = Output::open(display.output.as_deref(), default)?;
+        let page = display.html.as_deref().map(|path| Output::open(Some(path), Output::Stdout)).transpose()?;
+        ensure!(
+            page.as_ref().is_none_or(|page| !page.is_same_place(&report)),
+            "the report and its page go to the same place; give -o another file than --html"
+        );
+        Ok(Self { report, page })
+    }
+}
+
 /// JSON lists at most so many processes, unless all are asked for. Every one takes 3 to 10 kB, and few readers want 20,000 of them.
 const MOST_PROCESSES_IN_JSON: usize = 500;
 
-/// Writes a report where the command line says, in the format that it asks for.
-fn show(mut report: Report, display: &DisplayArgs, output: &Output) -> anyhow::Result<()> {
-    let options = report_options(display, output);
+/// Writes a report where the command line says, in the format that it asks for. If one place cannot be written, the other still is.
+fn show(mut report: Report, display: &DisplayArgs, outputs: &Outputs) -> anyhow::Result<()> {
+    let options = report_options(display, &outputs.report);
+    let page = outputs.page.as_ref().map_or(Ok(()), |page| page.write(&render::html(&report)));
     let wants_all = options.all_processes || matches!(options.by, Some(Detail::Process | Detail::Thread));
     if display.format == Format::Json && !wants_all {
         report.limit_processes(MOST_PROCESSES_IN_JSON);
@@ -63,14 +85,14 @@ fn show(mut report: Report, display: &DisplayArgs, output: &Output) -> anyhow::R
     if display.format == Format::Csv && !report.processes.is_empty() && report.processes_left_out() > 0 {
         say(format_args!("the CSV lacks {} processes, which the report was saved without", report.processes_left_out()));
     }
-    let text = render::render(&report, display.format, &options);
-    output.write(&text)
+    outputs.report.write(&render::render(&report, display.format, &options)).and(page)
 }
 
 /// How a report is rendered.
 fn report_options(display: &DisplayArgs, output: &Output) -> render::Options {
     let (all_processes, all_transfers) = (display.all || display.all_processes, display.all || display.all_transfers);
-    render::Options { all_processes, all_transfers, by: display.by, ..render_options(display.color, output) }
+    let histogram = display.histogram.then(output::bars);
+    render::Options { all_processes, all_transfers, by: display.by, histogram, ..render_options(display.color, output) }
 }
 
 /// How anything is rendered: the width and the colours of the output.

@@ -1,6 +1,7 @@
 //! Where a report goes: stderr, stdout, or a file, which is replaced as a whole or not at all.
 
 use std::{
+    ffi::OsStr,
     fs,
     io::{self, IsTerminal as _, Write as _},
     os::{
@@ -14,6 +15,7 @@ use std::{
 use anyhow::Context as _;
 use nix::sys::signal::{SigSet, Signal};
 use tempfile::NamedTempFile;
+use zctrace::render::Bars;
 
 use crate::cli::ColorWhen;
 
@@ -83,6 +85,16 @@ impl Output {
         // Only tests that it works. The file is removed at once, so that nothing is left if zctrace is killed.
         file_beside(&path)?;
         Ok(Self::File(path))
+    }
+
+    /// Whether both go to the same stream or file.
+    pub fn is_same_place(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Stdout, Self::Stdout) | (Self::Stderr, Self::Stderr) => true,
+            // Neither needs to exist yet, but their folders do.
+            (Self::File(one), Self::File(another)) => place(one) == place(another),
+            _ => false,
+        }
     }
 
     /// Whether it goes to a terminal.
@@ -160,7 +172,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
 
 /// A temporary file in the same folder as another, with the permissions that this one has or would have. It is deleted unless renamed.
 fn file_beside(path: &Path) -> io::Result<NamedTempFile> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder_of(path);
     fs::metadata(folder)?;
     // The umask applies, as for any new file.
     let permissions = fs::metadata(path).map_or_else(|_| fs::Permissions::from_mode(0o666), |found| found.permissions());
@@ -181,6 +193,16 @@ fn follow_links(path: &Path) -> PathBuf {
     path
 }
 
+/// The path of a file without links in its folder.
+fn place(path: &Path) -> (Option<PathBuf>, Option<&OsStr>) {
+    (fs::canonicalize(folder_of(path)).ok(), path.file_name())
+}
+
+/// The folder that a file is in.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 fn is_same_file(found: &fs::Metadata, stream: &impl AsFd) -> bool {
     let Ok(stream) = nix::sys::stat::fstat(stream) else { return false };
     (found.dev(), found.ino()) == (stream.st_dev, stream.st_ino)
@@ -192,6 +214,14 @@ fn terminal_width(terminal: impl AsFd) -> usize {
         Ok(size) if size.ws_col > 0 => size.ws_col.into(),
         _ => 80,
     }
+}
+
+/// The characters for bars: blocks if the locale is UTF-8, as `LC_ALL`, `LC_CTYPE` or else `LANG` says.
+pub fn bars() -> Bars {
+    let value = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(value).unwrap_or_default();
+    let locale = locale.to_string_lossy().to_lowercase();
+    if locale.contains("utf-8") || locale.contains("utf8") { Bars::Blocks } else { Bars::Ascii }
 }
 
 /// Whether to use colour. The option comes first, then `NO_COLOR` (no-color.org), `CLICOLOR_FORCE` and `TERM=dumb`.

@@ -313,9 +313,9 @@ fn a_missing_or_invalid_baseline_is_refused() {
         assert!(!dir.join("it-ran").exists());
     };
     refused(None, "there is no baseline 'b.json' yet; --update writes it");
-    refused(Some("{\"schema\": 99}"), "'b.json' has schema 99; this zctrace reads schema 1");
-    refused(Some("[1, 2]"), "'b.json' is not a report of zctrace");
-    refused(Some("not json"), "'b.json' is not a report of zctrace");
+    refused(Some("{\"schema\": 99}"), "cannot read 'b.json': it has schema 99; this zctrace reads schema 1 and schema 2");
+    refused(Some("[1, 2]"), "cannot read 'b.json': it is not a report of zctrace");
+    refused(Some("not json"), "cannot read 'b.json': it is not a report of zctrace");
 }
 
 #[test]

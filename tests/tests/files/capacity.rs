@@ -63,8 +63,8 @@ fn two_hundred_processes_with_room_for_fewer_are_exact_or_a_lower_bound() {
         assert!(written <= 200 * BYTES, "{written}");
         assert!(!run.report.exact || written == 200 * BYTES, "{written} bytes");
         assert!(tasks > 2 || run.report.losses.contains_key("unfollowed_tasks"), "{:?}", run.report.losses);
-        let copied = run.descendants().iter().flat_map(|process| run.report.transfers_of(process));
-        assert!(copied.clone().all(|transfer| transfer.bytes == Some(BYTES)), "{:?}", run.report.losses);
+        let copied: Vec<_> = run.descendants().iter().flat_map(|process| run.report.transfers_of(process)).collect();
+        assert!(copied.iter().all(|transfer| transfer.bytes == Some(BYTES)), "{:?}", run.report.losses);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Histograms of durations, with the buckets of the kernel side, and their percentiles.
 
-pub use zc_ebpf::histogram::bucket_range;
-use zc_ebpf::{BUCKETS, bucket_of};
+use zc_ebpf::bucket_of;
+pub use zc_ebpf::{BUCKETS, histogram::bucket_range};
 
 /// Durations in the buckets of [`zc_ebpf::histogram`]. A percentile is at most 6.25 % off, and unknown above 4.6 h.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +33,11 @@ impl Histogram {
         for (sum, count) in self.counts.iter_mut().zip(other.counts.iter()) {
             *sum += count;
         }
+    }
+
+    /// The buckets that are not empty, the shortest durations first: the index of each, for [`bucket_range`], and its count.
+    pub fn buckets(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.counts.iter().copied().enumerate().filter(|&(_, count)| count > 0)
     }
 
     /// Number of durations.

@@ -13,8 +13,8 @@ mod transfers;
 
 pub use fold::{Detail, Files, Options};
 pub use model::{
-    ContextSwitches, Counted, Exit, FileCalls, FileTotals, Loading, OtherCalls, OtherSyscall, PageFaults, Process, Program,
-    Report, SCHEMA, SortKey, State, Syscall, Thread, Tool, Totals, Usage, schema,
+    Bucket, ContextSwitches, Counted, Exit, FileCalls, FileTotals, Loading, OtherCalls, OtherSyscall, PageFaults, Process,
+    Program, Report, SCHEMA, SortKey, State, Syscall, Thread, Tool, Totals, Usage, schema,
 };
 pub use query::{Calls, Processes, QueryError, SyscallName};
 pub use read::ReadError;

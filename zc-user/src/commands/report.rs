@@ -16,12 +16,12 @@ use zctrace::{
     trace::Trace,
 };
 
-use super::{log_if, report_of, show};
+use super::{Outputs, log_if, report_of, show};
 use crate::{cli::ReportArgs, output::Output};
 
 /// Shows a saved report or strace logs.
 pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
-    let output = Output::open(args.display.output.as_deref(), Output::Stdout)?;
+    let outputs = Outputs::open(&args.display, Output::Stdout)?;
     log_if(args.verbose)?;
     let report = match read_input(&args.inputs, &args.syscalls)? {
         Input::Report(mut report) => {
@@ -31,7 +31,7 @@ pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
         }
         Input::Trace(trace) => report_of(&trace, &args.display),
     };
-    show(report, &args.display, &output)?;
+    show(report, &args.display, &outputs)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -14,7 +14,7 @@ use zctrace::{
 };
 use zctrace_core::signal;
 
-use super::{find_identity, log_if, report_of, report_options, show};
+use super::{Outputs, find_identity, log_if, report_of, report_options, show};
 use crate::{
     FAILED,
     cli::{DisplayArgs, RunArgs},
@@ -25,15 +25,15 @@ use crate::{
 /// Traces a command and shows the report. The exit status is the command's own.
 pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let options = run_options(args)?;
-    let output = Output::open(args.display.output.as_deref(), Output::Stderr)?;
+    let outputs = Outputs::open(&args.display, Output::Stderr)?;
     log_if(args.verbose)?;
     if args.verify {
-        return verify(&options, &args.display, &output);
+        return verify(&options, &args.display, &outputs.report);
     }
-    let output = Arc::new(output);
+    let outputs = Arc::new(outputs);
     let trace =
-        backend::run(args.backend, &RunOptions { on_interim_trace: Some(on_interim_trace(&args.display, &output)), ..options })?;
-    show(report_of(&trace, &args.display), &args.display, &output)?;
+        backend::run(args.backend, &RunOptions { on_interim_trace: Some(on_interim_trace(&args.display, &outputs)), ..options })?;
+    show(report_of(&trace, &args.display), &args.display, &outputs)?;
     Ok(exit_code(&trace))
 }
 
@@ -62,10 +62,10 @@ fn is_used_up(input: &impl AsFd) -> bool {
 }
 
 /// Shows the report so far in the place where the final report goes. The next report replaces it in a file.
-fn on_interim_trace(display: &DisplayArgs, output: &Arc<Output>) -> OnInterimTrace {
-    let (display, output) = (display.clone(), Arc::clone(output));
+fn on_interim_trace(display: &DisplayArgs, outputs: &Arc<Outputs>) -> OnInterimTrace {
+    let (display, outputs) = (display.clone(), Arc::clone(outputs));
     OnInterimTrace::new(move |trace| {
-        let shown = trace.map_err(anyhow::Error::from).and_then(|trace| show(report_of(&trace, &display), &display, &output));
+        let shown = trace.map_err(anyhow::Error::from).and_then(|trace| show(report_of(&trace, &display), &display, &outputs));
         if let Err(error) = shown {
             say(format_args!("{error:#}"));
         }

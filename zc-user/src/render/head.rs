@@ -120,13 +120,9 @@ pub(super) fn counts_data(counted: Option<&Counted>) -> bool {
 /// calls that move data (mmap 120 µs, pread64 22.1 µs)`. Several threads are in calls at the same time, so what remains of the wall time is
 /// known for a single one only.
 pub(super) fn times(report: &Report) -> Vec<Piece> {
-    let with_rows = report.totals.syscalls.iter().map(|call| (columns::name(call), call.calls, call.total_ns));
-    let Some(with_rows) = Group::of(format!("calls{}", which_calls(report)), with_rows) else { return Vec::new() };
-    let others = report.totals.other_syscalls.iter().flatten();
-    let others = others.map(|call| (columns::name_of(&call.name, &call.abi), call.sums.calls, call.sums.total_ns));
-    let Some(others) = Group::of("other calls".to_owned(), others) else { return Vec::new() };
+    let Some([with_rows, others]) = groups(report) else { return Vec::new() };
     let in_calls = with_rows.total_ns.saturating_add(others.total_ns);
-    let rest = report.wall_ns.filter(|_| report.totals.threads == 1).and_then(|wall| wall.checked_sub(in_calls));
+    let rest = rest_ns(report, in_calls);
     let all = in_calls.saturating_add(rest.unwrap_or(0));
     let groups = [with_rows, others].into_iter().filter(|group| !group.calls.is_empty());
     let groups = groups.map(|group| (group.total_ns, group.text(all)));
@@ -138,6 +134,14 @@ pub(super) fn times(report: &Report) -> Vec<Piece> {
     let parts: Vec<String> = parts.into_iter().map(|(_, text)| text).collect();
     let title = if report.totals.threads == 1 { "time:" } else { "time, all threads:" };
     std::iter::once(Piece::new(title, Style::Plain)).chain(words(&parts.join(", "), Style::Plain)).collect()
+}
+
+/// The calls with rows, and those without. `None` if a time is unknown.
+fn groups(report: &Report) -> Option<[Group; 2]> {
+    let with_rows = report.totals.syscalls.iter().map(|call| (columns::name(call), call.calls, call.total_ns));
+    let others = report.totals.other_syscalls.iter().flatten();
+    let others = others.map(|call| (columns::name_of(&call.name, &call.abi), call.sums.calls, call.sums.total_ns));
+    Some([Group::of(format!("calls{}", which_calls(report)), with_rows)?, Group::of("other calls".to_owned(), others)?])
 }
 
 /// Calls that are shown together.
@@ -172,21 +176,39 @@ impl Group {
     }
 }
 
+/// The wall time that was not in calls. Only known for a single thread.
+fn rest_ns(report: &Report, in_calls: u64) -> Option<u64> {
+    report.wall_ns.filter(|_| report.totals.threads == 1)?.checked_sub(in_calls)
+}
+
 /// The time outside of the calls that are known, and how to learn more of it if it is most of the wall time.
 fn outside_of_calls(report: &Report, ns: u64) -> String {
+    let is_most = report.wall_ns.is_some_and(|wall| ns > wall / 2);
+    let advice = if is_most && !knows_all_calls(report) { " (-e all shows where)" } else { "" };
+    format!("{} {}{advice}", units::duration(ns), outside(report))
+}
+
+/// Whether every call is in some figure.
+fn knows_all_calls(report: &Report) -> bool {
+    report.totals.other_syscalls.is_some() || report.counted == Some(Counted::All)
+}
+
+/// What the rest of the time is: `outside of counted calls`.
+fn outside(report: &Report) -> String {
     // The last call of a process never returns, and takes no time.
     let is_end = |name: &str| matches!(name, "exit" | "exit_group");
     let rows = report.totals.syscalls.iter().map(|call| (call.name.as_str(), call.unfinished));
     let others = report.totals.other_syscalls.iter().flatten().map(|call| (call.name.as_str(), call.sums.unfinished));
     let is_under_way = rows.chain(others).any(|(name, unfinished)| unfinished > 0 && !is_end(name));
     let returned = if is_under_way { " that returned" } else { "" };
-    let knows_all = report.totals.other_syscalls.is_some() || report.counted == Some(Counted::All);
-    if knows_all && report.exact {
-        return format!("{} outside of calls{returned}", units::duration(ns));
-    }
-    let is_most = report.wall_ns.is_some_and(|wall| ns > wall / 2);
-    let advice = if is_most && !knows_all { " (-e all shows where)" } else { "" };
-    format!("{} outside of counted calls{returned}{advice}", units::duration(ns))
+    let calls = if knows_all_calls(report) && report.exact { "calls" } else { "counted calls" };
+    format!("outside of {calls}{returned}")
+}
+
+/// The time outside of all calls and what it is, if every call was timed.
+pub(super) fn rest(report: &Report) -> Option<(u64, String)> {
+    let in_calls = groups(report)?.iter().fold(0_u64, |sum, group| sum.saturating_add(group.total_ns));
+    Some((rest_ns(report, in_calls)?, outside(report)))
 }
 
 /// How much of that was for loading programs: `loading: 14 of the calls, 245 µs, read or map shared libraries`.

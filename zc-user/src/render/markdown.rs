@@ -40,7 +40,7 @@ fn program_blocks(report: &Report, options: &Options) -> Vec<String> {
     if report.programs.is_empty() {
         return Vec::new();
     }
-    let mut lines: Vec<String> = programs::rows(report, options)
+    let mut lines: Vec<String> = programs::rows(report, programs::most(options))
         .into_iter()
         .map(|row| {
             let mut cells = row.into_iter().map(|text| cell(&escape_markdown(&text)));
@@ -51,7 +51,10 @@ fn program_blocks(report: &Report, options: &Options) -> Vec<String> {
     let columns = lines[0].matches('|').count() - 1;
     lines.insert(1, table_row(":---", (1..columns).map(|_| "---:".to_owned())));
     let title = format!("**{}**", escape_markdown(&programs::heading(report)));
-    [title, lines.join("\n")].into_iter().chain(programs::hidden(report, options).map(|text| escape_markdown(&text))).collect()
+    [title, lines.join("\n")]
+        .into_iter()
+        .chain(programs::hidden(report, programs::most(options)).map(|text| escape_markdown(&text)))
+        .collect()
 }
 
 /// The transfers.

@@ -1,8 +1,8 @@
 //! Renderers: a [`Report`] and the results of the other subcommands as text. They are pure: width and colour are options, and nothing is
 //! printed here.
 //!
-//! - Reports: `table.rs` with `head.rs`, `programs.rs`, `transfers.rs`, `section.rs` and `files.rs`; `markdown.rs`; `csv.rs`;
-//!   `openmetrics.rs`. JSON is the model.
+//! - Reports: `table.rs` with `head.rs`, `programs.rs`, `transfers.rs`, `section.rs`, `latency.rs` and `files.rs`; `markdown.rs`; `csv.rs`;
+//!   `openmetrics.rs`; `html.rs` with `html/`, a page with pictures. JSON is the model.
 //! - `check.rs`, `compare.rs`, `diff.rs`, `doctor.rs`, `verify.rs`: what these subcommands and `--verify` show.
 //! - `page.rs`, `columns.rs`, `text.rs`: what pages and tables are made of.
 
@@ -14,6 +14,8 @@ mod diff;
 mod doctor;
 mod files;
 mod head;
+mod html;
+mod latency;
 mod markdown;
 mod openmetrics;
 mod page;
@@ -28,7 +30,7 @@ use clap::ValueEnum;
 
 pub use check::{CheckFormat, annotations, check, escape_workflow_commands};
 pub use compare::{CompareFormat, compare};
-pub use page::Options;
+pub use page::{Bars, Options};
 pub use text::{command_line, escape, json};
 
 use crate::{diff::Diff, doctor::Diagnosis, report::Report, verify::Comparison};
@@ -79,6 +81,12 @@ pub fn render(report: &Report, format: Format, options: &Options) -> String {
         Format::Markdown => markdown::render(report, options),
         Format::Openmetrics => openmetrics::render(report),
     }
+}
+
+/// The report as a page for a browser, whole in itself: nothing is loaded, and nothing runs. What it draws is limited, and it says what it
+/// leaves out.
+pub fn html(report: &Report) -> String {
+    html::render(report)
 }
 
 /// The comparison of two backends in this format. It ends in a newline.

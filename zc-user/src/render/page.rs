@@ -18,6 +18,17 @@ pub struct Options {
     pub all_transfers: bool,
     /// How calls are grouped; `None`: by process if there are few, else in all.
     pub by: Option<Detail>,
+    /// The characters of the distribution of times; `None`: it is not shown.
+    pub histogram: Option<Bars>,
+}
+
+/// The characters that bars are drawn with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bars {
+    /// Unicode's blocks of eight heights.
+    Blocks,
+    /// ASCII, for a locale that is not UTF-8.
+    Ascii,
 }
 
 /// The role of a text. Colour never says more than the words do.
@@ -46,7 +57,7 @@ impl Style {
 }
 
 /// A text of a few words that is not broken if it fits on a line.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Piece {
     text: String,
     style: Style,
@@ -55,6 +66,14 @@ pub(super) struct Piece {
 impl Piece {
     pub(super) fn new(text: impl Into<String>, style: Style) -> Self {
         Self { text: text.into(), style }
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) const fn style(&self) -> Style {
+        self.style
     }
 
     /// The piece itself if it fits; else it is split after its commas, and parts that are still too long are shortened.

@@ -6,7 +6,7 @@ use super::{
     text,
 };
 use crate::{
-    report::{Program, Report},
+    report::{Program, Report, Syscall, Usage},
     units::{self, UNKNOWN},
 };
 
@@ -26,10 +26,11 @@ pub(super) fn write(page: &mut Page, report: &Report, options: &Options) {
     }
     page.gap();
     page.line(0, Style::Heading, &heading(report));
+    let most = most(options);
     for (index, line) in table(report, options).iter().enumerate() {
         page.line(INDENT, if index < 2 { Style::Faint } else { Style::Plain }, line);
     }
-    if let Some(hidden) = hidden(report, options) {
+    if let Some(hidden) = hidden(report, most) {
         page.flow(INDENT, &words(&hidden, Style::Plain));
     }
 }
@@ -39,28 +40,29 @@ pub(super) fn heading(report: &Report) -> String {
     format!("PROGRAMS, {} in {}", report.programs.len(), plural(report.totals.processes, "process", "processes"))
 }
 
-/// The titles, and the cells of each program that is shown.
-pub(super) fn rows(report: &Report, options: &Options) -> Vec<[String; TITLES.len()]> {
+/// The titles, and the cells of the first programs.
+pub(super) fn rows(report: &Report, most: usize) -> Vec<[String; TITLES.len()]> {
     let all_ns = report.programs.iter().try_fold(0_u64, |sum, program| sum.checked_add(program.usage.cpu_ns()?));
-    let shown = report.programs.iter().take(most(options)).map(|program| cells(program, all_ns));
+    let shown = report.programs.iter().take(most).map(|program| cells(program, all_ns));
     std::iter::once(TITLES.map(str::to_owned)).chain(shown).collect()
 }
 
 /// `and 3 more with 17 processes, 200 calls: --all shows them`.
-pub(super) fn hidden(report: &Report, options: &Options) -> Option<String> {
-    let hidden = report.programs.get(most(options)..).filter(|hidden| !hidden.is_empty())?;
+pub(super) fn hidden(report: &Report, most: usize) -> Option<String> {
+    let hidden = report.programs.get(most..).filter(|hidden| !hidden.is_empty())?;
     let processes = hidden.iter().map(|program| program.processes).sum();
     let calls = hidden.iter().map(calls).sum();
     let (processes, calls) = (plural(processes, "process", "processes"), plural(calls, "call", "calls"));
     Some(format!("and {} more with {processes}, {calls}: --all shows them", hidden.len()))
 }
 
-fn most(options: &Options) -> usize {
+/// How many programs are shown.
+pub(super) fn most(options: &Options) -> usize {
     if options.all_processes { usize::MAX } else { MOST_PROGRAMS }
 }
 
 fn table(report: &Report, options: &Options) -> Vec<String> {
-    let rows = rows(report, options);
+    let rows = rows(report, most(options));
     let width = |columns: usize| -> usize {
         let widest = |column: usize| rows.iter().map(|row| text::width(&row[column])).max().unwrap_or(0);
         (0..columns).map(widest).sum::<usize>() + 2 * columns.saturating_sub(1)
@@ -82,23 +84,24 @@ fn calls(program: &Program) -> u64 {
 }
 
 fn cells(program: &Program, all_ns: Option<u64>) -> [String; TITLES.len()] {
+    let name = text::shorten(&program_name(program), LONGEST_NAME).into_owned();
+    let [calls, errors, in_calls, cpu, share] = figures(&program.syscalls, &program.usage, all_ns);
+    [name, program.processes.to_string(), calls, errors, in_calls, cpu, share]
+}
+
+/// Calls, errors, time in calls, CPU time and its share of `all_ns`.
+pub(super) fn figures(syscalls: &[Syscall], usage: &Usage, all_ns: Option<u64>) -> [String; 5] {
     let known = |ns: Option<u64>| ns.map_or_else(|| UNKNOWN.to_owned(), units::duration);
-    let returned = program.syscalls.iter().filter(|call| call.calls > 0);
-    let in_calls = returned.map(|call| call.total_ns).try_fold(0_u64, |sum, ns| sum.checked_add(ns?));
-    let cpu = program.usage.cpu_ns();
+    let returned = || syscalls.iter().filter(|call| call.calls > 0);
+    let in_calls = returned().map(|call| call.total_ns).try_fold(0_u64, |sum, ns| sum.checked_add(ns?));
+    let cpu = usage.cpu_ns();
     let share = cpu.zip(all_ns).map_or_else(|| UNKNOWN.to_owned(), |(part, whole)| units::share(part, whole));
-    [
-        text::shorten(&program_name(program), LONGEST_NAME).into_owned(),
-        program.processes.to_string(),
-        calls(program).to_string(),
-        program.syscalls.iter().map(|call| call.errors).sum::<u64>().to_string(),
-        known(in_calls),
-        known(cpu),
-        share,
-    ]
+    let calls: u64 = returned().map(|call| call.calls).sum();
+    let errors: u64 = syscalls.iter().map(|call| call.errors).sum();
+    [calls.to_string(), errors.to_string(), known(in_calls), known(cpu), share]
 }
 
 /// Whether a figure of a program is [`UNKNOWN`].
 pub(super) fn has_unknown(report: &Report, options: &Options) -> bool {
-    rows(report, options).iter().flatten().any(|cell| cell == UNKNOWN)
+    rows(report, most(options)).iter().flatten().any(|cell| cell == UNKNOWN)
 }

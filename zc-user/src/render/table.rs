@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::{
     columns::{Column, Layout},
-    files, head,
+    files, head, latency,
     page::{Options, Page, Style, words},
     programs,
     section::{INDENT, Section, plural},
@@ -28,13 +28,18 @@ pub(super) fn render(report: &Report, options: &Options) -> String {
     programs::write(&mut page, report, options);
     transfers::write(&mut page, report, options);
     let mut after_one_line = false;
-    for section in &sections {
+    for (index, section) in sections.iter().enumerate() {
         // There are no gaps between processes without calls: they are a list.
         if !(after_one_line && section.is_one_line()) {
             page.gap();
         }
         section.write(&mut page, &layout);
         after_one_line = section.is_one_line();
+        // The first section is that of all calls.
+        if let (0, Some(bars)) = (index, options.histogram) {
+            page.gap();
+            latency::write(&mut page, report, options, bars);
+        }
     }
     if let Some(hidden) = &hidden {
         page.gap();
@@ -74,7 +79,8 @@ pub(super) fn sections<'a>(report: &'a Report, options: &Options) -> Sections<'a
             Sections { sections: total(), hidden: Some(advice) }
         }
         Some(_) | None => {
-            let (shown, hidden) = select(processes, options);
+            let most = if options.all_processes { usize::MAX } else { MOST_PROCESSES };
+            let (shown, hidden) = select(processes, most);
             let shown = shown.into_iter().flat_map(|process| of_process(process, processes.len() == 1, options));
             let hidden = (!hidden.is_empty()).then(|| hidden_processes(&hidden, report));
             Sections { sections: total().into_iter().chain(shown).collect(), hidden }
@@ -92,18 +98,18 @@ fn of_process<'a>(process: &'a Process, is_only: bool, options: &Options) -> Vec
 
 /// Splits the processes into those to show and those that are only summed. A few processes keep their order; of many, those with the
 /// most calls come first.
-fn select<'a>(processes: &'a [Process], options: &Options) -> (Vec<&'a Process>, Vec<&'a Process>) {
+pub(super) fn select(processes: &[Process], most: usize) -> (Vec<&Process>, Vec<&Process>) {
     let mut shown: Vec<&Process> = processes.iter().collect();
-    if options.all_processes || shown.len() <= MOST_PROCESSES {
+    if shown.len() <= most {
         return (shown, Vec::new());
     }
     shown.sort_by_key(|process| Reverse(calls(&process.syscalls)));
-    let hidden = shown.split_off(MOST_PROCESSES);
+    let hidden = shown.split_off(most);
     (shown, hidden)
 }
 
 /// `and 1990 more processes with 7960 calls (66.6 % of all): --all-processes shows them`.
-fn hidden_processes(hidden: &[&Process], report: &Report) -> String {
+pub(super) fn hidden_processes(hidden: &[&Process], report: &Report) -> String {
     let hidden_calls = hidden.iter().map(|process| calls(&process.syscalls)).sum();
     format!(
         "and {} with {} ({} of all): --all-processes shows them",
@@ -133,5 +139,10 @@ fn write_legend(page: &mut Page, report: &Report, options: &Options, sections: &
 }
 
 fn calls(syscalls: &[Syscall]) -> u64 {
-    syscalls.iter().map(|line| line.calls).sum()
+    calls_of(syscalls.iter())
+}
+
+/// How many calls these are together.
+pub(super) fn calls_of<'a>(syscalls: impl Iterator<Item = &'a Syscall>) -> u64 {
+    syscalls.map(|line| line.calls).sum()
 }

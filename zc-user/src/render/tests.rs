@@ -252,4 +252,6 @@ fn json_is_the_model_and_ends_in_a_newline() {
 }
 
 mod formats;
+mod html;
+mod latency;
 mod transfers;

@@ -39,9 +39,37 @@ pub(super) fn shorten(text: &str, limit: usize) -> Cow<'_, str> {
     short.into()
 }
 
+/// The text; if it is too long, its beginning and its end with `…` in between. The end of a path says more than its middle.
+pub(super) fn shorten_middle(text: &str, limit: usize) -> Cow<'_, str> {
+    if text.len() <= limit || width(text) <= limit {
+        return text.into();
+    }
+    let fits = |limit: usize| {
+        let mut room = limit;
+        move |c: &char| {
+            let wanted = c.width().unwrap_or(0);
+            let fits = wanted <= room;
+            room = room.saturating_sub(wanted);
+            fits
+        }
+    };
+    let half = limit.saturating_sub(1) / 2;
+    let start: String = text.chars().take_while(fits(limit.saturating_sub(1) - half)).collect();
+    let end: Vec<char> = text.chars().rev().take_while(fits(half)).collect();
+    format!("{start}…{}", end.into_iter().rev().collect::<String>()).into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_shortened_in_the_middle_keeps_both_ends() {
+        assert_eq!(shorten_middle("/data/big.iso", 13), "/data/big.iso");
+        assert_eq!(shorten_middle("/data/very/long/big.iso", 12), "/data/…g.iso");
+        assert_eq!(shorten_middle("漢字漢字漢字", 8), "漢字…字");
+        assert_eq!(shorten_middle("copier", 0), "…");
+    }
 
     #[test]
     fn width_is_in_columns_not_in_characters() {

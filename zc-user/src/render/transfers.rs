@@ -82,6 +82,33 @@ pub(super) fn items(report: &Report, options: &Options) -> Vec<Vec<Vec<Piece>>> 
     items
 }
 
+/// A transfer, or several of the same shape, for a picture.
+#[derive(Debug)]
+pub(super) struct Band<'a> {
+    /// Where the bytes came from, and where they went.
+    pub(super) sides: [Side<'a>; 2],
+    pub(super) api: Api,
+    /// The bytes as far as they are known. `None`: no call told any.
+    pub(super) bytes: Option<u64>,
+    /// Whether `bytes` is what moved, or a lower bound.
+    pub(super) certainty: Certainty,
+    /// The bytes in words.
+    pub(super) amount: String,
+}
+
+/// One side of a [`Band`].
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Side<'a> {
+    ends: BTreeSet<&'a End>,
+    /// The name of the one end, or what the ends have in common.
+    pub(super) label: Vec<Piece>,
+}
+
+/// The transfers of the first items, in the same order.
+pub(super) fn bands<'a>(report: &'a Report, options: &Options) -> Vec<Band<'a>> {
+    select(lines(report), options).0.iter().map(Entry::band).collect()
+}
+
 /// The transfers in the order of the report. A hop of another transfer is shown with that one.
 fn lines(report: &Report) -> Vec<Line<'_>> {
     let mut processes: BTreeMap<usize, &Process> = BTreeMap::new();

@@ -15,7 +15,7 @@ use super::{
         ContextSwitches, Counted, Exit, Loading, OtherCalls, OtherSyscall, PageFaults, Process, Program, Report, SCHEMA, SortKey,
         State, Thread, Tool, Totals, Usage,
     },
-    sums::{self, fold_rows},
+    sums::{self, fold_rows, fold_totals},
     transfers::AllTransfers,
 };
 use crate::{
@@ -140,7 +140,7 @@ fn totals(trace: &Trace, sort: SortKey) -> Totals {
     Totals {
         processes: count(processes.len()),
         threads: processes.iter().map(|process| count(process.threads.len())).sum(),
-        syscalls: fold_rows(processes.iter().flat_map(rows), sort),
+        syscalls: fold_totals(processes.iter().flat_map(rows), sort),
         other_syscalls: trace.other_calls.as_ref().map(other_syscalls),
         loading: loading(trace),
         usage: sum_usage(&processes.iter().map(|process| usage(process.counters))),
@@ -257,10 +257,10 @@ fn loading(trace: &Trace) -> Option<Loading> {
     Some(sum)
 }
 
-/// Whether this is the path of a shared library (`libc.so.6`, `codec.so`), or of the loader's cache of their places.
+/// Whether this is the path of a shared library (`libc.so.6`, `codec.so`), or of the loader's cache of their places (`ld.so.cache`).
 fn is_library(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
-    name.ends_with(".so") || name.contains(".so.") || path == "/etc/ld.so.cache"
+    name.split('.').skip(1).any(|part| part == "so")
 }
 
 fn fold_thread(thread: &trace::Thread, sort: SortKey) -> Thread {

@@ -9,6 +9,7 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    histogram::{BUCKETS, Histogram, bucket_range},
     syscall::{Selection, covers, ring_operation},
     transfer::{DestinationTotals, End, SourceTotals, Transfer, Unattributed},
     words::words,
@@ -276,6 +277,31 @@ pub struct Syscall {
     pub p90_ns: Option<u64>,
     /// 99th percentile, likewise.
     pub p99_ns: Option<u64>,
+    /// How many of the timed calls took how long, the shortest first; intervals without calls are left out. Only the totals have it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub histogram: Vec<Bucket>,
+}
+
+/// An interval of times, and the calls that took so long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Bucket {
+    /// The shortest time in it.
+    pub from_ns: u64,
+    /// The shortest time above it. `None`: it has no upper end.
+    pub below_ns: Option<u64>,
+    /// The calls.
+    pub calls: u64,
+}
+
+impl Bucket {
+    /// The intervals of a histogram that are not empty.
+    pub(super) fn all_of(histogram: &Histogram) -> Vec<Self> {
+        let bucket = |(index, calls)| {
+            let (from_ns, width) = bucket_range(index);
+            Self { from_ns, below_ns: (index + 1 < BUCKETS).then_some(from_ns + width), calls }
+        };
+        histogram.buckets().map(bucket).collect()
+    }
 }
 
 impl Syscall {

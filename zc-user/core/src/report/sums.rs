@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use super::model::{FileCalls, FileTotals, SortKey, Syscall};
+use super::model::{Bucket, FileCalls, FileTotals, SortKey, Syscall};
 use crate::{
     errno,
     syscall::Call,
@@ -10,8 +10,17 @@ use crate::{
     transfer::{EndTable, Role},
 };
 
-/// Sums rows to one entry for each call. Rows are also told apart by thread and files.
+/// Sums rows to one entry for each call, without histograms. Rows are also told apart by thread and files.
 pub(super) fn fold_rows<'a>(rows: impl Iterator<Item = &'a Row>, sort: SortKey) -> Vec<Syscall> {
+    let mut syscalls = fold_totals(rows, sort);
+    for call in &mut syscalls {
+        call.histogram.clear();
+    }
+    syscalls
+}
+
+/// The same with histograms. Only the totals of a report have them: for each process they would take more room than all else.
+pub(super) fn fold_totals<'a>(rows: impl Iterator<Item = &'a Row>, sort: SortKey) -> Vec<Syscall> {
     let mut sums: BTreeMap<&Call, CallSums> = BTreeMap::new();
     for row in rows.filter(|row| row.calls > 0 || row.unfinished > 0) {
         sums.entry(&row.call).or_default().add(row);
@@ -77,6 +86,7 @@ impl CallSums {
             p50_ns: percentile(50),
             p90_ns: percentile(90),
             p99_ns: percentile(99),
+            histogram: times.map(|times| Bucket::all_of(&times.histogram)).unwrap_or_default(),
         }
     }
 }
@@ -305,6 +315,24 @@ mod tests {
         let line = sum(&[row("read").bytes(10).took(&[100, 300]), row("read").bytes(5).took(&[50])]);
         assert_eq!((line.calls, line.bytes), (3, Some(15)));
         assert_eq!((line.total_ns, line.min_ns, line.max_ns, line.mean_ns), (Some(450), Some(50), Some(300), Some(150)));
+    }
+
+    #[test]
+    fn the_histogram_has_every_timed_call_once() {
+        let line = sum(&[row("read").took(&[100, 3, 101]).called(5), row("read").took(&[u64::MAX / 4])]);
+        let buckets: Vec<_> = line.histogram.iter().map(|bucket| (bucket.from_ns, bucket.below_ns, bucket.calls)).collect();
+        assert_eq!(buckets, [(3, Some(4), 1), (96, Some(104), 2), (15 << 40, None, 1)]);
+        assert_eq!((line.calls, sum(&[row("read").called(3)]).histogram), (6, Vec::new()));
+    }
+
+    #[test]
+    fn only_the_totals_have_histograms() {
+        let trace = crate::report::sample::make(3);
+        let report = Report::from_trace(&trace, &Options { file_calls: Files::Listed, ..Options::default() });
+        assert!(report.totals.syscalls.iter().all(|call| !call.histogram.is_empty()));
+        let of_processes = report.processes.iter().flat_map(|process| &process.syscalls);
+        let parts = of_processes.chain(report.programs.iter().flat_map(|program| &program.syscalls));
+        assert!(parts.clone().count() > 2 && parts.clone().all(|call| call.histogram.is_empty()));
     }
 
     #[test]

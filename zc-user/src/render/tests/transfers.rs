@@ -61,6 +61,18 @@ fn many(files: u64) -> Trace {
     scene.trace
 }
 
+/// Twenty processes that each copy a file, all of another name.
+pub(super) fn many_sizes() -> Trace {
+    let mut scene = Scene::new();
+    for (index, name) in
+        ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t"].iter().enumerate()
+    {
+        let (from, to) = (scene.regular(&format!("src/{name}")), scene.regular(&format!("dst/{name}")));
+        scene.process(name, vec![copy("copy_file_range", from, to, 1, (1 << 20) + index as u64)]);
+    }
+    scene.trace
+}
+
 pub(super) fn with_files(trace: &Trace) -> Report {
     Report::from_trace(trace, &report::Options { files: Files::Listed, ..report::Options::default() })
 }
@@ -83,7 +95,7 @@ fn transfers_of_several_processes_name_them() {
 
 #[test]
 fn sums_over_all_processes_keep_the_transfers() {
-    let options = report::Options { detail: report::Detail::Total, ..report::Options::default() };
+    let options = report::Options { detail: Detail::Total, ..report::Options::default() };
     let text = render(&Report::from_trace(&several(), &options), Format::Table, &Options::default());
     assert!(text.contains("\nTRANSFERS, 3\n") && text.contains("copied (regular, ext4): 1.0 MiB by process "), "{text}");
 }

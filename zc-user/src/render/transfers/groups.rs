@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-use super::{Line, ShownTexts, end_kind, end_pieces};
+use super::{Band, Line, ShownTexts, Side, end_kind, end_pieces};
 use crate::{
     render::{
         page::{Piece, Style, list, words},
@@ -31,6 +31,24 @@ impl<'a> Entry<'a> {
     /// The bytes by which entries are ordered.
     pub(super) fn weight(&self) -> u64 {
         self.lines().iter().fold(0, |sum, line| sum.saturating_add(line.transfer.weight()))
+    }
+
+    /// What a picture shows of it.
+    pub(super) fn band(&self) -> Band<'a> {
+        let transfers: Vec<&'a Transfer> = self.lines().iter().map(|line| line.transfer).collect();
+        let side = |end: fn(&'a Transfer) -> &'a End| {
+            let all: BTreeSet<&End> = transfers.iter().map(|transfer| end(transfer)).collect();
+            Side { label: ends(all.iter().copied(), ""), ends: all }
+        };
+        let known = transfers.iter().filter_map(|transfer| transfer.bytes);
+        let is_exact = transfers.iter().all(|transfer| transfer.certainty == Certainty::Exact && transfer.bytes.is_some());
+        Band {
+            sides: [side(|transfer| &transfer.from), side(|transfer| &transfer.to)],
+            api: transfers[0].api,
+            bytes: known.reduce(u64::saturating_add),
+            certainty: if is_exact { Certainty::Exact } else { Certainty::Inferred },
+            amount: amount(&transfers),
+        }
     }
 
     pub(super) fn lines(&self) -> &[Line<'a>] {

@@ -174,6 +174,7 @@ impl Loaded {
 }
 
 /// Loads the object with maps of the size that the settings say.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the loader keeps the reference")]
 fn load<'a>(
     loader: &mut EbpfLoader<'a>,
     fields: &'a KernelFields,

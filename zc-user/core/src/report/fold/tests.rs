@@ -93,7 +93,7 @@ fn the_detail_total_lists_no_process_and_has_the_same_sums() {
 
 #[test]
 fn the_detail_total_has_all_transfers() {
-    let mut scene = sample::files::Scene::new();
+    let mut scene = Scene::new();
     let [from, to] = ["in", "out"].map(|name| scene.regular(name));
     for name in ["one", "two"] {
         scene.process(name, vec![sample::files::copy("sendfile", from, to, 1, 100)]);

@@ -1,0 +1,154 @@
+//! The page of `--html`: what the table says, with pictures. One file, which loads and runs nothing: HTML, SVG and CSS.
+//!
+//! It is also well-formed XML, so that a test can parse it. Every text of a report is escaped twice: control characters and invisible ones
+//! by [`text::escape`], markup by maud.
+
+mod calls;
+mod flow;
+mod latency;
+mod processes;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::{
+    head,
+    page::{Options, Piece, Style},
+    text,
+};
+use crate::{report::Report, units::UNKNOWN};
+
+/// A longer name within a sentence is shortened.
+const LONGEST_NAME: usize = 160;
+/// A longer command is shortened in the title of the page.
+const LONGEST_TITLE: usize = 80;
+
+/// What a browser needs to know first: nothing may be loaded, run or sent.
+const META: &str = r#"<meta charset="utf-8"/>
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"/>
+<meta name="viewport" content="width=device-width, initial-scale=1"/>
+<meta name="referrer" content="no-referrer"/>
+<meta name="color-scheme" content="light dark"/>
+"#;
+const STYLE: &str = include_str!("html/page.css");
+const LINE_BREAK: PreEscaped<&str> = PreEscaped("\n");
+
+/// The page. It does not grow with the number of processes or transfers.
+pub(super) fn render(report: &Report) -> String {
+    let options = Options::default();
+    let command = head::command(report);
+    let page = html! {
+        (DOCTYPE) (LINE_BREAK)
+        html lang="en" {
+            head {
+                (LINE_BREAK) (PreEscaped(META))
+                title { "zctrace: " (text::shorten(&command, LONGEST_TITLE)) }
+                style { (PreEscaped(STYLE)) }
+            }
+            (LINE_BREAK)
+            body {
+                (header(report, &command)) (LINE_BREAK)
+                main {
+                    (flow::section(report, &options)) (LINE_BREAK)
+                    (calls::section(report)) (LINE_BREAK)
+                    (latency::section(report)) (LINE_BREAK)
+                    (processes::section(report)) (LINE_BREAK)
+                }
+                (footer(report)) (LINE_BREAK)
+            }
+        }
+    };
+    page.into_string() + "\n"
+}
+
+/// What ran, how it ended, and whether the figures are exact: the first lines of the table.
+fn header(report: &Report, command: &str) -> Markup {
+    let known = |value: &Option<String>| value.as_deref().map_or_else(|| UNKNOWN.to_owned(), text::escape);
+    html! {
+        header {
+            h1 { "zctrace " code { (command) } }
+            @for line in [head::summary(report), head::counts(report), head::times(report)] {
+                @if !line.is_empty() { p { (pieces(&line)) } }
+            }
+            @for (remark, style) in head::remarks(report) {
+                p.remark { (piece(&remark, style)) }
+            }
+            p.faint {
+                "kernel " (known(&report.kernel)) ", " (known(&report.arch)) ", started " (known(&report.started_at))
+                " in " span.name { (shorten(&known(&report.directory))) }
+            }
+        }
+    }
+}
+
+fn footer(report: &Report) -> Markup {
+    html! {
+        footer {
+            p { "\"" (UNKNOWN) "\": unknown, not 0." }
+            p {
+                "Drawn from a report by " (text::escape(&report.tool.name)) " " (text::escape(&report.tool.version))
+                ". The options that this page names are those of " code { "zctrace report" }
+                ", which lists in a terminal what is not drawn here."
+            }
+        }
+    }
+}
+
+/// The pieces of a line. Neighbours of the same style share an element; each name has its own.
+fn pieces(pieces: &[Piece]) -> Markup {
+    let is_run = |a: &Piece, b: &Piece| a.style() == b.style() && a.style() != Style::Heading;
+    html! {
+        @for (index, run) in pieces.chunk_by(is_run).enumerate() {
+            @if index > 0 { " " }
+            (piece(&run.iter().map(Piece::text).collect::<Vec<_>>().join(" "), run[0].style()))
+        }
+    }
+}
+
+fn piece(text: &str, style: Style) -> Markup {
+    let class = match style {
+        Style::Plain => return html! { (text) },
+        Style::Heading => return html! { b.name { (shorten(text)) } },
+        Style::Faint => "faint",
+        Style::Good => "good",
+        Style::Warning => "warning",
+        Style::Bad => "bad",
+    };
+    html! { span class=(class) { (text) } }
+}
+
+/// Repeats beside figures that the counts are lower bounds: the head, which says why, may be far away.
+fn counts_are_lower_bounds(report: &Report) -> Markup {
+    html! { @if !report.exact { p.warning { "Counts are lower bounds: the top of the page says why." } } }
+}
+
+/// A name that is safe to show; a long one loses its middle.
+fn shorten(name: &str) -> String {
+    text::shorten_middle(name, LONGEST_NAME).into_owned()
+}
+
+/// A table that scrolls by itself if it is wider than the page. The first cell of each row is its title.
+fn table(titles: impl Iterator<Item = String>, rows: impl Iterator<Item = Vec<String>>) -> Markup {
+    html! {
+        div.scroll {
+            table {
+                thead { tr { @for title in titles { th scope="col" { (title) } } } }
+                tbody {
+                    @for row in rows {
+                        (LINE_BREAK)
+                        tr {
+                            @for (index, cell) in row.iter().enumerate() {
+                                @if index == 0 { th scope="row" { (cell) } } @else { td { (cell) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A share of a whole as a length in SVG.
+fn percent(part: u64, whole: u64) -> String {
+    let tenths = u128::from(part.min(whole)) * 1000 / u128::from(whole.max(1));
+    format!("{}.{}%", tenths / 10, tenths % 10)
+}

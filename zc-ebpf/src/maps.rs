@@ -94,7 +94,8 @@ pub fn spec(slot: u32) -> Option<CallSpec> {
 #[unsafe(no_mangle)]
 static RECORDED: Global<u32> = Global::new(recorded::ALL);
 
-/// Whether this is recorded: one of the bits in [`recorded`]. To the verifier that is a constant, because the global is frozen before it checks the programs.
+/// Whether this is recorded: one of the bits in [`recorded`]. The verifier knows it, because the global is frozen before it checks the
+/// programs.
 #[inline(always)]
 pub fn records(what: u32) -> bool {
     RECORDED.load() & what != 0

@@ -246,8 +246,8 @@ pub struct RunArgs {
     pub no_files: bool,
 
     /// Record only this, for `cargo xtask bench`.
-    #[arg(long, hide = true, value_name = "LIST", default_value = "rows,times,histograms,others,files,pairing")]
-    pub recorded: Recorded,
+    #[arg(long, hide = true, value_name = "LIST")]
+    pub recorded: Option<Recorded>,
 
     /// Run the command under both backends in turn and compare their counts; the exit status is 1 if they differ.
     #[arg(long, conflicts_with_all = ["backend", "html", "histogram"])]
@@ -277,7 +277,8 @@ pub struct RunArgs {
 impl RunArgs {
     /// What is recorded of each call.
     pub fn what_is_recorded(&self) -> Recorded {
-        let with_times = if self.counts_only { self.recorded.without_times() } else { self.recorded };
+        let all = self.recorded.unwrap_or_default();
+        let with_times = if self.counts_only { all.without_times() } else { all };
         if self.no_files { with_times.without_files() } else { with_times }
     }
 }

@@ -5,8 +5,6 @@ mod events;
 mod file;
 pub mod histogram;
 mod kernel_fields;
-mod other_calls;
-pub mod recorded;
 pub mod records;
 mod row;
 mod task;
@@ -21,6 +19,5 @@ pub use histogram::{BUCKETS, bucket_of};
 pub use kernel_fields::{ABSENT, KernelFields};
 #[cfg(feature = "user")]
 pub use kernel_fields::{Field, GROUPS, Group, Need, Place};
-pub use other_calls::{OtherCalls, other};
-pub use row::{ErrnoKey, Part, Row, RowKey};
-pub use task::{Arguments, Descriptor, Interrupted, Mapping, Outcome, Task, hook, phase};
+pub use row::{ErrnoKey, OtherCalls, Part, Row, RowKey};
+pub use task::{Arguments, Descriptor, Interrupted, Mapping, Outcome, Task, hook, other, phase};

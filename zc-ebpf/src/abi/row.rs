@@ -108,3 +108,24 @@ pub struct ErrnoKey {
     /// The files involved.
     pub ends: Ends,
 }
+
+/// Sums over calls that have no rows, because they were not selected: those of a task, or all calls of one kind in the trace.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OtherCalls {
+    /// How many returned.
+    pub calls: u64,
+    /// How many of them failed.
+    pub errors: u64,
+    /// How many never returned.
+    pub unfinished: u64,
+    /// How many of those that returned have no time, because seccomp answered them.
+    pub untimed: u64,
+    /// Sum of the times from entry to exit, ns.
+    pub total_ns: u64,
+}
+
+impl OtherCalls {
+    /// No calls.
+    pub const NONE: Self = Self { calls: 0, errors: 0, unfinished: 0, untimed: 0, total_ns: 0 };
+}

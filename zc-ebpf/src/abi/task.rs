@@ -212,3 +212,13 @@ pub mod hook {
     /// A program that the rehearsal does not check.
     pub const OTHER: u32 = 0;
 }
+
+/// What [`Task::other`](crate::Task::other) says.
+pub mod other {
+    /// No call without a row is under way.
+    pub const NONE: u32 = 0;
+    /// The call in [`Task::slot`](crate::Task::slot) is under way, and has no row.
+    pub const UNDER_WAY: u32 = 1;
+    /// That call was ended by a signal: see [`Interrupted`](crate::Interrupted), of which only the time is used.
+    pub const INTERRUPTED: u32 = 2;
+}

@@ -98,7 +98,7 @@ impl Default for Recorded {
 impl std::str::FromStr for Recorded {
     type Err = String;
 
-    /// Names with commas between them, or `none`.
+    /// Names with commas between them; `none` adds nothing.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let known = |name: &str| Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, bit)| *bit);
         let names = text.split(',').filter(|name| *name != "none");

@@ -26,14 +26,17 @@ const FEW_NAMES: usize = 6;
 /// What ran, how it ended, what it cost, whether the figures are exact, and where the time went.
 pub(super) fn write(page: &mut Page, report: &Report) {
     page.line(0, Style::Heading, &format!("zctrace: {}", command(report)));
-    for line in [summary(report), counts(report), times(report), loading(report)] {
-        if !line.is_empty() {
-            page.flow(0, &line);
-        }
+    for line in lines(report) {
+        page.flow(0, &line);
     }
     for (text, style) in remarks(report) {
         page.flow(0, &words(&text, style));
     }
+}
+
+/// How it ended, how much was counted, where the time went: as many of these lines as the report has figures for.
+pub(super) fn lines(report: &Report) -> impl Iterator<Item = Vec<Piece>> {
+    [summary(report), counts(report), times(report), libraries(report)].into_iter().filter(|line| !line.is_empty())
 }
 
 /// The command line that was traced.
@@ -54,7 +57,7 @@ pub(super) fn remarks(report: &Report) -> impl Iterator<Item = (String, Style)> 
 }
 
 /// How the command ended, and its times: `exit 0, wall 14.4 ms, CPU 5.48 ms (user 0 s, system 5.48 ms), off CPU 8.92 ms`.
-pub(super) fn summary(report: &Report) -> Vec<Piece> {
+fn summary(report: &Report) -> Vec<Piece> {
     let usage = &report.totals.usage;
     let cpu = match (usage.cpu_ns(), usage.user_ns, usage.system_ns) {
         (Some(cpu), Some(user), Some(system)) => {
@@ -76,7 +79,7 @@ fn off_cpu_ns(report: &Report) -> Option<u64> {
 }
 
 /// How much was counted: `1 process, 1 thread, 170 calls, 54 that move data, backend ebpf, exact`.
-pub(super) fn counts(report: &Report) -> Vec<Piece> {
+fn counts(report: &Report) -> Vec<Piece> {
     let with_rows: u64 = report.totals.syscalls.iter().map(|call| call.calls).sum();
     let others = report.totals.other_syscalls.as_ref().filter(|_| report.counted != Some(Counted::All));
     let others = others.map(|others| others.iter().map(|call| call.sums.calls).sum::<u64>());
@@ -119,7 +122,7 @@ pub(super) fn counts_data(counted: Option<&Counted>) -> bool {
 /// Where the time went, the largest part first: `time: 3.00 s in other calls (clock_nanosleep 3.00 s), 1.10 ms outside of calls, 210 µs in
 /// calls that move data (mmap 120 µs, pread64 22.1 µs)`. Several threads are in calls at the same time, so what remains of the wall time is
 /// known for a single one only.
-pub(super) fn times(report: &Report) -> Vec<Piece> {
+fn times(report: &Report) -> Vec<Piece> {
     let Some([with_rows, others]) = groups(report) else { return Vec::new() };
     let in_calls = with_rows.total_ns.saturating_add(others.total_ns);
     let rest = rest_ns(report, in_calls);
@@ -138,10 +141,31 @@ pub(super) fn times(report: &Report) -> Vec<Piece> {
 
 /// The calls with rows, and those without. `None` if a time is unknown.
 fn groups(report: &Report) -> Option<[Group; 2]> {
-    let with_rows = report.totals.syscalls.iter().map(|call| (columns::name(call), call.calls, call.total_ns));
-    let others = report.totals.other_syscalls.iter().flatten();
-    let others = others.map(|call| (columns::name_of(&call.name, &call.abi), call.sums.calls, call.sums.total_ns));
+    let [with_rows, others] = returned_calls(report);
     Some([Group::of(format!("calls{}", which_calls(report)), with_rows)?, Group::of("other calls".to_owned(), others)?])
+}
+
+/// A call that returned.
+pub(super) struct ReturnedCall {
+    /// Its name.
+    pub(super) name: String,
+    /// How often it returned.
+    pub(super) calls: u64,
+    /// The sum of its times; `None`: unknown.
+    pub(super) total_ns: Option<u64>,
+}
+
+/// The calls with rows that returned, and those without rows.
+pub(super) fn returned_calls(report: &Report) -> [Vec<ReturnedCall>; 2] {
+    let totals = &report.totals;
+    let with_rows =
+        totals.syscalls.iter().map(|call| ReturnedCall { name: columns::name(call), calls: call.calls, total_ns: call.total_ns });
+    let others = totals.other_syscalls.iter().flatten().map(|call| ReturnedCall {
+        name: columns::name_of(&call.name, &call.abi),
+        calls: call.sums.calls,
+        total_ns: call.sums.total_ns,
+    });
+    [with_rows.filter(|call| call.calls > 0).collect(), others.filter(|call| call.calls > 0).collect()]
 }
 
 /// Calls that are shown together.
@@ -155,15 +179,13 @@ struct Group {
 }
 
 impl Group {
-    /// Makes a group of these calls, each with its number and time. `None` if a time is unknown.
-    fn of(name: String, calls: impl Iterator<Item = (String, u64, Option<u64>)>) -> Option<Self> {
-        let mut timed = Vec::new();
-        for (call, _, ns) in calls.filter(|(_, calls, _)| *calls > 0) {
-            timed.push((call, ns?));
-        }
-        timed.sort_by_key(|&(_, ns)| Reverse(ns));
-        let total_ns = timed.iter().fold(0_u64, |sum, (_, ns)| sum.saturating_add(*ns));
-        Some(Self { name, total_ns, calls: timed })
+    /// Makes a group of these calls. `None` if a time is unknown.
+    fn of(name: String, calls: Vec<ReturnedCall>) -> Option<Self> {
+        let timed = calls.into_iter().map(|call| Some((call.name, call.total_ns?)));
+        let mut calls = timed.collect::<Option<Vec<_>>>()?;
+        calls.sort_by_key(|&(_, ns)| Reverse(ns));
+        let total_ns = calls.iter().fold(0_u64, |sum, (_, ns)| sum.saturating_add(*ns));
+        Some(Self { name, total_ns, calls })
     }
 
     /// The time of the group, and which calls it was in, as far as they matter in a time of `all_ns`.
@@ -211,8 +233,8 @@ pub(super) fn rest(report: &Report) -> Option<(u64, String)> {
     Some((rest_ns(report, in_calls)?, outside(report)))
 }
 
-/// How much of that was for loading programs: `loading: 14 of the calls, 245 µs, read or map shared libraries`.
-fn loading(report: &Report) -> Vec<Piece> {
+/// How much of that was about shared libraries: `loading: 14 of the calls, 245 µs, read or map shared libraries`.
+fn libraries(report: &Report) -> Vec<Piece> {
     let Some(Loading { calls: calls @ 1.., total_ns }) = report.totals.loading else { return Vec::new() };
     let time = total_ns.map_or_else(String::new, |ns| format!(", {},", units::duration(ns)));
     words(&format!("loading: {calls} of the calls{time} read or map shared libraries"), Style::Plain)

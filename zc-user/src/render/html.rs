@@ -66,9 +66,7 @@ fn header(report: &Report, command: &str) -> Markup {
     html! {
         header {
             h1 { "zctrace " code { (command) } }
-            @for line in [head::summary(report), head::counts(report), head::times(report)] {
-                @if !line.is_empty() { p { (pieces(&line)) } }
-            }
+            @for line in head::lines(report) { p { (pieces(&line)) } }
             @for (remark, style) in head::remarks(report) {
                 p.remark { (piece(&remark, style)) }
             }

@@ -20,9 +20,8 @@ pub(super) fn render(report: &Report, options: &Options) -> String {
     let lines: Vec<&Syscall> = sections.iter().flat_map(Section::returned).collect();
     let layout = Layout::fit(&lines, None);
     let mut blocks = vec![format!("### zctrace: {}", code(&head::command(report)))];
-    let head = [head::summary(report), head::counts(report), head::times(report)];
     // A backslash forces a line break.
-    let head = head.iter().filter(|line| !line.is_empty()).map(|line| escape_markdown(&sentence(line)));
+    let head = head::lines(report).map(|line| escape_markdown(&sentence(&line)));
     blocks.push(head.collect::<Vec<_>>().join("\\\n"));
     blocks.extend(bullets(head::remarks(report).map(|(text, _)| escape_markdown(&text))));
     blocks.extend(program_blocks(report, options));

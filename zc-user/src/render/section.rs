@@ -13,7 +13,7 @@ use crate::{
 /// A section.
 #[derive(Debug)]
 pub(super) struct Section<'a> {
-    /// Recorded that are joined by commas.
+    /// Parts that are joined by commas.
     heading: Vec<String>,
     /// The command line, if there are several processes to tell apart.
     command: Option<String>,

@@ -59,8 +59,8 @@ impl OnInterimTrace {
         Self(Arc::new(show))
     }
 
-    fn call(&self, trace: Result<Trace, RunError>) {
-        self.0(trace.map(complete));
+    fn call(&self, trace: Result<Trace, RunError>, options: &RunOptions) {
+        self.0(trace.map(|trace| complete(trace, options)));
     }
 }
 
@@ -166,7 +166,7 @@ pub trait Backend {
 /// Runs the command under this backend, and finds out what its programs were built with. If `auto` falls back to strace, the trace has a
 /// note that says why.
 pub fn run(choice: Choice, options: &RunOptions) -> Result<Trace, RunError> {
-    run_backend(choice, options).map(|trace| complete(leave_out(trace, options.recorded)))
+    run_backend(choice, options).map(|trace| complete(trace, options))
 }
 
 fn run_backend(choice: Choice, options: &RunOptions) -> Result<Trace, RunError> {
@@ -206,8 +206,10 @@ fn leave_out(mut trace: Trace, recorded: Recorded) -> Trace {
     trace
 }
 
-/// Adds what no backend knows: what the programs were built with, and which of them ran without the privileges of their file.
-fn complete(mut trace: Trace) -> Trace {
+/// Adds what no backend knows: what the programs were built with, which of them ran without the privileges of their file, and what was
+/// not to be recorded.
+fn complete(trace: Trace, options: &RunOptions) -> Trace {
+    let mut trace = leave_out(trace, options.recorded);
     toolchain::recognise(&mut trace);
     trace.notes.extend(privileges::restrained_note(&trace));
     trace

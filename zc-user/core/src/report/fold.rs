@@ -235,7 +235,7 @@ fn sum_other_calls<'a>(threads: impl IntoIterator<Item = &'a trace::Thread>) -> 
     Some(other_calls(sum))
 }
 
-/// `None` if the files of calls are unknown, or if not all calls that load programs were counted.
+/// `None` if the files of calls are unknown, or if not all calls that read or map files have rows.
 fn loading(trace: &Trace) -> Option<Loading> {
     const CALLS: [&str; 3] = ["read", "pread64", "mmap"];
     let selection = trace.counted.as_ref()?;

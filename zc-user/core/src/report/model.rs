@@ -357,7 +357,7 @@ pub struct Totals {
     /// The calls that have no rows, the one with the most time first; `None`: they were not counted.
     #[serde(default)]
     pub other_syscalls: Option<Vec<OtherSyscall>>,
-    /// The calls that load programs; `None`: unknown.
+    /// The calls that read or map shared libraries; `None`: unknown.
     #[serde(default)]
     pub loading: Option<Loading>,
     /// CPU time, switches and faults; `None` if those of one process are unknown.

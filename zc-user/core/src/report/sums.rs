@@ -5,6 +5,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use super::model::{Bucket, FileCalls, FileTotals, SortKey, Syscall};
 use crate::{
     errno,
+    histogram::Histogram,
     syscall::Call,
     trace::{FileId, Input, Process, Row, Times, Trace},
     transfer::{EndTable, Role},
@@ -12,20 +13,21 @@ use crate::{
 
 /// Sums rows to one entry for each call, without histograms. Rows are also told apart by thread and files.
 pub(super) fn fold_rows<'a>(rows: impl Iterator<Item = &'a Row>, sort: SortKey) -> Vec<Syscall> {
-    let mut syscalls = fold_totals(rows, sort);
-    for call in &mut syscalls {
-        call.histogram.clear();
-    }
-    syscalls
+    fold(rows, sort, |_| Vec::new())
 }
 
 /// The same with histograms. Only the totals of a report have them: for each process they would take more room than all else.
 pub(super) fn fold_totals<'a>(rows: impl Iterator<Item = &'a Row>, sort: SortKey) -> Vec<Syscall> {
+    fold(rows, sort, Bucket::all_of)
+}
+
+/// Sums rows; `buckets` makes the intervals of each call's histogram.
+fn fold<'a>(rows: impl Iterator<Item = &'a Row>, sort: SortKey, buckets: fn(&Histogram) -> Vec<Bucket>) -> Vec<Syscall> {
     let mut sums: BTreeMap<&Call, CallSums> = BTreeMap::new();
     for row in rows.filter(|row| row.calls > 0 || row.unfinished > 0) {
         sums.entry(&row.call).or_default().add(row);
     }
-    let mut syscalls: Vec<Syscall> = sums.into_iter().map(|(call, sums)| sums.finish(call)).collect();
+    let mut syscalls: Vec<Syscall> = sums.into_iter().map(|(call, sums)| sums.finish(call, buckets)).collect();
     sort.sort(&mut syscalls);
     syscalls
 }
@@ -60,7 +62,7 @@ impl CallSums {
     }
 
     /// The entry of the report.
-    fn finish(self, call: &Call) -> Syscall {
+    fn finish(self, call: &Call, buckets: fn(&Histogram) -> Vec<Bucket>) -> Syscall {
         // A call that was counted without its entry has no time. Mean and percentiles are those of the timed calls.
         let times = self.times.known().filter(|times| times.histogram.count() > 0);
         let times = times.as_ref();
@@ -86,7 +88,7 @@ impl CallSums {
             p50_ns: percentile(50),
             p90_ns: percentile(90),
             p99_ns: percentile(99),
-            histogram: times.map(|times| Bucket::all_of(&times.histogram)).unwrap_or_default(),
+            histogram: times.map(|times| buckets(&times.histogram)).unwrap_or_default(),
         }
     }
 }
@@ -307,7 +309,7 @@ mod tests {
         for row in rows {
             sums.add(row);
         }
-        sums.finish(&rows[0].call)
+        sums.finish(&rows[0].call, Bucket::all_of)
     }
 
     #[test]

@@ -236,13 +236,14 @@ impl Unexplained<'_> {
     /// Whether the first bytes are the same, as far as known. Those of a mapping are unknown. A log shows how a vector begins, but not what
     /// its other elements have to do with what was read, so vectors never agree.
     fn agrees_with(&self, other: &Self) -> bool {
-        let has_vectors = self.rows.iter().chain(&other.rows).any(|row| row.call.spec().requested.is_vector());
-        !has_vectors
-            && match [self, other].map(|end| first_bytes(&end.rows)) {
-                [Some(source), Some(destination)] => !source.differs_from(&destination),
-                [None, Some(_)] => self.is_mapping,
-                [_, None] => true,
-            }
+        if self.rows.iter().chain(&other.rows).any(|row| row.call.spec().requested.is_vector()) {
+            return false;
+        }
+        match [self, other].map(|end| first_bytes(&end.rows)) {
+            [Some(source), Some(destination)] => !source.differs_from(&destination),
+            [None, Some(_)] => self.is_mapping,
+            [_, None] => true,
+        }
     }
 }
 

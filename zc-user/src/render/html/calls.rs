@@ -8,7 +8,7 @@ use super::{LINE_BREAK, counts_are_lower_bounds, percent, pieces, table};
 use crate::{
     render::{
         columns::{self, Layout},
-        head,
+        head::{self, ReturnedCall},
         page::Options,
         section::{Section, plural},
         table::{self as tables, Sections},
@@ -52,19 +52,17 @@ struct Row {
 
 /// The calls that took the most time, and the time outside of all calls if that is known.
 fn bars(report: &Report) -> Markup {
-    let with_rows = report.totals.syscalls.iter().map(|call| (columns::name(call), call.calls, call.total_ns));
-    let others = report.totals.other_syscalls.iter().flatten();
-    let others = others.map(|call| (columns::name_of(&call.name, &call.abi), call.sums.calls, call.sums.total_ns));
-    let mut calls: Vec<(String, u64, Option<u64>)> = with_rows.chain(others).filter(|(_, calls, _)| *calls > 0).collect();
-    calls.sort_by_key(|&(_, _, ns)| Reverse(ns));
+    let mut calls: Vec<ReturnedCall> = head::returned_calls(report).into_iter().flatten().collect();
+    calls.sort_by_key(|call| Reverse(call.total_ns));
     let rest = calls.split_off(calls.len().min(MOST_BARS));
-    let row = |(name, calls, ns)| Row { name, ns, note: plural(calls, "call", "calls"), class: "call" };
+    let row =
+        |call: ReturnedCall| Row { name: call.name, ns: call.total_ns, note: plural(call.calls, "call", "calls"), class: "call" };
     let mut rows: Vec<Row> = calls.into_iter().map(row).collect();
     if !rest.is_empty() {
         rows.push(Row {
             name: plural(rest.len() as u64, "other kind", "other kinds"),
-            ns: rest.iter().try_fold(0_u64, |sum, (_, _, ns)| sum.checked_add((*ns)?)),
-            note: plural(rest.iter().map(|(_, calls, _)| calls).sum(), "call", "calls"),
+            ns: rest.iter().try_fold(0_u64, |sum, call| sum.checked_add(call.total_ns?)),
+            note: plural(rest.iter().map(|call| call.calls).sum(), "call", "calls"),
             class: "call",
         });
     }

@@ -10,7 +10,6 @@ use zc_ebpf::{
 };
 
 use super::events::sum_of;
-
 use crate::{
     histogram::Histogram,
     syscall::{Call, Fds},
@@ -97,12 +96,12 @@ impl Maps {
             for on_cpu in self.other_calls.get(&slot, 0)?.iter() {
                 sum += sum_of(on_cpu);
             }
-            for _ in live.iter().filter(|task| task.slot == slot && task.other != other::NONE) {
-                sum += UNFINISHED;
-            }
             if !sum.is_none() {
                 by_call.insert(Call::from_slot(slot), sum);
             }
+        }
+        for task in live.iter().filter(|task| task.other != other::NONE) {
+            *by_call.entry(Call::from_slot(task.slot)).or_insert(OtherCalls::NONE) += UNFINISHED;
         }
         Ok(by_call)
     }

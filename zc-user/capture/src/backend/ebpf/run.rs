@@ -220,7 +220,7 @@ impl TaskWatcher {
         let Some(on_interim_trace) = run.options.on_interim_trace.as_ref().filter(|_| signal == libc::SIGUSR1) else {
             return false;
         };
-        on_interim_trace.call(self.interim_trace(run.loaded, run.begun));
+        on_interim_trace.call(self.interim_trace(run.loaded, run.begun), run.options);
         true
     }
 

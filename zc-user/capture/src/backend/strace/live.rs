@@ -124,7 +124,7 @@ impl Session<'_> {
                     self.take_chunk()?;
                 }
                 signal = signals.next() => match (signal?, &options.on_interim_trace) {
-                    (Received::ToForward(libc::SIGUSR1), Some(on_interim_trace)) => on_interim_trace.call(Err(RunError::NoInterimTrace)),
+                    (Received::ToForward(libc::SIGUSR1), Some(on_interim_trace)) => on_interim_trace.call(Err(RunError::NoInterimTrace), options),
                     (signal, _) => is_enough |= self.forward(signal),
                 },
             }

@@ -1,8 +1,8 @@
 //! Random programs that know where every byte came from. Reports must state the truth about them, or a lower bound that is marked as one.
 //!
 //! `ZC_RANDOM_PROGRAMS` sets how many programs are run under each backend, `ZC_RANDOM_SEED` which ones, `ZC_RANDOM_STEPS` how long they
-//! are, and `ZC_RANDOM_WITHOUT` (names with commas) which steps they leave out. `ZC_RANDOM_KNOWN=1` also fails on known faults, and
-//! `ZC_RANDOM_ALL=1` also uses the steps that a backend cannot see. A failure shows the shortest program that was found for it.
+//! are, and `ZC_RANDOM_WITHOUT` (names with commas) which steps they leave out. `ZC_RANDOM_ALL=1` also uses the steps that a
+//! backend cannot see. A failure shows the shortest program that was found for it.
 
 mod judge;
 
@@ -37,17 +37,6 @@ const STEPS: usize = 20;
 /// Stores to a part of what was read. Between two sampled words they are not noticed.
 const UNSEEN: &str = "partial-stores";
 
-/// What strace cannot tell apart, as classes of [`judge`]. It shows no addresses, and only the first 16 bytes of a call. eBPF has no such
-/// class: any false statement fails its test.
-const KNOWN_UNDER_STRACE: [&str; 4] = [
-    // As many bytes remained of a source as of a destination, but they were other bytes.
-    "inferred-too-high: memory by totals",
-    "inferred-too-high: memory by totals (overlaid bytes)",
-    // The same for a thread that read and wrote in turn.
-    "inferred-too-high: memory by order",
-    "inferred-too-high: memory by order (overlaid bytes)",
-];
-
 /// The programs of one test.
 #[derive(Clone)]
 struct Plan {
@@ -55,8 +44,6 @@ struct Plan {
     seed: u64,
     steps: usize,
     without: Vec<String>,
-    /// Classes of false statements that are known faults: they are counted, but do not fail the test.
-    known: Vec<&'static str>,
 }
 
 /// The value of an environment variable, or a default.
@@ -71,9 +58,7 @@ impl Plan {
         let without = if setting("ZC_RANDOM_ALL", 0) == 1 { &[] } else { without };
         let without = without.iter().copied().chain(more.split(',')).filter(|name| !name.is_empty()).map(str::to_owned);
         let (seed, steps) = (setting("ZC_RANDOM_SEED", 1), setting("ZC_RANDOM_STEPS", STEPS));
-        let is_known = backend == "strace" && setting("ZC_RANDOM_KNOWN", 0) == 0;
-        let known = if is_known { KNOWN_UNDER_STRACE.to_vec() } else { Vec::new() };
-        Self { backend, seed, steps, without: without.collect(), known }
+        Self { backend, seed, steps, without: without.collect() }
     }
 
     fn zctrace(&self) -> Zctrace {
@@ -129,17 +114,13 @@ impl Plan {
         for failure in failures {
             classes.entry(&failure.class).or_default().push(failure);
         }
-        for (class, failures) in &classes {
-            println!("{} of {class}", failures.len());
-        }
-        classes.retain(|class, _| !self.known.contains(class));
         let mut text = String::new();
         for (class, failures) in &classes {
             let (count, seed) = (failures.len(), failures[0].of.0);
             text.extend([format!("\n{class}: {count} false statements, the smallest program with seed {seed}:\n")]);
             text += &smallest(self, failures);
         }
-        assert!(classes.is_empty(), "false statements that are not known faults, with seed {}:{text}", self.seed);
+        assert!(classes.is_empty(), "false statements, with seed {}:{text}", self.seed);
     }
 }
 

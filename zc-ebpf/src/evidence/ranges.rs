@@ -100,11 +100,14 @@ extern "C" fn take_range(memory: *mut Memory, index: u32, written: u64, written_
             return 0;
         }
     };
+    let again = start < range.written_to;
     if is_moved != 0 && end > range.written_to {
         range.written_to = end;
     }
     if file & UNSAMPLED != 0 {
         memory.sample_densely();
+    } else if again {
+        memory.sample_more();
     }
     memory.add_source(file, bytes);
     0

@@ -22,11 +22,17 @@ pub const SOURCES: usize = 16;
 /// a piece that held no sampled word.
 const DENSE_READS: u32 = 32;
 
+/// After how many reads one word of each is enough. Writes of such a piece and of bytes that were written before start the count again.
+const STEADY_READS: u32 = 1024;
+
 /// How many blocks of a densely sampled read go into its checksum: all bytes of up to 64 KiB.
 const MOST_BLOCKS: u64 = 128;
 
-/// Of the other reads, one in this many gets a checksum.
+/// Of the reads after the first ones, one in this many gets a checksum.
 const SUMMED_READS: u32 = 16;
+
+/// The same after [`STEADY_READS`].
+const STEADY_SUMMED_READS: u32 = 64;
 
 /// How many blocks of such a read go into its checksum.
 const FEW_BLOCKS: u64 = 32;
@@ -63,9 +69,9 @@ pub struct Memory {
     pub generation: u32,
     /// The range that is given up next.
     pub next: u32,
-    /// How many of the next reads will be sampled densely.
-    pub dense_reads: u32,
-    /// Counts the other reads, and so varies the place of a sample.
+    /// Reads since there was a reason to sample densely. [`sample_more`](Self::sample_more) sets it back.
+    pub reads: u32,
+    /// Counts the reads that are not sampled densely, and so varies the place of a sample.
     pub varying: u32,
     /// While a read is added: the range that its bytes continue.
     continued: u32,
@@ -88,7 +94,7 @@ impl Memory {
         is_stale: 0,
         generation: 0,
         next: 0,
-        dense_reads: DENSE_READS,
+        reads: 0,
         varying: 0,
         continued: 0,
         adjacent: 0,
@@ -103,22 +109,39 @@ impl Memory {
     pub const fn plan(&mut self, file: FileNumber, length: u64) -> (Plan, u32) {
         if file != self.last_file {
             self.last_file = file;
-            self.dense_reads = DENSE_READS;
+            self.reads = 0;
         }
-        if self.dense_reads > 0 {
-            self.dense_reads -= 1;
+        self.reads = self.reads.saturating_add(1);
+        if self.reads <= DENSE_READS {
             return (Plan::Dense, blocks(length, MOST_BLOCKS));
         }
         self.varying = self.varying.wrapping_add(1);
-        let plan = if length >= LARGE_READ_BYTES { Plan::Dense } else { Plan::Few(self.varying) };
-        (plan, if self.varying.is_multiple_of(SUMMED_READS) { blocks(length, FEW_BLOCKS) } else { 0 })
+        let is_steady = self.reads > STEADY_READS;
+        let plan = if length >= LARGE_READ_BYTES {
+            Plan::Dense
+        } else if is_steady {
+            Plan::One(self.varying)
+        } else {
+            Plan::Few(self.varying)
+        };
+        let summed = self.varying.is_multiple_of(if is_steady { STEADY_SUMMED_READS } else { SUMMED_READS });
+        (plan, if summed { blocks(length, FEW_BLOCKS) } else { 0 })
     }
 
-    /// Samples the next reads densely. Used when a piece without a sampled word was written: a program that writes pieces of what it reads
+    /// Samples the next reads densely. Used after a write of a piece that held no sampled word: a program that writes pieces of what it reads
     /// needs more samples.
     #[inline(always)]
     pub const fn sample_densely(&mut self) {
-        self.dense_reads = DENSE_READS;
+        self.reads = 0;
+    }
+
+    /// Samples more than one word of each of the next reads. Used after a write of bytes that were written before: one word that is 0 would
+    /// not show whether they are still there.
+    #[inline(always)]
+    pub const fn sample_more(&mut self) {
+        if self.reads > DENSE_READS {
+            self.reads = DENSE_READS;
+        }
     }
 
     /// Adds bytes of the call under way. If there is no room for another source, these bytes have none.

@@ -116,14 +116,22 @@ impl Range {
         }
         // No call moves 4 GiB: MAX_RW_COUNT of the kernel's include/linux/fs.h is 2 GiB less a page.
         let room = (length - WORD_BYTES) as u32;
+        if let Plan::One(varying) = plan {
+            // The beginning, the end and two places between them, in turn.
+            self.place(match varying & 3 {
+                0 => start,
+                1 => start + u64::from(room),
+                _ => start + varying_place(room, varying),
+            });
+            return kept;
+        }
         self.place(start);
         match plan {
             Plan::Dense => {
                 let last = if is_first { SAMPLES as u32 - 1 } else { SAMPLES as u32 / 2 - 1 };
                 place_evenly(self, start, room / last, last);
             }
-            // The multiplication chooses a place without a division.
-            Plan::Few(varying) => self.place(start + ((u64::from(room) * u64::from(varying.wrapping_mul(0x9e37_79b1))) >> 32)),
+            Plan::Few(varying) | Plan::One(varying) => self.place(start + varying_place(room, varying)),
         }
         self.place(start + u64::from(room));
         kept
@@ -176,6 +184,12 @@ impl Range {
     }
 }
 
+/// A place between 0 and `room` that this number chooses: by a multiplication, since a division is slow.
+#[inline(always)]
+const fn varying_place(room: u32, number: u32) -> u64 {
+    (room as u64 * number.wrapping_mul(0x9e37_79b1) as u64) >> 32
+}
+
 /// Adds samples at this distance from each other, after the one at `start`, so that there are `last`. The result means nothing.
 ///
 /// A global function of the kernel side, so that the verifier checks it once, and not on every path that leads to it.
@@ -217,6 +231,8 @@ pub enum Plan {
     Dense,
     /// At the beginning, at the end, and at a place that this number chooses.
     Few(u32),
+    /// At one of these places, which this number chooses.
+    One(u32),
 }
 
 /// The result of comparing the samples in a piece of a range.

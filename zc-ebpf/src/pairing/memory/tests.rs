@@ -110,9 +110,12 @@ impl Space {
                     continue;
                 }
             };
+            let again = start < range.written_to;
             range.written_to = range.written_to.max(end);
             if file & crate::UNSAMPLED != 0 {
                 self.memory.sample_densely();
+            } else if again {
+                self.memory.sample_more();
             }
             found.push((file, bytes));
         }
@@ -352,4 +355,46 @@ fn stores_over_whole_buffers_are_noticed() {
         let found = space.write(start, length);
         assert!(found.iter().all(|&(file, _)| file & crate::CHANGED != 0), "{found:?}");
     }
+}
+
+/// How many words each of the next reads of 4 KiB has sampled, if each is written `writes` times.
+fn samples(space: &mut Space, reads: usize, writes: usize) -> Vec<u32> {
+    let of_a_read = |_| {
+        space.read(1, 0, 4096);
+        for _ in 0..writes {
+            assert_eq!(space.write(0, 4096), [(1, 4096)]);
+        }
+        space.memory.ranges[space.last_range as usize].samples
+    };
+    (0..reads).map(of_a_read).collect()
+}
+
+#[test]
+fn a_loop_that_lasts_is_sampled_less_and_less() {
+    let mut space = Space::new(4096);
+    let samples = samples(&mut space, 1100, 1);
+    assert!(samples[..32].iter().all(|&samples| samples == 8), "{samples:?}");
+    assert!(samples[32..1024].iter().all(|&samples| samples == 3), "{samples:?}");
+    assert!(samples[1024..].iter().all(|&samples| samples == 1), "{samples:?}");
+}
+
+#[test]
+fn of_bytes_that_are_written_twice_more_than_one_word_is_sampled() {
+    let mut space = Space::new(4096);
+    assert!(samples(&mut space, 1100, 2).iter().all(|&samples| samples >= 3));
+}
+
+#[test]
+fn a_change_of_one_word_at_the_beginning_is_noticed_within_four_reads_of_a_long_loop() {
+    let mut space = Space::new(4096);
+    space.sums = false;
+    samples(&mut space, 1100, 1);
+    let found: Vec<Found> = (0..4)
+        .map(|_| {
+            space.read(1, 0, 4096);
+            space.store(0, 8);
+            space.write(0, 4096)
+        })
+        .collect();
+    assert!(found.contains(&vec![(1 | crate::CHANGED, 4096)]), "{found:?}");
 }

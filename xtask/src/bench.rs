@@ -1,20 +1,22 @@
 //! `cargo xtask bench`: what tracing costs. The figures are printed and never asserted.
 
+mod measure;
 mod plot;
+mod works;
 
 use std::{
     env,
     fmt::Write as _,
     fs,
-    mem::MaybeUninit,
     os::unix::process::CommandExt as _,
     path::PathBuf,
-    process::{Command, ExitCode, Stdio},
-    time::{Duration, Instant},
+    process::{Command, ExitCode},
+    time::Duration,
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use clap::Args;
+use measure::{Sample, Subject, interleaved, median, milliseconds, start, words};
 
 use crate::{
     command::{cargo, check, is_root, release_dir},
@@ -48,7 +50,7 @@ pub(crate) struct Options {
 /// Measures and prints.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if !options.built {
-        run::build(&["zctrace"])?;
+        run::build(&["zctrace", "zc-tests"])?;
         check(cargo().args(["build", "--release", "--package", "zctrace-capture", "--example", "floor"]))?;
     }
     if !is_root() {
@@ -57,6 +59,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         return Err(error).context("measuring needs root, and sudo does not start");
     }
     measure_worst_case(options)?;
+    works::measure(options.rounds)?;
     measure_start_up()?;
     measure_growth()?;
     Ok(ExitCode::SUCCESS)
@@ -165,80 +168,6 @@ fn others(slow: bool) -> Vec<(&'static str, u32, Vec<&'static str>)> {
 const BPFTRACE: &str = "tracepoint:raw_syscalls:sys_enter /pid == cpid/ { @start[tid] = nsecs; @calls[args->id] = count(); } \
                         tracepoint:raw_syscalls:sys_exit /@start[tid]/ { @ns[args->id] = sum(nsecs - @start[tid]); delete(@start[tid]); }";
 
-/// Owned words of a command line.
-fn words(words: &[&str]) -> Vec<String> {
-    words.iter().map(|&word| word.to_owned()).collect()
-}
-
-/// A command line that is measured.
-struct Subject {
-    /// What it is called in the table.
-    name: &'static str,
-    /// How often it is run.
-    rounds: u32,
-    /// The tool and the command under it.
-    argv: Vec<String>,
-}
-
-impl Subject {
-    /// `command` under a tool that takes it after `prefix`.
-    fn new(name: &'static str, rounds: u32, prefix: Vec<String>, command: &[String]) -> Self {
-        // bpftrace takes the command as one word, all others as many.
-        let command = if prefix.last().is_some_and(|word| word == "-c") { vec![command.join(" ")] } else { command.to_vec() };
-        Self { name, rounds, argv: [prefix, command].concat() }
-    }
-}
-
-/// One run.
-#[derive(Clone, Copy)]
-struct Sample {
-    /// Wall time, from before its start until after its end.
-    wall: Duration,
-    /// The largest resident set of it or of a process that it waited for, in KiB.
-    max_rss_kib: i64,
-}
-
-/// Runs every subject in every round, so that a slow moment of the machine affects all of them. Samples are in the subjects' order.
-fn interleaved(subjects: &[Subject]) -> Result<Vec<Vec<Sample>>> {
-    let mut samples = vec![Vec::new(); subjects.len()];
-    let rounds = subjects.iter().map(|subject| subject.rounds).max().unwrap_or(0);
-    for round in 0..rounds {
-        for (subject, samples) in subjects.iter().zip(&mut samples) {
-            if round < subject.rounds {
-                samples.push(start(&subject.argv)?);
-            }
-        }
-    }
-    Ok(samples)
-}
-
-/// Runs a command line once; its output is dropped.
-fn start(argv: &[String]) -> Result<Sample> {
-    let mut command = Command::new(&argv[0]);
-    command.args(&argv[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let start = Instant::now();
-    let child = command.spawn().with_context(|| format!("cannot start {}", argv[0]))?;
-    let pid = libc::pid_t::try_from(child.id())?;
-    let mut status = 0;
-    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: both pointers are to live variables of the types that wait4 writes.
-    let waited = unsafe { libc::wait4(pid, &raw mut status, 0, usage.as_mut_ptr()) };
-    let wall = start.elapsed();
-    if waited != pid || status != 0 {
-        bail!("`{}` failed (wait status {status}): try it by hand to see why", argv.join(" "));
-    }
-    // SAFETY: all zeroes is a valid rusage, and wait4 has filled it in.
-    let usage = unsafe { usage.assume_init() };
-    Ok(Sample { wall, max_rss_kib: usage.ru_maxrss })
-}
-
-/// The median of the wall times.
-fn median(samples: &[Sample]) -> Duration {
-    let mut walls: Vec<_> = samples.iter().map(|sample| sample.wall).collect();
-    walls.sort();
-    walls.get(walls.len() / 2).copied().unwrap_or_default()
-}
-
 /// One tool in the worst case: its name, the median of its wall times, how many there were.
 type Row = (&'static str, Duration, usize);
 
@@ -282,11 +211,6 @@ fn growth(rows: &[(u32, Sample)]) -> String {
         let _ = writeln!(table, "| {calls} | {} |", sample.max_rss_kib);
     }
     table
-}
-
-/// A time in milliseconds.
-fn milliseconds(time: Duration) -> String {
-    format!("{:.1}", time.as_secs_f64() * 1e3)
 }
 
 #[cfg(test)]

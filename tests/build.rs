@@ -10,7 +10,8 @@ use std::{env, fs};
 const COPIER: &[&str] = &["checksum.c", "copier.c", "ends.c", "interfaces.c", "other_end.c"];
 
 /// The C programs, with their source files.
-const PROGRAMS: &[(&str, &[&str])] = &[("copier-c", COPIER), ("int80", &["int80.c"]), ("socketcall", &["socketcall.c"])];
+const PROGRAMS: &[(&str, &[&str])] =
+    &[("copier-c", COPIER), ("failed-paths", &["failed_paths.c"]), ("int80", &["int80.c"]), ("socketcall", &["socketcall.c"])];
 
 /// Those that use `int $0x80`.
 const X86_ONLY: &[&str] = &["int80", "socketcall"];

@@ -9,6 +9,7 @@ mod copiers;
 mod counters;
 mod counts;
 mod diff;
+mod failed_paths;
 mod files;
 mod following;
 mod formats;

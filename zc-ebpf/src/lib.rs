@@ -92,6 +92,8 @@ pub mod maps {
     pub const FILE_ERRNOS: &str = "FILE_ERRNOS";
     /// Per-CPU array, [`spec_slot`](crate::spec_slot) -> [`OtherCalls`](crate::OtherCalls): the calls that have no rows.
     pub const OTHER_CALLS: &str = "OTHER_CALLS";
+    /// Hash, [`FailedPath`](crate::FailedPath) -> how often such a call failed.
+    pub const FAILED_PATHS: &str = "FAILED_PATHS";
     /// Hash, [`FileKey`](crate::FileKey) -> [`KnownFile`](crate::KnownFile).
     pub const FILES: &str = "FILES";
     /// Ring buffer of events. Each is a [`FileSeen`](crate::FileSeen) or begins with an [`EventHeader`](crate::EventHeader).
@@ -178,10 +180,12 @@ pub enum Loss {
     UncountedPart = 7,
     /// A thread that is not in scope made a selected call, in the process of a thread that entered the scope by itself.
     OtherThread = 8,
+    /// A failed call is missing in the map of failed calls by path: the map was full. The call itself is counted.
+    UncountedPath = 9,
 }
 
 /// Number of [`Loss`] variants.
-pub const LOSSES: u32 = 9;
+pub const LOSSES: u32 = 10;
 
 /// Name of the tracer's own thread in the process of a thread that entered the scope by itself. Its calls are not
 /// [`OtherThread`](Loss::OtherThread) losses.
@@ -198,7 +202,7 @@ mod pod {
             )+
         };
     }
-    pod!(CallSpec, Task, OtherCalls, RowKey, Row, Part, ErrnoKey, FileKey, KnownFile, Control, KernelFields, Stream);
+    pod!(CallSpec, Task, OtherCalls, RowKey, Row, Part, ErrnoKey, FailedPath, FileKey, KnownFile, Control, KernelFields, Stream);
 }
 
 const _: () = {
@@ -234,6 +238,7 @@ const _: () = {
     assert!(size_of::<Row>() == 17 * 8 + 4 * BUCKETS);
     assert!(size_of::<Part>() == 3 * 8);
     assert!(size_of::<ErrnoKey>() == 20);
+    assert!(size_of::<FailedPath>() == 4 * 4 + PATH_BYTES);
     assert!(size_of::<FileKey>() == 24);
     assert!(size_of::<KnownFile>() == 8);
     assert!(size_of::<FileSeen>() == 2 * 4 + 2 * 8 + 5 * 4 + 6 * 2 + 8 + 2 * 16 + 2 * FILESYSTEM_BYTES + NAMES_BYTES);

@@ -33,16 +33,16 @@ pub fn place(serial: u32, call: CallId, ends: Ends, errno: u32) -> Option<Place>
             return Some(Place { row, errno: Some(count), without_files: false });
         }
     }
-    let row = find_or_make(&ROWS, RowKey { task: serial, call, ends: Ends::NONE }, &EMPTY_ROW)?;
+    let row = find_or_make(&ROWS, &RowKey { task: serial, call, ends: Ends::NONE }, &EMPTY_ROW)?;
     let errno =
-        if errno == 0 { None } else { find_or_make(&ERRNOS, ErrnoKey { task: serial, call, errno, ends: Ends::NONE }, &0) };
+        if errno == 0 { None } else { find_or_make(&ERRNOS, &ErrnoKey { task: serial, call, errno, ends: Ends::NONE }, &0) };
     Some(Place { row, errno, without_files: !ends.is_none() })
 }
 
 /// Where the bytes are counted that a call wrote from a second or later file. `None` if the map is full.
 #[inline(always)]
 pub fn part(key: RowKey) -> Option<&'static mut Part> {
-    find_or_make(&PARTS, key, &Part { bytes: 0, calls: 0, checked_calls: 0 })
+    find_or_make(&PARTS, &key, &Part { bytes: 0, calls: 0, checked_calls: 0 })
 }
 
 #[inline(always)]
@@ -53,8 +53,8 @@ fn file_row(key: RowKey) -> Option<&'static mut Row> {
 /// Makes the row without files first, so that the call can be counted in any case, and then the row with files.
 #[inline(never)]
 fn new_file_row(key: RowKey) -> Option<&'static mut Row> {
-    find_or_make(&ROWS, RowKey { ends: Ends::NONE, ..key }, &EMPTY_ROW)?;
-    find_or_make(&FILE_ROWS, key, &EMPTY_ROW)
+    find_or_make(&ROWS, &RowKey { ends: Ends::NONE, ..key }, &EMPTY_ROW)?;
+    find_or_make(&FILE_ROWS, &key, &EMPTY_ROW)
 }
 
 /// Makes the counts of an errno in the same order.
@@ -63,17 +63,18 @@ fn file_errno(key: ErrnoKey) -> Option<&'static mut u64> {
     if let Some(count) = FILE_ERRNOS.entry(key) {
         return Some(count);
     }
-    find_or_make(&ERRNOS, ErrnoKey { ends: Ends::NONE, ..key }, &0)?;
-    find_or_make(&FILE_ERRNOS, key, &0)
+    find_or_make(&ERRNOS, &ErrnoKey { ends: Ends::NONE, ..key }, &0)?;
+    find_or_make(&FILE_ERRNOS, &key, &0)
 }
 
 /// Finds the entry of this key, or makes one. `None` if the map is full.
 #[inline(always)]
-fn find_or_make<K: Copy, V: 'static>(map: &HashMap<K, V>, key: K, empty: &V) -> Option<&'static mut V> {
+pub fn find_or_make<K, V: 'static>(map: &HashMap<K, V>, key: &K, empty: &V) -> Option<&'static mut V> {
     if let Some(value) = map.entry(key) {
         return Some(value);
     }
-    // Operations of `io_uring` complete on several CPUs at once, so another CPU may have made the entry.
+    // Operations of `io_uring` complete on several CPUs at once, and paths are counted for all tasks, so another CPU may have made the
+    // entry.
     let _ = map.insert(key, empty, BPF_NOEXIST.into());
     map.entry(key)
 }

@@ -120,6 +120,7 @@ fn trace(files: u32, processes: Vec<Vec<Row>>) -> Trace {
         files: (0..files).map(file).collect(),
         calls_without_files: 0,
         other_calls: None,
+        failed_paths: None,
         sees_memory: true,
         processes: (1..).zip(processes).map(process).collect(),
     }

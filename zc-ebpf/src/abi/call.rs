@@ -102,8 +102,10 @@ pub struct CallSpec {
     pub fills_bytes: u16,
     /// Index, from 1, of the argument with the `MSG_...` flags; 0: there are none.
     pub message_flags: u8,
+    /// Index, from 1, of the argument that points to a path; 0: there is none.
+    pub path: u8,
     /// Unused; keeps the layout free of padding.
-    pub reserved: [u8; 3],
+    pub reserved: [u8; 2],
 }
 
 impl CallSpec {
@@ -121,7 +123,8 @@ impl CallSpec {
         fills_count: 0,
         fills_bytes: 0,
         message_flags: 0,
-        reserved: [0; 3],
+        path: 0,
+        reserved: [0; 2],
     };
 }
 

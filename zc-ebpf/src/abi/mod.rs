@@ -2,6 +2,7 @@
 
 mod call;
 mod events;
+mod failed_path;
 mod file;
 pub mod histogram;
 mod kernel_fields;
@@ -11,6 +12,7 @@ mod task;
 
 pub use call::*;
 pub use events::{ARGS_BYTES, COMM_BYTES, Counters, EXE_BYTES, Ended, EventHeader, Exec, event_kind};
+pub use failed_path::{FailedPath, PATH_BYTES, UNKNOWN_PATH};
 pub use file::{
     CHANGED, Ends, FILESYSTEM_BYTES, FROM_BUFFER, FileKey, FileNumber, FileSeen, KnownFile, MAPPED, NAME_BYTES, NAMES_BYTES,
     NO_ROOM, STREAM_FILES, UNSAMPLED, path_end, reported, stream_slot,

@@ -9,7 +9,7 @@ use zc_ebpf::{
 use crate::{
     evidence::buffers,
     file::ends,
-    hooks::others,
+    hooks::{failed_paths, others},
     kernel::argument,
     kernel::fields::{TypedPtr, offset_of_field},
     kernel::helpers::now_ns,
@@ -100,6 +100,7 @@ pub fn exit(registers: Registers, result: i64) {
         // killed, or that another thread ends with `exit_group`, has this signal.
         return;
     }
+    failed_paths::count(task, registers);
     if task.call == NO_CALL {
         return others::returned(task);
     }
@@ -156,6 +157,7 @@ fn returned_unseen(task: &mut Task, registers: Registers) {
         return abandon(task);
     }
     count_loss(Loss::UntimedCall);
+    failed_paths::count(task, registers);
     if !is_counted {
         return others::returned_unseen(task);
     }

@@ -4,6 +4,7 @@ use core::ffi::c_void;
 
 use aya_ebpf::helpers::{
     bpf_ktime_get_ns, bpf_probe_read_kernel_buf, bpf_probe_read_kernel_str_bytes, bpf_probe_read_user, bpf_probe_read_user_buf,
+    bpf_probe_read_user_str_bytes,
     generated::{self, bpf_get_current_task, bpf_loop},
 };
 
@@ -52,6 +53,14 @@ pub fn read_user_bytes(address: u64, into: &mut [u8]) -> bool {
 pub fn read_kernel_bytes(address: KernelPtr, into: &mut [u8]) -> bool {
     // SAFETY: the helper checks the address.
     unsafe { bpf_probe_read_kernel_buf(address, into) }.is_ok()
+}
+
+/// Copies a string of the caller, as far as it fits, and ends it with a NUL. Returns its length without the NUL. `None` if it cannot be
+/// read.
+#[inline(always)]
+pub fn read_user_text(address: u64, into: &mut [u8]) -> Option<u32> {
+    // SAFETY: the helper checks the address.
+    unsafe { bpf_probe_read_user_str_bytes(address as *const u8, into) }.ok().map(|text| text.len() as u32)
 }
 
 /// Copies a string of the kernel, as far as it fits, and ends it with a NUL. Returns its length without the NUL. `None` if it cannot be

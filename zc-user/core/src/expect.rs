@@ -7,6 +7,7 @@
 //! %network.calls == 0                         the sum over a class of calls; syscalls.calls: over all counted ones
 //! read.p99 < 10us                             also total, min, avg, max, p50, p90
 //! read[process="cp", file="in.dat"].calls in 1..=10
+//! openat[path="/etc/app/**"].errors == 0      failed calls by the path that they were given
 //! faults.major == 0                           switches.involuntary, time.wall, time.user, time.system, processes.count
 //! exit.code == 0                              also exit.signal == SIGKILL, exit.signal == none
 //! transfer("*.dat" -> unix).api == sendfile   an end is *, a "path", a kind, or kind:"path"
@@ -28,6 +29,13 @@
 //! `[file=...]` chooses calls that name their file by a descriptor, like `read`, `fstat`, `mmap`. The file of a call that takes a path
 //! (`openat`, `unlink`) is not known: choosing it by file is an error, and it makes `syscalls[file="x"].calls == 0` inconclusive.
 //!
+//! `[path=...]` chooses calls by the path that they were given. Only the paths of failed calls are known, so it is for `errors`:
+//! `openat[path="/etc/app/**"].errors.EACCES == 0`. With `calls`, the calls that succeeded make the figure a range, so that
+//! `openat[path="/etc/**"].calls == 0` fails if one failed there, and is else inconclusive, unless no `openat` succeeded at all. A path is
+//! compared as it was given; a relative one that may be meant by an absolute pattern makes the figure inconclusive.
+//!
+//! A pattern that matches no file or path of the report is said beside the result, with the nearest one: it may have a typing error.
+//!
 //! Paths are as the report shows them: relative to the command's working directory if they lie below it. A pattern without `/` matches
 //! the last part of a path, or the name of a process; `*` does not match `/`, `**` does. An absolute pattern, or one with `..`, can match
 //! such a file, too, but is inconclusive if the working directory is unknown ([`Report::directory`]).
@@ -40,8 +48,10 @@ mod field;
 mod known;
 mod lexer;
 mod parser;
+mod paths;
 mod pattern;
 mod transfers;
+mod unmatched;
 mod value;
 
 use std::{collections::BTreeSet, fmt, str::FromStr, time::Duration};

@@ -1,6 +1,7 @@
 //! [`Report`]: the versioned model that is written as JSON and read by every renderer. It is derived from a
 //! [`Trace`](crate::trace::Trace) without I/O.
 
+mod failed_paths;
 mod fold;
 mod limit;
 mod model;
@@ -11,6 +12,7 @@ pub mod sample;
 mod sums;
 mod transfers;
 
+pub use failed_paths::{FailedGroup, FailedPath, Place, failed_groups, split_searches};
 pub use fold::{Detail, Files, Options};
 pub use model::{
     Bucket, ContextSwitches, Counted, Exit, FileCalls, FileTotals, Loading, OtherCalls, OtherSyscall, PageFaults, Process,

@@ -3,6 +3,7 @@
 //! Nothing here is derived: threads are not summed to processes, and times are not averaged. A field that a backend cannot know is
 //! `None`, never 0.
 
+mod failed_paths;
 mod loss;
 
 use std::{collections::BTreeMap, time::SystemTime};
@@ -13,6 +14,7 @@ use crate::{
     words::names,
 };
 
+pub use failed_paths::{FailedPath, FailedPaths, GivenPath};
 pub use loss::Loss;
 
 /// Name of the backend strace in [`Trace::backend`].
@@ -49,6 +51,8 @@ pub struct Trace {
     pub calls_without_files: u64,
     /// The calls that were not selected, so that they have no rows. `None`: they were not counted.
     pub other_calls: Option<BTreeMap<Call, OtherCalls>>,
+    /// The calls that take a path and failed. `None`: they were not looked at.
+    pub failed_paths: Option<FailedPaths>,
     /// Whether the backend sees the memory that calls use, so that [`Input::ByBuffer`] and [`Input::ByMapping`] are known.
     pub sees_memory: bool,
     /// The processes, in the order in which they were created.

@@ -1,7 +1,7 @@
 //! `zctrace check`: the results for a person, and in the formats for CI: `JUnit`'s XML, the Test Anything Protocol, annotations of GitHub
 //! Actions, Markdown, CSV.
 
-use std::{fmt::Write as _, time::Duration};
+use std::{collections::BTreeSet, fmt::Write as _, time::Duration};
 
 use clap::ValueEnum;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
@@ -91,6 +91,7 @@ fn write_check(page: &mut Page, check: &CheckResult) {
             page.wrap(indent, Style::Plain, line.trim_start());
         }
     }
+    write_unmatched(page, check);
     write_tolerated(page, check);
     if let Some(figures) = &check.figures {
         write_figures(page, figures);
@@ -101,6 +102,16 @@ fn write_check(page: &mut Page, check: &CheckResult) {
             stderr_lines(check).for_each(|line| page.wrap(4, Style::Faint, &line));
         }
         page.unbroken(2, Style::Faint, "the whole report:", &check.show);
+    }
+}
+
+/// Patterns that match nothing, in expectations that hold: perhaps for that reason. Those of others are among their problems.
+fn write_unmatched(page: &mut Page, check: &CheckResult) {
+    let outcomes = check.expectations.iter().map(|result| &result.outcome).filter(|outcome| outcome.verdict == Verdict::Holds);
+    let unmatched: BTreeSet<&String> =
+        outcomes.flat_map(|outcome| &outcome.findings).flat_map(|finding| &finding.unmatched).collect();
+    for sentence in unmatched {
+        page.flow(2, &words(&format!("note: {}", escape(sentence)), Style::Warning));
     }
 }
 
@@ -160,7 +171,7 @@ fn problems(check: &CheckResult) -> Vec<Problem> {
 fn finding_lines(finding: &Finding) -> Vec<String> {
     let reason = finding.reason.iter().map(|reason| format!(" ({reason})"));
     let found = finding.found.clone() + &reason.collect::<String>();
-    std::iter::once(found).chain(finding.facts.iter().map(|fact| format!("  {fact}"))).collect()
+    std::iter::once(found).chain(finding.facts.iter().chain(&finding.unmatched).map(|fact| format!("  {fact}"))).collect()
 }
 
 impl Problem {

@@ -9,7 +9,7 @@ use super::{
     text,
 };
 use crate::{
-    report::{Counted, Exit, Loading, Report},
+    report::{Counted, Exit, FailedGroup, FailedPath, Loading, Place, Report, failed_groups, split_searches},
     signal,
     syscall::{Selection, TABLE},
     trace::Loss,
@@ -20,6 +20,8 @@ use crate::{
 const MOST_CALLS: usize = 3;
 /// It names a call if at least this fraction of the time was in it (1/100).
 const LEAST_SHARE: u64 = 100;
+/// How many groups of failed calls the head names.
+const MOST_FAILURES: usize = 3;
 /// Up to this many counted calls are named.
 const FEW_NAMES: usize = 6;
 
@@ -36,7 +38,9 @@ pub(super) fn write(page: &mut Page, report: &Report) {
 
 /// How it ended, how much was counted, where the time went: as many of these lines as the report has figures for.
 pub(super) fn lines(report: &Report) -> impl Iterator<Item = Vec<Piece>> {
-    [summary(report), counts(report), times(report), libraries(report)].into_iter().filter(|line| !line.is_empty())
+    [summary(report), counts(report), times(report), failures(report), libraries(report)]
+        .into_iter()
+        .filter(|line| !line.is_empty())
 }
 
 /// The command line that was traced.
@@ -233,11 +237,56 @@ pub(super) fn rest(report: &Report) -> Option<(u64, String)> {
     Some((rest_ns(report, in_calls)?, outside(report)))
 }
 
-/// How much of that was about shared libraries: `loading: 14 of the calls, 245 µs, read or map shared libraries`.
+/// What programs tried in vain: `failed: 40 x ENOENT /etc/app.d/... (openat), EACCES /etc/shadow (openat), 3 more`. Paths of the command
+/// line come first, then the most frequent ones. What programs look for when they start is left to [`libraries`].
+fn failures(report: &Report) -> Vec<Piece> {
+    let is_named = |failed: &&FailedPath| failed.path.as_ref().is_some_and(|path| report.command.contains(path));
+    let (_, failed) = split_searches(failed_paths(report));
+    let (named, others): (Vec<&FailedPath>, Vec<&FailedPath>) = failed.into_iter().partition(is_named);
+    let groups: Vec<FailedGroup<'_>> = [named, others].iter().flat_map(|failed| failed_groups(failed)).collect();
+    if groups.is_empty() {
+        return Vec::new();
+    }
+    let mut texts: Vec<String> = groups.iter().take(MOST_FAILURES).map(failure).collect();
+    let more: u64 = groups.iter().skip(MOST_FAILURES).map(|group| group.calls).sum();
+    if more > 0 {
+        texts.push(format!("{more} more"));
+    }
+    let title = if report.totals.failed_paths_complete { "failed:" } else { "failed, at least:" };
+    std::iter::once(Piece::new(title, Style::Plain)).chain(list(&texts, Style::Plain)).collect()
+}
+
+/// The calls that take a path and failed.
+fn failed_paths(report: &Report) -> &[FailedPath] {
+    report.totals.failed_paths.as_deref().unwrap_or_default()
+}
+
+/// `40 x ENOENT /etc/app.d/... (openat)`.
+fn failure(group: &FailedGroup<'_>) -> String {
+    let times = if group.calls == 1 { String::new() } else { format!("{} x ", group.calls) };
+    let place = match group.place {
+        Place::Path(path) if path.is_empty() => "\"\"".to_owned(),
+        Place::Path(path) => text::escape(path),
+        Place::Directory("") => "relative paths".to_owned(),
+        Place::Directory(directory) => format!("{}/...", text::escape(directory)),
+        Place::Unknown => "unknown path".to_owned(),
+    };
+    let names: Vec<&str> = group.syscalls.iter().copied().collect();
+    let names = if names.len() > MOST_CALLS { "several calls".to_owned() } else { text::escape(&names.join(", ")) };
+    format!("{times}{} {place} ({names})", group.errno)
+}
+
+/// How much of that was about shared libraries: `loading: 14 of the calls, 245 µs, read or map shared libraries; 40 looked for libraries,
+/// locales and the like in vain`.
 fn libraries(report: &Report) -> Vec<Piece> {
-    let Some(Loading { calls: calls @ 1.., total_ns }) = report.totals.loading else { return Vec::new() };
-    let time = total_ns.map_or_else(String::new, |ns| format!(", {},", units::duration(ns)));
-    words(&format!("loading: {calls} of the calls{time} read or map shared libraries"), Style::Plain)
+    let searches: u64 = split_searches(failed_paths(report)).0.iter().map(|failed| failed.calls).sum();
+    let reads = report.totals.loading.filter(|loading| loading.calls > 0).map(|Loading { calls, total_ns }| {
+        let time = total_ns.map_or_else(String::new, |ns| format!(", {},", units::duration(ns)));
+        format!("{calls} of the calls{time} read or map shared libraries")
+    });
+    let searched = (searches > 0).then(|| format!("{searches} looked for libraries, locales and the like in vain"));
+    let parts: Vec<String> = reads.into_iter().chain(searched).collect();
+    if parts.is_empty() { Vec::new() } else { words(&format!("loading: {}", parts.join("; ")), Style::Plain) }
 }
 
 /// Whether the head has an [`UNKNOWN`] figure.

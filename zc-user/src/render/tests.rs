@@ -10,7 +10,7 @@ use crate::{
         sample::{self, row},
     },
     syscall::{Abi, Call, Selection},
-    trace::{Exit, Loss, OtherCalls, Trace},
+    trace::{Exit, FailedPath, FailedPaths, GivenPath, Loss, OtherCalls, Trace},
 };
 
 /// Compares with a snapshot, which was made on `x86_64`: reports name the machine's own table of calls.
@@ -46,6 +46,34 @@ fn one_process_at_several_widths() {
         assert_snapshot(&format!("copier-{width}"), &text);
     }
     assert_snapshot("copier-200", &table(&sample::copier(), None));
+}
+
+#[test]
+fn the_head_names_failed_paths_and_counts_what_the_loader_looked_for() {
+    let mut failed = FailedPaths::default();
+    let mut add = |call: &'static str, errno: i32, path: &str, calls: usize| {
+        let path = Some(GivenPath { text: path.to_owned(), is_cut: false });
+        let one = FailedPath { call: Call::native(call), errno: errno.unsigned_abs(), path };
+        (0..calls).for_each(|_| failed.add(one.clone()));
+    };
+    add("openat", libc::ENOENT, "/etc/app.d/\n1", 30);
+    add("newfstatat", libc::ENOENT, "/etc/app.d/2", 9);
+    add("newfstatat", libc::ENOENT, "/etc/app.d/3", 1);
+    add("openat", libc::EACCES, "/etc/shadow", 1);
+    add("unlink", libc::ENOENT, "a\n", 2);
+    add("openat", libc::ENOENT, "in", 1);
+    add("mkdir", libc::EEXIST, "/", 1);
+    add("access", libc::ENOENT, "/etc/ld.so.preload", 7);
+    let mut trace = sample::copier();
+    trace.failed_paths = Some(failed);
+    let line = |text: &str, title: &str| text.lines().find(|line| line.starts_with(title)).map(str::to_owned);
+    let text = table(&trace, None);
+    let expected =
+        "failed: ENOENT in (openat), 40 x ENOENT /etc/app.d/... (newfstatat, openat), 2 x ENOENT a\\n (unlink), 2 more";
+    assert_eq!(line(&text, "failed").as_deref(), Some(expected));
+    assert_eq!(line(&text, "loading").as_deref(), Some("loading: 7 looked for libraries, locales and the like in vain"));
+    trace.losses.insert(Loss::MissedProbes, 1);
+    assert!(line(&table(&trace, None), "failed, at least: ENOENT in").is_some());
 }
 
 #[test]

@@ -200,8 +200,11 @@ fn leave_out(mut trace: Trace, recorded: Recorded) -> Trace {
         trace.notes.push("the times of calls are unknown: --counts-only leaves them out".to_owned());
     }
     if !recorded.has_files() {
+        trace.failed_paths = None;
         trace.files.clear();
-        trace.notes.push("the files of calls and all transfers are unknown: --no-files leaves them out".to_owned());
+        trace.notes.push(
+            "the files of calls, the paths of failed calls and all transfers are unknown: --no-files leaves them out".to_owned(),
+        );
     }
     trace
 }
@@ -248,6 +251,7 @@ fn new_trace(backend: &'static str, options: &RunOptions, started_at: SystemTime
         files: Vec::new(),
         calls_without_files: 0,
         other_calls: None,
+        failed_paths: None,
         sees_memory: false,
         processes: Vec::new(),
     })

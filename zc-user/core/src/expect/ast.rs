@@ -91,6 +91,8 @@ names! {
         File = "file",
         /// The kind of the file.
         Kind = "kind",
+        /// The path that the call was given.
+        Path = "path",
     }
 }
 
@@ -103,6 +105,8 @@ pub(super) struct Selectors {
     pub(super) file: Option<Glob>,
     /// Calls on files of this kind.
     pub(super) kind: Option<KindPattern>,
+    /// Calls that were given this path.
+    pub(super) path: Option<Glob>,
 }
 
 impl Figure {
@@ -111,6 +115,7 @@ impl Figure {
         let end = |end: &EndPattern| EndPattern { path: end.path.as_ref().map(|glob| glob.below(directory)), ..end.clone() };
         let mut figure = self.clone();
         figure.selectors.file = figure.selectors.file.map(|glob| glob.below(directory));
+        figure.selectors.path = figure.selectors.path.map(|glob| glob.below(directory));
         if let Subject::Transfer(from, to) = &self.subject {
             figure.subject = Subject::Transfer(end(from), end(to));
         }
@@ -218,7 +223,8 @@ impl Display for Selectors {
         let process = self.process.as_ref().map(|glob| quoted(Selector::Process, glob));
         let file = self.file.as_ref().map(|glob| quoted(Selector::File, glob));
         let kind = self.kind.map(|kind| format!("{}={}", Selector::Kind.name(), kind.name()));
-        let all: Vec<String> = process.into_iter().chain(file).chain(kind).collect();
+        let path = self.path.as_ref().map(|glob| quoted(Selector::Path, glob));
+        let all: Vec<String> = process.into_iter().chain(file).chain(kind).chain(path).collect();
         if all.is_empty() { Ok(()) } else { write!(f, "[{}]", all.join(", ")) }
     }
 }

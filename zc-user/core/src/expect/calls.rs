@@ -10,6 +10,7 @@ use crate::{
         facts::{self, Measured, Processes, sum_known, why_inexact},
         field::{Field, Subject},
         known::{Amount, Known},
+        paths,
         pattern::{EndPattern, Match},
     },
     histogram::bucket_range,
@@ -19,6 +20,9 @@ use crate::{
 
 /// Reads a figure of calls. The error names the calls that were not counted.
 pub(super) fn measure(figure: &Figure, report: &Report) -> Result<Measured, Vec<String>> {
+    if let Some(glob) = &figure.selectors.path {
+        return Ok(paths::measure(figure, glob, report));
+    }
     let names = Names::of(&figure.subject);
     let uncounted = report.counted.as_ref().map(|counted| names.uncounted(counted)).unwrap_or_default();
     if !uncounted.is_empty() {
@@ -184,13 +188,13 @@ enum Rows<'a> {
 }
 
 /// The names of the calls that a figure sums up.
-struct Names<'a> {
+pub(super) struct Names<'a> {
     /// `None`: those of all calls.
     wanted: Option<BTreeSet<&'a str>>,
 }
 
 impl<'a> Names<'a> {
-    fn of(subject: &'a Subject) -> Self {
+    pub(super) fn of(subject: &'a Subject) -> Self {
         let wanted = match subject {
             Subject::Call(name) => Some(BTreeSet::from([name.as_str()])),
             Subject::Class(class) => Some(syscall::calls_of_class(class).unwrap_or_default().into_iter().collect()),
@@ -200,17 +204,17 @@ impl<'a> Names<'a> {
     }
 
     /// Whether they include a row of this name.
-    fn contains(&self, name: &str) -> bool {
+    pub(super) fn contains(&self, name: &str) -> bool {
         self.wanted.as_ref().is_none_or(|wanted| covers(name, |name| wanted.contains(name)))
     }
 
     /// Those that were not counted.
-    fn uncounted(&self, counted: &Counted) -> Vec<String> {
+    pub(super) fn uncounted(&self, counted: &Counted) -> Vec<String> {
         self.wanted.iter().flatten().filter(|name| !counted.contains(name)).map(|&name| name.to_owned()).collect()
     }
 
     /// Why a report that does not say what it counted may lack some of them.
-    fn may_be_uncounted(&self, report: &Report) -> Option<String> {
+    pub(super) fn may_be_uncounted(&self, report: &Report) -> Option<String> {
         let has_row = |name: &str| report.totals.syscalls.iter().any(|row| row.name == name);
         let lacks =
             report.counted.is_none() && self.wanted.as_ref().is_none_or(|wanted| !wanted.iter().all(|name| has_row(name)));

@@ -14,6 +14,7 @@ use super::{
     known::{Inferred, Known, Verdict},
     lexer::{SyntaxError, pointer},
     transfers,
+    unmatched::unmatched,
 };
 use crate::{
     report::{Exit, Process, Report, Usage},
@@ -51,12 +52,12 @@ impl Evaluation<'_> {
 
     fn comparison(&mut self, comparison: &Comparison, is_negated: bool) -> Result<Verdict, NotCounted> {
         let figure = &comparison.figure;
-        let measured = match self.report.directory.as_deref() {
-            Some(directory) => measure(&figure.below(directory), self.report, self.inferred),
-            None => measure(figure, self.report, self.inferred),
-        };
-        let Measured { known, reason, facts } =
-            measured.map_err(|calls| NotCounted { calls, text: self.text.to_owned(), at: figure.at.0 })?;
+        let from_root = self.report.directory.as_deref().map_or_else(|| figure.clone(), |directory| figure.below(directory));
+        let Measured { known, reason, facts } = measure(&from_root, self.report, self.inferred).map_err(|calls| NotCounted {
+            calls,
+            text: self.text.to_owned(),
+            at: figure.at.0,
+        })?;
         let verdict = known.passes(&comparison.test, is_negated);
         self.findings.push(Finding {
             comparison: if is_negated { format!("not {comparison}") } else { comparison.to_string() },
@@ -64,6 +65,7 @@ impl Evaluation<'_> {
             found: format!("{figure} {}", known.describe(figure.dimension())),
             reason,
             facts,
+            unmatched: unmatched(&from_root, self.report),
         });
         Ok(verdict)
     }
@@ -93,6 +95,9 @@ pub struct Finding {
     pub reason: Option<String>,
     /// The most closely related facts of the report: rows, or transfers with their failed attempts.
     pub facts: Vec<String>,
+    /// The patterns of files and paths that match none of the report, each as a sentence that names the nearest one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unmatched: Vec<String>,
 }
 
 impl Outcome {
@@ -108,7 +113,7 @@ impl fmt::Display for Outcome {
         for finding in self.decisive() {
             write!(f, "\n  {}", finding.found)?;
             finding.reason.iter().try_for_each(|reason| write!(f, " ({reason})"))?;
-            finding.facts.iter().try_for_each(|fact| write!(f, "\n    {fact}"))?;
+            finding.facts.iter().chain(&finding.unmatched).try_for_each(|fact| write!(f, "\n    {fact}"))?;
         }
         Ok(())
     }

@@ -233,7 +233,7 @@ fn transfer(transfer: &Transfer) -> String {
     format!("{} -> {}: {bytes}, {}{after}", end(&transfer.from), end(&transfer.to), transfer.verdict)
 }
 
-fn shorten(mut lines: Vec<String>) -> Vec<String> {
+pub(super) fn shorten(mut lines: Vec<String>) -> Vec<String> {
     let more = lines.len().saturating_sub(MAX_LINES);
     lines.truncate(MAX_LINES);
     if more > 0 {

@@ -15,7 +15,7 @@ use crate::{
 };
 
 #[cfg(test)]
-pub(super) use figure::why_not_by_file;
+pub(super) use figure::{why_not_by_file, why_not_by_path};
 
 /// Limit for the nesting of parentheses and `not`.
 const MAX_DEPTH: usize = 64;

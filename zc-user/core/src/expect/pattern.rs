@@ -68,7 +68,7 @@ impl Glob {
     }
 
     /// A pattern without `/` matches names: the last part of a path.
-    fn is_of_names(&self) -> bool {
+    pub(super) fn is_of_names(&self) -> bool {
         !self.text.contains('/') && self.text != ".."
     }
 
@@ -98,6 +98,30 @@ impl Glob {
             None if self.may_end_as(path) => Match::Maybe,
             None => Match::No,
         }
+    }
+
+    /// Whether it matches a path that a program gave to a call. Where a relative one starts is not known: the process may have changed its
+    /// directory, or the call has one of its own. Where `..` leads is not known, either: it may follow a symbolic link.
+    pub(super) fn matches_given(&self, path: &str) -> Match {
+        let is_absolute = path.starts_with('/');
+        let goes_back = path.split('/').any(|part| part == "..");
+        if self.matches(path) {
+            Match::Yes
+        } else if self.is_of_names() {
+            Match::No
+        } else if is_absolute {
+            self.matches_path(&normal(path)).min(if goes_back { Match::Maybe } else { Match::Yes })
+        } else if self.may_end_as(path) {
+            Match::Maybe
+        } else {
+            Match::No
+        }
+    }
+
+    /// Whether it matches a path of which this is the beginning.
+    pub(super) fn matches_beginning(&self, path: &str) -> Match {
+        let covers_rest = self.text.ends_with("/**");
+        if covers_rest && self.matches(path) { Match::Yes } else { Match::Maybe }
     }
 
     /// Whether one path could be a longer form of the other.

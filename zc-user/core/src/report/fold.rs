@@ -11,6 +11,7 @@ use std::{
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
+    failed_paths::FailedPath,
     model::{
         ContextSwitches, Counted, Exit, Loading, OtherCalls, OtherSyscall, PageFaults, Process, Program, Report, SCHEMA, SortKey,
         State, Thread, Tool, Totals, Usage,
@@ -73,6 +74,7 @@ impl Report {
         let without_files = (Loss::CallsWithoutFiles, trace.calls_without_files);
         let losses =
             || trace.losses.iter().map(|(loss, count)| (*loss, *count)).chain([without_files]).filter(|(_, count)| *count > 0);
+        let is_exact = !losses().any(|(loss, _)| loss.touches_counts());
         let mut analysis = transfer::analyse(trace);
         let within = trace.processes.iter().zip(&mut analysis.processes);
         let within = within.map(|(process, moved)| (process.pid, mem::take(&mut moved.transfers))).collect();
@@ -96,7 +98,7 @@ impl Report {
             started_at: trace.started_at.and_then(rfc3339),
             wall_ns: trace.wall_ns,
             exit: exit(trace.exit),
-            exact: !losses().any(|(loss, _)| loss.touches_counts()),
+            exact: is_exact,
             transfers_exact: analysis.is_exact,
             losses: losses().map(|(loss, count)| (loss.name().to_owned(), count)).collect(),
             notes: notes(trace),
@@ -110,7 +112,7 @@ impl Report {
                 Files::Omitted => Vec::new(),
                 Files::Listed => sums::totals(trace),
             },
-            totals: totals(trace, options.sort),
+            totals: totals(trace, is_exact, options.sort),
         };
         if cfg!(any(debug_assertions, test)) {
             let broken = violations(&report);
@@ -128,14 +130,18 @@ fn notes(trace: &Trace) -> Vec<String> {
             trace.calls_without_files
         )
     });
+    let without_paths = trace.failed_paths.as_ref().map_or(0, |failed| failed.left_out);
+    let without_paths = (without_paths > 0).then(|| {
+        format!("there was no room for the paths of {without_paths} failed calls: the list of them is a lower bound; raise --max-files")
+    });
     let rows = || trace.processes.iter().flat_map(rows);
     let has_aio = rows().any(|row| row.call.name == "io_submit" && row.calls > row.errors);
     let unknown = has_aio
         .then(|| "the bytes that Linux AIO moved are unknown: only io_submit is counted, and it does not tell them".to_owned());
-    trace.notes.iter().cloned().chain(without_files).chain(unknown).collect()
+    trace.notes.iter().cloned().chain(without_files).chain(without_paths).chain(unknown).collect()
 }
 
-fn totals(trace: &Trace, sort: SortKey) -> Totals {
+fn totals(trace: &Trace, is_exact: bool, sort: SortKey) -> Totals {
     let processes = &trace.processes;
     Totals {
         processes: count(processes.len()),
@@ -143,6 +149,8 @@ fn totals(trace: &Trace, sort: SortKey) -> Totals {
         syscalls: fold_totals(processes.iter().flat_map(rows), sort),
         other_syscalls: trace.other_calls.as_ref().map(other_syscalls),
         loading: loading(trace),
+        failed_paths: trace.failed_paths.as_ref().map(FailedPath::all_of),
+        failed_paths_complete: is_exact && trace.failed_paths.as_ref().is_some_and(|failed| failed.left_out == 0),
         usage: sum_usage(&processes.iter().map(|process| usage(process.counters))),
     }
 }
@@ -258,7 +266,7 @@ fn loading(trace: &Trace) -> Option<Loading> {
 }
 
 /// Whether this is the path of a shared library (`libc.so.6`, `codec.so`), or of the loader's cache of their places (`ld.so.cache`).
-fn is_library(path: &str) -> bool {
+pub(super) fn is_library(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     name.split('.').skip(1).any(|part| part == "so")
 }

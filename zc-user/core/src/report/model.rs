@@ -8,6 +8,7 @@ use std::{
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
 
+use super::failed_paths::FailedPath;
 use crate::{
     histogram::{BUCKETS, Histogram, bucket_range},
     syscall::{Selection, covers, ring_operation},
@@ -360,6 +361,13 @@ pub struct Totals {
     /// The calls that read or map shared libraries; `None`: unknown.
     #[serde(default)]
     pub loading: Option<Loading>,
+    /// The calls that take a path and failed, by call, error and path, the most frequent first. Calls that a signal interrupted are not
+    /// among them. `None`: unknown.
+    #[serde(default)]
+    pub failed_paths: Option<Vec<FailedPath>>,
+    /// Whether `failed_paths` has every such call, so that its counts are exact. If not, they are lower bounds.
+    #[serde(default)]
+    pub failed_paths_complete: bool,
     /// CPU time, switches and faults; `None` if those of one process are unknown.
     #[serde(flatten)]
     pub usage: Usage,

@@ -121,6 +121,7 @@ pub fn of_threads(threads: Vec<Vec<Row>>) -> Trace {
         files: Vec::new(),
         calls_without_files: 0,
         other_calls: None,
+        failed_paths: None,
         sees_memory: false,
         processes: vec![process],
     }

@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use thiserror::Error;
 use zc_ebpf::{CallSpec, SOCKET_CALLS, TABLE_SLOTS, operation_slot, requested, selected, socket_slot, spec_slot};
 
-use super::{Abi, CLASSES, FICLONE, FICLONERANGE, Fds, Spec, TABLE, arguments::with_filled_memory, classes::DATA, covers, ring};
+use super::{
+    Abi, CLASSES, FICLONE, FICLONERANGE, Fds, Spec, TABLE, arguments::with_filled_memory, classes::DATA, covers,
+    paths::path_argument, ring,
+};
 use crate::words::nearest;
 
 /// A set of calls to count.
@@ -85,6 +88,9 @@ impl Selection {
                 let spec = self.kernel_spec(name).map(|spec| if compat { in_memory(name, spec) } else { spec });
                 // A call that is not counted may overwrite memory, too.
                 let spec = with_filled_memory(name.unwrap_or_default(), spec.unwrap_or_default());
+                // One that fails is counted by its path, whether it is counted or not.
+                let path = name.and_then(path_argument).map_or(0, |argument| argument + 1);
+                let spec = CallSpec { path, ..spec };
                 if spec != CallSpec::default() {
                     specs.push((spec_slot(number, compat), spec));
                 }

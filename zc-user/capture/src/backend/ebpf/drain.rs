@@ -13,7 +13,10 @@ use super::events::sum_of;
 use crate::{
     histogram::Histogram,
     syscall::{Call, Fds},
-    trace::{Ends, File, FileId, FileIdentity, Input, Loss, OtherCalls, Part, Row, Stream, Streams, Times},
+    trace::{
+        Ends, FailedPath, FailedPaths, File, FileId, FileIdentity, GivenPath, Input, Loss, OtherCalls, Part, Row, Stream,
+        Streams, Times,
+    },
 };
 
 /// The maps that are read when a trace ends.
@@ -27,6 +30,8 @@ pub struct Maps {
     pub errnos: [KernelHashMap<MapData, ErrnoKey, u64>; 2],
     /// The calls without rows, by [`spec_slot`](zc_ebpf::spec_slot).
     pub other_calls: PerCpuArray<MapData, zc_ebpf::OtherCalls>,
+    /// The failed calls by path.
+    pub failed_paths: KernelHashMap<MapData, zc_ebpf::FailedPath, u64>,
     pub losses: PerCpuArray<MapData, u64>,
     /// What was read from each file and written to it.
     pub streams: Array<MapData, zc_ebpf::Stream>,
@@ -106,6 +111,19 @@ impl Maps {
         Ok(by_call)
     }
 
+    /// The calls that take a path and failed.
+    pub fn failed_paths(&self) -> Result<FailedPaths, MapError> {
+        let mut failed = FailedPaths { left_out: self.lost(zc_ebpf::Loss::UncountedPath)?, ..FailedPaths::default() };
+        for entry in self.failed_paths.iter() {
+            let (key, calls) = entry?;
+            // The kernel side may have created an entry and not used it.
+            if calls > 0 {
+                *failed.calls.entry(failed_path(&key)).or_default() += calls;
+            }
+        }
+        Ok(failed)
+    }
+
     /// The streams of a file.
     fn streams(&self, number: FileNumber) -> Result<Streams, MapError> {
         if number >= STREAM_FILES {
@@ -144,6 +162,16 @@ impl Maps {
     fn lost(&self, what: zc_ebpf::Loss) -> Result<u64, MapError> {
         Ok(self.losses.get(&(what as u32), 0)?.iter().sum())
     }
+}
+
+/// What the key of the kernel side says.
+fn failed_path(key: &zc_ebpf::FailedPath) -> FailedPath {
+    let text = usize::try_from(key.length).ok().and_then(|length| key.path.get(..length));
+    let path = text.map(|text| GivenPath {
+        text: String::from_utf8_lossy(text).into_owned(),
+        is_cut: text.len() + 1 >= zc_ebpf::PATH_BYTES,
+    });
+    FailedPath { call: Call::from_slot(key.slot), errno: key.errno, path }
 }
 
 /// What was counted for a task.

@@ -100,6 +100,7 @@ impl Loaded {
                 parts: take(&mut ebpf, maps::PARTS)?,
                 errnos: [take(&mut ebpf, maps::ERRNOS)?, take(&mut ebpf, maps::FILE_ERRNOS)?],
                 other_calls: take(&mut ebpf, maps::OTHER_CALLS)?,
+                failed_paths: take(&mut ebpf, maps::FAILED_PATHS)?,
                 losses: take(&mut ebpf, maps::LOSSES)?,
                 streams: take(&mut ebpf, maps::STREAMS)?,
             },
@@ -196,6 +197,7 @@ fn load<'a>(
         .map_max_entries(maps::ERRNOS, limits.max_rows)
         .map_max_entries(maps::FILE_ERRNOS, limits.max_rows)
         .map_max_entries(maps::FILES, files_entries(limits.max_files))
+        .map_max_entries(maps::FAILED_PATHS, limits.max_files)
         .map_max_entries(maps::EVENTS, events_bytes(limits.max_tasks))
         // If the verifier refuses, its log has the reason, without the megabytes of states that led there.
         .verifier_log_level(VerifierLogLevel::STATS)

@@ -294,6 +294,7 @@ impl SeenEvents {
         }
         (trace.files, trace.calls_without_files) = (rows.files, rows.calls_without_files);
         trace.other_calls = Some(loaded.maps.other_calls(&live.tasks)?);
+        trace.failed_paths = Some(loaded.maps.failed_paths()?);
         trace.sees_memory = loaded.sees_memory;
         trace.losses = loaded.maps.losses()?.into_iter().collect();
         *trace.losses.entry(Loss::LostEvents).or_default() += self.unreadable;

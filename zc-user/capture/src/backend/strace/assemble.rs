@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{
+    count::count_failed_path,
     decode::{ChildKind, Program},
     line::Moment,
     names::CallNames,
@@ -17,7 +18,7 @@ use super::{
 };
 use crate::{
     syscall::Fds,
-    trace::{Ends, Exit, File, FileId, Input, Loss, Process, Row, State, Thread, Trace},
+    trace::{Ends, Exit, FailedPaths, File, FileId, Input, Loss, Process, Row, State, Thread, Trace},
 };
 
 /// What is known of the log as a whole.
@@ -50,14 +51,14 @@ impl LogFacts {
 }
 
 /// Makes the trace. `files` are all files, by their ids.
-pub fn trace(tasks: Tasks, files: Vec<File>, names: &CallNames, mut log: LogFacts) -> Trace {
+pub fn trace(tasks: Tasks, files: Vec<File>, mut failed_paths: FailedPaths, names: &CallNames, mut log: LogFacts) -> Trace {
     let (mut tasks, unseen) = tasks.into_parts();
     let root = root(&tasks, log.is_ordered);
     let is_recorded = log.is_recorded;
     if is_recorded {
         find_gaps(&tasks, root, &mut log);
     }
-    count_first_execs(&mut tasks, root, names, &mut log);
+    count_first_execs(&mut tasks, root, names, &mut failed_paths, &mut log);
     let mut trace = Trace {
         backend: super::NAME,
         kernel: None,
@@ -73,6 +74,7 @@ pub fn trace(tasks: Tasks, files: Vec<File>, names: &CallNames, mut log: LogFact
         files: Vec::new(),
         calls_without_files: 0,
         other_calls: None,
+        failed_paths: Some(failed_paths),
         sees_memory: false,
         processes: Vec::new(),
     };
@@ -113,11 +115,22 @@ fn first_exec(task: &Task) -> Option<&FirstExec> {
 }
 
 /// Counts the exec that each task began with, except a failed exec of the command.
-fn count_first_execs(tasks: &mut [Task], root: Option<TaskId>, names: &CallNames, log: &mut LogFacts) {
+fn count_first_execs(
+    tasks: &mut [Task],
+    root: Option<TaskId>,
+    names: &CallNames,
+    failed_paths: &mut FailedPaths,
+    log: &mut LogFacts,
+) {
     for (id, task) in tasks.iter_mut().enumerate() {
-        let Some(&FirstExec { name, abi, ended, .. }) = first_exec(task) else { continue };
+        let Some(FirstExec { name, abi, ended, path, .. }) = first_exec(task) else { continue };
+        let (name, abi, ended) = (*name, *abi, *ended);
         // The trace begins with the command's successful exec; a failed one comes before it.
-        if !names.get(name).is_selected || (Some(id) == root && ended.how != Ending::Value(0)) {
+        if Some(id) == root && ended.how != Ending::Value(0) {
+            continue;
+        }
+        count_failed_path(failed_paths, names.get(name), abi, ended.how, path.clone());
+        if !names.get(name).is_selected {
             continue;
         }
         if ended.how == Ending::Error(None) {

@@ -142,7 +142,8 @@ impl<'a> Collector<'a> {
         }
         self.counter.log.is_ordered = self.counter.logs <= 1;
         self.counter.log.is_recorded = self.counter.logs > 0;
-        assemble::trace(self.counter.tasks, self.counter.files.into_all(), &self.counter.names, self.counter.log)
+        let Counter { tasks, files, failed_paths, names, log, .. } = self.counter;
+        assemble::trace(tasks, files.into_all(), failed_paths, &names, log)
     }
 
     /// Adds what a whole line says. `false` if it is not understood after all.

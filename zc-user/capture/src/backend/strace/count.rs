@@ -4,10 +4,14 @@
 //! kernel's `syscall_rollback` leaves in place of a result: on x86 the number of the call, on ARM its first argument. Only the next line of
 //! the thread shows what happened, so such a call is counted then.
 
+use zc_ebpf::is_restart;
+
 use super::{
     args::{Args, Descriptor},
     assemble::LogFacts,
-    decode::{End, Ends, child_kind, ends, first_bytes, has_peek, ioctl_variant, name_by_exec, program, requested_bytes},
+    decode::{
+        End, Ends, child_kind, ends, first_bytes, given_path, has_peek, ioctl_variant, name_by_exec, program, requested_bytes,
+    },
     file_table::FileTable,
     line::{CallResult, Event, Moment, Outcome, Pause},
     names::{CallNames, Errnos, KnownCall, MAX_ERRNO, NameId, Role},
@@ -16,8 +20,8 @@ use super::{
     tasks::{CallEntry, FirstCall, FirstExec, LeftCall, TaskId, Tasks, UncertainCall},
 };
 use crate::{
-    syscall::{Abi, Selection},
-    trace::{FirstBytes, Loss},
+    syscall::{self, Abi, Selection},
+    trace::{FailedPath, FailedPaths, FirstBytes, GivenPath, Loss},
 };
 
 /// The sums so far: the tasks with their calls, the files, and what is known of the log.
@@ -29,6 +33,8 @@ pub struct Counter<'a> {
     pub tasks: Tasks,
     /// The files that calls used.
     pub files: FileTable<'a>,
+    /// The calls that take a path and failed.
+    pub failed_paths: FailedPaths,
     /// What is known of the log as a whole.
     pub log: LogFacts,
     /// How many logs were read.
@@ -74,6 +80,19 @@ impl Verdict {
     }
 }
 
+/// Counts a call that failed, if it takes a path. One that a signal interrupted has not failed.
+pub fn count_failed_path(failed: &mut FailedPaths, known: &KnownCall, abi: Abi, how: Ending, path: Option<GivenPath>) {
+    match how {
+        Ending::Error(_) if known.path.is_none() => {}
+        Ending::Error(Some(errno)) if is_restart(errno) => {}
+        Ending::Error(Some(errno)) => {
+            failed.add(FailedPath { call: syscall::Call::new(known.name.clone(), abi), errno, path });
+        }
+        Ending::Error(None) => failed.left_out += 1,
+        Ending::Value(_) | Ending::Never => {}
+    }
+}
+
 /// Whether the call may not have been made. Checks the tables of all architectures, since the log may be from another one.
 fn may_be_trapped(call: &KnownCall, args: &[u8], how: Ending) -> bool {
     const TABLES: [Abi; 4] = [Abi::X86_64, Abi::I386, Abi::Aarch64, Abi::Arm];
@@ -95,6 +114,7 @@ impl Counter<'_> {
             errnos: Errnos::new(),
             tasks: Tasks::default(),
             files: FileTable::default(),
+            failed_paths: FailedPaths::default(),
             log: LogFacts::default(),
             logs: 0,
             lines: 0,
@@ -172,16 +192,19 @@ impl Counter<'_> {
             first_bytes: FirstBytes::default(),
             is_peek: known.name.starts_with("recv") && has_peek(call.args),
         };
+        let path = known.path.filter(|_| call.has_all_args && matches!(how, Ending::Error(_)));
+        let path = path.and_then(|argument| given_path(&Args::new(call.args), argument));
         self.log.has_durations |= ended.duration_ns.is_some();
         task.has_exited |= how == Ending::Never && matches!(known.name.as_ref(), "exit_group" | "exit");
         if matches!(task.first_call, FirstCall::Awaited) {
             task.first_call = FirstCall::Other;
             if role == Role::Exec {
                 let program = task.program.clone().unwrap_or_default();
-                task.first_call = FirstCall::Exec(Box::new(FirstExec { name, abi: task.abi, ended, at: call.at, program }));
+                task.first_call = FirstCall::Exec(Box::new(FirstExec { name, abi: task.abi, ended, at: call.at, program, path }));
                 return;
             }
         }
+        count_failed_path(&mut self.failed_paths, known, task.abi, how, path);
         if !known.is_selected {
             task.rows.settle(AfterSignal::KeptRunning);
             return;

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     syscall::{FICLONE, FICLONERANGE, Fds, Requested, Spec},
-    trace::FirstBytes,
+    trace::{FirstBytes, GivenPath},
 };
 
 /// How many bytes the call requests. `None` if the arguments do not say: strace printed an address, or cut an array short.
@@ -84,6 +84,14 @@ pub fn ends<'a>(args: &Args<'a>, fds: Fds) -> Ends<'a> {
         Fds::ClonesRange { to, request } => (args.field(request, b"src_fd=").and_then(End::new), end(to)),
     };
     Ends { from, to }
+}
+
+/// The path in the argument at this index. `None`: strace printed an address, or `NULL`.
+pub(super) fn given_path(args: &Args<'_>, index: u8) -> Option<GivenPath> {
+    let argument = args.nth(index).filter(|argument| argument.starts_with(b"\""))?;
+    let end = end_of_string(argument, 0)?;
+    let text = String::from_utf8_lossy(&unescape(&argument[1..end - 1])).into_owned();
+    Some(GivenPath { text, is_cut: argument[end..].starts_with(b"...") })
 }
 
 /// The first bytes that a call moved; empty if the log does not show them.

@@ -30,7 +30,7 @@ use crate::{
     async_fd::watch_readable,
     backend::{RunError, RunOptions, Until, new_trace, within},
     launch::{Child, Environment, Identity, LaunchError, LaunchOptions, OnTracerExit, Received, Signals, find_program, send},
-    syscall::Selection,
+    syscall::{Selection, path_calls},
     trace::{Exit, FirstBytes, Loss, State, Trace},
 };
 
@@ -81,6 +81,7 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
         trace.losses = collected.losses;
         trace.notes = collected.notes;
         trace.files = collected.files;
+        trace.failed_paths = collected.failed_paths;
         trace.processes = collected.processes;
         trace
     })
@@ -339,8 +340,13 @@ fn trace_set(selection: &Selection) -> String {
         Selection::Names(names) => {
             let bare = names.iter().map(|name| name.split('(').next().unwrap_or_default());
             let of_files = FILE_CALLS.iter().map(|(name, _)| *name);
-            let mut words: Vec<String> =
-                bare.chain(TASK_CALLS).chain(of_files).chain(FILLING).map(|name| format!("?{name}")).collect();
+            let mut words: Vec<String> = bare
+                .chain(TASK_CALLS)
+                .chain(of_files)
+                .chain(FILLING)
+                .chain(path_calls())
+                .map(|name| format!("?{name}"))
+                .collect();
             words.sort_unstable();
             words.dedup();
             words.join(",")
@@ -380,9 +386,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_that_create_tasks_or_show_files_are_always_traced() {
+    fn calls_that_create_tasks_show_files_or_take_paths_are_always_traced() {
         let set = trace_set(&"read".parse().expect("a call"));
-        for name in ["clone", "clone3", "execve", "execveat", "fork", "read", "vfork", "openat", "connect"] {
+        for name in ["clone", "clone3", "execve", "execveat", "fork", "read", "vfork", "openat", "connect", "stat"] {
             assert!(set.split(',').any(|word| word.strip_prefix('?') == Some(name)), "{name}: {set}");
         }
     }

@@ -9,7 +9,7 @@ use zc_ebpf::{COMPAT, FIRST_BEYOND, TABLE_SLOTS};
 use super::{file_table::FileEffect, syntax::unsigned};
 use crate::{
     errno,
-    syscall::{Abi, BEYOND, Call, FICLONE, FICLONERANGE, Selection, Spec},
+    syscall::{Abi, BEYOND, Call, FICLONE, FICLONERANGE, Selection, Spec, path_argument},
 };
 
 /// How many names that are in no table are counted. A log may come from a newer kernel, but garbage must not fill the memory.
@@ -22,6 +22,8 @@ pub struct KnownCall {
     pub name: Cow<'static, str>,
     /// Its size and result.
     pub spec: Spec,
+    /// Index of the argument that is a path.
+    pub path: Option<u8>,
     /// Whether it is counted.
     pub is_selected: bool,
     /// What it does to tasks and files.
@@ -116,7 +118,15 @@ impl CallNames {
             name if FILLING.contains(&name) => Role::FillsMemory,
             name => FileEffect::of(name).map_or(Role::None, Role::Files),
         };
-        self.known.push(KnownCall { spec: Spec::of(&name), is_selected: self.selection.contains(&name), role, only_in, name });
+        let path = path_argument(&name);
+        self.known.push(KnownCall {
+            spec: Spec::of(&name),
+            path,
+            is_selected: self.selection.contains(&name),
+            role,
+            only_in,
+            name,
+        });
         id
     }
 

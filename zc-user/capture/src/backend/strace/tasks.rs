@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     syscall::Abi,
-    trace::{Exit, FileId},
+    trace::{Exit, FileId, GivenPath},
 };
 
 /// Index of a task in [`Tasks`].
@@ -92,6 +92,8 @@ pub struct FirstExec {
     pub at: Option<Moment>,
     /// The program.
     pub program: Program,
+    /// The path that it was given, if it failed.
+    pub path: Option<GivenPath>,
 }
 
 /// A call that seccomp may have kept from being made.

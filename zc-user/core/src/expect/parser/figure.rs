@@ -8,7 +8,7 @@ use crate::{
         field::{Dimension, Field, Subject, TRANSFER, aggregates},
         pattern::{EndPattern, Glob, KindPattern},
     },
-    syscall::{self, Abi, meant_by, names_descriptor},
+    syscall::{self, Abi, meant_by, names_descriptor, takes_path},
     words::{did_you_mean, nearest},
 };
 
@@ -137,6 +137,7 @@ impl Parser {
         let is_given = match selector {
             Selector::Process => selectors.process.replace(self.text("a name in quotes")?).is_some(),
             Selector::File => selectors.file.replace(self.text("a path in quotes")?).is_some(),
+            Selector::Path => selectors.path.replace(self.text("a path in quotes")?).is_some(),
             Selector::Kind => {
                 let token = self.advance();
                 let (Kind::Word(word) | Kind::Quoted(word)) = token.kind else {
@@ -218,6 +219,9 @@ fn check(subject: &Subject, selectors: &Selectors, field: Field) -> Result<(), S
     if let Some(why) = why_not_by_file(subject).filter(|_| selectors.are_by_file()) {
         return Err(why);
     }
+    if let Some(why) = why_not_by_path(subject, selectors, field).filter(|_| selectors.path.is_some()) {
+        return Err(why);
+    }
     if selectors.process.is_some() && !by_process {
         return Err(format!("{subject} cannot be selected by process: it is of the whole run"));
     }
@@ -242,6 +246,25 @@ fn unknown_subject(word: &str) -> String {
     format!("unknown system call '{word}'{}", near.map_or_else(all, |near| did_you_mean(Some(near))))
 }
 
+/// Why a figure cannot be selected by path; `None` if it can.
+pub(in crate::expect) fn why_not_by_path(subject: &Subject, selectors: &Selectors, field: Field) -> Option<String> {
+    let takes_path = match subject {
+        Subject::AllCalls => true,
+        Subject::Call(name) => takes_path(name),
+        Subject::Class(class) => syscall::calls_of_class(class).unwrap_or_default().into_iter().any(takes_path),
+        _ => return Some(format!("{subject} cannot be selected by path; only calls that take one can")),
+    };
+    if !takes_path {
+        return Some(format!("{subject} takes no path; file= selects calls by the file of their descriptor"));
+    }
+    if selectors.process.is_some() || selectors.are_by_file() {
+        return Some("path= cannot be combined with other selectors: paths are counted for the whole run".to_owned());
+    }
+    let name = subject.line(field).map_or("", |line| line.name);
+    (!matches!(field, Field::Calls | Field::Errors))
+        .then(|| format!("{subject}.{name} is not known by path; only errors and calls are"))
+}
+
 /// Why the calls of a subject cannot be selected by file; `None` if they can.
 pub(in crate::expect) fn why_not_by_file(subject: &Subject) -> Option<String> {
     let has_descriptors = match subject {
@@ -251,7 +274,14 @@ pub(in crate::expect) fn why_not_by_file(subject: &Subject) -> Option<String> {
         _ => return Some(format!("{subject} cannot be selected by file; only calls can")),
     };
     let why = || {
-        format!("{subject} cannot be selected by file: the file is known only for calls on a descriptor, such as read or fstat")
+        let path = if matches!(subject, Subject::Call(name) if takes_path(name)) {
+            "; path= selects its errors by the path that it was given"
+        } else {
+            ""
+        };
+        format!(
+            "{subject} cannot be selected by file: the file is known only for calls on a descriptor, such as read or fstat{path}"
+        )
     };
     (!has_descriptors).then(why)
 }

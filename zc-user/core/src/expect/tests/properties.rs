@@ -9,7 +9,7 @@ use crate::{
         Expectation,
         ast::{At, Comparison, Equality, Expr, Figure, NONE, Op, Range, Selectors, Test},
         field::{Dimension, Field, Subject, aggregates},
-        parser::why_not_by_file,
+        parser::{why_not_by_file, why_not_by_path},
         pattern::{EndPattern, Glob, KindPattern},
         value::Number,
     },
@@ -47,11 +47,17 @@ fn end() -> impl Strategy<Value = EndPattern> {
 fn selectors(subject: &Subject, field: Field) -> impl Strategy<Value = Selectors> + use<> {
     let by_process = !matches!(subject, Subject::Exit) && field != Field::Wall;
     let by_file = why_not_by_file(subject).is_none();
-    let all = (proptest::option::of(glob()), proptest::option::of(glob()), proptest::option::of(kind()));
-    all.prop_map(move |(process, file, kind)| Selectors {
-        process: process.filter(|_| by_process),
-        file: file.filter(|_| by_file),
-        kind: kind.filter(|_| by_file),
+    let globs = [(); 3].map(|()| proptest::option::of(glob()));
+    let subject = subject.clone();
+    (globs, proptest::option::of(kind())).prop_map(move |([process, file, path], kind)| {
+        let others = Selectors {
+            process: process.filter(|_| by_process),
+            file: file.filter(|_| by_file),
+            kind: kind.filter(|_| by_file),
+            path: None,
+        };
+        let path = path.filter(|_| why_not_by_path(&subject, &others, field).is_none());
+        Selectors { path, ..others }
     })
 }
 

@@ -9,7 +9,7 @@ use crate::{
         strace::{Log, read_logs},
     },
     syscall::{Abi, Selection},
-    trace::{Exit, Loss, Process, State, Trace},
+    trace::{Exit, FailedPath, Loss, Process, State, Trace},
 };
 
 const LAUNCH: &str = "10 execve(\"/bin/x\", [\"x\", \"y\"], 0x7ffe /* 3 vars */) = 0 <0.000100>\n";
@@ -402,4 +402,30 @@ fn lines_of_any_length_and_line_breaks_of_any_system() {
     let long = format!("{}\n", "x".repeat(3 << 20));
     let trace = launched(&format!("{long}10 getuid() = 0\r\n\n10 +++ exited with 0 +++\r\n"));
     assert_eq!((row(&trace, "getuid").calls, trace.exit, lost(&trace, Loss::UnparsedLines)), (1, Some(Exit::Code(0)), 1));
+}
+
+#[test]
+fn failed_calls_are_counted_by_the_path_that_they_were_given() {
+    let trace = launched(concat!(
+        "10 openat(AT_FDCWD</tmp>, \"a\\\"\\303\\244\", O_RDONLY) = -1 ENOENT (No such file or directory)\n",
+        "10 openat(AT_FDCWD</tmp>, \"a\\\"\\303\\244\", O_RDONLY) = -1 ENOENT (No such file or directory)\n",
+        "10 openat(AT_FDCWD</tmp>, \"/etc/passwd\", O_RDONLY) = 3</etc/passwd>\n",
+        "10 stat(0x8, 0x7ffe) = -1 EFAULT (Bad address)\n",
+        "10 access(\"/etc/x\"..., R_OK) = -1 EACCES (Permission denied)\n",
+        "10 open(\"fifo\", O_RDONLY) = ? ERESTARTSYS (To be restarted if SA_RESTART is set)\n",
+        "10 read(3, 0x8, 1) = -1 EFAULT (Bad address)\n",
+    ));
+    let failed = trace.failed_paths.expect("a log has them");
+    let line = |(failed, calls): (&FailedPath, &u64)| {
+        let path = failed.path.as_ref().map(|path| (path.text.clone(), path.is_cut));
+        (failed.call.name.to_string(), failed.errno, path, *calls)
+    };
+    let lines: Vec<_> = failed.calls.iter().map(line).collect();
+    let path = |text: &str, is_cut| Some((text.to_owned(), is_cut));
+    let expected = [
+        ("access".to_owned(), 13, path("/etc/x", true), 1),
+        ("openat".to_owned(), 2, path("a\"ä", false), 2),
+        ("stat".to_owned(), 14, None, 1),
+    ];
+    assert_eq!((lines.as_slice(), failed.left_out), (expected.as_slice(), 0));
 }

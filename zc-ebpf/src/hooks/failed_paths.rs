@@ -1,0 +1,74 @@
+//! Counts failed calls by the path that they were given. A call that succeeds costs one comparison, since most calls do.
+//!
+//! The path is read when the call has failed: by then the kernel has read it, so its memory is present. Another thread may have changed it
+//! meanwhile; then the changed path is counted.
+
+use aya_ebpf::{
+    bindings::BPF_F_NO_PREALLOC,
+    macros::map,
+    maps::{HashMap, PerCpuArray},
+};
+use zc_ebpf::{Arguments, FailedPath, Loss, PATH_BYTES, TABLE_SLOTS, Task, UNKNOWN_PATH, is_restart, recorded};
+
+use crate::{
+    hooks::count::is_error,
+    kernel::entries::{Entries as _, exchange, fetch_add},
+    kernel::helpers::read_user_text,
+    kernel::registers::Registers,
+    maps::{count_loss, records},
+    rows::find_or_make,
+};
+
+/// How often calls failed, by call, errno and path. Many tasks count in the same entry.
+#[map]
+static FAILED_PATHS: HashMap<FailedPath, u64> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
+
+/// Where a key is put together: it is too large for the stack.
+#[repr(C)]
+struct Scratch {
+    /// 1: a program is using it.
+    is_taken: u64,
+    key: FailedPath,
+}
+
+#[map]
+static FAILED_PATH: PerCpuArray<Scratch> = PerCpuArray::with_max_entries(1, 0);
+
+/// The call in [`Task::slot`] returns with the result in [`Task::outcome`]. Counts its path if it failed and was given one. A call that a
+/// signal interrupted has not failed: the kernel restarts it, or its caller is told of the signal.
+#[inline(always)]
+pub fn count(task: &mut Task, registers: Registers) {
+    let result = task.outcome.result;
+    if !records(recorded::FILES) || !is_error(result) || task.spec.path == 0 {
+        return;
+    }
+    let errno = -result as u32;
+    if is_restart(errno) {
+        return;
+    }
+    task.arguments = Arguments { values: registers.arguments_at_exit(task.slot >= TABLE_SLOTS) };
+    count_path(task.slot, errno, task.arguments.get(task.spec.path - 1));
+}
+
+/// Counts a failed call whose path is at this address. A global function, so that the verifier checks it once. The result means nothing.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn count_path(slot: u32, errno: u32, address: u64) -> u32 {
+    let Some(scratch) = FAILED_PATH.entry(0) else { return 0 };
+    // Programs that the kernel may preempt are replaced by others; this holds if that fails.
+    if exchange(&mut scratch.is_taken, 1) != 0 {
+        count_loss(Loss::UncountedPath);
+        return 0;
+    }
+    let key = &mut scratch.key;
+    (key.slot, key.errno) = (slot, errno);
+    // The helper leaves what is behind the NUL as it was.
+    key.path = [0; PATH_BYTES];
+    key.length = read_user_text(address, &mut key.path).unwrap_or(UNKNOWN_PATH);
+    match find_or_make(&FAILED_PATHS, &*key, &0) {
+        Some(calls) => drop(fetch_add(calls, 1)),
+        None => count_loss(Loss::UncountedPath),
+    }
+    exchange(&mut scratch.is_taken, 0);
+    0
+}

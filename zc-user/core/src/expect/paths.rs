@@ -1,0 +1,220 @@
+//! Figures of calls by the path that they were given. The paths of failed calls are known, those of others are not.
+
+use crate::{
+    expect::{
+        ast::Figure,
+        calls::Names,
+        facts::{Measured, shorten, why_inexact},
+        field::Field,
+        known::Known,
+        pattern::{Glob, Match, quote},
+    },
+    report::{FailedPath, Report},
+};
+
+/// Reads a figure that chooses calls by this path.
+pub(super) fn measure(figure: &Figure, glob: &Glob, report: &Report) -> Measured {
+    let Some(failed) = &report.totals.failed_paths else {
+        return Measured::unknown("the report does not have the paths of failed calls");
+    };
+    let names = Names::of(&figure.subject);
+    let has_errno = |one: &&FailedPath| figure.errno.as_ref().is_none_or(|errno| *errno == one.errno);
+    let meant: Vec<&FailedPath> = failed.iter().filter(|one| names.contains(&one.syscall)).filter(has_errno).collect();
+    let of = |wanted: Match| meant.iter().copied().filter(move |one| matches(glob, one) == wanted);
+    let (sure, unsure) = (sum(of(Match::Yes)), sum(of(Match::Maybe)));
+    let open = why_open(report).or_else(|| names.may_be_uncounted(report));
+    let (more, reason) = match figure.field {
+        Field::Calls => (succeeded(&names, report), "the paths of calls that succeed are not recorded; those of errors are"),
+        _ => (Some(0), ""),
+    };
+    let reason = match (open.clone(), more) {
+        (Some(why), _) => Some(why),
+        (None, Some(0)) => (unsure > 0).then(|| why_unsure(of(Match::Maybe))),
+        (None, _) => Some(reason.to_owned()),
+    };
+    let high = more.filter(|_| open.is_none()).and_then(|more| sure.checked_add(unsure)?.checked_add(more));
+    let facts = shorten(of(Match::Yes).chain(of(Match::Maybe)).map(line).collect());
+    Measured { reason, facts, ..Measured::plain(Known::Between(sure.into(), high.map(Into::into))) }
+}
+
+/// Why failed calls may be missing.
+fn why_open(report: &Report) -> Option<String> {
+    let incomplete = || (!report.totals.failed_paths_complete).then(|| "the paths of some failed calls were not kept".to_owned());
+    why_inexact(report).or_else(incomplete)
+}
+
+/// How many of these calls succeeded; `None`: unknown.
+fn succeeded(names: &Names<'_>, report: &Report) -> Option<u64> {
+    let totals = &report.totals;
+    let others = totals.other_syscalls.iter().flatten().map(|call| (&call.name, call.sums.calls - call.sums.errors));
+    let rows = totals.syscalls.iter().map(|call| (&call.name, call.calls - call.errors));
+    let sum = rows.chain(others).filter(|(name, _)| names.contains(name)).map(|(_, calls)| calls).sum();
+    let knows_all =
+        totals.other_syscalls.is_some() || report.counted.as_ref().is_some_and(|counted| names.uncounted(counted).is_empty());
+    knows_all.then_some(sum)
+}
+
+fn sum<'a>(failed: impl Iterator<Item = &'a FailedPath>) -> u64 {
+    failed.map(|one| one.calls).sum()
+}
+
+fn matches(glob: &Glob, failed: &FailedPath) -> Match {
+    match &failed.path {
+        Some(path) if failed.path_cut => glob.matches_beginning(path),
+        Some(path) => glob.matches_given(path),
+        None => Match::Maybe,
+    }
+}
+
+/// Why it is not known whether these calls were given such a path.
+fn why_unsure<'a>(unsure: impl Iterator<Item = &'a FailedPath> + Clone) -> String {
+    let unknown = sum(unsure.clone().filter(|one| one.path.is_none()));
+    let others = sum(unsure) - unknown;
+    let unknown = (unknown > 0).then(|| format!("the paths of {unknown} failed calls are not known"));
+    let others = (others > 0).then(|| format!("{others} failed calls gave a path that may be this one, such as a relative path"));
+    unknown.into_iter().chain(others).collect::<Vec<_>>().join("; ")
+}
+
+/// `openat "/etc/app.conf": 3 calls failed (ENOENT)`.
+fn line(failed: &FailedPath) -> String {
+    let path = failed.path.as_deref().map_or_else(|| "of an unknown path".to_owned(), quote);
+    let calls = if failed.calls == 1 { "1 call".to_owned() } else { format!("{} calls", failed.calls) };
+    format!("{} {path}{}: {calls} failed ({})", failed.syscall, if failed.path_cut { "..." } else { "" }, failed.errno)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        expect::{Expectation, Outcome, Verdict},
+        report::{
+            Options, Report,
+            sample::files::{Scene, read},
+        },
+        syscall::{Call, Selection},
+        trace::{self, FailedPath, FailedPaths, GivenPath, Loss, Trace},
+    };
+    use Verdict::{Fails, Holds, Inconclusive};
+
+    fn failed(call: &'static str, errno: u32, path: Option<&str>) -> FailedPath {
+        let path = path.map(|path| GivenPath { text: path.to_owned(), is_cut: false });
+        FailedPath { call: Call::native(call), errno, path }
+    }
+
+    /// A trace in which 5 of 7 `openat` and all of 2 `stat` failed.
+    fn trace() -> Trace {
+        let mut scene = Scene::new();
+        let file = scene.regular("in");
+        scene.process("cp", vec![read("read", file, 1, 10)]);
+        let mut trace = scene.trace;
+        let mut paths = FailedPaths::default();
+        for (errno, path) in
+            [(2, "/etc/app.conf"), (2, "/etc/app.d/one"), (13, "/etc/app.d/one"), (2, "data/x"), (2, "/usr/../etc/y")]
+        {
+            paths.add(failed("openat", errno, Some(path)));
+        }
+        (0..2).for_each(|_| paths.add(failed("stat", 2, Some("/srv"))));
+        trace.failed_paths = Some(paths);
+        trace.counted = Some(Selection::default());
+        let sums = |calls, errors| trace::OtherCalls { calls, errors, ..trace::OtherCalls::NONE };
+        trace.other_calls = Some([(Call::native("openat"), sums(7, 5)), (Call::native("stat"), sums(2, 2))].into());
+        trace
+    }
+
+    fn outcome(trace: &Trace, text: &str) -> Outcome {
+        let report = Report::from_trace(trace, &Options::default());
+        let expectation: Expectation = text.parse().unwrap_or_else(|error| panic!("{error}"));
+        expectation.evaluate(&report).expect("paths are known for all calls")
+    }
+
+    #[track_caller]
+    fn assert_verdicts(trace: &Trace, cases: &[(&str, Verdict)]) {
+        for &(text, expected) in cases {
+            assert_eq!(outcome(trace, text).verdict, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn errors_are_known_by_path() {
+        assert_verdicts(
+            &trace(),
+            &[
+                (r#"openat[path="/etc/app.d/*"].errors == 2"#, Holds),
+                (r#"openat[path="/etc/app.d/*"].errors.EACCES == 1"#, Holds),
+                (r#"openat[path="/etc/app.d/*"].errors == 0"#, Fails),
+                (r#"openat[path="*.conf"].errors == 1"#, Holds),
+                (r#"%file[path="/srv"].errors == 2"#, Holds),
+                (r#"syscalls[path="/no/z"].errors == 0"#, Holds),
+                (r#"openat[path="data/x"].errors == 1"#, Holds),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_path_that_may_be_meant_makes_a_figure_inconclusive() {
+        assert_verdicts(
+            &trace(),
+            &[
+                // The relative path may start anywhere, and `..` may follow a symbolic link.
+                (r#"openat[path="/work/data/x"].errors == 0"#, Inconclusive),
+                (r#"openat[path="/etc/y"].errors == 0"#, Inconclusive),
+                (r#"openat[path="/no/**"].errors == 0"#, Inconclusive),
+                (r#"openat[path="/etc/y"].errors <= 1"#, Holds),
+                (r#"openat[path="/work/data/z"].errors == 0"#, Holds),
+            ],
+        );
+        let mut unknown = trace();
+        unknown.failed_paths.get_or_insert_default().add(failed("openat", 14, None));
+        assert_verdicts(
+            &unknown,
+            &[(r#"openat[path="/no"].errors == 0"#, Inconclusive), (r#"stat[path="/no"].errors == 0"#, Holds)],
+        );
+    }
+
+    #[test]
+    fn calls_are_only_bounded_since_the_paths_of_those_that_succeed_are_unknown() {
+        let said = outcome(&trace(), r#"openat[path="/etc/app.d/*"].calls == 0"#).verdict;
+        assert_eq!(said, Fails);
+        let found = outcome(&trace(), r#"openat[path="/no/z"].calls == 0"#);
+        assert_eq!(found.verdict, Inconclusive);
+        assert!(found.findings[0].reason.as_ref().is_some_and(|why| why.contains("succeed")), "{found}");
+        assert_verdicts(
+            &trace(),
+            &[
+                (r#"openat[path="/no/z"].calls <= 2"#, Holds),
+                (r#"stat[path="/srv"].calls == 2"#, Holds),
+                (r#"unlink[path="x"].calls == 0"#, Holds),
+            ],
+        );
+    }
+
+    #[test]
+    fn an_incomplete_list_is_a_lower_bound() {
+        let mut full = trace();
+        full.failed_paths.get_or_insert_default().left_out = 1;
+        let mut lossy = trace();
+        lossy.losses.insert(Loss::MissedProbes, 1);
+        for trace in [full, lossy] {
+            assert_verdicts(
+                &trace,
+                &[(r#"openat[path="/no/z"].errors == 0"#, Inconclusive), (r#"openat[path="/etc/**"].errors >= 2"#, Holds)],
+            );
+        }
+        let mut none = trace();
+        none.failed_paths = None;
+        assert_verdicts(&none, &[(r#"openat[path="/no/z"].errors == 0"#, Inconclusive)]);
+    }
+
+    #[test]
+    fn a_path_selects_errors_and_calls_of_calls_that_take_one() {
+        let wrong = |text: &str| text.parse::<Expectation>().expect_err(text).message().to_owned();
+        assert_eq!(
+            wrong(r#"read[path="x"].errors == 0"#),
+            "read takes no path; file= selects calls by the file of their descriptor"
+        );
+        assert_eq!(wrong(r#"openat[path="x"].total == 0"#), "openat.total is not known by path; only errors and calls are");
+        assert!(wrong(r#"openat[path="x", process="cp"].errors == 0"#).starts_with("path= cannot be combined"));
+        assert!(wrong(r#"openat[file="x"].errors == 0"#).ends_with("path= selects its errors by the path that it was given"));
+        let text = r#"openat[path="/etc/**"].errors.ENOENT == 0"#;
+        assert_eq!(text.parse::<Expectation>().expect("is right").to_string(), text);
+    }
+}

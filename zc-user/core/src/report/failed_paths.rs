@@ -1,0 +1,208 @@
+//! Calls that take a path and failed, by that path; and how they are summed up for a person.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::fold::is_library;
+use crate::{errno, trace};
+
+/// Calls that failed with the same error on the same path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FailedPath {
+    /// The call.
+    pub syscall: String,
+    /// Its ABI, as in [`Syscall::abi`](super::Syscall::abi).
+    pub abi: String,
+    /// The error.
+    pub errno: String,
+    /// The path as the program gave it. A relative one starts in the directory that the process or the call had at that time. `None`: it
+    /// could not be read, or the program gave none.
+    pub path: Option<String>,
+    /// Whether the path may be longer: only its beginning was kept.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub path_cut: bool,
+    /// How often.
+    pub calls: u64,
+}
+
+impl FailedPath {
+    /// All of a trace, the most frequent first.
+    pub(super) fn all_of(failed: &trace::FailedPaths) -> Vec<Self> {
+        let one = |(failed, &calls): (&trace::FailedPath, &u64)| Self {
+            syscall: failed.call.name.to_string(),
+            abi: failed.call.abi.name().to_owned(),
+            errno: errno::name(failed.errno),
+            path: failed.path.as_ref().map(|path| path.text.clone()),
+            path_cut: failed.path.as_ref().is_some_and(|path| path.is_cut),
+            calls,
+        };
+        let mut all: Vec<Self> = failed.calls.iter().map(one).collect();
+        all.sort_by_key(|failed| Reverse(failed.calls));
+        all
+    }
+
+    /// Whether this is how programs usually start, and says nothing about what this one does: it looked for a library, a locale or
+    /// `SELinux` that need not exist, or asked whether a directory is a symbolic link.
+    fn is_search(&self) -> bool {
+        /// Parts of the paths of the C library's locales, character sets and builds for better processors, and of libselinux.
+        const OF_LIBRARIES: [&str; 6] =
+            ["/locale/", "/locale-archive", "/gconv/", "/charset.alias", "/glibc-hwcaps/", "/selinux"];
+        let is_looked_for = |path: &str| is_library(path) || OF_LIBRARIES.iter().any(|part| path.contains(part));
+        match self.errno.as_str() {
+            "ENOENT" => self.path.as_deref().is_some_and(is_looked_for),
+            "EINVAL" => matches!(self.syscall.as_str(), "readlink" | "readlinkat"),
+            _ => false,
+        }
+    }
+}
+
+/// Splits off what is [only a search](FailedPath::is_search), and returns it first. The loader also asks for the directories in which it then
+/// looks for a library.
+pub fn split_searches(failed: &[FailedPath]) -> (Vec<&FailedPath>, Vec<&FailedPath>) {
+    let libraries = failed.iter().filter(|one| one.is_search()).filter_map(|one| one.path.as_deref());
+    let directories: BTreeSet<&str> = libraries.filter(|path| is_library(path)).map(directory).collect();
+    let is_of_library =
+        |one: &FailedPath| one.errno == "ENOENT" && one.path.as_deref().is_some_and(|path| directories.contains(path));
+    failed.iter().partition(|one| one.is_search() || is_of_library(one))
+}
+
+/// Failed calls with the same error, on one path or in one directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailedGroup<'a> {
+    /// The error.
+    pub errno: &'a str,
+    /// Where.
+    pub place: Place<'a>,
+    /// The names of the calls.
+    pub syscalls: BTreeSet<&'a str>,
+    /// How many calls.
+    pub calls: u64,
+}
+
+/// Where calls failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place<'a> {
+    /// On this path.
+    Path(&'a str),
+    /// On several paths in this directory; empty: on relative paths without a directory.
+    Directory(&'a str),
+    /// On paths that are not known.
+    Unknown,
+}
+
+/// A directory stands for its paths if calls failed on at least so many of them, with the same error.
+const MANY_PATHS: usize = 3;
+
+/// Sums up failed calls by error and path, or by directory if there are many paths in it. The most frequent come first.
+pub fn failed_groups<'a>(failed: &[&'a FailedPath]) -> Vec<FailedGroup<'a>> {
+    let mut paths: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
+    for one in failed {
+        if let Some(path) = &one.path {
+            paths.entry((&one.errno, directory(path))).or_default().insert(path);
+        }
+    }
+    let stands_for_paths = |errno: &str, directory: &str| {
+        directory != "/" && paths.get(&(errno, directory)).is_some_and(|paths| paths.len() >= MANY_PATHS)
+    };
+    let place = |one: &'a FailedPath| match one.path.as_deref() {
+        None => Place::Unknown,
+        Some(path) if stands_for_paths(&one.errno, directory(path)) => Place::Directory(directory(path)),
+        Some(path) => Place::Path(path),
+    };
+    let mut groups: BTreeMap<(&str, Place<'_>), FailedGroup<'_>> = BTreeMap::new();
+    for one in failed.iter().copied() {
+        let place = place(one);
+        let empty = || FailedGroup { errno: &one.errno, place, syscalls: BTreeSet::new(), calls: 0 };
+        let group = groups.entry((&one.errno, place)).or_insert_with(empty);
+        group.calls += one.calls;
+        group.syscalls.insert(&one.syscall);
+    }
+    let mut groups: Vec<_> = groups.into_values().collect();
+    groups.sort_by_key(|group| Reverse(group.calls));
+    groups
+}
+
+/// The directory that a path names before its last part; empty if there is none.
+fn directory(path: &str) -> &str {
+    match path.trim_end_matches('/').rsplit_once('/') {
+        Some(("", _)) => "/",
+        Some((directory, _)) => directory,
+        None => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(syscall: &str, errno: &str, path: Option<&str>, calls: u64) -> FailedPath {
+        let path = path.map(str::to_owned);
+        FailedPath { syscall: syscall.into(), abi: "x86_64".into(), errno: errno.into(), path, path_cut: false, calls }
+    }
+
+    fn shown(all: &[FailedPath]) -> Vec<String> {
+        let all: Vec<&FailedPath> = all.iter().collect();
+        let line = |group: &FailedGroup<'_>| format!("{} {} {:?} {:?}", group.calls, group.errno, group.place, group.syscalls);
+        failed_groups(&all).iter().map(line).collect()
+    }
+
+    #[test]
+    fn few_paths_are_listed_with_their_calls() {
+        let all =
+            [failed("openat", "ENOENT", Some("a"), 2), failed("stat", "ENOENT", Some("a"), 3), failed("open", "EIO", None, 9)];
+        assert_eq!(shown(&all), [r#"9 EIO Unknown {"open"}"#, r#"5 ENOENT Path("a") {"openat", "stat"}"#]);
+    }
+
+    #[test]
+    fn many_paths_are_summed_up_by_directory_and_error() {
+        let all = [
+            failed("openat", "ENOENT", Some("/etc/x/a"), 20),
+            failed("openat", "ENOENT", Some("/etc/x/b"), 10),
+            failed("stat", "ENOENT", Some("/etc/x/c"), 10),
+            failed("openat", "EACCES", Some("/etc/x/c"), 30),
+            failed("openat", "ENOENT", Some("a"), 3),
+            failed("openat", "ENOENT", Some("b/"), 1),
+            failed("openat", "ENOENT", Some("c"), 1),
+            failed("openat", "ENOENT", Some("/1"), 3),
+            failed("openat", "ENOENT", Some("/2"), 2),
+            failed("openat", "ENOENT", Some("/3"), 1),
+        ];
+        let expected = [
+            r#"40 ENOENT Directory("/etc/x") {"openat", "stat"}"#,
+            r#"30 EACCES Path("/etc/x/c") {"openat"}"#,
+            r#"5 ENOENT Directory("") {"openat"}"#,
+            r#"3 ENOENT Path("/1") {"openat"}"#,
+            r#"2 ENOENT Path("/2") {"openat"}"#,
+            r#"1 ENOENT Path("/3") {"openat"}"#,
+        ];
+        assert_eq!(shown(&all), expected);
+    }
+
+    #[test]
+    fn the_directory_of_a_missing_library_is_part_of_its_search() {
+        let all = [
+            failed("stat", "ENOENT", Some("/opt/tls"), 1),
+            failed("openat", "ENOENT", Some("/opt/tls/libc.so.6"), 1),
+            failed("stat", "ENOENT", Some("/opt/app"), 1),
+            failed("stat", "EACCES", Some("/opt/tls"), 1),
+        ];
+        let (searches, others) = split_searches(&all);
+        assert_eq!((searches, others), (vec![&all[0], &all[1]], vec![&all[2], &all[3]]));
+    }
+
+    #[test]
+    fn what_the_loader_and_the_locale_look_for_is_a_search() {
+        let is_search = |errno: &str, path: &str| failed("openat", errno, Some(path), 1).is_search();
+        for path in ["/etc/ld.so.preload", "/lib/glibc-hwcaps/x86-64-v3/libc.so.6", "/usr/share/locale/de/LC_MESSAGES/git.mo"] {
+            assert!(is_search("ENOENT", path), "{path}");
+            assert!(!is_search("EACCES", path), "{path}");
+        }
+        assert!(!is_search("ENOENT", "/etc/app.conf") && !is_search("ENOENT", "locale"));
+        assert!(failed("readlink", "EINVAL", Some("/usr"), 1).is_search() && !is_search("EINVAL", "/usr"));
+    }
+}

@@ -26,6 +26,7 @@ mod random_programs;
 mod runs;
 mod saved_reports;
 mod signals;
+mod status_line;
 mod storms;
 mod strace_backend;
 mod unsupported_kernels;

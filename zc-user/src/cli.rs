@@ -184,6 +184,10 @@ pub struct DisplayArgs {
     #[arg(long)]
     pub all_processes: bool,
 
+    /// Show the report through $PAGER [default: less -FRX] if it goes to a terminal.
+    #[arg(long)]
+    pub pager: bool,
+
     /// List the calls and bytes of each file.
     #[arg(long)]
     pub files: bool,
@@ -256,6 +260,10 @@ pub struct RunArgs {
     /// Set an environment variable for the command alone, not for zctrace. Can be given several times.
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub env: Vec<(String, String)>,
+
+    /// Show no status line. It is only shown on a terminal, if stdout and stderr are files or `/dev/null`.
+    #[arg(long)]
+    pub no_status: bool,
 
     /// Kill the command if zctrace dies, as `check` needs it.
     #[arg(long, hide = true)]

@@ -92,6 +92,7 @@ impl Tracer {
             recorded: Recorded::ALL,
             privileges: AfterAttach::Lowered,
             on_interim_trace: None,
+            on_progress: None,
             timeout: None,
             verbose: false,
         };

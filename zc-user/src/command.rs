@@ -59,6 +59,7 @@ impl Command {
             recorded: Recorded::ALL,
             privileges: AfterAttach::Lowered,
             on_interim_trace: None,
+            on_progress: None,
             timeout: None,
             verbose: false,
         };

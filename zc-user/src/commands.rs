@@ -23,7 +23,7 @@ use zctrace::{
 use crate::{
     cli::{ColorWhen, DisplayArgs, DoctorArgs},
     output::{self, Output},
-    say,
+    pager, say,
 };
 
 /// `zctrace doctor`: shows what this machine can do. The exit status is 1 if no backend can run.
@@ -85,7 +85,13 @@ fn show(mut report: Report, display: &DisplayArgs, outputs: &Outputs) -> anyhow:
     if display.format == Format::Csv && !report.processes.is_empty() && report.processes_left_out() > 0 {
         say(format_args!("the CSV lacks {} processes, which the report was saved without", report.processes_left_out()));
     }
-    outputs.report.write(&render::render(&report, display.format, &options)).and(page)
+    let text = render::render(&report, display.format, &options);
+    let shown = if display.pager && outputs.report.is_terminal() {
+        pager::show(&text, &outputs.report)
+    } else {
+        outputs.report.write(&text)
+    };
+    shown.and(page)
 }
 
 /// How a report is rendered.

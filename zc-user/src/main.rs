@@ -4,6 +4,8 @@ mod allocator;
 mod cli;
 mod commands;
 mod output;
+mod pager;
+mod status_line;
 
 use std::{
     io::{self, Write as _},

@@ -9,6 +9,7 @@ use std::{
         unix::fs::{MetadataExt as _, PermissionsExt as _},
     },
     path::{Path, PathBuf},
+    process::Stdio,
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -104,6 +105,16 @@ impl Output {
             Self::Stdout => io::stdout().is_terminal(),
             Self::File(_) | Self::Special(..) => false,
         }
+    }
+
+    /// The terminal that it goes to, for a program that writes there instead.
+    pub fn terminal(&self) -> io::Result<Stdio> {
+        let stream = if matches!(self, Self::Stdout) {
+            io::stdout().as_fd().try_clone_to_owned()
+        } else {
+            io::stderr().as_fd().try_clone_to_owned()
+        };
+        Ok(stream?.into())
     }
 
     /// The width of its terminal in columns; `None` if it does not go to a terminal.
@@ -209,7 +220,7 @@ fn is_same_file(found: &fs::Metadata, stream: &impl AsFd) -> bool {
 }
 
 /// The width in columns; 80 if the terminal does not know it.
-fn terminal_width(terminal: impl AsFd) -> usize {
+pub fn terminal_width(terminal: impl AsFd) -> usize {
     match rustix::termios::tcgetwinsize(terminal) {
         Ok(size) if size.ws_col > 0 => size.ws_col.into(),
         _ => 80,

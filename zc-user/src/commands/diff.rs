@@ -55,6 +55,7 @@ fn run(args: &DiffArgs, before: &Report) -> anyhow::Result<Report> {
         recorded: Recorded::ALL,
         privileges: AfterAttach::GivenUp,
         on_interim_trace: None,
+        on_progress: None,
         timeout: None,
         verbose: false,
     };

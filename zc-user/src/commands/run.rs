@@ -5,7 +5,7 @@ use std::{io, os::fd::AsFd, process::ExitCode, sync::Arc};
 use anyhow::bail;
 use rustix::fs::FileType;
 use zctrace::{
-    backend::{self, Choice, OnInterimTrace, RunOptions, Until},
+    backend::{self, Choice, OnInterimTrace, OnProgress, RunOptions, Until},
     launch::{Environment, LaunchOptions, OnTracerExit},
     privileges::AfterAttach,
     render,
@@ -20,6 +20,7 @@ use crate::{
     cli::{DisplayArgs, RunArgs},
     output::Output,
     say,
+    status_line::StatusLine,
 };
 
 /// Traces a command and shows the report. The exit status is the command's own.
@@ -31,8 +32,17 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         return verify(&options, &args.display, &outputs.report);
     }
     let outputs = Arc::new(outputs);
-    let trace =
-        backend::run(args.backend, &RunOptions { on_interim_trace: Some(on_interim_trace(&args.display, &outputs)), ..options })?;
+    let status = Arc::new(if args.no_status { None } else { StatusLine::open() });
+    let trace = backend::run(
+        args.backend,
+        &RunOptions {
+            on_interim_trace: Some(on_interim_trace(&args.display, &outputs, &status)),
+            on_progress: on_progress(&status),
+            ..options
+        },
+    );
+    erase(&status);
+    let trace = trace?;
     show(report_of(&trace, &args.display), &args.display, &outputs)?;
     Ok(exit_code(&trace))
 }
@@ -62,14 +72,36 @@ fn is_used_up(input: &impl AsFd) -> bool {
 }
 
 /// Shows the report so far in the place where the final report goes. The next report replaces it in a file.
-fn on_interim_trace(display: &DisplayArgs, outputs: &Arc<Outputs>) -> OnInterimTrace {
-    let (display, outputs) = (display.clone(), Arc::clone(outputs));
+fn on_interim_trace(display: &DisplayArgs, outputs: &Arc<Outputs>, status: &Arc<Option<StatusLine>>) -> OnInterimTrace {
+    let (mut display, outputs, status) = (display.clone(), Arc::clone(outputs), Arc::clone(status));
+    // The command may need the terminal meanwhile.
+    display.pager = false;
     OnInterimTrace::new(move |trace| {
+        erase(&status);
         let shown = trace.map_err(anyhow::Error::from).and_then(|trace| show(report_of(&trace, &display), &display, &outputs));
         if let Err(error) = shown {
             say(format_args!("{error:#}"));
         }
     })
+}
+
+/// Shows how far the run is, if there is a status line.
+fn on_progress(status: &Arc<Option<StatusLine>>) -> Option<OnProgress> {
+    status.is_some().then(|| {
+        let status = Arc::clone(status);
+        OnProgress::new(move |progress| {
+            if let Some(status) = &*status {
+                status.show(progress);
+            }
+        })
+    })
+}
+
+/// Erases the status line, if there is one.
+fn erase(status: &Option<StatusLine>) {
+    if let Some(status) = status {
+        status.erase();
+    }
 }
 
 fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
@@ -91,6 +123,7 @@ fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
         recorded: args.what_is_recorded(),
         privileges: if args.verify { AfterAttach::Lowered } else { AfterAttach::GivenUp },
         on_interim_trace: None,
+        on_progress: None,
         timeout: None,
         verbose: args.verbose,
     })

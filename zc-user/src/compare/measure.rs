@@ -181,6 +181,7 @@ impl Session<'_> {
             recorded: Recorded::ALL,
             privileges: AfterAttach::Lowered,
             on_interim_trace: None,
+            on_progress: None,
             timeout: None,
             verbose: tracing.verbose,
         };

@@ -1,6 +1,7 @@
 //! The backends: each runs a command and returns a [`Trace`].
 
 pub mod ebpf;
+mod progress;
 pub mod strace;
 
 use std::{
@@ -14,6 +15,7 @@ use std::{
 
 use thiserror::Error;
 
+pub use progress::{OnProgress, Progress};
 pub use zctrace_core::options::{Choice, Limits, Recorded, Until};
 
 use crate::{
@@ -37,6 +39,8 @@ pub struct RunOptions {
     pub launch: LaunchOptions,
     /// Receives the trace so far when SIGUSR1 asks for it. Without it, that signal goes to the command like others.
     pub on_interim_trace: Option<OnInterimTrace>,
+    /// Receives about every second how far the run is.
+    pub on_progress: Option<OnProgress>,
     /// How long the command may take. Then it is killed, together with everything that it has started.
     pub timeout: Option<Duration>,
     /// How many rows, files and tasks the kernel side can hold.

@@ -93,6 +93,19 @@ impl Maps {
         Ok(rows)
     }
 
+    /// How many calls returned so far, and the bytes that they moved.
+    pub fn calls_and_bytes(&self) -> Result<(u64, u64), MapError> {
+        let (mut calls, mut bytes) = (0, 0_u64);
+        for entry in self.rows.iter().flat_map(KernelHashMap::iter) {
+            let (key, row) = entry?;
+            // Operations of io_uring are no calls.
+            calls += if key.call & zc_ebpf::RING == 0 { row.calls } else { 0 };
+            bytes = bytes.saturating_add(row.bytes);
+        }
+        let others = self.other_calls(&[])?;
+        Ok((calls + others.values().map(|sums| sums.calls).sum::<u64>(), bytes))
+    }
+
     /// The calls that have no rows. One that a live task is in counts as unfinished.
     pub fn other_calls(&self, live: &[Task]) -> Result<BTreeMap<Call, OtherCalls>, MapError> {
         let mut by_call = BTreeMap::new();

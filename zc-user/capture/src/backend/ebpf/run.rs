@@ -10,7 +10,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use aya::maps::{MapData, RingBuf};
+use aya::maps::{MapData, MapError, RingBuf};
 use aya_log::EbpfLogger;
 use nix::{
     sys::signal::{Signal, kill},
@@ -32,7 +32,7 @@ use super::{
 };
 use crate::{
     async_fd::watch_readable,
-    backend::{RunError, RunOptions, Until, new_trace, within},
+    backend::{Progress, RunError, RunOptions, Until, new_trace, progress::Ticker, within},
     launch::{Child, Received, Signals, find_program},
     privileges,
     trace::{Exit, Loss, Process, Trace},
@@ -60,8 +60,9 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
     let _lowered = privileges::lower(options.privileges, || loaded.maps.losses().is_ok())?;
     let mut trace = new_trace(backend, options, SystemTime::now())?;
     let child = Child::start(&program, &options.command, &options.launch, &signals)?;
+    let ticker = Ticker::new(options.on_progress.as_ref());
     let current_run = CurrentRun { options, begun: &trace, child: &child, loaded: &loaded, signals: &signals };
-    let Some(exit) = within(options.timeout, watch.until_over(&current_run, &mut log)).await else {
+    let Some(exit) = within(options.timeout, watch.until_over(&current_run, &mut log, ticker)).await else {
         kill_all(&loaded).await?;
         child.wait().await?;
         return Err(RunError::timed_out(options));
@@ -171,15 +172,15 @@ impl TaskWatcher {
         Ok(trace)
     }
 
-    async fn until_over(&mut self, run: &CurrentRun<'_>, log: &mut Log) -> Result<Exit, RunError> {
-        let exit = self.until_root_ends(run, log).await?;
+    async fn until_over(&mut self, run: &CurrentRun<'_>, log: &mut Log, mut ticker: Ticker) -> Result<Exit, RunError> {
+        let exit = self.until_root_ends(run, log, &mut ticker).await?;
         if run.options.until == Until::AllEnd {
-            self.until_all_end(run, log).await?;
+            self.until_all_end(run, log, &mut ticker).await?;
         }
         Ok(exit)
     }
 
-    async fn until_root_ends(&mut self, run: &CurrentRun<'_>, log: &mut Log) -> Result<Exit, RunError> {
+    async fn until_root_ends(&mut self, run: &CurrentRun<'_>, log: &mut Log, ticker: &mut Ticker) -> Result<Exit, RunError> {
         loop {
             tokio::select! {
                 // Its end comes first: a signal after that is for zctrace.
@@ -192,12 +193,19 @@ impl TaskWatcher {
                     }
                 }
                 more = log.more() => more?,
+                () = ticker.tick() => ticker.read(|elapsed| self.progress(run.loaded, elapsed)),
             }
         }
     }
 
+    /// How far the run is.
+    fn progress(&self, loaded: &Loaded, elapsed: Duration) -> Result<Progress, MapError> {
+        let (calls, bytes) = loaded.maps.calls_and_bytes()?;
+        Ok(Progress { elapsed, processes: self.seen.task_table.processes(), calls, bytes })
+    }
+
     /// Waits until the last descendant has ended, or a signal ends the trace.
-    async fn until_all_end(&mut self, run: &CurrentRun<'_>, log: &mut Log) -> Result<(), RunError> {
+    async fn until_all_end(&mut self, run: &CurrentRun<'_>, log: &mut Log, ticker: &mut Ticker) -> Result<(), RunError> {
         self.drain();
         while self.seen.task_table.not_ended().next().is_some() {
             tokio::select! {
@@ -208,6 +216,7 @@ impl TaskWatcher {
                     Received::FromTerminal | Received::Own => {}
                 },
                 more = log.more() => more?,
+                () = ticker.tick() => ticker.read(|elapsed| self.progress(run.loaded, elapsed)),
                 // The message of the last end may be lost.
                 () = sleep(LIVE_CHECK) => if run.loaded.maps.live_tasks()?.is_empty() { return Ok(()) },
             }

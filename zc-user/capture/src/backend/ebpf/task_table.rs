@@ -87,6 +87,11 @@ impl TaskTable {
         !self.processes.is_empty()
     }
 
+    /// How many processes there were so far.
+    pub fn processes(&self) -> u64 {
+        self.tasks.iter().filter(|(serial, task)| **serial == task.process).count() as u64
+    }
+
     /// The serial numbers of the tasks whose end has not been seen yet.
     pub fn not_ended(&self) -> impl Iterator<Item = u32> + '_ {
         self.tasks.iter().filter(|(_, task)| task.ended.is_none()).map(|(serial, _)| *serial)

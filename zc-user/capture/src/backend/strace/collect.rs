@@ -310,6 +310,11 @@ impl Collector<'_> {
         self.root()?.tid
     }
 
+    /// How many processes there were so far, how many of the counted calls returned, and the bytes that they moved.
+    pub fn processes_calls_and_bytes(&self) -> [u64; 3] {
+        self.counter.tasks.processes_calls_and_bytes()
+    }
+
     /// The thread ids of all tasks that are alive, as far as the log shows.
     pub fn live_tids(&self) -> impl Iterator<Item = u32> + '_ {
         self.counter.tasks.live_tids()

@@ -1,6 +1,7 @@
 //! Runs the command under strace. The log comes through a private FIFO and is read while the command runs.
 
 use std::{
+    convert::Infallible,
     ffi::{OsStr, OsString},
     fs::{self, File},
     io::{self, Read as _},
@@ -28,7 +29,7 @@ use tokio::{io::unix::AsyncFd, time::sleep};
 use super::{Collector, StraceError, file_table::FILE_CALLS, inspect::ProcInspector, names::FILLING, read::Lines};
 use crate::{
     async_fd::watch_readable,
-    backend::{RunError, RunOptions, Until, new_trace, within},
+    backend::{Progress, RunError, RunOptions, Until, new_trace, progress::Ticker, within},
     launch::{Child, Environment, Identity, LaunchError, LaunchOptions, OnTracerExit, Received, Signals, find_program, send},
     syscall::{Selection, path_calls},
     trace::{Exit, FirstBytes, Loss, State, Trace},
@@ -109,6 +110,7 @@ impl Session<'_> {
     /// Waits until the trace is over or strace has ended. Returns how strace ended by itself; `None` if it was stopped.
     async fn until_over(&mut self, child: &Child, signals: &Signals, options: &RunOptions) -> Result<Option<Exit>, RunError> {
         let mut is_enough = false;
+        let mut ticker = Ticker::new(options.on_progress.as_ref());
         loop {
             tokio::select! {
                 exit = child.wait() => {
@@ -128,11 +130,18 @@ impl Session<'_> {
                     (Received::ToForward(libc::SIGUSR1), Some(on_interim_trace)) => on_interim_trace.call(Err(RunError::NoInterimTrace), options),
                     (signal, _) => is_enough |= self.forward(signal),
                 },
+                () = ticker.tick() => ticker.read(|elapsed| Ok::<_, Infallible>(self.progress(elapsed))),
             }
             if self.collector.is_over() || (is_enough && options.until == Until::AllEnd && self.ended.is_some()) {
                 return self.stop_strace(child).await;
             }
         }
+    }
+
+    /// How far the run is, as far as its log was read.
+    fn progress(&self, elapsed: Duration) -> Progress {
+        let [processes, calls, bytes] = self.collector.processes_calls_and_bytes();
+        Progress { elapsed, processes, calls, bytes }
     }
 
     /// Forwards a signal to the command. Returns `true` if it ends the trace because the command has ended.

@@ -144,6 +144,11 @@ impl Rows {
         add(&mut self.sums[index], FinishedCall { how, ..ended });
     }
 
+    /// The rows so far.
+    pub fn so_far(&self) -> &[Row] {
+        &self.sums
+    }
+
     /// The rows, in the order of their first calls.
     pub fn into_rows(self) -> Vec<Row> {
         self.sums

@@ -317,6 +317,14 @@ impl Tasks {
         self.all.first()
     }
 
+    /// How many processes there were so far, how many of the counted calls returned, and the bytes that they moved.
+    pub fn processes_calls_and_bytes(&self) -> [u64; 3] {
+        let is_process = |task: &&Task| !matches!(task.creator, Some((_, ChildKind::Thread))) && task.state != TaskState::Renamed;
+        let rows = || self.all.iter().flat_map(|task| task.rows.so_far());
+        let bytes = rows().filter_map(|row| row.bytes).fold(0, u64::saturating_add);
+        [self.all.iter().filter(is_process).count() as u64, rows().map(|row| row.calls).sum(), bytes]
+    }
+
     /// The ids of all tasks that are alive as far as the log shows, including those without a line so far.
     pub fn live_tids(&self) -> impl Iterator<Item = u32> + '_ {
         let alive = self.all.iter().filter(|task| task.is_alive()).filter_map(|task| task.tid);

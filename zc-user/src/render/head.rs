@@ -271,22 +271,27 @@ fn failure(group: &FailedGroup<'_>) -> String {
         Place::Directory(directory) => format!("{}/...", text::escape(directory)),
         Place::Unknown => "unknown path".to_owned(),
     };
-    let names: Vec<&str> = group.syscalls.iter().copied().collect();
-    let names = if names.len() > MOST_CALLS { "several calls".to_owned() } else { text::escape(&names.join(", ")) };
-    format!("{times}{} {place} ({names})", group.errno)
+    // Several calls on one path mostly belong together; their names would take more room than they tell.
+    let name = group.syscalls.first().filter(|_| group.syscalls.len() == 1);
+    let name = name.map_or_else(String::new, |name| format!(" ({})", text::escape(name)));
+    format!("{times}{} {place}{name}", group.errno)
 }
 
-/// How much of that was about shared libraries: `loading: 14 of the calls, 245 µs, read or map shared libraries; 40 looked for libraries,
-/// locales and the like in vain`.
+/// How much of that was about shared libraries: `loading: 14 of the calls, 245 µs, read or map shared libraries; 40 found none`. Those
+/// looked for libraries, locales and the like.
 fn libraries(report: &Report) -> Vec<Piece> {
     let searches: u64 = split_searches(failed_paths(report)).0.iter().map(|failed| failed.calls).sum();
     let reads = report.totals.loading.filter(|loading| loading.calls > 0).map(|Loading { calls, total_ns }| {
         let time = total_ns.map_or_else(String::new, |ns| format!(", {},", units::duration(ns)));
         format!("{calls} of the calls{time} read or map shared libraries")
     });
-    let searched = (searches > 0).then(|| format!("{searches} looked for libraries, locales and the like in vain"));
-    let parts: Vec<String> = reads.into_iter().chain(searched).collect();
-    if parts.is_empty() { Vec::new() } else { words(&format!("loading: {}", parts.join("; ")), Style::Plain) }
+    let line = match (reads, searches) {
+        (None, 0) => return Vec::new(),
+        (Some(reads), 0) => format!("loading: {reads}"),
+        (Some(reads), searches) => format!("loading: {reads}; {searches} found none"),
+        (None, searches) => format!("loading: {} found none", plural(searches, "search for libraries", "searches for libraries")),
+    };
+    words(&line, Style::Plain)
 }
 
 /// Whether the head has an [`UNKNOWN`] figure.

@@ -46,29 +46,29 @@ impl FailedPath {
         all
     }
 
-    /// Whether this is how programs usually start, and says nothing about what this one does: it looked for a library, a locale or
-    /// `SELinux` that need not exist, or asked whether a directory is a symbolic link.
+    /// Whether a program looked for a library, a locale or `SELinux` that need not exist: most programs do when they start.
     fn is_search(&self) -> bool {
         /// Parts of the paths of the C library's locales, character sets and builds for better processors, and of libselinux.
         const OF_LIBRARIES: [&str; 6] =
             ["/locale/", "/locale-archive", "/gconv/", "/charset.alias", "/glibc-hwcaps/", "/selinux"];
         let is_looked_for = |path: &str| is_library(path) || OF_LIBRARIES.iter().any(|part| path.contains(part));
-        match self.errno.as_str() {
-            "ENOENT" => self.path.as_deref().is_some_and(is_looked_for),
-            "EINVAL" => matches!(self.syscall.as_str(), "readlink" | "readlinkat"),
-            _ => false,
-        }
+        self.errno == "ENOENT" && self.path.as_deref().is_some_and(is_looked_for)
+    }
+
+    /// Whether the error is an answer: that a path is no symbolic link. Programs ask that of every part of a path to resolve it.
+    fn is_answer(&self) -> bool {
+        self.errno == "EINVAL" && matches!(self.syscall.as_str(), "readlink" | "readlinkat")
     }
 }
 
-/// Splits off what is [only a search](FailedPath::is_search), and returns it first. The loader also asks for the directories in which it then
-/// looks for a library.
+/// Splits off what is only a search for libraries, locales and the like, and returns it first. The loader also asks for the directories in
+/// which it then looks for a library. Where the error only says that a path is no symbolic link, it is in neither.
 pub fn split_searches(failed: &[FailedPath]) -> (Vec<&FailedPath>, Vec<&FailedPath>) {
     let libraries = failed.iter().filter(|one| one.is_search()).filter_map(|one| one.path.as_deref());
     let directories: BTreeSet<&str> = libraries.filter(|path| is_library(path)).map(directory).collect();
     let is_of_library =
         |one: &FailedPath| one.errno == "ENOENT" && one.path.as_deref().is_some_and(|path| directories.contains(path));
-    failed.iter().partition(|one| one.is_search() || is_of_library(one))
+    failed.iter().filter(|one| !one.is_answer()).partition(|one| one.is_search() || is_of_library(one))
 }
 
 /// Failed calls with the same error, on one path or in one directory.
@@ -203,6 +203,8 @@ mod tests {
             assert!(!is_search("EACCES", path), "{path}");
         }
         assert!(!is_search("ENOENT", "/etc/app.conf") && !is_search("ENOENT", "locale"));
-        assert!(failed("readlink", "EINVAL", Some("/usr"), 1).is_search() && !is_search("EINVAL", "/usr"));
+        assert!(
+            failed("readlink", "EINVAL", Some("/usr"), 1).is_answer() && !failed("openat", "EINVAL", Some("/usr"), 1).is_answer()
+        );
     }
 }

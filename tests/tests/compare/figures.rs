@@ -39,6 +39,29 @@ fn calls_and_bytes_are_those_of_one_run() {
 }
 
 #[test]
+fn what_the_commands_did_differently_is_beside_their_times() {
+    for backend in ["ebpf", "strace"] {
+        let commands = [writes(300, 7), writes(20, 4096), writes(300, 7)];
+        let commands = commands.each_ref().map(String::as_str);
+        let options = ["-N", "--runs=1", "--syscalls=write", "--backend", backend];
+        let found = compared(&options, &commands);
+        let changes = |command: usize| found["commands"][command]["changes"].clone();
+        assert_eq!((changes(0), &changes(2)["outcome"]), (Value::Null, &json!("same")), "{backend}");
+        let differs = |metric: &str, [baseline, now]: [u64; 2]| {
+            changes(1)["figures"].as_array().is_some_and(|figures| {
+                figures.iter().any(|figure| {
+                    (&figure["metric"], &figure["baseline"], &figure["now"]) == (&json!(metric), &json!(baseline), &json!(now))
+                })
+            })
+        };
+        assert!(differs("write.calls", [300, 20]) && differs("write.bytes", [2100, 81_920]), "{backend}: {}", changes(1));
+        let options = [&options[..], &["--name", "many", "--name", "few"]].concat();
+        let page = compare(&options).launch_with(&commands[..2]).finish();
+        assert!(page.successful().contains("\nfrom many to few: 2 changes\n"), "{}", page.text());
+    }
+}
+
+#[test]
 fn each_copier_is_shown_with_its_api() {
     let dir = TestDir::new();
     let input = dir.join("in");

@@ -9,6 +9,7 @@ use textwrap::WordSplitter;
 
 use self::figures::{FIGURES, FigureFormat, doubts, remarks};
 use super::{
+    diff,
     markdown::{cell, code, escape_markdown, list_item, table_row},
     page::{Options, Page, Style, align_columns, column_padding, ruled_table, table_lines, words},
     text::{self, json},
@@ -49,6 +50,8 @@ pub fn compare(comparison: &Comparison, format: CompareFormat, options: &Options
 const GAP: usize = 2;
 /// A name wider than this is shown on several lines.
 const NAME_WIDTH: usize = 20;
+/// A name is cut to this width above what changed, where the name of the figure needs most of a line.
+const CHANGES_WIDTH: usize = 12;
 /// A name that needs more lines than this is cut.
 const MOST_NAME_LINES: usize = 5;
 
@@ -66,6 +69,7 @@ fn page(comparison: &Comparison, options: &Options) -> String {
         page.gap();
         write_block(&mut page, block);
     }
+    write_all_changes(&mut page, comparison);
     page.gap();
     if columns.iter().any(|column| column.cells.iter().any(|cell| cell == UNKNOWN)) {
         page.flow(0, &words("\"-\": unknown, not 0", Style::Faint));
@@ -77,6 +81,22 @@ fn page(comparison: &Comparison, options: &Options) -> String {
         page.flow(0, &words(&format!("warning: {doubt}"), Style::Warning));
     }
     page.finish()
+}
+
+/// What the traced run of each command did differently from that of the reference, as `zctrace diff` shows it.
+fn write_all_changes(page: &mut Page, comparison: &Comparison) {
+    let Some(reference) = comparison.commands.get(comparison.reference).map(figures::name) else { return };
+    for command in &comparison.commands {
+        let Some(changes) = &command.changes else { continue };
+        let name = figures::name(command);
+        page.gap();
+        let (answer, style) = diff::answer(changes);
+        let mut title = words(&format!("from {reference} to {name}:"), Style::Heading);
+        title.extend(words(&answer, style));
+        page.flow(0, &title);
+        let titles = [&reference, &name].map(|name| text::shorten(name, CHANGES_WIDTH));
+        diff::write_changes(page, changes, titles.each_ref().map(|title| &**title));
+    }
 }
 
 /// Which command is how much faster or slower than the others.

@@ -21,14 +21,8 @@ pub(super) fn render(diff: &Diff, options: &Options) -> String {
     }
     if !diff.figures.is_empty() {
         page.gap();
-        write_figures(&mut page, &diff.figures);
     }
-    if !diff.transfers.is_empty() {
-        page.gap();
-        for way in &diff.transfers {
-            write_way(&mut page, way);
-        }
-    }
+    write_changes(&mut page, diff, ["before", "now"]);
     page.gap();
     let (answer, style) = answer(diff);
     page.flow(0, &words(&answer, style));
@@ -43,9 +37,22 @@ fn about(side: &Side) -> String {
     format!("wall {wall}, CPU {cpu} (not compared), backend {backend}, {exact}")
 }
 
-fn write_figures(page: &mut Page, figures: &[Difference]) {
+/// The figures and the interfaces that changed, under these titles.
+pub(super) fn write_changes(page: &mut Page, diff: &Diff, titles: [&str; 2]) {
+    if !diff.figures.is_empty() {
+        write_figures(page, &diff.figures, titles);
+    }
+    if !diff.transfers.is_empty() {
+        page.gap();
+        for way in &diff.transfers {
+            write_way(page, way);
+        }
+    }
+}
+
+fn write_figures(page: &mut Page, figures: &[Difference], [before, now]: [&str; 2]) {
     let mut table = ruled_table();
-    table.set_header(["figure", "before", "now", "change"]);
+    table.set_header(["figure", before, now, "change"]);
     for figure in figures {
         table.add_row(cells(figure));
     }
@@ -91,7 +98,8 @@ fn amount(sums: WaySums) -> String {
     format!("{}, {bytes}", plural(sums.transfers, "transfer", "transfers"))
 }
 
-fn answer(diff: &Diff) -> (String, Style) {
+/// The answer in one sentence.
+pub(super) fn answer(diff: &Diff) -> (String, Style) {
     let count = |state: DifferenceState| {
         let figures = diff.figures.iter().filter(|figure| figure.state == state).count();
         figures + diff.transfers.iter().filter(|way| way.state == state).count()

@@ -10,6 +10,7 @@ use super::{
     warning::Precautions,
 };
 use crate::{
+    diff::Diff,
     report::{self, Report, Tool},
     signal,
     trace::{Exit, Trace},
@@ -136,6 +137,8 @@ pub struct Compared {
     pub peak_memory_bytes: Option<u64>,
     /// Its traced run.
     pub traced: Traced,
+    /// What differs from the traced run of the reference to its own; `None` for the reference itself.
+    pub changes: Option<Diff>,
     /// Why its figures may be unreliable.
     pub warnings: Vec<Warning>,
     /// The timed runs, in order.
@@ -183,6 +186,11 @@ impl Comparison {
         let traces: Vec<_> =
             measured.series.iter().map(|series| Report::from_trace(&series.trace, &report::Options::default())).collect();
         let first = traces.first();
+        let changes: Vec<Option<Diff>> = traces
+            .iter()
+            .enumerate()
+            .map(|(index, report)| traces.get(reference).filter(|_| index != reference).map(|before| Diff::new(before, report)))
+            .collect();
         let mut comparison = Self {
             schema: SCHEMA,
             tool: Tool::zctrace(),
@@ -195,9 +203,10 @@ impl Comparison {
             reference_is_chosen: plan.reference.is_some(),
             commands: Vec::new(),
         };
-        let series = plan.subjects.iter().zip(&measured.series).zip(traces);
-        comparison.commands =
-            series.map(|((subject, series), report)| Compared::of(plan, subject, series, shell, report)).collect();
+        let series = plan.subjects.iter().zip(&measured.series).zip(traces.into_iter().zip(changes));
+        let compared =
+            |((subject, series), (report, changes))| Compared { changes, ..Compared::of(plan, subject, series, shell, report) };
+        comparison.commands = series.map(compared).collect();
         comparison.relate();
         comparison
     }
@@ -258,6 +267,7 @@ impl Compared {
             major_faults: mean(|run| count(run.major_faults)),
             peak_memory_bytes: runs.iter().map(|run| run.peak_memory_bytes).max().flatten(),
             traced: Traced::of(report),
+            changes: None,
             warnings: warnings.into_iter().flatten().collect(),
             runs,
         }

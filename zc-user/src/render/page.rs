@@ -86,9 +86,26 @@ impl Piece {
     }
 }
 
-/// Splits a sentence into its words.
+/// Splits a sentence into its words. A number and its unit stay together.
 pub(super) fn words(sentence: &str, style: Style) -> Vec<Piece> {
-    sentence.split_whitespace().map(|word| Piece::new(word, style)).collect()
+    let mut pieces: Vec<Piece> = Vec::new();
+    for word in sentence.split_whitespace() {
+        match pieces.last_mut() {
+            Some(last) if is_number(&last.text) && is_unit(word) => last.text.extend([" ", word]),
+            _ => pieces.push(Piece::new(word, style)),
+        }
+    }
+    pieces
+}
+
+fn is_number(word: &str) -> bool {
+    let number = word.trim_start_matches('(');
+    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+}
+
+fn is_unit(word: &str) -> bool {
+    const UNITS: [&str; 12] = ["ns", "µs", "ms", "s", "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "%"];
+    UNITS.contains(&word.trim_end_matches([',', ';', ':', ')', '.']))
 }
 
 /// Joins texts to a list: with a comma after each but the last.
@@ -259,6 +276,13 @@ mod tests {
         page.unbroken(2, Style::Plain, "see:", "ls -l");
         page.unbroken(2, Style::Plain, "see:", "cp 'a file' there");
         assert_eq!(page.finish(), "  a  b\nfails:\n  write.calls ==\n  0\n  see: ls -l\n  see:\n    cp 'a file' there\n");
+    }
+
+    #[test]
+    fn a_number_is_not_separated_from_its_unit() {
+        let pieces = words("in calls (write 3.70 ms, read (2 KiB) 12 s of 5 calls", Style::Plain);
+        let texts: Vec<&str> = pieces.iter().map(Piece::text).collect();
+        assert_eq!(texts, ["in", "calls", "(write", "3.70 ms,", "read", "(2 KiB)", "12 s", "of", "5", "calls"]);
     }
 
     #[test]

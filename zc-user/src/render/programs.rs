@@ -6,7 +6,7 @@ use super::{
     text,
 };
 use crate::{
-    report::{Program, Report, Syscall, Usage},
+    report::{OtherCalls, Program, Report, Syscall, Usage},
     units::{self, UNKNOWN},
 };
 
@@ -79,25 +79,28 @@ fn table(report: &Report, options: &Options) -> Vec<String> {
     table_lines(&table)
 }
 
+/// All calls, also those without rows if they were counted.
 fn calls(program: &Program) -> u64 {
-    program.syscalls.iter().map(|call| call.calls).sum()
+    program.syscalls.iter().map(|call| call.calls).sum::<u64>() + program.other_calls.map_or(0, |others| others.calls)
 }
 
 fn cells(program: &Program, all_ns: Option<u64>) -> [String; TITLES.len()] {
     let name = text::shorten(&program_name(program), LONGEST_NAME).into_owned();
-    let [calls, errors, in_calls, cpu, share] = figures(&program.syscalls, &program.usage, all_ns);
+    let [calls, errors, in_calls, cpu, share] = figures(&program.syscalls, program.other_calls, &program.usage, all_ns);
     [name, program.processes.to_string(), calls, errors, in_calls, cpu, share]
 }
 
-/// Calls, errors, time in calls, CPU time and its share of `all_ns`.
-pub(super) fn figures(syscalls: &[Syscall], usage: &Usage, all_ns: Option<u64>) -> [String; 5] {
+/// Calls, errors, time in calls, CPU time and its share of `all_ns`. The calls without rows are among them, if they were counted.
+pub(super) fn figures(syscalls: &[Syscall], others: Option<OtherCalls>, usage: &Usage, all_ns: Option<u64>) -> [String; 5] {
     let known = |ns: Option<u64>| ns.map_or_else(|| UNKNOWN.to_owned(), units::duration);
     let returned = || syscalls.iter().filter(|call| call.calls > 0);
-    let in_calls = returned().map(|call| call.total_ns).try_fold(0_u64, |sum, ns| sum.checked_add(ns?));
+    let others = others.filter(|others| others.calls > 0);
+    let times = returned().map(|call| call.total_ns).chain(others.map(|others| others.total_ns));
+    let in_calls = times.into_iter().try_fold(0_u64, |sum, ns| sum.checked_add(ns?));
     let cpu = usage.cpu_ns();
     let share = cpu.zip(all_ns).map_or_else(|| UNKNOWN.to_owned(), |(part, whole)| units::share(part, whole));
-    let calls: u64 = returned().map(|call| call.calls).sum();
-    let errors: u64 = syscalls.iter().map(|call| call.errors).sum();
+    let calls: u64 = returned().map(|call| call.calls).chain(others.map(|others| others.calls)).sum();
+    let errors: u64 = syscalls.iter().map(|call| call.errors).chain(others.map(|others| others.errors)).sum();
     [calls.to_string(), errors.to_string(), known(in_calls), known(cpu), share]
 }
 

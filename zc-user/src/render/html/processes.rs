@@ -78,7 +78,7 @@ fn row(process: &Process, report: &Report) -> Vec<String> {
         State::Running => "still running",
     };
     let ppid = process.ppid.map_or_else(|| UNKNOWN.to_owned(), |ppid| ppid.to_string());
-    let figures = programs::figures(&process.syscalls, &process.usage, report.totals.usage.cpu_ns());
+    let figures = programs::figures(&process.syscalls, process.other_calls, &process.usage, report.totals.usage.cpu_ns());
     let command = command(process).unwrap_or_else(|| UNKNOWN.to_owned());
     let command = text::shorten_middle(&command, LONGEST_COMMAND).into_owned();
     let rest = [process.threads.to_string(), state.to_owned(), ppid, command];

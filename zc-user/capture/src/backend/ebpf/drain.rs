@@ -127,7 +127,7 @@ impl Maps {
     /// The calls that take a path and failed.
     pub fn failed_paths(&self) -> Result<FailedPaths, MapError> {
         let mut failed = FailedPaths { left_out: self.lost(zc_ebpf::Loss::UncountedPath)?, ..FailedPaths::default() };
-        for entry in self.failed_paths.iter() {
+        for entry in &self.failed_paths {
             let (key, calls) = entry?;
             // The kernel side may have created an entry and not used it.
             if calls > 0 {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use zctrace::report::{FailedPath, Report};
+use zctrace::report::{FailedPath, PathBase, Report};
 
 use crate::harness::{BACKENDS, c, each_backend, program, shell, zctrace};
 
@@ -58,6 +58,33 @@ fn of_a_long_path_the_kernel_side_keeps_the_beginning() {
         let [long] = long.as_slice() else { panic!("{long:?}") };
         assert_eq!((long.path_cut, long.calls), (is_cut, 1));
         assert!(long.path.as_ref().is_some_and(|path| path.len() == if is_cut { 239 } else { 1023 }), "{long:?}");
+    }
+}
+
+#[test]
+fn where_a_relative_path_starts_is_known_unless_a_process_changed_its_directory() {
+    let base = |report: &Report, path: &str| {
+        let one = failed(report).iter().find(|one| one.path.as_deref() == Some(path));
+        one.unwrap_or_else(|| panic!("{path} in {:?}", failed(report))).base
+    };
+    for zctrace in each_backend() {
+        let report = zctrace.clone().run(&program("cat").args(&["zc-none", "/zc-none"])).report;
+        assert_eq!(
+            [base(&report, "zc-none"), base(&report, "/zc-none")],
+            [PathBase::Directory, PathBase::Root],
+            "{}",
+            report.backend
+        );
+        // One of its calls names a directory by a descriptor.
+        let report = zctrace.clone().run(&c("failed-paths")).report;
+        assert_eq!(base(&report, "zc-none"), PathBase::Unknown, "{}", report.backend);
+        let report = zctrace.run(&shell("cd /; cat zc-none /zc-none; exit 0")).report;
+        assert_eq!(
+            [base(&report, "zc-none"), base(&report, "/zc-none")],
+            [PathBase::Unknown, PathBase::Root],
+            "{}",
+            report.backend
+        );
     }
 }
 

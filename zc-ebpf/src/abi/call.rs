@@ -104,8 +104,10 @@ pub struct CallSpec {
     pub message_flags: u8,
     /// Index, from 1, of the argument that points to a path; 0: there is none.
     pub path: u8,
+    /// Index, from 1, of the argument with the descriptor of the directory in which a relative path starts; 0: there is none.
+    pub directory: u8,
     /// Unused; keeps the layout free of padding.
-    pub reserved: [u8; 2],
+    pub reserved: u8,
 }
 
 impl CallSpec {
@@ -124,7 +126,8 @@ impl CallSpec {
         fills_bytes: 0,
         message_flags: 0,
         path: 0,
-        reserved: [0; 2],
+        directory: 0,
+        reserved: 0,
     };
 }
 

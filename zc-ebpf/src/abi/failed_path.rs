@@ -15,8 +15,8 @@ pub struct FailedPath {
     pub errno: u32,
     /// Length of the path without its NUL, or [`UNKNOWN_PATH`]. If it is the longest that there is room for, the path may be longer.
     pub length: u32,
-    /// Unused; keeps the layout free of padding.
-    pub reserved: u32,
+    /// 1: the path is relative, and starts in a directory that the call named by a descriptor.
+    pub below_descriptor: u32,
     /// The path, and zeroes after it.
     pub path: [u8; PATH_BYTES],
 }

@@ -19,6 +19,9 @@ use crate::{
     rows::find_or_make,
 };
 
+/// `AT_FDCWD` of the kernel's include/uapi/linux/fcntl.h: a relative path starts in the working directory.
+const AT_FDCWD: i32 = -100;
+
 /// How often calls failed, by call, errno and path. Many tasks count in the same entry.
 #[map]
 static FAILED_PATHS: HashMap<FailedPath, u64> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
@@ -47,13 +50,16 @@ pub fn count(task: &mut Task, registers: Registers) {
         return;
     }
     task.arguments = Arguments { values: registers.arguments_at_exit(task.slot >= TABLE_SLOTS) };
-    count_path(task.slot, errno, task.arguments.get(task.spec.path - 1));
+    let (arguments, spec) = (&task.arguments, &task.spec);
+    let names_directory = spec.directory != 0 && arguments.get(spec.directory - 1) as i32 != AT_FDCWD;
+    count_path(task.slot, errno, arguments.get(spec.path - 1), names_directory.into());
 }
 
-/// Counts a failed call whose path is at this address. A global function, so that the verifier checks it once. The result means nothing.
+/// Counts a failed call whose path is at this address. `names_directory` is 1 if a relative path starts in a directory that the call names.
+/// A global function, so that the verifier checks it once. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn count_path(slot: u32, errno: u32, address: u64) -> u32 {
+extern "C" fn count_path(slot: u32, errno: u32, address: u64, names_directory: u32) -> u32 {
     let Some(scratch) = FAILED_PATH.entry(0) else { return 0 };
     // Programs that the kernel may preempt are replaced by others; this holds if that fails.
     if exchange(&mut scratch.is_taken, 1) != 0 {
@@ -65,6 +71,8 @@ extern "C" fn count_path(slot: u32, errno: u32, address: u64) -> u32 {
     // The helper leaves what is behind the NUL as it was.
     key.path = [0; PATH_BYTES];
     key.length = read_user_text(address, &mut key.path).unwrap_or(UNKNOWN_PATH);
+    let is_relative = key.length != UNKNOWN_PATH && key.path[0] != b'/';
+    key.below_descriptor = if is_relative { names_directory } else { 0 };
     match find_or_make(&FAILED_PATHS, &*key, &0) {
         Some(calls) => drop(fetch_add(calls, 1)),
         None => count_loss(Loss::UncountedPath),

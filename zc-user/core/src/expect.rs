@@ -32,7 +32,8 @@
 //! `[path=...]` chooses calls by the path that they were given. Only the paths of failed calls are known, so it is for `errors`:
 //! `openat[path="/etc/app/**"].errors.EACCES == 0`. With `calls`, the calls that succeeded make the figure a range, so that
 //! `openat[path="/etc/**"].calls == 0` fails if one failed there, and is else inconclusive, unless no `openat` succeeded at all. A path is
-//! compared as it was given; a relative one that may be meant by an absolute pattern makes the figure inconclusive.
+//! compared as it was given. If it is not known where a relative one starts, and an absolute pattern may mean it, the figure is
+//! inconclusive.
 //!
 //! A pattern that matches no file or path of the report is said beside the result, with the nearest one: it may have a typing error.
 //!

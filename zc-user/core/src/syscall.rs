@@ -20,7 +20,7 @@ use crate::words::names;
 pub(crate) use arguments::{may_name_file_by_path, names_descriptor};
 pub use classes::CLASSES;
 pub(crate) use paths::takes_path;
-pub use paths::{path_argument, path_calls};
+pub use paths::{CHANGING_DIRECTORY, directory_argument, path_argument, path_calls};
 pub use selection::{Selection, UnknownSyscall, class_names};
 pub(crate) use selection::{calls_of_class, known_names, meant_by};
 

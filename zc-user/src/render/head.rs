@@ -265,7 +265,7 @@ fn failed_paths(report: &Report) -> &[FailedPath] {
 fn failure(group: &FailedGroup<'_>) -> String {
     let times = if group.calls == 1 { String::new() } else { format!("{} x ", group.calls) };
     let place = match group.place {
-        Place::Path(path) if path.is_empty() => "\"\"".to_owned(),
+        Place::Path("") => "\"\"".to_owned(),
         Place::Path(path) => text::escape(path),
         Place::Directory("") => "relative paths".to_owned(),
         Place::Directory(directory) => format!("{}/...", text::escape(directory)),

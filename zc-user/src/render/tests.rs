@@ -52,7 +52,7 @@ fn one_process_at_several_widths() {
 fn the_head_names_failed_paths_and_counts_what_the_loader_looked_for() {
     let mut failed = FailedPaths::default();
     let mut add = |call: &'static str, errno: i32, path: &str, calls: usize| {
-        let path = Some(GivenPath { text: path.to_owned(), is_cut: false });
+        let path = Some(GivenPath { text: path.to_owned(), is_cut: false, is_below_descriptor: false });
         let one = FailedPath { call: Call::native(call), errno: errno.unsigned_abs(), path };
         (0..calls).for_each(|_| failed.add(one.clone()));
     };

@@ -9,7 +9,7 @@ use crate::{
         known::Known,
         pattern::{Glob, Match, quote},
     },
-    report::{FailedPath, Report},
+    report::{FailedPath, PathBase, Report},
 };
 
 /// Reads a figure that chooses calls by this path.
@@ -58,8 +58,11 @@ fn sum<'a>(failed: impl Iterator<Item = &'a FailedPath>) -> u64 {
     failed.map(|one| one.calls).sum()
 }
 
-fn matches(glob: &Glob, failed: &FailedPath) -> Match {
+/// Whether a pattern matches the path of failed calls.
+pub(super) fn matches(glob: &Glob, failed: &FailedPath) -> Match {
     match &failed.path {
+        // As the report shows files. Where `..` leads is not known: it may follow a symbolic link.
+        Some(path) if failed.base == PathBase::Directory && !path.contains("..") => glob.matches_path(path),
         Some(path) if failed.path_cut => glob.matches_beginning(path),
         Some(path) => glob.matches_given(path),
         None => Match::Maybe,
@@ -96,7 +99,7 @@ mod tests {
     use Verdict::{Fails, Holds, Inconclusive};
 
     fn failed(call: &'static str, errno: u32, path: Option<&str>) -> FailedPath {
-        let path = path.map(|path| GivenPath { text: path.to_owned(), is_cut: false });
+        let path = path.map(|path| GivenPath { text: path.to_owned(), is_cut: false, is_below_descriptor: false });
         FailedPath { call: Call::native(call), errno, path }
     }
 
@@ -106,7 +109,7 @@ mod tests {
         let file = scene.regular("in");
         scene.process("cp", vec![read("read", file, 1, 10)]);
         let mut trace = scene.trace;
-        let mut paths = FailedPaths::default();
+        let mut paths = FailedPaths { directory_may_change: true, ..FailedPaths::default() };
         for (errno, path) in
             [(2, "/etc/app.conf"), (2, "/etc/app.d/one"), (13, "/etc/app.d/one"), (2, "data/x"), (2, "/usr/../etc/y")]
         {
@@ -168,6 +171,29 @@ mod tests {
             &unknown,
             &[(r#"openat[path="/no"].errors == 0"#, Inconclusive), (r#"stat[path="/no"].errors == 0"#, Holds)],
         );
+    }
+
+    #[test]
+    fn a_relative_path_starts_in_the_directory_of_the_command_if_nothing_says_otherwise() {
+        let mut trace = trace();
+        trace.directory = Some("/work".to_owned());
+        let failed_paths = trace.failed_paths.get_or_insert_default();
+        failed_paths.directory_may_change = false;
+        assert_verdicts(
+            &trace,
+            &[
+                (r#"openat[path="/work/data/x"].errors == 1"#, Holds),
+                (r#"openat[path="/work/**"].errors == 1"#, Holds),
+                (r#"openat[path="/etc/app.d/**"].errors == 2"#, Holds),
+                (r#"openat[path="../work/data/x"].errors == 1"#, Holds),
+            ],
+        );
+        let below = FailedPath {
+            path: Some(GivenPath { text: "data/x".to_owned(), is_cut: false, is_below_descriptor: true }),
+            ..failed("openat", 2, None)
+        };
+        trace.failed_paths.get_or_insert_default().add(below);
+        assert_verdicts(&trace, &[(r#"openat[path="/work/data/x"].errors == 1"#, Inconclusive)]);
     }
 
     #[test]

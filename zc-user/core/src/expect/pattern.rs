@@ -80,7 +80,7 @@ impl Glob {
     }
 
     /// Whether it matches the path of a file. Reports have paths relative to the working directory for files below it.
-    fn matches_path(&self, path: &str) -> Match {
+    pub(super) fn matches_path(&self, path: &str) -> Match {
         let leads_out = self.pattern.as_str().starts_with("..");
         let is_comparable = self.is_absolute() == path.starts_with('/') && !leads_out;
         if self.matches(path) {

@@ -3,6 +3,7 @@
 use super::{
     ast::Figure,
     field::Subject,
+    paths::matches,
     pattern::{EndPattern, Glob, Match, quote},
 };
 use crate::report::{End, Report};
@@ -34,9 +35,9 @@ fn of_files(glob: &Glob, report: &Report) -> Option<String> {
 
 fn of_failed_paths(glob: &Glob, report: &Report) -> Option<String> {
     let failed = report.totals.failed_paths.as_ref()?;
-    let paths = || failed.iter().filter_map(|failed| failed.path.as_deref());
-    let is_none = paths().all(|path| glob.matches_given(path) == Match::No);
-    is_none.then(|| sentence(glob, "no path of a failed call", paths()))
+    let is_none = failed.iter().filter(|failed| failed.path.is_some()).all(|failed| matches(glob, failed) == Match::No);
+    let paths = failed.iter().filter_map(|failed| failed.path.as_deref());
+    is_none.then(|| sentence(glob, "no path of a failed call", paths))
 }
 
 /// Every file that the report names.
@@ -79,7 +80,7 @@ mod tests {
         let [from, to] = ["in.dat", "data/out.dat"].map(|name| scene.regular(name));
         scene.process("copier", vec![read("read", from, 2, 20), write("write", to, 2, 20)]);
         let mut failed = FailedPaths::default();
-        let path = Some(GivenPath { text: "/etc/app.conf".to_owned(), is_cut: false });
+        let path = Some(GivenPath { text: "/etc/app.conf".to_owned(), is_cut: false, is_below_descriptor: false });
         failed.add(FailedPath { call: Call::native("openat"), errno: 2, path });
         scene.trace.failed_paths = Some(failed);
         Report::from_trace(&scene.trace, &Options { file_calls: Files::Listed, ..Options::default() })

@@ -20,9 +20,11 @@ pub struct FailedPath {
     pub abi: String,
     /// The error.
     pub errno: String,
-    /// The path as the program gave it. A relative one starts in the directory that the process or the call had at that time. `None`: it
-    /// could not be read, or the program gave none.
+    /// The path as the program gave it. `None`: it could not be read, or the program gave none.
     pub path: Option<String>,
+    /// Where the path starts.
+    #[serde(default)]
+    pub base: PathBase,
     /// Whether the path may be longer: only its beginning was kept.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub path_cut: bool,
@@ -30,14 +32,40 @@ pub struct FailedPath {
     pub calls: u64,
 }
 
+/// Where a path starts that a program gave to a call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PathBase {
+    /// At the root: the path is absolute.
+    Root,
+    /// In the directory where the command was launched ([`Report::directory`](super::Report::directory)): no process changed its own, and
+    /// the call named no other.
+    Directory,
+    /// In a directory that is not known.
+    #[default]
+    Unknown,
+}
+
+impl PathBase {
+    fn of(path: Option<&trace::GivenPath>, all: &trace::FailedPaths) -> Self {
+        match path {
+            Some(path) if path.text.starts_with('/') => Self::Root,
+            Some(path) if !path.is_below_descriptor && !all.directory_may_change => Self::Directory,
+            _ => Self::Unknown,
+        }
+    }
+}
+
 impl FailedPath {
     /// All of a trace, the most frequent first.
     pub(super) fn all_of(failed: &trace::FailedPaths) -> Vec<Self> {
+        let all_of = failed;
         let one = |(failed, &calls): (&trace::FailedPath, &u64)| Self {
             syscall: failed.call.name.to_string(),
             abi: failed.call.abi.name().to_owned(),
             errno: errno::name(failed.errno),
             path: failed.path.as_ref().map(|path| path.text.clone()),
+            base: PathBase::of(failed.path.as_ref(), all_of),
             path_cut: failed.path.as_ref().is_some_and(|path| path.is_cut),
             calls,
         };
@@ -142,7 +170,15 @@ mod tests {
 
     fn failed(syscall: &str, errno: &str, path: Option<&str>, calls: u64) -> FailedPath {
         let path = path.map(str::to_owned);
-        FailedPath { syscall: syscall.into(), abi: "x86_64".into(), errno: errno.into(), path, path_cut: false, calls }
+        FailedPath {
+            syscall: syscall.into(),
+            abi: "x86_64".into(),
+            errno: errno.into(),
+            path,
+            base: PathBase::Unknown,
+            path_cut: false,
+            calls,
+        }
     }
 
     fn shown(all: &[FailedPath]) -> Vec<String> {

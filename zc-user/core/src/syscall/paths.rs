@@ -7,6 +7,16 @@ pub fn path_argument(name: &str) -> Option<u8> {
     PATHS.iter().find(|(known, _)| *known == name).map(|(_, index)| *index)
 }
 
+/// Index of the argument with the descriptor of the directory in which a relative path starts; `None`: it is the working directory.
+pub fn directory_argument(name: &str) -> Option<u8> {
+    /// Calls with another argument before their path.
+    const OTHERS: [&str; 4] = ["inotify_add_watch", "mount", "quotactl", "symlink"];
+    path_argument(name).filter(|_| !OTHERS.contains(&name))?.checked_sub(1)
+}
+
+/// The calls that may change the directory in which relative paths start.
+pub const CHANGING_DIRECTORY: [&str; 5] = ["chdir", "chroot", "fchdir", "pivot_root", "setns"];
+
 /// The calls that take a path.
 pub fn path_calls() -> impl Iterator<Item = &'static str> {
     PATHS.iter().map(|(name, _)| *name)
@@ -127,5 +137,7 @@ mod tests {
     fn calls_relative_to_a_directory_have_their_path_behind_it() {
         assert_eq!(["open", "openat", "symlinkat", "read"].map(path_argument), [Some(0), Some(1), Some(2), None]);
         assert!(takes_path("openat") && !takes_path("read"));
+        let directories = ["open", "openat", "symlinkat", "symlink", "mount", "renameat2"].map(directory_argument);
+        assert_eq!(directories, [None, Some(0), Some(1), None, None, Some(0)]);
     }
 }

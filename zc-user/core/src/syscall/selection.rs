@@ -6,8 +6,12 @@ use thiserror::Error;
 use zc_ebpf::{CallSpec, SOCKET_CALLS, TABLE_SLOTS, operation_slot, requested, selected, socket_slot, spec_slot};
 
 use super::{
-    Abi, CLASSES, FICLONE, FICLONERANGE, Fds, Spec, TABLE, arguments::with_filled_memory, classes::DATA, covers,
-    paths::path_argument, ring,
+    Abi, CLASSES, FICLONE, FICLONERANGE, Fds, Spec, TABLE,
+    arguments::with_filled_memory,
+    classes::DATA,
+    covers,
+    paths::{directory_argument, path_argument},
+    ring,
 };
 use crate::words::nearest;
 
@@ -90,7 +94,8 @@ impl Selection {
                 let spec = with_filled_memory(name.unwrap_or_default(), spec.unwrap_or_default());
                 // One that fails is counted by its path, whether it is counted or not.
                 let path = name.and_then(path_argument).map_or(0, |argument| argument + 1);
-                let spec = CallSpec { path, ..spec };
+                let directory = name.and_then(directory_argument).map_or(0, |argument| argument + 1);
+                let spec = CallSpec { path, directory, ..spec };
                 if spec != CallSpec::default() {
                     specs.push((spec_slot(number, compat), spec));
                 }

@@ -9,6 +9,8 @@ use crate::syscall::Call;
 pub struct FailedPaths {
     /// The number of calls for each.
     pub calls: BTreeMap<FailedPath, u64>,
+    /// Whether a process may have changed the directory in which relative paths start.
+    pub directory_may_change: bool,
     /// How many failed calls are missing, because there was no room for more paths.
     pub left_out: u64,
 }
@@ -24,13 +26,15 @@ pub struct FailedPath {
     pub path: Option<GivenPath>,
 }
 
-/// A path as a program gave it to a call. A relative one starts in the directory that the process or the call had at that time.
+/// A path as a program gave it to a call.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GivenPath {
     /// The path, or its beginning.
     pub text: String,
     /// Whether it may be longer.
     pub is_cut: bool,
+    /// Whether it is relative, and starts in a directory that the call named by a descriptor.
+    pub is_below_descriptor: bool,
 }
 
 impl FailedPaths {

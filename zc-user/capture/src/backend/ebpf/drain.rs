@@ -183,6 +183,7 @@ fn failed_path(key: &zc_ebpf::FailedPath) -> FailedPath {
     let path = text.map(|text| GivenPath {
         text: String::from_utf8_lossy(text).into_owned(),
         is_cut: text.len() + 1 >= zc_ebpf::PATH_BYTES,
+        is_below_descriptor: key.below_descriptor != 0,
     });
     FailedPath { call: Call::from_slot(key.slot), errno: key.errno, path }
 }

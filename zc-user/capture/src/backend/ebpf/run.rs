@@ -35,7 +35,8 @@ use crate::{
     backend::{Progress, RunError, RunOptions, Until, new_trace, progress::Ticker, within},
     launch::{Child, Received, Signals, find_program},
     privileges,
-    trace::{Exit, Loss, Process, Trace},
+    syscall::{CHANGING_DIRECTORY, Call},
+    trace::{Exit, FailedPaths, Loss, Process, Row, Trace},
 };
 
 /// How long a task may take to end after its process was reaped. It takes microseconds; on a loaded machine, more.
@@ -303,7 +304,9 @@ impl SeenEvents {
         }
         (trace.files, trace.calls_without_files) = (rows.files, rows.calls_without_files);
         trace.other_calls = Some(loaded.maps.other_calls(&live.tasks)?);
-        trace.failed_paths = Some(loaded.maps.failed_paths()?);
+        let directory_may_change = rows.by_task.values().flat_map(|task| &task.rows).any(changes_directory)
+            || trace.other_calls.iter().flatten().any(|(call, sums)| is_changing_directory(call) && sums.calls > sums.errors);
+        trace.failed_paths = Some(FailedPaths { directory_may_change, ..loaded.maps.failed_paths()? });
         trace.sees_memory = loaded.sees_memory;
         trace.losses = loaded.maps.losses()?.into_iter().collect();
         *trace.losses.entry(Loss::LostEvents).or_default() += self.unreadable;
@@ -322,6 +325,15 @@ impl SeenEvents {
         trace.processes = processes;
         Ok(())
     }
+}
+
+/// Whether these calls may have changed the directory in which relative paths start.
+fn changes_directory(row: &Row) -> bool {
+    is_changing_directory(&row.call) && row.calls > row.errors
+}
+
+fn is_changing_directory(call: &Call) -> bool {
+    CHANGING_DIRECTORY.contains(&call.name.as_ref())
 }
 
 /// The time of `CLOCK_MONOTONIC`, as the kernel side uses it.

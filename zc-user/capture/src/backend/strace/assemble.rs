@@ -57,6 +57,8 @@ pub fn trace(tasks: Tasks, files: Vec<File>, mut failed_paths: FailedPaths, name
     let is_recorded = log.is_recorded;
     if is_recorded {
         find_gaps(&tasks, root, &mut log);
+        // A log may leave out the calls that show it.
+        failed_paths.directory_may_change = true;
     }
     count_first_execs(&mut tasks, root, names, &mut failed_paths, &mut log);
     let mut trace = Trace {

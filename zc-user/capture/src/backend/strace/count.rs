@@ -193,7 +193,7 @@ impl Counter<'_> {
             is_peek: known.name.starts_with("recv") && has_peek(call.args),
         };
         let path = known.path.filter(|_| call.has_all_args && matches!(how, Ending::Error(_)));
-        let path = path.and_then(|argument| given_path(&Args::new(call.args), argument));
+        let path = path.and_then(|argument| given_path(&Args::new(call.args), argument, known.directory));
         self.log.has_durations |= ended.duration_ns.is_some();
         task.has_exited |= how == Ending::Never && matches!(known.name.as_ref(), "exit_group" | "exit");
         if matches!(task.first_call, FirstCall::Awaited) {
@@ -204,6 +204,7 @@ impl Counter<'_> {
                 return;
             }
         }
+        self.failed_paths.directory_may_change |= known.changes_directory && matches!(how, Ending::Value(_));
         count_failed_path(&mut self.failed_paths, known, task.abi, how, path);
         if !known.is_selected {
             task.rows.settle(AfterSignal::KeptRunning);

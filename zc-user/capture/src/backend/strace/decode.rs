@@ -86,12 +86,15 @@ pub fn ends<'a>(args: &Args<'a>, fds: Fds) -> Ends<'a> {
     Ends { from, to }
 }
 
-/// The path in the argument at this index. `None`: strace printed an address, or `NULL`.
-pub(super) fn given_path(args: &Args<'_>, index: u8) -> Option<GivenPath> {
+/// The path in the argument at this index; a relative one may start in the directory of another argument. `None`: strace printed an address, or `NULL`.
+pub(super) fn given_path(args: &Args<'_>, index: u8, directory_argument: Option<u8>) -> Option<GivenPath> {
     let argument = args.nth(index).filter(|argument| argument.starts_with(b"\""))?;
     let end = end_of_string(argument, 0)?;
     let text = String::from_utf8_lossy(&unescape(&argument[1..end - 1])).into_owned();
-    Some(GivenPath { text, is_cut: argument[end..].starts_with(b"...") })
+    let directory = directory_argument.and_then(|index| args.nth(index));
+    let names_directory = directory.is_some_and(|directory| !directory.starts_with(b"AT_FDCWD"));
+    let is_below_descriptor = names_directory && !text.starts_with('/');
+    Some(GivenPath { text, is_cut: argument[end..].starts_with(b"..."), is_below_descriptor })
 }
 
 /// The first bytes that a call moved; empty if the log does not show them.

@@ -31,7 +31,7 @@ use crate::{
     async_fd::watch_readable,
     backend::{Progress, RunError, RunOptions, Until, new_trace, progress::Ticker, within},
     launch::{Child, Environment, Identity, LaunchError, LaunchOptions, OnTracerExit, Received, Signals, find_program, send},
-    syscall::{Selection, path_calls},
+    syscall::{CHANGING_DIRECTORY, Selection, path_calls},
     trace::{Exit, FirstBytes, Loss, State, Trace},
 };
 
@@ -354,6 +354,7 @@ fn trace_set(selection: &Selection) -> String {
                 .chain(of_files)
                 .chain(FILLING)
                 .chain(path_calls())
+                .chain(CHANGING_DIRECTORY)
                 .map(|name| format!("?{name}"))
                 .collect();
             words.sort_unstable();

@@ -9,7 +9,7 @@ use zc_ebpf::{COMPAT, FIRST_BEYOND, TABLE_SLOTS};
 use super::{file_table::FileEffect, syntax::unsigned};
 use crate::{
     errno,
-    syscall::{Abi, BEYOND, Call, FICLONE, FICLONERANGE, Selection, Spec, path_argument},
+    syscall::{Abi, BEYOND, CHANGING_DIRECTORY, Call, FICLONE, FICLONERANGE, Selection, Spec, directory_argument, path_argument},
 };
 
 /// How many names that are in no table are counted. A log may come from a newer kernel, but garbage must not fill the memory.
@@ -24,6 +24,10 @@ pub struct KnownCall {
     pub spec: Spec,
     /// Index of the argument that is a path.
     pub path: Option<u8>,
+    /// Index of the argument that names the directory in which a relative path starts.
+    pub directory: Option<u8>,
+    /// Whether it may change the directory in which relative paths start.
+    pub changes_directory: bool,
     /// Whether it is counted.
     pub is_selected: bool,
     /// What it does to tasks and files.
@@ -118,10 +122,13 @@ impl CallNames {
             name if FILLING.contains(&name) => Role::FillsMemory,
             name => FileEffect::of(name).map_or(Role::None, Role::Files),
         };
-        let path = path_argument(&name);
+        let (path, directory) = (path_argument(&name), directory_argument(&name));
+        let changes_directory = CHANGING_DIRECTORY.contains(&name.as_ref());
         self.known.push(KnownCall {
             spec: Spec::of(&name),
             path,
+            directory,
+            changes_directory,
             is_selected: self.selection.contains(&name),
             role,
             only_in,

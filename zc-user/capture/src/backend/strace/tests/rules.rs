@@ -410,6 +410,7 @@ fn failed_calls_are_counted_by_the_path_that_they_were_given() {
         "10 openat(AT_FDCWD</tmp>, \"a\\\"\\303\\244\", O_RDONLY) = -1 ENOENT (No such file or directory)\n",
         "10 openat(AT_FDCWD</tmp>, \"a\\\"\\303\\244\", O_RDONLY) = -1 ENOENT (No such file or directory)\n",
         "10 openat(AT_FDCWD</tmp>, \"/etc/passwd\", O_RDONLY) = 3</etc/passwd>\n",
+        "10 openat(4</tmp>, \"below\", O_RDONLY) = -1 ENOENT (No such file or directory)\n",
         "10 stat(0x8, 0x7ffe) = -1 EFAULT (Bad address)\n",
         "10 access(\"/etc/x\"..., R_OK) = -1 EACCES (Permission denied)\n",
         "10 open(\"fifo\", O_RDONLY) = ? ERESTARTSYS (To be restarted if SA_RESTART is set)\n",
@@ -417,14 +418,15 @@ fn failed_calls_are_counted_by_the_path_that_they_were_given() {
     ));
     let failed = trace.failed_paths.expect("a log has them");
     let line = |(failed, calls): (&FailedPath, &u64)| {
-        let path = failed.path.as_ref().map(|path| (path.text.clone(), path.is_cut));
+        let path = failed.path.as_ref().map(|path| (path.text.clone(), path.is_cut, path.is_below_descriptor));
         (failed.call.name.to_string(), failed.errno, path, *calls)
     };
     let lines: Vec<_> = failed.calls.iter().map(line).collect();
-    let path = |text: &str, is_cut| Some((text.to_owned(), is_cut));
+    let path = |text: &str, is_cut| Some((text.to_owned(), is_cut, text == "below"));
     let expected = [
         ("access".to_owned(), 13, path("/etc/x", true), 1),
         ("openat".to_owned(), 2, path("a\"ä", false), 2),
+        ("openat".to_owned(), 2, path("below", false), 1),
         ("stat".to_owned(), 14, None, 1),
     ];
     assert_eq!((lines.as_slice(), failed.left_out), (expected.as_slice(), 0));

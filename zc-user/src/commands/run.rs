@@ -41,7 +41,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
             ..options
         },
     );
-    erase(&status);
+    erase((*status).as_ref());
     let trace = trace?;
     show(report_of(&trace, &args.display), &args.display, &outputs)?;
     Ok(exit_code(&trace))
@@ -77,7 +77,7 @@ fn on_interim_trace(display: &DisplayArgs, outputs: &Arc<Outputs>, status: &Arc<
     // The command may need the terminal meanwhile.
     display.pager = false;
     OnInterimTrace::new(move |trace| {
-        erase(&status);
+        erase((*status).as_ref());
         let shown = trace.map_err(anyhow::Error::from).and_then(|trace| show(report_of(&trace, &display), &display, &outputs));
         if let Err(error) = shown {
             say(format_args!("{error:#}"));
@@ -98,7 +98,7 @@ fn on_progress(status: &Arc<Option<StatusLine>>) -> Option<OnProgress> {
 }
 
 /// Erases the status line, if there is one.
-fn erase(status: &Option<StatusLine>) {
+fn erase(status: Option<&StatusLine>) {
     if let Some(status) = status {
         status.erase();
     }

@@ -12,11 +12,11 @@ use crate::{
 };
 
 /// How many files are shown without `--all-transfers`.
-const MOST_FILES: usize = 20;
+pub(super) const MOST_FILES: usize = 20;
 /// The widest column of paths.
-const LONGEST_PATH: usize = 60;
+pub(super) const LONGEST_PATH: usize = 60;
 /// The narrowest column of paths.
-const SHORTEST_PATH: usize = 12;
+pub(super) const SHORTEST_PATH: usize = 12;
 
 /// Writes the table, if the report has files.
 pub(super) fn write(page: &mut Page, report: &Report, options: &Options) {
@@ -59,10 +59,10 @@ fn table(files: &[FileTotals], width: Option<usize>) -> Vec<String> {
 }
 
 /// Spaces between two columns.
-const GAP: usize = 2;
+pub(super) const GAP: usize = 2;
 
 /// A path; if it is too long, as much of its end as fits, because the end tells files apart.
-fn shorten_start(path: &str, room: usize) -> String {
+pub(super) fn shorten_start(path: &str, room: usize) -> String {
     if text::width(path) <= room {
         return path.to_owned();
     }

@@ -12,6 +12,7 @@ mod compare;
 mod csv;
 mod diff;
 mod doctor;
+mod failed_paths;
 mod files;
 mod head;
 mod html;

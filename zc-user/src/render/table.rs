@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::{
     columns::{Column, Layout},
-    files, head, latency,
+    failed_paths, files, head, latency,
     page::{Options, Page, Style, words},
     programs,
     section::{INDENT, Section, plural},
@@ -46,6 +46,7 @@ pub(super) fn render(report: &Report, options: &Options) -> String {
         page.flow(0, &words(hidden, Style::Plain));
     }
     files::write(&mut page, report, options);
+    failed_paths::write(&mut page, report, options);
     write_legend(&mut page, report, options, &sections, &layout);
     page.finish()
 }

@@ -48,8 +48,8 @@ fn one_process_at_several_widths() {
     assert_snapshot("copier-200", &table(&sample::copier(), None));
 }
 
-#[test]
-fn the_head_names_failed_paths_and_counts_what_the_loader_looked_for() {
+/// The sample copier with failed calls on paths.
+fn with_failed_paths() -> Trace {
     let mut failed = FailedPaths::default();
     let mut add = |call: &'static str, errno: i32, path: &str, calls: usize| {
         let path = Some(GivenPath { text: path.to_owned(), is_cut: false, is_below_descriptor: false });
@@ -64,8 +64,12 @@ fn the_head_names_failed_paths_and_counts_what_the_loader_looked_for() {
     add("openat", libc::ENOENT, "in", 1);
     add("mkdir", libc::EEXIST, "/", 1);
     add("access", libc::ENOENT, "/etc/ld.so.preload", 7);
-    let mut trace = sample::copier();
-    trace.failed_paths = Some(failed);
+    Trace { failed_paths: Some(failed), ..sample::copier() }
+}
+
+#[test]
+fn the_head_names_failed_paths_and_counts_what_the_loader_looked_for() {
+    let mut trace = with_failed_paths();
     let line = |text: &str, title: &str| text.lines().find(|line| line.starts_with(title)).map(str::to_owned);
     let text = table(&trace, None);
     let expected = "failed: ENOENT in (openat), 40 x ENOENT /etc/app.d/..., 2 x ENOENT a\\n (unlink), 2 more";
@@ -73,6 +77,16 @@ fn the_head_names_failed_paths_and_counts_what_the_loader_looked_for() {
     assert_eq!(line(&text, "loading").as_deref(), Some("loading: 7 searches for libraries found none"));
     trace.losses.insert(Loss::MissedProbes, 1);
     assert!(line(&table(&trace, None), "failed, at least: ENOENT in").is_some());
+}
+
+#[test]
+fn all_failed_paths_are_listed_if_all_is_asked_for() {
+    let options = Options { width: Some(60), all_transfers: true, ..Options::default() };
+    let text = render(&report(&with_failed_paths()), Format::Table, &options);
+    assert_fits(&text, 60);
+    let list = text.find("FAILED PATHS").expect("it is there");
+    assert_snapshot("failed-paths", &text[list..]);
+    assert!(!table(&with_failed_paths(), None).contains("FAILED PATHS"));
 }
 
 #[test]

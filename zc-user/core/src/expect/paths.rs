@@ -24,7 +24,9 @@ pub(super) fn measure(figure: &Figure, glob: &Glob, report: &Report) -> Measured
     let (sure, unsure) = (sum(of(Match::Yes)), sum(of(Match::Maybe)));
     let open = why_open(report).or_else(|| names.may_be_uncounted(report));
     let (more, reason) = match figure.field {
-        Field::Calls => (succeeded(&names, report), "the paths of calls that succeed are not recorded; those of errors are"),
+        Field::Calls => {
+            (succeeded(&names, report), "the paths of calls that succeed are not recorded; errors counts those that failed")
+        }
         _ => (Some(0), ""),
     };
     let reason = match (open.clone(), more) {

@@ -106,8 +106,14 @@ pub mod maps {
     pub const CONTROL: &str = "CONTROL";
     /// Per-CPU array, [`Loss`](crate::Loss) -> count.
     pub const LOSSES: &str = "LOSSES";
-    /// Array of one u32, the only writable global that user space uses: 1 once the trace is over and nothing more is counted.
+    /// Array of one u32: 1 once the trace is over and nothing more is counted.
     pub const IS_OVER: &str = ".bss";
+    /// Array of one u32: 0 or [`ODD_EPOCH`](crate::ODD_EPOCH), which goes into the keys of [`ROWS`], [`FILE_ROWS`], [`PARTS`], [`ERRNOS`] and
+    /// [`FILE_ERRNOS`].
+    ///
+    /// So user space can take entries out of these maps while tasks count: it changes the epoch and waits until every program has ended
+    /// that ran meanwhile. From then on nobody writes to the entries of the epoch before, whichever task they belong to.
+    pub const EPOCH: &str = ".data.epoch";
 }
 
 /// Names of the globals that user space fills in before it loads the programs. They do not change afterwards.

@@ -8,7 +8,7 @@ use aya_ebpf::{
     maps::{Array, HashMap, PerCpuArray, RingBuf},
 };
 use zc_ebpf::{
-    CallSpec, Control, ErrnoKey, FileKey, FileSeen, KnownFile, LOSSES as LOSS_COUNT, Loss, Memory, OtherCalls, Part, Row, RowKey,
+    CallId, CallSpec, Control, ErrnoKey, FileKey, FileSeen, KnownFile, LOSSES as LOSS_COUNT, Loss, Memory, OtherCalls, Part, Row, RowKey,
     SPEC_SLOTS, STREAM_FILES, Stream, TABLE_SLOTS, Task, recorded,
 };
 
@@ -108,6 +108,18 @@ pub static CONTROL: Array<Control> = Array::with_max_entries(1, 0);
 /// 1: the trace is over, and nothing more is counted. A global, because reading an entry of a map takes a look-up.
 #[unsafe(no_mangle)]
 static mut IS_OVER: u32 = 0;
+
+/// The epoch, see [`zc_ebpf::maps::EPOCH`]. In a section of its own, because user space expects only `IS_OVER` in `.bss`.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = ".data.epoch")]
+static mut EPOCH: u32 = 0;
+
+/// What keys of rows have in their call: 0 or [`ODD_EPOCH`](zc_ebpf::ODD_EPOCH).
+#[inline(always)]
+pub fn epoch() -> CallId {
+    // SAFETY: there is no reference to it. Volatile because user space writes it while programs run.
+    unsafe { core::ptr::read_volatile(&raw const EPOCH) }
+}
 
 /// How often each [`Loss`] happened.
 #[map]

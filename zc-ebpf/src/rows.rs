@@ -5,11 +5,11 @@ use zc_ebpf::{CallId, Ends, ErrnoKey, Part, Row, RowKey};
 
 use crate::{
     kernel::entries::Entries as _,
-    maps::{EMPTY_ROW, ERRNOS, FILE_ERRNOS, FILE_ROWS, PARTS, ROWS},
+    maps::{EMPTY_ROW, ERRNOS, FILE_ERRNOS, FILE_ROWS, PARTS, ROWS, epoch},
 };
 
-/// A call's place in the maps. Rows and errnos are never removed while programs run. Only their own task writes them, except for those of
-/// `io_uring` operations.
+/// A call's place in the maps. Only its own task writes a row, except for those of `io_uring` operations. Programs remove nothing, and user
+/// space removes only what belongs to an earlier epoch: a program reads the epoch each time, and nothing of a place is kept after it ends.
 pub struct Place {
     /// Its row.
     pub row: &'static mut Row,
@@ -23,6 +23,7 @@ pub struct Place {
 /// full.
 #[inline(always)]
 pub fn place(serial: u32, call: CallId, ends: Ends, errno: u32) -> Option<Place> {
+    let call = call | epoch();
     if !ends.is_none() && !ends.lack_room() {
         let row = file_row(RowKey { task: serial, call, ends });
         if errno == 0 {
@@ -42,6 +43,7 @@ pub fn place(serial: u32, call: CallId, ends: Ends, errno: u32) -> Option<Place>
 /// Where the bytes are counted that a call wrote from a second or later file. `None` if the map is full.
 #[inline(always)]
 pub fn part(key: RowKey) -> Option<&'static mut Part> {
+    let key = RowKey { call: key.call | epoch(), ..key };
     find_or_make(&PARTS, &key, &Part { bytes: 0, calls: 0, checked_calls: 0 })
 }
 

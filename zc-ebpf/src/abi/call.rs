@@ -13,6 +13,8 @@ pub const UNKNOWN_OPERATION: u32 = 0xffff;
 /// Stands for an operation that the kernel refused as invalid before it looked at its files. If the kernel does not know an opcode, it
 /// stores 0 instead, the opcode of a nop (`io_init_req` in its `io_uring/io_uring.c`), so the original is lost.
 pub const INVALID_OPERATION: u32 = 0xfffe;
+/// In the [`CallId`] of a key of a map, never elsewhere: the entry was made in an odd epoch, see [`maps::EPOCH`](crate::maps::EPOCH).
+pub const ODD_EPOCH: CallId = 1 << 28;
 /// In [`CallId`]: the position of the variant of a multiplexed call (see [`FICLONE_VARIANT`]).
 pub const VARIANT_SHIFT: u32 = 16;
 /// Bits of the variant, after shifting.

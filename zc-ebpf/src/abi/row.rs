@@ -11,7 +11,7 @@ use crate::{BUCKETS, CallId, Ends};
 pub struct RowKey {
     /// [`Task::serial`] of the caller.
     pub task: u32,
-    /// The call.
+    /// The call, and [`ODD_EPOCH`](crate::ODD_EPOCH) in every second epoch.
     pub call: CallId,
     /// The files involved.
     pub ends: Ends,
@@ -101,7 +101,7 @@ pub struct Part {
 pub struct ErrnoKey {
     /// [`Task::serial`] of the caller.
     pub task: u32,
-    /// The call.
+    /// The call, and [`ODD_EPOCH`](crate::ODD_EPOCH) in every second epoch.
     pub call: CallId,
     /// The errno, as a positive number. Kernel-internal errnos, from 512 on, are among them.
     pub errno: u32,

@@ -253,6 +253,36 @@ impl Row {
         matches!(self.call.name.as_ref(), "io_submit" | "io_uring_enter") && self.calls > self.errors
     }
 
+    /// Adds the figures of a row of the same call and files.
+    pub fn add(&mut self, more: &Self) {
+        let earliest = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
+        if earliest(self.order, more.order) != self.order {
+            self.first_bytes = more.first_bytes;
+        }
+        self.order = earliest(self.order, more.order);
+        self.last_order = self.last_order.max(more.last_order);
+        self.moved_order = earliest(self.moved_order, more.moved_order);
+        self.calls += more.calls;
+        self.errors += more.errors;
+        self.unfinished += more.unfinished;
+        self.paired_bytes += more.paired_bytes;
+        self.checked_calls += more.checked_calls;
+        self.zero_calls += more.zero_calls;
+        self.short_calls += more.short_calls;
+        for (&errno, count) in &more.errnos {
+            *self.errnos.entry(errno).or_default() += count;
+        }
+        // A sum that overflows is unknown.
+        let sum = |a: Option<u64>, b: Option<u64>| a?.checked_add(b?);
+        self.bytes = sum(self.bytes, more.bytes);
+        self.requested_bytes = sum(self.requested_bytes, more.requested_bytes);
+        match (&mut self.times, &more.times) {
+            (Some(times), Some(more)) => times.add(more),
+            (None, Some(more)) => self.times = Some(more.clone()),
+            (_, None) => {}
+        }
+    }
+
     /// The row of a call that has not happened.
     pub fn new(call: Call, ends: Ends) -> Self {
         let spec = call.spec();
@@ -332,6 +362,16 @@ pub struct Times {
     pub max_ns: u64,
     /// Distribution; it counts the calls that were timed.
     pub histogram: Histogram,
+}
+
+impl Times {
+    /// Adds the times of more calls.
+    pub fn add(&mut self, more: &Self) {
+        self.total_ns = self.total_ns.saturating_add(more.total_ns);
+        self.min_ns = self.min_ns.min(more.min_ns);
+        self.max_ns = self.max_ns.max(more.max_ns);
+        self.histogram.merge(&more.histogram);
+    }
 }
 
 /// Index of a [`File`] in [`Trace::files`].

@@ -2,14 +2,18 @@
 
 pub mod btf;
 pub mod closure;
+mod counts;
 mod drain;
+mod epochs;
 mod events;
+mod file_table;
 pub(crate) mod hooks;
 pub(crate) mod kernel;
 mod loader;
 pub(crate) mod object;
 pub(crate) mod rehearsal;
 mod run;
+mod table;
 mod task_table;
 pub(crate) mod unavailable;
 

@@ -13,6 +13,7 @@ use zc_ebpf::{ABSENT, CallSpec, Control, KernelFields, SPEC_SLOTS, globals, maps
 use super::{
     btf,
     drain::Maps,
+    epochs::Epochs,
     hooks::{Hook, misses},
     kernel::{self, Kernel, TypesFile},
     loader,
@@ -55,6 +56,7 @@ pub struct Loaded {
     pub maps: Maps,
     control: Array<MapData, Control>,
     is_over: Array<MapData, u32>,
+    epoch: Option<Array<MapData, u32>>,
     max_files: u32,
     /// Whether this kernel has all counters of tasks.
     pub counters_known: bool,
@@ -106,6 +108,7 @@ impl Loaded {
             },
             control: take(&mut ebpf, maps::CONTROL)?,
             is_over: take(&mut ebpf, maps::IS_OVER)?,
+            epoch: Some(take(&mut ebpf, maps::EPOCH)?),
             max_files: settings.limits.max_files,
             counters_known: btf::has_counters(&kernel.fields),
             sees_memory: settings.recorded.has_files() && kernel.fields.vma_file != ABSENT,
@@ -121,6 +124,11 @@ impl Loaded {
     /// The programs that are attached.
     pub(super) fn hooks(&self) -> &[Hook] {
         &self.hooks
+    }
+
+    /// The epochs, for the one that ends them. `None` if rows stay in the maps until the trace ends.
+    pub fn take_epochs(&mut self) -> Option<Epochs> {
+        Epochs::new(self.epoch.take()?)
     }
 
     /// Says what the next task that this thread creates is, by a constant of [`armed`](zc_ebpf::armed): the root of the trace, for example.

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use aya::maps::{MapData, MapError, RingBuf};
+use aya::maps::{MapData, RingBuf};
 use aya_log::EbpfLogger;
 use nix::{
     sys::signal::{Signal, kill},
@@ -23,8 +23,9 @@ use tokio::{
 use zc_ebpf::{Task, armed};
 
 use super::{
-    drain::FileTable,
-    events::Message,
+    counts::Counts,
+    epochs::Epochs,
+    events::{Kind, Message},
     kernel::TypesFile,
     object::{Loaded, Settings},
     rehearsal,
@@ -56,7 +57,7 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
         Settings { selection: &options.selection, limits: options.limits, recorded: options.recorded, verbose: options.verbose };
     let (mut loaded, events) = rehearsal::load(&settings, types)?;
     let mut log = Log::open(options.verbose, &mut loaded);
-    let mut watch = TaskWatcher::new(events)?;
+    let mut watch = TaskWatcher { epochs: loaded.take_epochs(), ..TaskWatcher::new(events)? };
     loaded.arm(armed::ROOT)?;
     let _lowered = privileges::lower(options.privileges, || loaded.maps.losses().is_ok())?;
     let mut trace = new_trace(backend, options, SystemTime::now())?;
@@ -122,15 +123,17 @@ struct CurrentRun<'a> {
 
 /// Watches the tasks by their events.
 pub struct TaskWatcher {
-    seen: SeenEvents,
+    seen: Seen,
     events: AsyncFd<RingBuf<MapData>>,
+    /// `None`: rows stay in the maps until the trace ends.
+    epochs: Option<Epochs>,
 }
 
-/// What the events have said so far.
+/// What the events have said so far, and what was read from the maps.
 #[derive(Clone, Default)]
-struct SeenEvents {
+struct Seen {
     task_table: TaskTable,
-    files: FileTable,
+    counts: Counts,
     /// How many events could not be parsed.
     unreadable: u64,
 }
@@ -145,7 +148,7 @@ struct LiveTasks {
 impl TaskWatcher {
     /// A watch that has seen nothing yet. To be called in a tokio runtime.
     pub fn new(events: RingBuf<MapData>) -> std::io::Result<Self> {
-        Ok(Self { seen: SeenEvents::default(), events: watch_readable(events)? })
+        Ok(Self { seen: Seen::default(), events: watch_readable(events)?, epochs: None })
     }
 
     /// Ends the trace: stops counting, waits for the tasks that are about to end, and fills in everything that was seen and counted.
@@ -187,7 +190,10 @@ impl TaskWatcher {
                 // Its end comes first: a signal after that is for zctrace.
                 biased;
                 exit = run.child.wait() => return Ok(exit?),
-                more = self.more() => more?,
+                more = self.more() => {
+                    more?;
+                    self.empty_maps(run.loaded)?;
+                }
                 signal = run.signals.next() => {
                     if let Received::ToForward(signal) = signal? && !self.sends_interim_trace(signal, run) {
                         run.child.forward(signal);
@@ -200,8 +206,8 @@ impl TaskWatcher {
     }
 
     /// How far the run is.
-    fn progress(&self, loaded: &Loaded, elapsed: Duration) -> Result<Progress, MapError> {
-        let (calls, bytes) = loaded.maps.calls_and_bytes()?;
+    fn progress(&self, loaded: &Loaded, elapsed: Duration) -> std::io::Result<Progress> {
+        let (calls, bytes) = loaded.maps.calls_and_bytes(&self.seen.counts)?;
         Ok(Progress { elapsed, processes: self.seen.task_table.processes(), calls, bytes })
     }
 
@@ -210,7 +216,10 @@ impl TaskWatcher {
         self.drain();
         while self.seen.task_table.not_ended().next().is_some() {
             tokio::select! {
-                more = self.more() => more?,
+                more = self.more() => {
+                    more?;
+                    self.empty_maps(run.loaded)?;
+                }
                 signal = run.signals.next() => match signal? {
                     signal if signal.is_ending() => return Ok(()),
                     Received::ToForward(signal) => drop(self.sends_interim_trace(signal, run)),
@@ -270,11 +279,31 @@ impl TaskWatcher {
     fn drain(&mut self) {
         while let Some(bytes) = self.events.get_mut().next() {
             match Message::parse(&bytes) {
-                Some(Message::Task(event)) => self.seen.task_table.record(event),
-                Some(Message::File(number, file)) => self.seen.files.record(number, file),
+                Some(Message::Task(event)) => {
+                    if let Some(epochs) = self.epochs.as_mut().filter(|_| matches!(event.kind, Kind::Ended { .. })) {
+                        epochs.note_occasion();
+                    }
+                    self.seen.task_table.record(event);
+                }
+                Some(Message::File(number, file)) => {
+                    self.epochs.iter_mut().for_each(Epochs::note_occasion);
+                    self.seen.counts.files.record(number, file);
+                }
                 None => self.seen.unreadable += 1,
             }
         }
+    }
+
+    /// Moves what was counted out of the maps, if there may be much in them.
+    fn empty_maps(&mut self, loaded: &Loaded) -> Result<(), RunError> {
+        let Some(epochs) = self.epochs.as_mut().filter(|epochs| epochs.is_due()) else { return Ok(()) };
+        let ended = epochs.end()?;
+        // The messages about the files in its rows.
+        self.drain();
+        if let Some(epochs) = &mut self.epochs {
+            epochs.take(ended, &loaded.maps, &mut self.seen.counts)?;
+        }
+        Ok(())
     }
 }
 
@@ -291,22 +320,24 @@ impl LiveTasks {
     }
 }
 
-impl SeenEvents {
+impl Seen {
     /// Fills in everything that was seen and counted.
     fn describe(self, loaded: &Loaded, live: &LiveTasks, trace: &mut Trace) -> Result<(), RunError> {
         let alive = &live.counters;
-        let rows = loaded.maps.rows(&live.tasks, self.files)?;
+        let mut counts = self.counts;
+        loaded.maps.read(&mut counts)?;
+        counts.add_unfinished(&live.tasks);
+        counts.files.set_streams(|number| loaded.maps.streams(number))?;
+        let counted = counts.take_tasks(&live.tasks);
         trace.notes.clone_from(&loaded.notes);
-        trace.notes.extend(rows.unknown_files_note());
+        trace.notes.extend(counts.files.unknown_note());
         trace.notes.extend(loaded.maps.untimed_note()?);
         if !alive.is_empty() && !is_proc_ours() {
             trace.notes.push(FOREIGN_PROC.to_owned());
         }
-        (trace.files, trace.calls_without_files) = (rows.files, rows.calls_without_files);
+        trace.calls_without_files = counts.calls_without_files;
+        trace.files = counts.files.into_placed();
         trace.other_calls = Some(loaded.maps.other_calls(&live.tasks)?);
-        let directory_may_change = rows.by_task.values().flat_map(|task| &task.rows).any(changes_directory)
-            || trace.other_calls.iter().flatten().any(|(call, sums)| is_changing_directory(call) && sums.calls > sums.errors);
-        trace.failed_paths = Some(FailedPaths { directory_may_change, ..loaded.maps.failed_paths()? });
         trace.sees_memory = loaded.sees_memory;
         trace.losses = loaded.maps.losses()?.into_iter().collect();
         *trace.losses.entry(Loss::LostEvents).or_default() += self.unreadable;
@@ -314,7 +345,7 @@ impl SeenEvents {
         if !self.task_table.has_seen_exec() {
             trace.notes.extend(loaded.untested.exec.clone());
         }
-        let (processes, unseen_ends) = self.task_table.into_processes(rows.by_task, alive, loaded.counters_known);
+        let (processes, unseen_ends) = self.task_table.into_processes(counted, alive, loaded.counters_known);
         trace.losses.insert(Loss::UnseenEnds, unseen_ends);
         let overflowed = trace.losses.get(&Loss::OverflowedOperations).copied().unwrap_or(0);
         if uses_io_uring(&processes) {
@@ -323,13 +354,17 @@ impl SeenEvents {
             trace.notes.extend(unknown_operations_note(&processes, overflowed));
         }
         trace.processes = processes;
+        trace.failed_paths = Some(FailedPaths { directory_may_change: changes_directory(trace), ..loaded.maps.failed_paths()? });
         Ok(())
     }
 }
 
-/// Whether these calls may have changed the directory in which relative paths start.
-fn changes_directory(row: &Row) -> bool {
-    is_changing_directory(&row.call) && row.calls > row.errors
+/// Whether a process may have changed the directory in which its relative paths start.
+fn changes_directory(trace: &Trace) -> bool {
+    let rows = trace.processes.iter().flat_map(|process| &process.threads).flat_map(|thread| &thread.rows);
+    rows.map(|row| (&row.call, row.calls, row.errors))
+        .chain(trace.other_calls.iter().flatten().map(|(call, sums)| (call, sums.calls, sums.errors)))
+        .any(|(call, calls, errors)| is_changing_directory(call) && calls > errors)
 }
 
 fn is_changing_directory(call: &Call) -> bool {

@@ -8,7 +8,7 @@ use crate::{
 };
 
 use super::{
-    drain::TaskCounts,
+    counts::TaskCounts,
     events::{Event, Kind},
 };
 

@@ -1,0 +1,161 @@
+//! [`Counts`]: what was read from the maps of the kernel side so far, by task.
+
+use std::collections::HashMap;
+
+use zc_ebpf::{CallId, Ends as NumberedEnds, ErrnoKey, NO_CALL, RowKey, Task, other};
+
+use super::{drain::UNFINISHED, events::sum_of, file_table::FileTable};
+use crate::{
+    syscall::Call,
+    trace::{Ends, FileId, Input, OtherCalls, Part, Row},
+};
+
+/// What was counted so far, and the files that it names.
+#[derive(Debug, Clone, Default)]
+pub struct Counts {
+    by_task: HashMap<u32, TaskSums>,
+    pub files: FileTable,
+    /// Calls in rows that lack their files.
+    pub calls_without_files: u64,
+    /// The calls of all rows that were added, and their bytes.
+    calls_and_bytes: (u64, u64),
+}
+
+/// How many calls these are: operations of `io_uring` are none.
+pub fn calls_of(call: CallId, count: u64) -> u64 {
+    if call & zc_ebpf::RING == 0 { count } else { 0 }
+}
+
+/// What was counted for a task.
+#[derive(Debug, Default)]
+pub struct TaskCounts {
+    pub rows: Vec<Row>,
+    pub parts: Vec<Part>,
+    /// The calls without rows of a live task.
+    pub other_calls: Option<OtherCalls>,
+}
+
+impl Counts {
+    /// Adds a row of the kernel side. `row` has its figures, and no files; of its calls, so many lack their files.
+    pub fn add_row(&mut self, key: RowKey, row: Row, without_files: u64) {
+        self.calls_without_files += without_files;
+        let (calls, bytes) = &mut self.calls_and_bytes;
+        *calls += calls_of(key.call, row.calls);
+        *bytes = bytes.saturating_add(row.bytes.unwrap_or(0));
+        let ends = self.files.ends(&row.call, key.ends);
+        self.by_task.entry(key.task).or_default().add(key.call, Row { ends, ..row });
+    }
+
+    /// How many calls the rows that were added have, and their bytes.
+    pub fn calls_and_bytes(&self) -> (u64, u64) {
+        self.calls_and_bytes
+    }
+
+    /// Adds a part. Two numbers may stand for the same file, so parts are summed like rows.
+    pub fn add_part(&mut self, key: RowKey, part: &zc_ebpf::Part) {
+        let call = Call::from_id(key.call);
+        let Ends { input: Some(from), output: Some(to) } = self.files.ends(&call, key.ends) else { return };
+        let empty = || Part { call, from, to, bytes: 0, calls: 0, checked_calls: 0 };
+        let parts = &mut self.by_task.entry(key.task).or_default().parts;
+        let sum = parts.entry((key.call, from, to)).or_insert_with(empty);
+        sum.bytes += part.bytes;
+        sum.calls += part.calls;
+        sum.checked_calls += part.checked_calls;
+    }
+
+    /// Adds failed calls of a row.
+    pub fn add_errno(&mut self, key: ErrnoKey, count: u64) {
+        if count > 0 {
+            *self.row(key.task, key.call, key.ends).errnos.entry(key.errno).or_default() += count;
+        }
+    }
+
+    /// Counts the calls that live tasks are in as unfinished.
+    pub fn add_unfinished(&mut self, live: &[Task]) {
+        for task in live {
+            // A call that a signal interrupted and that has not been restarted yet has not returned, either.
+            let call = if task.call == NO_CALL { task.interrupted } else { task.call };
+            if call != NO_CALL {
+                self.calls_without_files += u64::from(task.ends.lack_room());
+                let ends = if task.ends.lack_room() { NumberedEnds::NONE } else { task.ends };
+                let row = self.row(task.serial, call, ends);
+                row.unfinished += 1;
+                row.order = row.order.or(Some(task.entered_ns));
+            }
+        }
+    }
+
+    fn row(&mut self, task: u32, id: CallId, ends: NumberedEnds) -> &mut Row {
+        let call = Call::from_id(id);
+        let ends = self.files.ends(&call, ends);
+        self.by_task.entry(task).or_default().row(id, ends, || call)
+    }
+
+    /// Gives the counts of each task away, by its serial number. `live` are the tasks that are still alive.
+    pub fn take_tasks(&mut self, live: &[Task]) -> HashMap<u32, TaskCounts> {
+        let all = std::mem::take(&mut self.by_task);
+        let mut by_task: HashMap<u32, TaskCounts> = all.into_iter().map(|(task, sums)| (task, sums.finish())).collect();
+        for task in live {
+            let mut sum = sum_of(&task.other_calls);
+            if task.other != other::NONE {
+                sum += UNFINISHED;
+            }
+            by_task.entry(task.serial).or_default().other_calls = Some(sum);
+        }
+        by_task
+    }
+}
+
+/// The rows of a task. Most tasks have only a few, and there may be very many tasks.
+#[derive(Debug, Clone, Default)]
+struct TaskSums {
+    rows: Vec<(CallId, Row)>,
+    /// Where each row is; empty as long as there are at most [`FEW`].
+    places: HashMap<(CallId, Ends), usize>,
+    parts: HashMap<(CallId, Input, FileId), Part>,
+}
+
+/// With so many rows, looking at each is as fast as an index.
+const FEW: usize = 16;
+
+impl TaskSums {
+    fn add(&mut self, id: CallId, row: Row) {
+        match self.place(id, row.ends) {
+            Some(place) => self.rows[place].1.add(&row),
+            None => self.push(id, row),
+        }
+    }
+
+    fn row(&mut self, id: CallId, ends: Ends, call: impl FnOnce() -> Call) -> &mut Row {
+        let place = self.place(id, ends).unwrap_or_else(|| {
+            self.push(id, Row::new(call(), ends));
+            self.rows.len() - 1
+        });
+        &mut self.rows[place].1
+    }
+
+    fn place(&self, id: CallId, ends: Ends) -> Option<usize> {
+        if self.rows.len() <= FEW {
+            return self.rows.iter().position(|(known, row)| *known == id && row.ends == ends);
+        }
+        self.places.get(&(id, ends)).copied()
+    }
+
+    fn push(&mut self, id: CallId, row: Row) {
+        self.rows.push((id, row));
+        let added = match self.rows.len() {
+            ..=FEW => return,
+            // Until now there was no index.
+            length if length == FEW + 1 => 0,
+            length => length - 1,
+        };
+        for (place, (id, row)) in self.rows.iter().enumerate().skip(added) {
+            self.places.insert((*id, row.ends), place);
+        }
+    }
+
+    fn finish(self) -> TaskCounts {
+        let rows = self.rows.into_iter().map(|(_, row)| row).collect();
+        TaskCounts { rows, parts: self.parts.into_values().collect(), other_calls: None }
+    }
+}

@@ -1,0 +1,80 @@
+//! [`Epochs`]: moves what was counted out of the kernel's maps while tasks count, so that what has ended does not fill them.
+//!
+//! An epoch ends when user space changes the global of [`zc_ebpf::maps::EPOCH`]: from then on, programs count in other rows. Programs that
+//! ran at that moment may still write to the old ones. They have ended after a grace period of RCU, which every program runs under, so the
+//! rows are final then, also those of tasks that go on.
+
+use std::io;
+
+use aya::maps::{Array, MapData};
+use nix::unistd::{SysconfVar, sysconf};
+use rustix::thread::{MembarrierCommand, membarrier};
+use zc_ebpf::{CallId, ODD_EPOCH};
+
+use super::{counts::Counts, drain::Maps};
+use crate::backend::RunError;
+
+/// How many rows may pile up in the maps. A row takes up to 2 KiB there.
+const ROWS: usize = 2048;
+/// After how many ended tasks and new files the maps are emptied, at least and at most.
+const FEWEST: usize = 32;
+const MOST: usize = 1024;
+
+/// The epochs of a trace.
+pub struct Epochs {
+    map: Array<MapData, u32>,
+    /// The one that tasks count in: 0 or [`ODD_EPOCH`].
+    current: CallId,
+    /// How many tasks have ended in it, and how many files were seen.
+    occasions: usize,
+    /// After how many of them it ends.
+    most: usize,
+}
+
+impl Epochs {
+    /// The first one. `None` if this machine does not say when the programs of an epoch have ended; then rows stay in the maps until the
+    /// trace ends.
+    pub fn new(map: Array<MapData, u32>) -> Option<Self> {
+        // On a machine with one CPU, the barrier does not wait for a grace period.
+        let has_several = sysconf(SysconfVar::_NPROCESSORS_ONLN).ok().flatten().is_some_and(|count| count > 1);
+        let epochs = Self { map, current: 0, occasions: 0, most: FEWEST };
+        (has_several && wait_for_programs().is_ok()).then_some(epochs)
+    }
+
+    /// Notes that a task has ended or that a file was seen: then there may be new rows.
+    pub fn note_occasion(&mut self) {
+        self.occasions += 1;
+    }
+
+    /// Whether it is time to end the epoch.
+    pub fn is_due(&self) -> bool {
+        self.occasions >= self.most
+    }
+
+    /// Ends the epoch, and waits until its rows are final.
+    pub fn end(&mut self) -> Result<EndedEpoch, RunError> {
+        let ended = self.current;
+        self.current ^= ODD_EPOCH;
+        self.map.set(0, self.current, 0)?;
+        wait_for_programs()?;
+        Ok(EndedEpoch(ended))
+    }
+
+    /// Moves the rows of an ended epoch to the counts.
+    pub fn take(&mut self, EndedEpoch(epoch): EndedEpoch, maps: &Maps, counts: &mut Counts) -> io::Result<()> {
+        let rows = maps.take(epoch, counts)?;
+        self.most = (ROWS * self.occasions / rows.max(1)).clamp(FEWEST, MOST);
+        self.occasions = 0;
+        Ok(())
+    }
+}
+
+/// An epoch whose rows are final.
+#[derive(Debug)]
+pub struct EndedEpoch(CallId);
+
+/// Waits until all programs that run now have ended: `MEMBARRIER_CMD_GLOBAL` waits for a grace period (`synchronize_rcu` in the kernel's
+/// kernel/sched/membarrier.c).
+fn wait_for_programs() -> io::Result<()> {
+    Ok(membarrier(MembarrierCommand::Global)?)
+}

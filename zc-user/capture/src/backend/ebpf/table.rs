@@ -1,0 +1,145 @@
+//! Reads and removes many entries of a hash map with one system call. aya 0.14 has no function for that.
+//!
+//! Source: `bpf_map_do_batch` of the kernel's kernel/bpf/syscall.c and `__htab_map_lookup_and_delete_batch` of its kernel/bpf/hashtab.c.
+
+use std::{
+    ffi::c_int,
+    io,
+    marker::PhantomData,
+    os::fd::{AsFd as _, AsRawFd as _},
+};
+
+use aya::{
+    Pod,
+    maps::{HashMap, Map, MapData, MapError},
+};
+
+/// `BPF_MAP_LOOKUP_BATCH` and `BPF_MAP_DELETE_BATCH` of the kernel's include/uapi/linux/bpf.h.
+const LOOKUP_BATCH: c_int = 24;
+const DELETE_BATCH: c_int = 27;
+
+/// How many entries are read at once.
+const BATCH: usize = 256;
+
+/// A hash map of the kernel side.
+#[derive(Debug)]
+pub struct Table<K, V> {
+    map: MapData,
+    entries: PhantomData<(K, V)>,
+}
+
+impl<K: Pod, V: Pod> TryFrom<Map> for Table<K, V> {
+    type Error = MapError;
+
+    fn try_from(map: Map) -> Result<Self, MapError> {
+        // Compares the sizes of keys and values with those of the map.
+        HashMap::<&MapData, K, V>::try_from(&map)?;
+        let Map::HashMap(map) = map else { return Err(MapError::InvalidMapType { map_type: 0 }) };
+        Ok(Self { map, entries: PhantomData })
+    }
+}
+
+/// The member `batch` of the kernel's `union bpf_attr`.
+#[repr(C)]
+struct Attributes {
+    in_batch: u64,
+    out_batch: u64,
+    keys: u64,
+    values: u64,
+    count: u32,
+    map_fd: u32,
+    elem_flags: u64,
+    flags: u64,
+}
+
+impl<K: Pod, V: Pod> Table<K, V> {
+    /// Calls the function with every entry. An entry that is there all the time is seen once, whatever is inserted or removed meanwhile.
+    pub fn for_each(&self, mut entry: impl FnMut(K, &V)) -> io::Result<()> {
+        self.for_each_batch(|keys, values| {
+            keys.iter().zip(values).for_each(|(key, value)| entry(*key, value));
+            Ok(())
+        })
+    }
+
+    /// Calls the function with every entry whose key is wanted, and removes it. Nobody may write to these entries any more.
+    pub fn take(&self, is_wanted: impl Fn(&K) -> bool, mut entry: impl FnMut(K, &V)) -> io::Result<()> {
+        let mut taken = Vec::new();
+        self.for_each_batch(|keys, values| {
+            taken.clear();
+            for (key, value) in keys.iter().zip(values).filter(|(key, _)| is_wanted(key)) {
+                entry(*key, value);
+                taken.push(*key);
+            }
+            self.remove(&taken)
+        })
+    }
+
+    fn for_each_batch(&self, mut batch: impl FnMut(&[K], &[V]) -> io::Result<()>) -> io::Result<()> {
+        let (mut keys, mut values) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
+        let mut position = None;
+        loop {
+            let next = self.read(position, &mut keys, &mut values);
+            if next.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::ENOSPC)) {
+                // The entries of one bucket are read together.
+                keys.reserve(2 * keys.capacity());
+                values.reserve(keys.capacity());
+                continue;
+            }
+            let next = next?;
+            batch(&keys, &values)?;
+            let Some(next) = next else { return Ok(()) };
+            position = Some(next);
+        }
+    }
+
+    /// Reads as many entries as there is room for, from this position on. Returns the position after them; `None` at the end.
+    fn read(&self, position: Option<u32>, keys: &mut Vec<K>, values: &mut Vec<V>) -> io::Result<Option<u32>> {
+        keys.clear();
+        values.clear();
+        let mut next = 0_u32;
+        let room = keys.capacity().min(values.capacity());
+        let mut attributes = Attributes {
+            in_batch: position.as_ref().map_or(0, |position| std::ptr::from_ref(position).expose_provenance() as u64),
+            out_batch: (&raw mut next).expose_provenance() as u64,
+            keys: keys.as_mut_ptr().expose_provenance() as u64,
+            values: values.as_mut_ptr().expose_provenance() as u64,
+            count: u32::try_from(room).unwrap_or(u32::MAX),
+            ..self.attributes()
+        };
+        let result = bpf(LOOKUP_BATCH, &mut attributes);
+        let is_end = result.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::ENOENT));
+        if !is_end {
+            result?;
+        }
+        let filled = usize::try_from(attributes.count).unwrap_or(0).min(room);
+        // SAFETY: the kernel has filled so many keys and values, which have the sizes of its own. They are valid for all bit patterns.
+        unsafe {
+            keys.set_len(filled);
+            values.set_len(filled);
+        }
+        Ok((!is_end).then_some(next))
+    }
+
+    fn remove(&self, keys: &[K]) -> io::Result<()> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let mut attributes = Attributes {
+            keys: keys.as_ptr().expose_provenance() as u64,
+            count: u32::try_from(keys.len()).unwrap_or(u32::MAX),
+            ..self.attributes()
+        };
+        bpf(DELETE_BATCH, &mut attributes)
+    }
+
+    fn attributes(&self) -> Attributes {
+        let map_fd = u32::try_from(self.map.fd().as_fd().as_raw_fd()).unwrap_or(u32::MAX);
+        Attributes { in_batch: 0, out_batch: 0, keys: 0, values: 0, count: 0, map_fd, elem_flags: 0, flags: 0 }
+    }
+}
+
+fn bpf(command: c_int, attributes: &mut Attributes) -> io::Result<()> {
+    // SAFETY: the pointers in the attributes are valid for as many keys and values as `count` says, and the kernel writes no further.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), size_of::<Attributes>()) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

@@ -122,6 +122,7 @@ fn trace(files: u32, processes: Vec<Vec<Row>>) -> Trace {
         other_calls: None,
         failed_paths: None,
         sees_memory: true,
+        merged: Vec::new(),
         processes: (1..).zip(processes).map(process).collect(),
     }
 }

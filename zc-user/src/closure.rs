@@ -1,7 +1,7 @@
 //! [`trace()`]: reports what a part of this process does.
 
 use crate::{
-    backend::{Choice, Limits, Recorded, RunError, RunOptions, Until, ebpf},
+    backend::{Choice, Limits, Listed, Recorded, RunError, RunOptions, Until, ebpf},
     command::all_details,
     launch::LaunchOptions,
     privileges::AfterAttach,
@@ -89,6 +89,7 @@ impl Tracer {
             until: Until::RootEnds,
             launch: LaunchOptions::default(),
             limits: self.limits,
+            listed: Listed::All,
             recorded: Recorded::ALL,
             privileges: AfterAttach::Lowered,
             on_interim_trace: None,

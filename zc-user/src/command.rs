@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    backend::{self, Choice, Limits, Recorded, RunError, RunOptions, Until},
+    backend::{self, Choice, Limits, Listed, Recorded, RunError, RunOptions, Until},
     launch::{LaunchOptions, OnTracerExit, Stream},
     privileges::AfterAttach,
     report::{self, Files, Report},
@@ -56,6 +56,7 @@ impl Command {
             until: Until::RootEnds,
             launch: LaunchOptions { on_tracer_exit: OnTracerExit::KillInHost, ..LaunchOptions::default() },
             limits: Limits::default(),
+            listed: Listed::All,
             recorded: Recorded::ALL,
             privileges: AfterAttach::Lowered,
             on_interim_trace: None,

@@ -12,6 +12,7 @@ use anyhow::{Context as _, bail, ensure};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nix::unistd::User;
 use zctrace::{
+    backend::Listed,
     compare::Progress,
     doctor,
     launch::Identity,
@@ -74,12 +75,22 @@ impl Outputs {
 /// JSON lists at most so many processes, unless all are asked for. Every one takes 3 to 10 kB, and few readers want 20,000 of them.
 const MOST_PROCESSES_IN_JSON: usize = 500;
 
+/// Whether the command line asks for all processes one by one.
+fn wants_all_processes(display: &DisplayArgs) -> bool {
+    display.all || display.all_processes || matches!(display.by, Some(Detail::Process | Detail::Thread))
+}
+
+/// Which processes a trace has to tell apart for these outputs.
+fn listed(display: &DisplayArgs) -> Listed {
+    let lists_few = matches!(display.format, Format::Table | Format::Json) && !display.file_calls;
+    if lists_few && !wants_all_processes(display) { Listed::Busiest(MOST_PROCESSES_IN_JSON) } else { Listed::All }
+}
+
 /// Writes a report where the command line says, in the format that it asks for. If one place cannot be written, the other still is.
 fn show(mut report: Report, display: &DisplayArgs, outputs: &Outputs) -> anyhow::Result<()> {
     let options = report_options(display, &outputs.report);
     let page = outputs.page.as_ref().map_or(Ok(()), |page| page.write(&render::html(&report)));
-    let wants_all = options.all_processes || matches!(options.by, Some(Detail::Process | Detail::Thread));
-    if display.format == Format::Json && !wants_all {
+    if display.format == Format::Json && !wants_all_processes(display) {
         report.limit_processes(MOST_PROCESSES_IN_JSON);
     }
     if display.format == Format::Csv && !report.processes.is_empty() && report.processes_left_out() > 0 {

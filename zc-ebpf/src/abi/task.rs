@@ -56,7 +56,8 @@ pub struct Task {
     pub generation: u32,
     /// 1: the call that was entered last came through the 32-bit entry, so its words have 4 bytes.
     pub compat: u32,
-    /// Which programs ran for it while it was not [`ACTIVE`](phase::ACTIVE), as bits of [`hook`]. A rehearsal reads this.
+    /// Which programs ran for it while it was not [`ACTIVE`](phase::ACTIVE), as bits of [`hook`]. A rehearsal reads this. Of an active task,
+    /// [`RING_CREATE`](hook::RING_CREATE) says that it made an `io_uring`.
     pub hooks: u32,
     /// The slot in [`globals::SPECS`](crate::globals::SPECS) of the call that was entered last.
     pub slot: u32,

@@ -282,7 +282,8 @@ fn credited(ring: KernelPtr, task: u64, hook: u32) -> Option<Credit> {
 #[inline(always)]
 fn active(task: u64, hook: u32) -> Option<&'static Task> {
     let task = TASKS.entry(task)?;
-    if task.phase == phase::REHEARSING {
+    // A task makes a ring itself, so nobody else writes this meanwhile.
+    if task.phase == phase::REHEARSING || hook == hook::RING_CREATE {
         task.hooks |= hook;
     }
     (task.phase == phase::ACTIVE).then_some(task)

@@ -90,7 +90,7 @@ pub(crate) fn restrained_note(trace: &Trace) -> Option<String> {
         return None;
     }
     let directory = trace.directory.as_deref().map_or(Path::new(""), Path::new);
-    let programs = trace.processes.iter().filter_map(|process| process.exe.as_deref());
+    let programs = trace.all_processes().filter_map(|process| process.exe.as_deref());
     let mut restrained: Vec<&str> = programs.filter(|exe| grants_privileges(&directory.join(exe))).collect();
     restrained.sort_unstable();
     restrained.dedup();

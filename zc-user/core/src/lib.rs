@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Depend on the crate `zctrace` instead: it re-exports everything that is meant for others under the same names. The modules [`errno`],
-//! [`options`], [`signal`], [`text`], [`units`] and [`words`] are public for zctrace's own crates only.
+//! [`merge`], [`options`], [`signal`], [`text`], [`units`] and [`words`] are public for zctrace's own crates only.
 
 pub mod check;
 pub mod compare;
@@ -14,6 +14,7 @@ pub mod diff;
 pub mod errno;
 pub mod expect;
 pub mod histogram;
+pub mod merge;
 pub mod options;
 pub mod report;
 pub mod signal;

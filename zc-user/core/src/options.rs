@@ -43,6 +43,17 @@ impl Default for Limits {
     }
 }
 
+/// Which processes a trace tells apart. The sums are the same.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Listed {
+    /// All.
+    #[default]
+    All,
+    /// The launched one, those that still run, those that transfers or other processes depend on, and of the others at least so many, those
+    /// with the most CPU time. The rest is merged, so that memory does not grow with the number of processes that have ended.
+    Busiest(usize),
+}
+
 /// What is recorded of each call. All of it costs the traced program time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recorded(u32);

@@ -55,8 +55,33 @@ pub struct Trace {
     pub failed_paths: Option<FailedPaths>,
     /// Whether the backend sees the memory that calls use, so that [`Input::ByBuffer`] and [`Input::ByMapping`] are known.
     pub sees_memory: bool,
-    /// The processes, in the order in which they were created.
+    /// The processes, in the order in which they were created, except those in [`merged`](Self::merged).
     pub processes: Vec<Process>,
+    /// Processes that had ended and of which only sums were kept. No transfer has bytes of them.
+    pub merged: Vec<Merged>,
+}
+
+impl Trace {
+    /// All processes; those that were merged as one for each sum.
+    pub fn all_processes(&self) -> impl Iterator<Item = &Process> + Clone {
+        self.processes.iter().chain(self.merged.iter().map(|merged| &merged.sums))
+    }
+
+    /// All processes; those that were merged as one for each sum.
+    pub fn all_processes_mut(&mut self) -> impl Iterator<Item = &mut Process> {
+        self.processes.iter_mut().chain(self.merged.iter_mut().map(|merged| &mut merged.sums))
+    }
+}
+
+/// Processes of which only sums were kept.
+#[derive(Debug, Clone)]
+pub struct Merged {
+    /// How many.
+    pub processes: u64,
+    /// How many threads they had.
+    pub threads: u64,
+    /// A process with their sums, and one thread with those of all threads. It has the ids of the first of them.
+    pub sums: Process,
 }
 
 /// How a process ended.

@@ -49,7 +49,7 @@ pub use model::{
     VerdictParts,
 };
 
-use crate::trace::Trace;
+use crate::trace::{File, Process, Trace};
 use activity::Activity;
 use attribution::{Attribution, Origin};
 use conduits::Conduits;
@@ -84,13 +84,15 @@ pub(crate) struct InProcess {
 /// Analyses a trace.
 pub(crate) fn analyse(trace: &Trace) -> Analysis {
     let ends = EndTable::new(trace);
-    let activities: Vec<Activity> = trace.processes.iter().map(|process| Activity::of(process, trace)).collect();
+    let activities: Vec<Activity> = trace.all_processes().map(|process| Activity::of(process, trace, &trace.files)).collect();
     let conduits = Conduits::of(trace, &activities);
     let own_memory = attribution::own_memory(&activities);
     let first_reads = FirstReads::of(&activities);
     let has_own_memory = |activity: &Activity<'_>| own_memory.contains(&activity.process.pid);
-    let flows: Vec<Vec<Flow>> =
-        activities.iter().map(|activity| in_process(activity, &conduits, &first_reads, has_own_memory(activity))).collect();
+    // Merged processes have no flows.
+    let (listed, merged) = activities.split_at(trace.processes.len());
+    let flows = listed.iter().map(|activity| in_process(activity, &conduits, &first_reads, has_own_memory(activity)));
+    let flows: Vec<Vec<Flow>> = flows.chain(merged.iter().map(|_| Vec::new())).collect();
     let mut is_exact = conduits.has_all_files();
     let processes = activities.iter().zip(&flows).map(|(activity, flows)| {
         let has_own = conduits.has_all_files() && has_own_memory(activity);
@@ -100,9 +102,41 @@ pub(crate) fn analyse(trace: &Trace) -> Analysis {
         is_exact &= are_exact;
         InProcess { transfers: describe::transfers(flows, activity, &ends), sources, destinations, unattributed }
     });
-    let processes = processes.collect();
+    let mut processes: Vec<InProcess> = processes.collect();
+    processes.truncate(listed.len());
     let across = conduits::chains(&activities, &flows, &conduits);
     Analysis { processes, across: describe::chains(&across, &ends), is_exact }
+}
+
+/// With which processes a process can be merged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Mergeable {
+    /// With all others.
+    OfAnyCreator,
+    /// With others that were created by the same process, because that may have given them its memory.
+    OfTheSameCreator,
+}
+
+/// With which processes this one can be merged, once it has ended: it has no transfers, and neither those of other processes nor what is
+/// exact depends on what it did with which file. `None`: with none. `begun` need not have files yet, `files` are those that rows name.
+///
+/// Streams are not known yet, but they connect only what was read with what was written, and such a process is not merged.
+pub(crate) fn mergeable(process: &Process, begun: &Trace, files: &[File]) -> Option<Mergeable> {
+    let activity = Activity::of(process, begun, files);
+    let is_simple = activity.copies.is_empty() && activity.lent.is_empty() && activity.from_buffers.is_empty();
+    let has_ring = process.threads.iter().any(|thread| !thread.ring_rows.is_empty() || !thread.parts.is_empty());
+    if !is_simple || has_ring || activity.has_unseen_operations {
+        return None;
+    }
+    // A process without a program of its own shares what it read with its creator.
+    let is_own = activity.writes.is_empty() && process.exe.is_some();
+    if is_own {
+        return Some(Mergeable::OfAnyCreator);
+    }
+    let mut flows = by_buffer::flows(&activity);
+    by_order::add(&mut flows, &activity);
+    flows.retain(|flow| by_buffer::is_worth_showing(flow, &activity));
+    (activity.reads_nothing() && flows.is_empty()).then_some(Mergeable::OfTheSameCreator)
 }
 
 /// The flows within one process.

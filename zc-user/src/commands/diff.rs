@@ -5,7 +5,7 @@ use std::{iter, path::Path, process::ExitCode};
 use anyhow::Context as _;
 use zctrace::{
     Report,
-    backend::{self, Choice, Recorded, RunOptions, Until},
+    backend::{self, Choice, Listed, Recorded, RunOptions, Until},
     diff::Diff,
     launch::LaunchOptions,
     privileges::AfterAttach,
@@ -52,6 +52,7 @@ fn run(args: &DiffArgs, before: &Report) -> anyhow::Result<Report> {
         until: Until::RootEnds,
         launch: LaunchOptions::default(),
         limits: args.limits.limits(),
+        listed: Listed::All,
         recorded: Recorded::ALL,
         privileges: AfterAttach::GivenUp,
         on_interim_trace: None,

@@ -5,7 +5,7 @@ use std::{io, os::fd::AsFd, process::ExitCode, sync::Arc};
 use anyhow::bail;
 use rustix::fs::FileType;
 use zctrace::{
-    backend::{self, Choice, OnInterimTrace, OnProgress, RunOptions, Until},
+    backend::{self, Choice, Listed, OnInterimTrace, OnProgress, RunOptions, Until},
     launch::{Environment, LaunchOptions, OnTracerExit},
     privileges::AfterAttach,
     render,
@@ -14,7 +14,7 @@ use zctrace::{
 };
 use zctrace_core::signal;
 
-use super::{Outputs, find_identity, log_if, report_of, report_options, show};
+use super::{Outputs, find_identity, listed, log_if, report_of, report_options, show};
 use crate::{
     FAILED,
     cli::{DisplayArgs, RunArgs},
@@ -120,6 +120,7 @@ fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
             ..LaunchOptions::default()
         },
         limits: args.limits.limits(),
+        listed: if args.verify { Listed::All } else { listed(&args.display) },
         recorded: args.what_is_recorded(),
         privileges: if args.verify { AfterAttach::Lowered } else { AfterAttach::GivenUp },
         on_interim_trace: None,

@@ -9,7 +9,7 @@ use zctrace_core::compare::{Measured, OnFailure, Order, Plan, Series, Shell, Sub
 
 use super::{error::CompareError, timed_run};
 use crate::{
-    backend::{self, Recorded, RunOptions, Until},
+    backend::{self, Listed, Recorded, RunOptions, Until},
     descendants,
     launch::{LaunchOptions, OnTracerExit, Signals, Streams, find_program},
     privileges::AfterAttach,
@@ -178,6 +178,7 @@ impl Session<'_> {
             until: Until::RootEnds,
             launch,
             limits: tracing.limits,
+            listed: Listed::All,
             recorded: Recorded::ALL,
             privileges: AfterAttach::Lowered,
             on_interim_trace: None,

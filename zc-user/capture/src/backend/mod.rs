@@ -16,7 +16,7 @@ use std::{
 use thiserror::Error;
 
 pub use progress::{OnProgress, Progress};
-pub use zctrace_core::options::{Choice, Limits, Recorded, Until};
+pub use zctrace_core::options::{Choice, Limits, Listed, Recorded, Until};
 
 use crate::{
     launch::{LaunchError, LaunchOptions, SignalError},
@@ -47,6 +47,8 @@ pub struct RunOptions {
     pub limits: Limits,
     /// What is recorded of each call.
     pub recorded: Recorded,
+    /// Which processes the trace tells apart.
+    pub listed: Listed,
     /// What becomes of zctrace's file capabilities while the command runs.
     pub privileges: AfterAttach,
     /// Whether the backend logs to stderr what it does.
@@ -191,7 +193,7 @@ fn run_backend(choice: Choice, options: &RunOptions) -> Result<Trace, RunError> 
 
 /// Removes what was not to be recorded, as far as the backend could not leave it out, and says so.
 fn leave_out(mut trace: Trace, recorded: Recorded) -> Trace {
-    for thread in trace.processes.iter_mut().flat_map(|process| &mut process.threads) {
+    for thread in trace.all_processes_mut().flat_map(|process| &mut process.threads) {
         if !recorded.has_times() {
             thread.rows.iter_mut().for_each(|row| row.times = None);
         }
@@ -258,6 +260,7 @@ fn new_trace(backend: &'static str, options: &RunOptions, started_at: SystemTime
         failed_paths: None,
         sees_memory: false,
         processes: Vec::new(),
+        merged: Vec::new(),
     })
 }
 

@@ -14,7 +14,7 @@ use super::{
     failed_paths::FailedPath,
     model::{
         ContextSwitches, Counted, Exit, Loading, OtherCalls, OtherSyscall, PageFaults, Process, Program, Report, SCHEMA, SortKey,
-        State, Thread, Tool, Totals, Usage,
+        State, Thread, Tool, Totals, Usage, name_of,
     },
     sums::{self, fold_rows, fold_totals},
     transfers::AllTransfers,
@@ -102,7 +102,7 @@ impl Report {
             transfers_exact: analysis.is_exact,
             losses: losses().map(|(loss, count)| (loss.name().to_owned(), count)).collect(),
             notes: notes(trace),
-            programs: programs(trace, &processes, options.sort),
+            programs: if processes.is_empty() { Vec::new() } else { programs(trace, options.sort) },
             processes,
             transfers: all_transfers.list,
             calls_without_files: trace.calls_without_files,
@@ -134,7 +134,7 @@ fn notes(trace: &Trace) -> Vec<String> {
     let without_paths = (without_paths > 0).then(|| {
         format!("there was no room for the paths of {without_paths} failed calls: the list of them is a lower bound; raise --max-files")
     });
-    let rows = || trace.processes.iter().flat_map(rows);
+    let rows = || trace.all_processes().flat_map(rows);
     let has_aio = rows().any(|row| row.call.name == "io_submit" && row.calls > row.errors);
     let unknown = has_aio
         .then(|| "the bytes that Linux AIO moved are unknown: only io_submit is counted, and it does not tell them".to_owned());
@@ -142,17 +142,22 @@ fn notes(trace: &Trace) -> Vec<String> {
 }
 
 fn totals(trace: &Trace, is_exact: bool, sort: SortKey) -> Totals {
-    let processes = &trace.processes;
     Totals {
-        processes: count(processes.len()),
-        threads: processes.iter().map(|process| count(process.threads.len())).sum(),
-        syscalls: fold_totals(processes.iter().flat_map(rows), sort),
+        processes: all(trace).map(|(processes, _, _)| processes).sum(),
+        threads: all(trace).map(|(_, threads, _)| threads).sum(),
+        syscalls: fold_totals(trace.all_processes().flat_map(rows), sort),
         other_syscalls: trace.other_calls.as_ref().map(other_syscalls),
         loading: loading(trace),
         failed_paths: trace.failed_paths.as_ref().map(FailedPath::all_of),
         failed_paths_complete: is_exact && trace.failed_paths.as_ref().is_some_and(|failed| failed.left_out == 0),
-        usage: sum_usage(&processes.iter().map(|process| usage(process.counters))),
+        usage: sum_usage(&trace.all_processes().map(|process| usage(process.counters))),
     }
+}
+
+/// All processes, each with the number of processes and threads that it stands for.
+fn all(trace: &Trace) -> impl Iterator<Item = (u64, u64, &trace::Process)> {
+    let each = trace.processes.iter().map(|process| (1, count(process.threads.len()), process));
+    each.chain(trace.merged.iter().map(|merged| (merged.processes, merged.threads, &merged.sums)))
 }
 
 fn fold_process(
@@ -194,27 +199,36 @@ fn fold_process(
 }
 
 /// The processes by name, if there are several.
-fn programs(trace: &Trace, processes: &[Process], sort: SortKey) -> Vec<Program> {
-    if processes.len() < 2 {
+fn programs(trace: &Trace, sort: SortKey) -> Vec<Program> {
+    if all(trace).map(|(processes, _, _)| processes).sum::<u64>() < 2 {
         return Vec::new();
     }
-    let mut by_name: BTreeMap<Option<&str>, Vec<&trace::Process>> = BTreeMap::new();
-    for (process, traced) in processes.iter().zip(&trace.processes) {
-        by_name.entry(process.name()).or_default().push(traced);
+    let mut by_name: BTreeMap<Option<&str>, Vec<(u64, u64, &trace::Process)>> = BTreeMap::new();
+    for one in all(trace) {
+        by_name.entry(name(one.2)).or_default().push(one);
     }
-    let program = |(name, of): (Option<&str>, Vec<&trace::Process>)| Program {
-        name: name.map(str::to_owned),
-        processes: count(of.len()),
-        threads: of.iter().map(|process| count(process.threads.len())).sum(),
-        usage: sum_usage(&of.iter().map(|process| usage(process.counters))),
-        syscalls: fold_rows(of.iter().flat_map(|process| rows(process)), sort),
-        other_calls: sum_other_calls(of.iter().flat_map(|process| &process.threads)),
-        io_uring: fold_rows(of.iter().flat_map(|process| &process.threads).flat_map(|thread| &thread.ring_rows), sort),
+    let program = |(name, of): (Option<&str>, Vec<(u64, u64, &trace::Process)>)| {
+        let traced = || of.iter().map(|(_, _, process)| *process);
+        let threads = || traced().flat_map(|process| &process.threads);
+        Program {
+            name: name.map(str::to_owned),
+            processes: of.iter().map(|(processes, _, _)| processes).sum(),
+            threads: of.iter().map(|(_, threads, _)| threads).sum(),
+            usage: sum_usage(&of.iter().map(|(_, _, process)| usage(process.counters))),
+            syscalls: fold_rows(traced().flat_map(rows), sort),
+            other_calls: sum_other_calls(threads()),
+            io_uring: fold_rows(threads().flat_map(|thread| &thread.ring_rows), sort),
+        }
     };
     let mut programs: Vec<Program> = by_name.into_iter().map(program).collect();
     let calls = |program: &Program| program.syscalls.iter().map(|call| call.calls).sum::<u64>();
     programs.sort_by_cached_key(|program| Reverse((program.usage.cpu_ns(), calls(program))));
     programs
+}
+
+/// As [`Process::name`].
+fn name(process: &trace::Process) -> Option<&str> {
+    name_of(process.comm.as_deref(), process.exe.as_deref(), process.command.as_deref())
 }
 
 /// The calls without rows, the one with the most time first.
@@ -256,7 +270,7 @@ fn loading(trace: &Trace) -> Option<Loading> {
     };
     let loads =
         |row: &&Row| CALLS.contains(&row.call.name.as_ref()) && row.ends.input.is_some_and(|from| is_library(from.file()));
-    let rows = trace.processes.iter().flat_map(rows).filter(loads);
+    let rows = trace.all_processes().flat_map(rows).filter(loads);
     let mut sum = Loading { calls: 0, total_ns: Some(0) };
     for row in rows {
         sum.calls += row.calls;

@@ -14,7 +14,8 @@ impl Report {
     /// a note says how many.
     pub fn limit_processes(&mut self, most: usize) {
         let listed = self.processes.len();
-        if listed <= most {
+        // The trace may already lack some.
+        if listed == 0 || (listed <= most && self.processes_left_out() == 0) {
             return;
         }
         let mut others: Vec<usize> = (1..listed).collect();

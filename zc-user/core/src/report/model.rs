@@ -153,9 +153,14 @@ pub struct Process {
 impl Process {
     /// Its name; if that is unknown, the file name of its program.
     pub fn name(&self) -> Option<&str> {
-        let program = || self.exe.as_deref().or(self.command.as_ref()?.first().map(String::as_str));
-        self.comm.as_deref().or_else(|| program()?.rsplit('/').next())
+        name_of(self.comm.as_deref(), self.exe.as_deref(), self.command.as_deref())
     }
+}
+
+/// The name of a process: that of its first thread, or else of its program.
+pub(super) fn name_of<'a>(comm: Option<&'a str>, exe: Option<&'a str>, command: Option<&'a [String]>) -> Option<&'a str> {
+    let program = || exe.or(command?.first().map(String::as_str));
+    comm.or_else(|| program()?.rsplit('/').next())
 }
 
 /// All processes of the same name.

@@ -123,6 +123,7 @@ pub fn of_threads(threads: Vec<Vec<Row>>) -> Trace {
         other_calls: None,
         failed_paths: None,
         sees_memory: false,
+        merged: Vec::new(),
         processes: vec![process],
     }
 }

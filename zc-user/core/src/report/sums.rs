@@ -163,7 +163,7 @@ pub(super) fn totals(trace: &Trace) -> Vec<FileTotals> {
         });
         count(totals);
     };
-    let threads = trace.processes.iter().flat_map(|process| &process.threads);
+    let threads = trace.all_processes().flat_map(|process| &process.threads);
     for row in threads.flat_map(|thread| thread.rows.iter().chain(&thread.ring_rows)).filter(|row| row.calls > 0) {
         match Role::of(row) {
             Role::Copies(from, to) => {

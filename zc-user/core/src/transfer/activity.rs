@@ -88,11 +88,11 @@ impl<'a> ThreadActivity<'a> {
 }
 
 impl<'a> Activity<'a> {
-    /// Sorts the rows of a process by their roles.
-    pub(super) fn of(process: &'a Process, trace: &'a Trace) -> Self {
+    /// Sorts the rows of a process by their roles. `files` are those that its rows name.
+    pub(super) fn of(process: &'a Process, trace: &Trace, files: &'a [File]) -> Self {
         let mut activity = Self {
             process,
-            files: &trace.files,
+            files,
             copies: BTreeMap::new(),
             reads: BTreeMap::new(),
             writes: BTreeMap::new(),

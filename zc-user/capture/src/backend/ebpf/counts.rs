@@ -91,6 +91,11 @@ impl Counts {
         self.by_task.entry(task).or_default().row(id, ends, || call)
     }
 
+    /// Gives the counts of a task away for which nothing is counted any more.
+    pub fn take_task(&mut self, serial: u32) -> TaskCounts {
+        self.by_task.remove(&serial).map(TaskSums::finish).unwrap_or_default()
+    }
+
     /// Gives the counts of each task away, by its serial number. `live` are the tasks that are still alive.
     pub fn take_tasks(&mut self, live: &[Task]) -> HashMap<u32, TaskCounts> {
         let all = std::mem::take(&mut self.by_task);

@@ -5,7 +5,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
 };
 
-use zc_ebpf::{COMM_BYTES, Counters, EventHeader, FileNumber, FileSeen, event_kind, path_end};
+use zc_ebpf::{COMM_BYTES, Counters, EventHeader, FileNumber, FileSeen, event_kind, hook, path_end};
 
 use crate::trace::{File, FileIdentity, FileKind, OtherCalls, Streams};
 
@@ -75,6 +75,8 @@ pub enum Kind {
         counters: Counters,
         /// Its calls that have no rows.
         other_calls: OtherCalls,
+        /// Whether it made an `io_uring`. If a thread of the kernel polls that, operations may be counted for the task after its end.
+        made_ring: bool,
     },
 }
 
@@ -87,7 +89,8 @@ impl Event {
             event_kind::ENTERED => Kind::Entered { counters: read::<zc_ebpf::Ended>(bytes)?.counters },
             event_kind::ENDED => {
                 let zc_ebpf::Ended { counters, other_calls, .. } = read(bytes)?;
-                Kind::Ended { counters, other_calls: sum_of(&other_calls) }
+                let made_ring = header.extra & hook::RING_CREATE != 0;
+                Kind::Ended { counters, other_calls: sum_of(&other_calls), made_ring }
             }
             _ => return None,
         };

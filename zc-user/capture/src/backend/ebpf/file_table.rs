@@ -56,6 +56,11 @@ impl FileTable {
         Ends { input, output: self.id(ends.output) }
     }
 
+    /// The files of the trace so far.
+    pub fn placed(&self) -> &[File] {
+        &self.placed
+    }
+
     /// The files of the trace.
     pub fn into_placed(self) -> Vec<File> {
         self.placed

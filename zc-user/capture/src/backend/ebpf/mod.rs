@@ -4,6 +4,7 @@ pub mod btf;
 pub mod closure;
 mod counts;
 mod drain;
+mod ended;
 mod epochs;
 mod events;
 mod file_table;

@@ -24,6 +24,7 @@ use zc_ebpf::{Task, armed};
 
 use super::{
     counts::Counts,
+    ended::EndedProcesses,
     epochs::Epochs,
     events::{Kind, Message},
     kernel::TypesFile,
@@ -33,11 +34,11 @@ use super::{
 };
 use crate::{
     async_fd::watch_readable,
-    backend::{Progress, RunError, RunOptions, Until, new_trace, progress::Ticker, within},
+    backend::{Listed, Progress, RunError, RunOptions, Until, new_trace, progress::Ticker, within},
     launch::{Child, Received, Signals, find_program},
     privileges,
     syscall::{CHANGING_DIRECTORY, Call},
-    trace::{Exit, FailedPaths, Loss, Process, Row, Trace},
+    trace::{Exit, FailedPaths, Loss, Process, Trace},
 };
 
 /// How long a task may take to end after its process was reaped. It takes microseconds; on a loaded machine, more.
@@ -60,7 +61,7 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
     let mut watch = TaskWatcher { epochs: loaded.take_epochs(), ..TaskWatcher::new(events)? };
     loaded.arm(armed::ROOT)?;
     let _lowered = privileges::lower(options.privileges, || loaded.maps.losses().is_ok())?;
-    let mut trace = new_trace(backend, options, SystemTime::now())?;
+    let mut trace = Trace { sees_memory: loaded.sees_memory, ..new_trace(backend, options, SystemTime::now())? };
     let child = Child::start(&program, &options.command, &options.launch, &signals)?;
     let ticker = Ticker::new(options.on_progress.as_ref());
     let current_run = CurrentRun { options, begun: &trace, child: &child, loaded: &loaded, signals: &signals };
@@ -134,6 +135,7 @@ pub struct TaskWatcher {
 struct Seen {
     task_table: TaskTable,
     counts: Counts,
+    ended: EndedProcesses,
     /// How many events could not be parsed.
     unreadable: u64,
 }
@@ -192,7 +194,7 @@ impl TaskWatcher {
                 exit = run.child.wait() => return Ok(exit?),
                 more = self.more() => {
                     more?;
-                    self.empty_maps(run.loaded)?;
+                    self.empty_maps(run)?;
                 }
                 signal = run.signals.next() => {
                     if let Received::ToForward(signal) = signal? && !self.sends_interim_trace(signal, run) {
@@ -218,7 +220,7 @@ impl TaskWatcher {
             tokio::select! {
                 more = self.more() => {
                     more?;
-                    self.empty_maps(run.loaded)?;
+                    self.empty_maps(run)?;
                 }
                 signal = run.signals.next() => match signal? {
                     signal if signal.is_ending() => return Ok(()),
@@ -295,15 +297,17 @@ impl TaskWatcher {
     }
 
     /// Moves what was counted out of the maps, if there may be much in them.
-    fn empty_maps(&mut self, loaded: &Loaded) -> Result<(), RunError> {
+    fn empty_maps(&mut self, run: &CurrentRun<'_>) -> Result<(), RunError> {
         let Some(epochs) = self.epochs.as_mut().filter(|epochs| epochs.is_due()) else { return Ok(()) };
+        // Of these, all rows are in this epoch or in earlier ones.
+        let just_ended = self.seen.task_table.take_just_ended();
         let ended = epochs.end()?;
         // The messages about the files in its rows.
         self.drain();
         if let Some(epochs) = &mut self.epochs {
-            epochs.take(ended, &loaded.maps, &mut self.seen.counts)?;
+            epochs.take(ended, &run.loaded.maps, &mut self.seen.counts)?;
         }
-        Ok(())
+        self.seen.settle(just_ended, run)
     }
 }
 
@@ -321,6 +325,21 @@ impl LiveTasks {
 }
 
 impl Seen {
+    /// Puts the processes aside all of whose tasks have ended, and merges them if there are many.
+    fn settle(&mut self, just_ended: Vec<u32>, run: &CurrentRun<'_>) -> Result<(), RunError> {
+        let Self { task_table, counts, ended, .. } = self;
+        for (serial, process) in task_table.take_ended(just_ended, |task| counts.take_task(task), run.loaded.counters_known) {
+            ended.add(serial, process, run.begun, counts.files.placed());
+        }
+        // If messages are lost, more may be to come of a process that seems to have ended.
+        if let Listed::Busiest(most) = run.options.listed
+            && run.loaded.maps.lost(zc_ebpf::Loss::LostEvent)? == 0
+        {
+            ended.merge(most, task_table.creators());
+        }
+        Ok(())
+    }
+
     /// Fills in everything that was seen and counted.
     fn describe(self, loaded: &Loaded, live: &LiveTasks, trace: &mut Trace) -> Result<(), RunError> {
         let alive = &live.counters;
@@ -345,7 +364,8 @@ impl Seen {
         if !self.task_table.has_seen_exec() {
             trace.notes.extend(loaded.untested.exec.clone());
         }
-        let (processes, unseen_ends) = self.task_table.into_processes(counted, alive, loaded.counters_known);
+        let (ended, merged) = self.ended.into_parts();
+        let (processes, unseen_ends) = self.task_table.into_processes(counted, alive, loaded.counters_known, ended);
         trace.losses.insert(Loss::UnseenEnds, unseen_ends);
         let overflowed = trace.losses.get(&Loss::OverflowedOperations).copied().unwrap_or(0);
         if uses_io_uring(&processes) {
@@ -353,7 +373,7 @@ impl Seen {
             trace.notes.extend(loaded.untested.rings.clone());
             trace.notes.extend(unknown_operations_note(&processes, overflowed));
         }
-        trace.processes = processes;
+        (trace.processes, trace.merged) = (processes, merged);
         trace.failed_paths = Some(FailedPaths { directory_may_change: changes_directory(trace), ..loaded.maps.failed_paths()? });
         Ok(())
     }
@@ -361,7 +381,7 @@ impl Seen {
 
 /// Whether a process may have changed the directory in which its relative paths start.
 fn changes_directory(trace: &Trace) -> bool {
-    let rows = trace.processes.iter().flat_map(|process| &process.threads).flat_map(|thread| &thread.rows);
+    let rows = trace.all_processes().flat_map(|process| &process.threads).flat_map(|thread| &thread.rows);
     rows.map(|row| (&row.call, row.calls, row.errors))
         .chain(trace.other_calls.iter().flatten().map(|(call, sums)| (call, sums.calls, sums.errors)))
         .any(|(call, calls, errors)| is_changing_directory(call) && calls > errors)

@@ -1,6 +1,9 @@
 //! Tracks tasks by the events of the kernel side, and makes the processes and threads of a [`Trace`](crate::trace::Trace) of them. Pure.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap, btree_map::Entry},
+    mem,
+};
 
 use crate::{
     backend::Until,
@@ -25,7 +28,13 @@ pub type RawCounters = zc_ebpf::Counters;
 #[derive(Debug, Clone, Default)]
 pub struct TaskTable {
     tasks: BTreeMap<u32, Task>,
+    /// By the serial number of the process: its tasks.
+    tasks_of: HashMap<u32, Vec<u32>>,
+    /// The tasks whose ends were seen since they were last asked for.
+    just_ended: Vec<u32>,
     processes: HashMap<u32, Program>,
+    /// When the last of the tasks ended that are no longer in the table.
+    last_end_ns: u64,
     /// The counters of the root's task when its program began: what it used before is not part of the trace.
     baseline: RawCounters,
     began_ns: Option<u64>,
@@ -41,6 +50,8 @@ struct Task {
     ppid: Option<u32>,
     comm: String,
     ended: Option<End>,
+    /// Whether its end was seen before the epoch ended whose rows were read last.
+    is_final: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -48,6 +59,7 @@ struct End {
     time_ns: u64,
     counters: RawCounters,
     other_calls: OtherCalls,
+    made_ring: bool,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -59,7 +71,10 @@ struct Program {
 impl TaskTable {
     /// Records an event.
     pub fn record(&mut self, event: Event) {
-        let task = self.tasks.entry(event.serial).or_default();
+        let task = self.tasks.entry(event.serial).or_insert_with(|| {
+            self.tasks_of.entry(event.process).or_default().push(event.serial);
+            Task::default()
+        });
         (task.process, task.tid, task.pid) = (event.process, event.tid, event.pid);
         task.comm = event.comm;
         match event.kind {
@@ -76,8 +91,9 @@ impl TaskTable {
                 self.began_ns = Some(event.time_ns);
                 self.baseline = counters;
             }
-            Kind::Ended { counters, other_calls } => {
-                task.ended = Some(End { time_ns: event.time_ns, counters, other_calls });
+            Kind::Ended { counters, other_calls, made_ring } => {
+                task.ended = Some(End { time_ns: event.time_ns, counters, other_calls, made_ring });
+                self.just_ended.push(event.serial);
             }
         }
     }
@@ -102,7 +118,7 @@ impl TaskTable {
     pub fn wall_ns(&self, until: Until, stopped_ns: u64) -> Option<u64> {
         if until == Until::AllEnd {
             let ends = self.tasks.values().map(|task| task.ended.as_ref().map_or(stopped_ns, |end| end.time_ns));
-            return Some(ends.max()?.saturating_sub(self.began_ns?));
+            return Some(ends.max()?.max(self.last_end_ns).saturating_sub(self.began_ns?));
         }
         let is_roots = |serial: u32, task: &Task| if self.root_is_thread { serial == ROOT } else { task.process == ROOT };
         let roots = self.tasks.iter().filter(|(serial, task)| is_roots(**serial, task));
@@ -110,13 +126,59 @@ impl TaskTable {
         Some(ends.max()?.saturating_sub(self.began_ns?))
     }
 
+    /// The tasks whose ends were seen since the last time. Nothing is counted for them any more.
+    pub fn take_just_ended(&mut self) -> Vec<u32> {
+        mem::take(&mut self.just_ended)
+    }
+
+    /// Removes the processes all of whose tasks have ended and were among those that [`take_just_ended`](Self::take_just_ended) gave, now or
+    /// before. `counted` takes what was counted for a task. The root stays, and so do makers of an `io_uring`.
+    pub fn take_ended(
+        &mut self,
+        just_ended: Vec<u32>,
+        mut counted: impl FnMut(u32) -> TaskCounts,
+        counters_known: bool,
+    ) -> Vec<(u32, Process)> {
+        let mut ended = Vec::new();
+        for serial in just_ended {
+            let Some(task) = self.tasks.get_mut(&serial) else { continue };
+            task.is_final = true;
+            let process = task.process;
+            if process == ROOT || process == 0 {
+                continue;
+            }
+            let tasks = self.tasks_of.get(&process).map(Vec::as_slice).unwrap_or_default();
+            let is_final = |serial: &u32| self.tasks.get(serial).is_some_and(Task::can_be_taken);
+            if !tasks.iter().all(is_final) {
+                continue;
+            }
+            let (mut built, mut sum) = (Process::default(), Sum::default());
+            for serial in self.tasks_of.remove(&process).unwrap_or_default() {
+                let Some(task) = self.tasks.remove(&serial) else { continue };
+                self.last_end_ns = self.last_end_ns.max(task.ended.as_ref().map_or(0, |end| end.time_ns));
+                let raw = task.ended.as_ref().map(|end| end.counters).filter(|_| counters_known);
+                sum.add(raw);
+                add_task(&mut built, serial, task, raw, counted(serial));
+            }
+            ended.push((process, self.described(process, built, &sum)));
+        }
+        ended
+    }
+
+    /// The process ids of those that created the processes in the table.
+    pub fn creators(&self) -> impl Iterator<Item = u32> + '_ {
+        self.tasks.values().filter_map(|task| task.ppid)
+    }
+
     /// The processes with their threads, and the number of tasks whose end was not seen. `counted` has the rows of each task by its
-    /// serial number, `alive` the counters of each task that is alive, or `None` if they could not be read.
+    /// serial number, `alive` the counters of each task that is alive, or `None` if they could not be read. `ended` are the processes that
+    /// were taken before.
     pub fn into_processes(
         mut self,
         mut counted: HashMap<u32, TaskCounts>,
         alive: &HashMap<u32, Option<RawCounters>>,
         counters_known: bool,
+        ended: BTreeMap<u32, Process>,
     ) -> (Vec<Process>, u64) {
         // The rows of a task whose start was lost still count: it becomes a task without a name.
         for serial in counted.keys() {
@@ -124,7 +186,7 @@ impl TaskTable {
         }
         let mut unseen_ends = 0;
         let mut processes: BTreeMap<u32, (Process, Sum)> = BTreeMap::new();
-        for (serial, task) in self.tasks {
+        for (serial, task) in mem::take(&mut self.tasks) {
             let (process, sum) = processes.entry(if task.process == 0 { UNKNOWN_PROCESS } else { task.process }).or_default();
             let raw = match (&task.ended, alive.get(&serial)) {
                 (Some(end), _) => Some(end.counters),
@@ -139,32 +201,56 @@ impl TaskTable {
             };
             let raw = raw.map(|raw| if serial == ROOT { minus(&raw, &self.baseline) } else { raw }).filter(|_| counters_known);
             sum.add(raw);
-            // A process has the name of its first task. After an exec by another thread, that thread has the process id.
-            if serial == task.process || task.tid == task.pid {
-                process.pid = task.pid;
-                process.comm = (!task.comm.is_empty()).then(|| task.comm.clone());
-                process.ppid = process.ppid.or(task.ppid);
-            }
-            let TaskCounts { rows, parts, other_calls } = counted.remove(&serial).unwrap_or_default();
-            let (ring_rows, rows) = rows.into_iter().partition(|row| row.call.as_ring_operation().is_some());
-            process.threads.push(Thread {
-                tid: task.tid,
-                comm: (!task.comm.is_empty()).then_some(task.comm),
-                counters: raw.map(|raw| adjusted(&raw)),
-                rows,
-                ring_rows,
-                other_calls: task.ended.map(|end| end.other_calls).or(other_calls),
-                parts,
-            });
+            add_task(process, serial, task, raw, counted.remove(&serial).unwrap_or_default());
         }
-        let processes = processes.into_iter().map(|(serial, (mut process, sum))| {
-            let program = self.processes.remove(&serial).unwrap_or_default();
-            (process.exe, process.command) = (program.exe, program.command);
-            process.counters = sum.total();
-            process
-        });
-        (processes.collect(), unseen_ends)
+        let mut all = ended;
+        for (serial, (process, sum)) in processes {
+            let process = self.described(serial, process, &sum);
+            match all.entry(serial) {
+                Entry::Vacant(entry) => drop(entry.insert(process)),
+                // The message of a thread's start was lost, and its process was thought to have ended.
+                Entry::Occupied(mut entry) => {
+                    entry.get_mut().counters = None;
+                    entry.get_mut().threads.extend(process.threads);
+                }
+            }
+        }
+        (all.into_values().collect(), unseen_ends)
     }
+
+    /// The process with its program and its counters.
+    fn described(&mut self, serial: u32, process: Process, sum: &Sum) -> Process {
+        let Program { exe, command } = self.processes.remove(&serial).unwrap_or_default();
+        Process { exe, command, counters: sum.total(), ..process }
+    }
+}
+
+impl Task {
+    /// Whether nothing will be counted for it any more.
+    fn can_be_taken(&self) -> bool {
+        self.is_final && self.ended.as_ref().is_some_and(|end| !end.made_ring)
+    }
+}
+
+/// Adds a task to its process.
+fn add_task(process: &mut Process, serial: u32, task: Task, raw: Option<RawCounters>, counted: TaskCounts) {
+    // A process has the name of its first task. After an exec by another thread, that thread has the process id.
+    if serial == task.process || task.tid == task.pid {
+        process.pid = task.pid;
+        process.comm = (!task.comm.is_empty()).then(|| task.comm.clone());
+        process.ppid = process.ppid.or(task.ppid);
+    }
+    let TaskCounts { rows, parts, other_calls } = counted;
+    let (ring_rows, rows) = rows.into_iter().partition(|row| row.call.as_ring_operation().is_some());
+    process.threads.push(Thread {
+        tid: task.tid,
+        comm: (!task.comm.is_empty()).then_some(task.comm),
+        counters: raw.map(|raw| adjusted(&raw)),
+        rows,
+        ring_rows,
+        other_calls: task.ended.map(|end| end.other_calls).or(other_calls),
+        parts,
+    });
 }
 
 /// A sum that is unknown if any addend is.
@@ -249,7 +335,7 @@ mod tests {
 
     fn ended(minor_faults: u64) -> Kind {
         let other_calls = OtherCalls { calls: 2, total_ns: Some(minor_faults), ..OtherCalls::NONE };
-        Kind::Ended { counters: raw(minor_faults), other_calls }
+        Kind::Ended { counters: raw(minor_faults), other_calls, made_ring: false }
     }
 
     fn exec(counters: RawCounters) -> Kind {
@@ -268,7 +354,7 @@ mod tests {
         }
         assert_eq!(task_table.not_ended().count(), 0);
         assert_eq!(task_table.wall_ns(Until::RootEnds, 0), Some(10));
-        let (processes, unseen) = task_table.into_processes(HashMap::new(), &HashMap::new(), true);
+        let (processes, unseen) = task_table.into_processes(HashMap::new(), &HashMap::new(), true, BTreeMap::new());
         assert_eq!((processes.len(), unseen), (1, 0));
         let process = &processes[0];
         assert_eq!((process.pid, process.ppid, process.comm.as_deref()), (101, Some(7), Some("t1")));
@@ -286,7 +372,7 @@ mod tests {
         // Only the first exec begins the trace.
         task_table.record(event(1, 1, exec(raw(35))));
         task_table.record(event(1, 1, ended(42)));
-        let (processes, _) = task_table.into_processes(HashMap::new(), &HashMap::new(), true);
+        let (processes, _) = task_table.into_processes(HashMap::new(), &HashMap::new(), true, BTreeMap::new());
         assert_eq!(processes[0].counters.expect("known").minor_faults, 12);
     }
 
@@ -301,7 +387,7 @@ mod tests {
         assert_eq!(task_table.wall_ns(Until::RootEnds, 0), Some(390));
         task_table.record(Event { time_ns: 900, ..event(2, 1, ended(1)) });
         assert_eq!(task_table.wall_ns(Until::RootEnds, 0), Some(390), "a thread that outlives the root does not extend the time");
-        let (processes, _) = task_table.into_processes(HashMap::new(), &HashMap::new(), true);
+        let (processes, _) = task_table.into_processes(HashMap::new(), &HashMap::new(), true, BTreeMap::new());
         assert_eq!(processes[0].threads[0].counters.expect("known").minor_faults, 12);
     }
 
@@ -309,7 +395,7 @@ mod tests {
     fn a_task_whose_end_was_not_seen_makes_the_counters_of_its_process_unknown() {
         let mut task_table = TaskTable::default();
         task_table.record(event(1, 1, Kind::Started { ppid: 7 }));
-        let (processes, unseen) = task_table.into_processes(HashMap::new(), &HashMap::new(), true);
+        let (processes, unseen) = task_table.into_processes(HashMap::new(), &HashMap::new(), true, BTreeMap::new());
         assert_eq!((processes[0].counters, unseen), (None, 1));
     }
 
@@ -318,7 +404,7 @@ mod tests {
         let mut task_table = TaskTable::default();
         task_table.record(event(1, 1, Kind::Started { ppid: 7 }));
         let alive = HashMap::from([(1, Some(raw(3)))]);
-        let (processes, unseen) = task_table.into_processes(HashMap::new(), &alive, true);
+        let (processes, unseen) = task_table.into_processes(HashMap::new(), &alive, true, BTreeMap::new());
         assert_eq!((processes[0].state, unseen), (State::Running, 0));
         assert_eq!(processes[0].counters.map(|c| c.minor_faults), Some(3));
     }

@@ -79,6 +79,7 @@ pub fn trace(tasks: Tasks, files: Vec<File>, mut failed_paths: FailedPaths, name
         failed_paths: Some(failed_paths),
         sees_memory: false,
         processes: Vec::new(),
+        merged: Vec::new(),
     };
     if let Some(root) = root {
         describe_root(&mut trace, &tasks[root], &log);

@@ -8,8 +8,8 @@ use aya_ebpf::{
     maps::{Array, HashMap, PerCpuArray, RingBuf},
 };
 use zc_ebpf::{
-    CallId, CallSpec, Control, ErrnoKey, FileKey, FileSeen, KnownFile, LOSSES as LOSS_COUNT, Loss, Memory, OtherCalls, Part, Row, RowKey,
-    SPEC_SLOTS, STREAM_FILES, Stream, TABLE_SLOTS, Task, recorded,
+    CallId, CallSpec, Control, ErrnoKey, FileKey, FileSeen, KnownFile, LOSSES as LOSS_COUNT, Loss, Memory, OtherCalls, Part, Row,
+    RowKey, SPEC_SLOTS, STREAM_FILES, Stream, TABLE_SLOTS, Task, recorded,
 };
 
 use crate::kernel::{

@@ -128,7 +128,9 @@ mod tests {
         merged.merge(&of(&[7_000_000, 101, 100]));
         assert_eq!((&merged, merged.count()), (&whole, 5));
         let mut buckets = [0; BUCKETS];
-        [3, 100, 101, 5_000, 7_000_000].map(|ns| buckets[bucket_of(ns)] += 1);
+        for ns in [3, 100, 101, 5_000, 7_000_000] {
+            buckets[bucket_of(ns)] += 1;
+        }
         let mut added = Histogram::default();
         added.add_buckets(&buckets);
         assert_eq!(added, whole);

@@ -141,6 +141,20 @@ fn sixty_four_threads_are_counted_beside_bystanders() {
 }
 
 #[test]
+fn the_sums_have_the_processes_that_were_merged_while_the_trace_went_on() {
+    let run = zctrace().run(&workload("fork-storm").arg("2000"));
+    let (all, statement) = writes_and_statement(&run);
+    run.assert_exact();
+    assert_eq!((run.report.processes.len(), run.report.totals.processes, run.report.totals.threads), (500, 2001, 2001));
+    assert_eq!(run.totals().row("write"), all);
+    assert_eq!(Rows::of(run.root()).row("write"), statement);
+    for child in run.descendants() {
+        Rows::of(child).assert_equal(&writes(3, 10));
+    }
+    assert_eq!(run.report.programs.iter().map(|program| program.processes).sum::<u64>(), 2001);
+}
+
+#[test]
 fn json_lists_the_busiest_processes_and_says_how_many_it_leaves_out() {
     let storm = workload("fork-storm").arg("600");
     let run = zctrace().run(&storm);

@@ -120,7 +120,9 @@ mod tests {
     fn the_order_in_which_durations_come_does_not_matter() {
         let of = |durations: &[u64]| {
             let mut histogram = Histogram::default();
-            durations.iter().for_each(|&ns| histogram.record(ns));
+            for &ns in durations {
+                histogram.record(ns);
+            }
             histogram
         };
         let whole = of(&[3, 100, 101, 5_000, 7_000_000]);

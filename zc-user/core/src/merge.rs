@@ -109,12 +109,10 @@ impl Group {
             for row in thread.rows {
                 // Figures that are unknown stay apart, because they would make the sum unknown.
                 let is_known = [row.times.is_some(), row.bytes.is_some(), row.requested_bytes.is_some()];
-                match self.places.get(&(row.call.clone(), row.ends, is_known)) {
-                    Some(&place) => sum.rows[place].add(&row),
-                    None => {
-                        self.places.insert((row.call.clone(), row.ends, is_known), sum.rows.len());
-                        sum.rows.push(row);
-                    }
+                let place = *self.places.entry((row.call.clone(), row.ends, is_known)).or_insert(sum.rows.len());
+                match sum.rows.get_mut(place) {
+                    Some(known) => known.add(&row),
+                    None => sum.rows.push(row),
                 }
             }
         }
@@ -170,10 +168,10 @@ mod tests {
                 8 => rows.push(read("read", self.pipe, 2, 9000)),
                 9 => {
                     let mut copier = Loop::seen();
-                    (0..9).for_each(|_| {
+                    for _ in 0..9 {
                         copier.read(self.data, 4096);
                         copier.write(self.pipe, 4096);
-                    });
+                    }
                     rows.extend(copier.rows());
                 }
                 10 => rows.push(read("read", self.library, 1, 90_000)),
@@ -210,15 +208,13 @@ mod tests {
         let mut kept = Vec::new();
         let begun = Trace { processes: Vec::new(), ..trace.clone() };
         for process in trace.processes.drain(1..).rev().collect::<Vec<_>>() {
-            match Kind::of(&process, &begun, &begun.files).filter(|_| !creators.contains(&process.pid)) {
-                Some(kind) => {
-                    creators.extend(kind.creator());
-                    sums.add(kind, process);
-                }
-                None => {
-                    creators.extend(process.ppid);
-                    kept.push(process);
-                }
+            let kind = Kind::of(&process, &begun, &begun.files).filter(|_| !creators.contains(&process.pid));
+            if let Some(kind) = kind {
+                creators.extend(kind.creator());
+                sums.add(kind, process);
+            } else {
+                creators.extend(process.ppid);
+                kept.push(process);
             }
         }
         trace.processes.extend(kept.into_iter().rev());

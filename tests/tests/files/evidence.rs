@@ -150,8 +150,8 @@ fn a_buffer_used_for_messages_has_no_transfer() {
 
 #[test]
 fn memory_given_to_a_pipe_by_vmsplice_has_its_source() {
+    // Inferred: the program may change the memory until the pipe is read.
     assert_true("lent-after-a-read", &[("in", "out", LONG_BYTES)]);
-    assert_exactly("lent-after-a-read", &[("in", "out", LONG_BYTES)]);
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub extern "C" fn fill(memory: *mut Memory, hint: u32, file: FileNumber, start: 
     range.wanted_to = start.saturating_add(wanted);
     let first = range.plan_samples(start, length, plan);
     sample(range, first);
-    if summed_blocks > 0 && start == range.start {
+    if summed_blocks.count() > 0 && start == range.start {
         range.summed_blocks = summed_blocks;
         sum_up(range, start, length);
     }

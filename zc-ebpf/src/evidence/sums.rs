@@ -3,12 +3,12 @@
 use aya_ebpf::{macros::map, maps::PerCpuArray};
 use zc_ebpf::pairing::{
     FACTOR,
-    range::{BLOCK_BYTES, Range},
+    range::{BLOCK_BYTES, Blocks, Range},
 };
 
 use crate::kernel::{
     entries::{Entries as _, exchange},
-    helpers::{fill_from_user, repeat},
+    helpers::{fill_from_user, fill_part_from_user, repeat},
 };
 
 /// Room for a block of memory while its checksum is computed.
@@ -26,7 +26,7 @@ static BLOCK: PerCpuArray<Block> = PerCpuArray::with_max_entries(1, 0);
 /// Computes the checksum of these bytes, which are the first ones of the range.
 #[inline(always)]
 pub fn sum_up(range: &mut Range, start: u64, length: u64) {
-    range.sum = sum_of(start, length, range.summed_blocks);
+    range.sum = sum_of(start, length, range.summed_blocks.0);
     range.summed_bytes = if range.sum == 0 { 0 } else { length as u32 };
 }
 
@@ -36,11 +36,12 @@ pub fn sum_differs(range: &Range, start: u64, end: u64) -> bool {
     if !range.has_sum_of(start, end) {
         return false;
     }
-    let now = sum_of(start, end - start, range.summed_blocks);
+    let now = sum_of(start, end - start, range.summed_blocks.0);
     now != range.sum && now != 0
 }
 
-/// A checksum of this many blocks, spread evenly over the bytes. It covers every byte if there are enough blocks. 0: not available.
+/// A checksum of these blocks (a [`Blocks`]), spread evenly over the bytes. It covers every byte if there are enough blocks. 0: not
+/// available.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn sum_of(start: u64, length: u64, blocks: u32) -> u32 {
@@ -48,19 +49,50 @@ extern "C" fn sum_of(start: u64, length: u64, blocks: u32) -> u32 {
     if exchange(&mut block.is_taken, 1) != 0 {
         return 0;
     }
-    let last = u64::from(blocks.saturating_sub(1));
-    let room = length.saturating_sub(BLOCK_BYTES);
-    let stride = if last == 0 || room <= last * BLOCK_BYTES { BLOCK_BYTES } else { room / last };
-    let mut summing = Summing { start, room, stride, sum: FACTOR };
-    repeat(blocks, add_block, &mut summing);
+    let sum = if length < BLOCK_BYTES { sum_of_part(start, length) } else { sum_of_blocks(start, length, Blocks(blocks)) };
     exchange(&mut block.is_taken, 0);
-    if summing.sum == 0 { 0 } else { (summing.sum >> 32) as u32 | 1 }
+    if sum == 0 { 0 } else { (sum >> 32) as u32 | 1 }
+}
+
+/// The sum of bytes that do not fill a block. 0: not available.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn sum_of_part(start: u64, length: u64) -> u64 {
+    let Some(Block { words, .. }) = BLOCK.entry(0) else { return 0 };
+    if !fill_part_from_user(start, words, length) {
+        return 0;
+    }
+    let mut sum = FACTOR;
+    let mut left = length;
+    for word in words {
+        if left == 0 {
+            break;
+        }
+        // What is behind the bytes is from another sum.
+        let bytes = if left < 8 { left } else { 8 };
+        sum = (sum ^ (*word << (64 - 8 * bytes))).wrapping_mul(FACTOR);
+        left -= bytes;
+    }
+    sum ^ sum >> 32 | 1
+}
+
+/// The sum of these blocks of the bytes. 0: not available.
+#[inline(always)]
+fn sum_of_blocks(start: u64, length: u64, blocks: Blocks) -> u64 {
+    let last = u64::from(blocks.count().saturating_sub(1));
+    let room = length - BLOCK_BYTES;
+    let stride = if last == 0 || room <= last * BLOCK_BYTES { BLOCK_BYTES } else { room / last };
+    let mut summing = Summing { start, first: blocks.first_place(stride - BLOCK_BYTES), room, stride, sum: FACTOR };
+    repeat(blocks.count(), add_block, &mut summing);
+    summing.sum
 }
 
 /// The state of the loop.
 #[repr(C)]
 struct Summing {
     start: u64,
+    /// Where the first block begins, in bytes from the start.
+    first: u64,
     /// Where the last block begins, in bytes from the start.
     room: u64,
     /// Bytes from each block to the next.
@@ -72,7 +104,7 @@ struct Summing {
 /// One round of the loop: adds a block. Returns 1 to end the loop.
 extern "C" fn add_block(index: u64, summing: &mut Summing) -> i64 {
     let Some(Block { words, .. }) = BLOCK.entry(0) else { return 1 };
-    let at = index * summing.stride;
+    let at = summing.first + index * summing.stride;
     let at = summing.start + if at < summing.room { at } else { summing.room };
     if !fill_from_user(at, words) {
         summing.sum = 0;

@@ -8,7 +8,7 @@
 
 use super::{
     argument,
-    range::{BLOCK_BYTES, Plan, Range, overlap},
+    range::{BLOCK_BYTES, Blocks, Plan, Range, overlap},
 };
 use crate::FileNumber;
 
@@ -37,14 +37,17 @@ const STEADY_SUMMED_READS: u32 = 64;
 /// How many blocks of such a read go into its checksum.
 const FEW_BLOCKS: u64 = 32;
 
+/// Multiplied with this, numbers in a row are spread evenly: 2^32 divided by the golden ratio, as an odd number.
+const SPREAD: u32 = 0x9e37_79b1;
+
 /// A read of at least this many bytes is always sampled densely: that costs little compared with copying them.
 const LARGE_READ_BYTES: u64 = 16 << 10;
 
-/// The number of blocks in this many bytes, at most `most`. 0 if the bytes do not fill one block.
+/// A checksum of this many bytes in at most `most` blocks. `number` varies where the blocks are if they do not cover everything.
 #[inline(always)]
-const fn blocks(bytes: u64, most: u64) -> u32 {
-    let blocks = if bytes < BLOCK_BYTES { 0 } else { bytes.div_ceil(BLOCK_BYTES) };
-    (if blocks < most { blocks } else { most }) as u32
+const fn blocks(bytes: u64, most: u64, number: u32) -> Blocks {
+    let blocks = bytes.div_ceil(BLOCK_BYTES);
+    Blocks::new(if blocks < most { blocks } else { most } as u32, number)
 }
 
 /// Where the bytes of one call came from.
@@ -71,7 +74,7 @@ pub struct Memory {
     pub next: u32,
     /// Reads since there was a reason to sample densely. [`sample_more`](Self::sample_more) sets it back.
     pub reads: u32,
-    /// Counts the reads that are not sampled densely, and so varies the place of a sample.
+    /// Counts the reads, and so varies which of them get a checksum, and the places of samples.
     pub varying: u32,
     /// While a read is added: the range that its bytes continue.
     continued: u32,
@@ -104,18 +107,20 @@ impl Memory {
         ranges: [Range::EMPTY; RANGES],
     };
 
-    /// How to sample the next read, which is of this file and length, and how many blocks of it go into a checksum.
+    /// How to sample the next read, which is of this file and length, and what goes into a checksum of it.
     #[inline(always)]
-    pub const fn plan(&mut self, file: FileNumber, length: u64) -> (Plan, u32) {
+    pub const fn plan(&mut self, file: FileNumber, length: u64) -> (Plan, Blocks) {
         if file != self.last_file {
             self.last_file = file;
             self.reads = 0;
         }
         self.reads = self.reads.saturating_add(1);
-        if self.reads <= DENSE_READS {
-            return (Plan::Dense, blocks(length, MOST_BLOCKS));
-        }
         self.varying = self.varying.wrapping_add(1);
+        // Neither the reads with a checksum nor its blocks may keep step with what a program does every so many calls.
+        let random = self.varying.wrapping_mul(SPREAD);
+        if self.reads <= DENSE_READS {
+            return (Plan::Dense, blocks(length, MOST_BLOCKS, random));
+        }
         let is_steady = self.reads > STEADY_READS;
         let plan = if length >= LARGE_READ_BYTES {
             Plan::Dense
@@ -124,8 +129,8 @@ impl Memory {
         } else {
             Plan::Few(self.varying)
         };
-        let summed = self.varying.is_multiple_of(if is_steady { STEADY_SUMMED_READS } else { SUMMED_READS });
-        (plan, if summed { blocks(length, FEW_BLOCKS) } else { 0 })
+        let has_sum = random < u32::MAX / if is_steady { STEADY_SUMMED_READS } else { SUMMED_READS };
+        (plan, if has_sum { blocks(length, FEW_BLOCKS, self.varying.wrapping_mul(random)) } else { Blocks::NONE })
     }
 
     /// Samples the next reads densely. Used after a write of a piece that held no sampled word: a program that writes pieces of what it reads

@@ -42,8 +42,8 @@ pub struct Range {
     pub samples: u32,
     /// The file.
     pub file: FileNumber,
-    /// How many blocks the checksum has.
-    pub summed_blocks: u32,
+    /// What the checksum is made of.
+    pub summed_blocks: Blocks,
     /// How many bytes of a sampled word are the file's: fewer than a word has if the read was shorter.
     pub sampled_bytes: u32,
     /// Where the sampled words are, in bytes from the origin.
@@ -66,7 +66,7 @@ impl Range {
         sum: 0,
         samples: 0,
         file: 0,
-        summed_blocks: 0,
+        summed_blocks: Blocks::NONE,
         sampled_bytes: 0,
         places: [0; SAMPLES],
         words: [0; SAMPLES],
@@ -222,6 +222,34 @@ extern "C" fn thin_samples(range: *mut Range, end: u64) -> u32 {
     }
     range.set_samples(range.samples().div_ceil(2));
     0
+}
+
+/// Which blocks of a read go into its checksum: how many (lower half), and a number that varies where they are (upper half).
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocks(pub u32);
+
+impl Blocks {
+    /// No checksum.
+    pub const NONE: Self = Self(0);
+
+    /// `count` blocks; the upper half of `number` varies where they are.
+    #[inline(always)]
+    pub const fn new(count: u32, number: u32) -> Self {
+        Self(count & 0xffff | number & 0xffff_0000)
+    }
+
+    /// How many.
+    #[inline(always)]
+    pub const fn count(self) -> u32 {
+        self.0 & 0xffff
+    }
+
+    /// A place between 0 and `room` for the first block.
+    #[inline(always)]
+    pub const fn first_place(self, room: u64) -> u64 {
+        (room * (self.0 >> 16) as u64) >> 16
+    }
 }
 
 /// How densely a read is sampled.

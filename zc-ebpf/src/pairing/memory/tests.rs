@@ -63,7 +63,7 @@ impl Space {
         for index in first..range.samples {
             range.words[index as usize] = folded(self.word(range.sampled_at(index)), range.mask());
         }
-        if self.sums && summed_blocks > 0 && start == range.start {
+        if self.sums && summed_blocks.count() > 0 && start == range.start {
             range.summed_blocks = summed_blocks;
             range.sum = self.sum(start, length);
             range.summed_bytes = u32::try_from(length).expect("fits");
@@ -397,4 +397,29 @@ fn a_change_of_one_word_at_the_beginning_is_noticed_within_four_reads_of_a_long_
         })
         .collect();
     assert!(found.contains(&vec![(1 | crate::CHANGED, 4096)]), "{found:?}");
+}
+
+#[test]
+fn a_change_within_each_small_record_of_two_files_in_turn_is_noticed() {
+    let mut space = Space::new(2048);
+    for _ in 0..50 {
+        space.read(1, 0, 500);
+        space.read(2, 1024, 500);
+        // Between the sampled words: only a checksum shows it.
+        space.store(100, 20);
+        assert_eq!(space.write(0, 500), [(1 | crate::CHANGED, 500)]);
+    }
+}
+
+#[test]
+fn a_change_of_every_50th_read_is_noticed_though_few_reads_have_a_checksum() {
+    let mut space = Space::new(8192);
+    let changed = (0..10_000).filter(|read| {
+        space.read(1, 0, 8192);
+        if read % 50 == 7 && *read > 60 {
+            space.store(3000, 2);
+        }
+        space.write(0, 8192) == [(1 | crate::CHANGED, 8192)]
+    });
+    assert!(changed.count() >= 1);
 }

@@ -110,7 +110,7 @@ pub(super) fn hint(case: &Case<'_>) -> Option<String> {
 
 fn instead_of_a_loop(case: &Case<'_>) -> Option<String> {
     let (from, to) = (case.from, case.to);
-    let is_loop = matches!(case.api, Api::ReadWrite | Api::MmapWrite);
+    let is_loop = matches!(case.api, Api::ReadWrite | Api::MmapWrite) && case.handling == Handling::AsRead;
     // A program that adds bytes of its own needs user memory. So does one that moves bytes within one file.
     let may_only_copy = !case.summary.has_other_bytes && (from.inode.is_none() || from.inode != to.inode);
     if !is_loop || !may_only_copy || has_generated_bytes(from) || (is_one_of(STORED, to) && seems_to_append(case)) {

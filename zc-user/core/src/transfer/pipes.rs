@@ -62,7 +62,6 @@ fn vmsplice_flows<'a>(activity: &Activity<'a>, has_own_memory: bool) -> Vec<Flow
     }
     let flow = |((input, to), rows): ((Option<Input>, FileId), Vec<&'a Row>)| {
         let covered = rows.iter().map(|row| row.paired_bytes).fold(0, u64::saturating_add);
-        let is_checked = rows.iter().all(|row| row.checked_calls > 0);
         let from = input.map_or(Source::Memory, |input| Source::File(input.file()));
         let flow = Flow::direct(from, to, Api::Vmsplice, rows);
         let by_total = || flow.bytes.and_then(|bytes| by_totals::mapped_source(activity, bytes));
@@ -70,7 +69,7 @@ fn vmsplice_flows<'a>(activity: &Activity<'a>, has_own_memory: bool) -> Vec<Flow
         let from_memory = if has_own_memory { flow.bytes } else { Some(0) };
         let (from, evidence, proven_bytes) = match input {
             Some(Input::ByMapping(_)) => (from, Evidence::Mapping, Some(covered)),
-            Some(Input::ByBuffer(_)) if is_checked => (from, Evidence::Memory, Some(covered)),
+            // The pipe refers to the memory, so the program may change it until somebody reads the pipe: no sample shows what was read.
             Some(_) => (from, Evidence::Memory, Some(0)),
             None => {
                 by_total().map_or((from, Evidence::Call, from_memory), |file| (Source::File(file), Evidence::Totals, Some(0)))

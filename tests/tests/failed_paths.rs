@@ -148,10 +148,40 @@ fn expectations_hold_or_fail_by_path() {
         let (code, shown) = check(r#"openat[path="/zc-none/**"].errors == 0"#);
         assert_eq!(code, Some(1), "{shown}");
         assert!(shown.contains(r#"openat "/zc-none/1": 1 call failed (ENOENT)"#), "{shown}");
-        // The loader opened libraries, whose paths are not known.
-        assert_eq!(check(r#"openat[path="/etc/shadow"].calls == 0"#).0, Some(3), "{backend}");
+        // The paths of calls that succeed are recorded if an expectation is about them. The loader opened libraries.
+        assert_eq!(check(r#"openat[path="/etc/shadow"].calls == 0"#).0, Some(0), "{backend}");
+        let (code, shown) = check(r#"openat[path="/etc/ld.so.cache"].calls == 0"#);
+        assert_eq!(code, Some(1), "{shown}");
+        assert!(shown.contains(r#"openat "/etc/ld.so.cache": 2 calls succeeded"#), "{shown}");
         let (code, shown) = check(r#"openat[path="/zc-nome/1"].errors == 0"#);
         assert_eq!(code, Some(0), "{shown}");
         assert!(shown.contains(r#""/zc-nome/1" matches no path of a failed call"#), "{shown}");
+    }
+}
+
+#[test]
+fn paths_of_calls_that_succeed_are_recorded_only_if_asked_for_and_then_every_call_has_one() {
+    let script = "cat /dev/null; cat /zc-none/1; exec true";
+    for zctrace in each_backend() {
+        assert_eq!(zctrace.clone().run(&shell(script)).report.totals.succeeded_paths, None);
+        let totals = zctrace.syscalls("all").option("--succeeded-paths").run(&shell(script)).report.totals;
+        assert!(totals.failed_paths_complete);
+        let succeeded = totals.succeeded_paths.as_deref().expect("was asked for");
+        let opened = |path: &str| succeeded.iter().find(|one| one.syscall == "openat" && one.path.as_deref() == Some(path));
+        assert_eq!(opened("/dev/null").map(|one| one.calls), Some(1), "{succeeded:?}");
+        assert!(opened("/zc-none/1").is_none());
+        let takes_path = |name: &str| zctrace::syscall::path_argument(name).is_some();
+        let mut returned: BTreeMap<&str, u64> = BTreeMap::new();
+        for call in totals.syscalls.iter().filter(|call| takes_path(&call.name)) {
+            *returned.entry(&call.name).or_default() += call.calls;
+        }
+        let mut listed: BTreeMap<&str, u64> = BTreeMap::new();
+        for one in succeeded {
+            *listed.entry(&one.syscall).or_default() += one.calls;
+        }
+        for one in totals.failed_paths.as_deref().unwrap_or_default() {
+            *listed.entry(&one.syscall).or_default() += one.calls;
+        }
+        assert_eq!(listed, returned);
     }
 }

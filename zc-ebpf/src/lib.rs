@@ -92,7 +92,7 @@ pub mod maps {
     pub const FILE_ERRNOS: &str = "FILE_ERRNOS";
     /// Per-CPU array, [`spec_slot`](crate::spec_slot) -> [`OtherCalls`](crate::OtherCalls): the calls that have no rows.
     pub const OTHER_CALLS: &str = "OTHER_CALLS";
-    /// Hash, [`FailedPath`](crate::FailedPath) -> how often such a call failed.
+    /// Hash, [`FailedPath`](crate::FailedPath) -> how often such a call returned.
     pub const FAILED_PATHS: &str = "FAILED_PATHS";
     /// Hash, [`FileKey`](crate::FileKey) -> [`KnownFile`](crate::KnownFile).
     pub const FILES: &str = "FILES";

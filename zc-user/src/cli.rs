@@ -253,6 +253,10 @@ pub struct RunArgs {
     #[arg(long, hide = true, value_name = "LIST")]
     pub recorded: Option<Recorded>,
 
+    /// Record the paths of calls that succeed, too, as `check` needs it.
+    #[arg(long, hide = true)]
+    pub succeeded_paths: bool,
+
     /// Run the command under both backends in turn and compare their counts; the exit status is 1 if they differ.
     #[arg(long, conflicts_with_all = ["backend", "html", "histogram"])]
     pub verify: bool,
@@ -287,7 +291,8 @@ impl RunArgs {
     pub fn what_is_recorded(&self) -> Recorded {
         let all = self.recorded.unwrap_or_default();
         let with_times = if self.counts_only { all.without_times() } else { all };
-        if self.no_files { with_times.without_files() } else { with_times }
+        let with_paths = if self.succeeded_paths { with_times.with_paths() } else { with_times };
+        if self.no_files { with_paths.without_files() } else { with_paths }
     }
 }
 

@@ -108,8 +108,8 @@ pub struct CallSpec {
     pub path: u8,
     /// Index, from 1, of the argument with the descriptor of the directory in which a relative path starts; 0: there is none.
     pub directory: u8,
-    /// Unused; keeps the layout free of padding.
-    pub reserved: u8,
+    /// 1: if it succeeds, the memory of its caller is gone, so its path cannot be read any more (`execve`).
+    pub replaces_memory: u8,
 }
 
 impl CallSpec {
@@ -129,7 +129,7 @@ impl CallSpec {
         message_flags: 0,
         path: 0,
         directory: 0,
-        reserved: 0,
+        replaces_memory: 0,
     };
 }
 
@@ -212,6 +212,8 @@ pub mod recorded {
     pub const FILES: u32 = 1 << 4;
     /// Which bytes of a write came from which read.
     pub const PAIRING: u32 = 1 << 5;
-    /// All of it.
+    /// The paths of calls that succeed, beside those of calls that fail. It needs [`FILES`].
+    pub const PATHS: u32 = 1 << 6;
+    /// What a plain run records: all but [`PATHS`].
     pub const ALL: u32 = ROWS | TIMES | HISTOGRAMS | OTHER_CALLS | FILES | PAIRING;
 }

@@ -55,25 +55,34 @@ extern "C" fn sum_of(start: u64, length: u64, blocks: u32) -> u32 {
 }
 
 /// The sum of bytes that do not fill a block. 0: not available.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn sum_of_part(start: u64, length: u64) -> u64 {
+#[inline(always)]
+fn sum_of_part(start: u64, length: u64) -> u64 {
     let Some(Block { words, .. }) = BLOCK.entry(0) else { return 0 };
     if !fill_part_from_user(start, words, length) {
         return 0;
     }
-    let mut sum = FACTOR;
-    let mut left = length;
-    for word in words {
-        if left == 0 {
-            break;
-        }
-        // What is behind the bytes is from another sum.
-        let bytes = if left < 8 { left } else { 8 };
-        sum = (sum ^ (*word << (64 - 8 * bytes))).wrapping_mul(FACTOR);
-        left -= bytes;
-    }
-    sum ^ sum >> 32 | 1
+    let mut summing = SummingPart { left: length, sum: FACTOR };
+    repeat(length.div_ceil(8) as u32, add_word, &mut summing);
+    summing.sum ^ summing.sum >> 32 | 1
+}
+
+/// The state of the loop.
+#[repr(C)]
+struct SummingPart {
+    /// Bytes that are left.
+    left: u64,
+    sum: u64,
+}
+
+/// One round of the loop: adds a word of the block. A loop of the program itself would be checked round by round.
+extern "C" fn add_word(index: u64, summing: &mut SummingPart) -> i64 {
+    let Some(Block { words, .. }) = BLOCK.entry(0) else { return 1 };
+    let Some(word) = words.get(index as usize) else { return 1 };
+    // What is behind the bytes is from another sum.
+    let bytes = if summing.left < 8 { summing.left } else { 8 };
+    summing.sum = (summing.sum ^ (word << ((64 - 8 * bytes) & 63))).wrapping_mul(FACTOR);
+    summing.left -= bytes;
+    0
 }
 
 /// The sum of these blocks of the bytes. 0: not available.

@@ -29,10 +29,9 @@
 //! `[file=...]` chooses calls that name their file by a descriptor, like `read`, `fstat`, `mmap`. The file of a call that takes a path
 //! (`openat`, `unlink`) is not known: choosing it by file is an error, and it makes `syscalls[file="x"].calls == 0` inconclusive.
 //!
-//! `[path=...]` chooses calls by the path that they were given. Only the paths of failed calls are known, so it is for `errors`:
-//! `openat[path="/etc/app/**"].errors.EACCES == 0`. With `calls`, the calls that succeeded make the figure a range, so that
-//! `openat[path="/etc/**"].calls == 0` fails if one failed there, and is else inconclusive, unless no `openat` succeeded at all. A path is
-//! compared as it was given. If it is not known where a relative one starts, and an absolute pattern may mean it, the figure is
+//! `[path=...]` chooses calls by the path that they were given: `openat[path="/etc/app/**"].errors.EACCES == 0`. With `calls`, those that
+//! succeeded count, too: `openat[path="/etc/**"].calls == 0`. Their paths are only in the report of a [check](crate::check) with such an
+//! expectation; in others they make the figure a range. A path is compared as it was given. If it is not known where a relative one starts, and an absolute pattern may mean it, the figure is
 //! inconclusive.
 //!
 //! A pattern that matches no file or path of the report is said beside the result, with the nearest one: it may have a typing error.
@@ -132,6 +131,13 @@ impl Expectation {
     pub fn needs_file_calls(&self) -> bool {
         let mut needs = false;
         self.expr.for_each_figure(&mut |figure| needs |= figure.selectors.are_by_file());
+        needs
+    }
+
+    /// Whether it needs [`Totals::succeeded_paths`](crate::report::Totals::succeeded_paths) in the report: it counts calls by path.
+    pub fn needs_succeeded_paths(&self) -> bool {
+        let mut needs = false;
+        self.expr.for_each_figure(&mut |figure| needs |= figure.selectors.path.is_some() && figure.field == Field::Calls);
         needs
     }
 

@@ -59,17 +59,18 @@ pub enum Listed {
 pub struct Recorded(u32);
 
 impl Recorded {
-    /// Everything.
+    /// What a plain run records: everything but the paths of calls that succeed.
     pub const ALL: Self = Self(recorded::ALL);
 
     /// What there is, in the order in which it builds on each other.
-    const NAMES: [(&str, u32); 6] = [
+    const NAMES: [(&str, u32); 7] = [
         ("rows", recorded::ROWS),
         ("times", recorded::TIMES),
         ("histograms", recorded::HISTOGRAMS),
         ("others", recorded::OTHER_CALLS),
         ("files", recorded::FILES),
         ("pairing", recorded::PAIRING),
+        ("paths", recorded::PATHS),
     ];
 
     /// The same without the times of calls, which are then unknown.
@@ -81,7 +82,13 @@ impl Recorded {
     /// The same without the files of calls, so that transfers are unknown, too.
     #[must_use]
     pub const fn without_files(self) -> Self {
-        Self(self.0 & !(recorded::FILES | recorded::PAIRING))
+        Self(self.0 & !(recorded::FILES | recorded::PAIRING | recorded::PATHS))
+    }
+
+    /// The same with the paths of calls that succeed, unless files are left out.
+    #[must_use]
+    pub const fn with_paths(self) -> Self {
+        if self.has_files() { Self(self.0 | recorded::PATHS) } else { self }
     }
 
     /// Whether the times of calls are recorded.
@@ -92,6 +99,11 @@ impl Recorded {
     /// Whether the files of calls are recorded.
     pub const fn has_files(self) -> bool {
         self.0 & recorded::FILES != 0
+    }
+
+    /// Whether the paths of calls that succeed are recorded.
+    pub const fn has_paths(self) -> bool {
+        self.has_files() && self.0 & recorded::PATHS != 0
     }
 
     /// Bits of [`recorded`].

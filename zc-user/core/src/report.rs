@@ -12,7 +12,7 @@ pub mod sample;
 mod sums;
 mod transfers;
 
-pub use failed_paths::{FailedGroup, FailedPath, PathBase, Place, failed_groups, split_searches};
+pub use failed_paths::{FailedGroup, FailedPath, PathBase, Place, SucceededPath, failed_groups, split_searches};
 pub use fold::{Detail, Files, Options};
 pub use model::{
     Bucket, ContextSwitches, Counted, Exit, FileCalls, FileTotals, Loading, OtherCalls, OtherSyscall, PageFaults, Process,

@@ -51,7 +51,7 @@ pub struct Trace {
     pub calls_without_files: u64,
     /// The calls that were not selected, so that they have no rows. `None`: they were not counted.
     pub other_calls: Option<BTreeMap<Call, OtherCalls>>,
-    /// The calls that take a path and failed. `None`: they were not looked at.
+    /// The calls that take a path and failed, and if it was asked for, those that succeeded. `None`: they were not looked at.
     pub failed_paths: Option<FailedPaths>,
     /// Whether the backend sees the memory that calls use, so that [`Input::ByBuffer`] and [`Input::ByMapping`] are known.
     pub sees_memory: bool,

@@ -158,6 +158,9 @@ fn command(check: &Check, settings: &Settings, folder: &Path, directory: &Path, 
     let mut command = Command::new(&settings.zctrace);
     command.args(["run", "--bound", "--file-calls", "--all-processes", "--format=json"]).arg("--output").arg(folder.join(REPORT));
     command.arg(format!("--syscalls={}", check.syscalls()));
+    if check.needs_succeeded_paths() {
+        command.arg("--succeeded-paths");
+    }
     command.arg(format!("--backend={}", check.backend.word()));
     // Set for the command alone: a variable such as LD_PRELOAD must not change zctrace.
     command.arg(variable(FOLDER_VARIABLE, &check.base)).args(check.env.iter().map(|(name, value)| variable(name, value)));

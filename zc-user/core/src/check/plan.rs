@@ -126,6 +126,11 @@ impl Check {
         compares_load || self.expectations.iter().any(Expectation::depends_on_load)
     }
 
+    /// Whether an expectation needs the paths of calls that succeed.
+    pub fn needs_succeeded_paths(&self) -> bool {
+        self.expectations.iter().any(Expectation::needs_succeeded_paths)
+    }
+
     /// The calls that expectations name and the default set lacks.
     fn named_calls(&self) -> impl Iterator<Item = &'static str> {
         let usual = Selection::default();

@@ -1,4 +1,4 @@
-//! Figures of calls by the path that they were given. The paths of failed calls are known, those of others are not.
+//! Figures of calls by the path that they were given. The paths of failed calls are known, those of others only if they were recorded.
 
 use crate::{
     expect::{
@@ -9,82 +9,127 @@ use crate::{
         known::Known,
         pattern::{Glob, Match, quote},
     },
-    report::{FailedPath, PathBase, Report},
+    report::{FailedPath, PathBase, Report, SucceededPath},
+    syscall::path_calls,
 };
+
+/// Calls of the same result on the same path.
+pub(super) struct OnPath<'a> {
+    syscall: &'a str,
+    /// `None`: they succeeded.
+    errno: Option<&'a str>,
+    /// `None`: unknown.
+    pub(super) path: Option<&'a str>,
+    base: PathBase,
+    is_cut: bool,
+    calls: u64,
+}
+
+impl<'a> OnPath<'a> {
+    /// The calls whose paths the report has and that a figure is about: those that failed, and for [`Field::Calls`] those that succeeded.
+    /// `None`: it has no paths.
+    pub(super) fn all_of(figure: &Figure, report: &'a Report) -> Option<Vec<Self>> {
+        let failed = report.totals.failed_paths.as_ref()?.iter().map(Self::failed);
+        let succeeded = report.totals.succeeded_paths.iter().flatten().map(Self::succeeded);
+        Some(failed.chain(succeeded.filter(|_| figure.field == Field::Calls)).collect())
+    }
+
+    fn failed(one: &'a FailedPath) -> Self {
+        let FailedPath { syscall, abi: _, errno, path, base, path_cut, calls } = one;
+        Self { syscall, errno: Some(errno), path: path.as_deref(), base: *base, is_cut: *path_cut, calls: *calls }
+    }
+
+    fn succeeded(one: &'a SucceededPath) -> Self {
+        let SucceededPath { syscall, abi: _, path, base, path_cut, calls } = one;
+        Self { syscall, errno: None, path: path.as_deref(), base: *base, is_cut: *path_cut, calls: *calls }
+    }
+}
 
 /// Reads a figure that chooses calls by this path.
 pub(super) fn measure(figure: &Figure, glob: &Glob, report: &Report) -> Measured {
-    let Some(failed) = &report.totals.failed_paths else {
+    let Some(all) = OnPath::all_of(figure, report) else {
         return Measured::unknown("the report does not have the paths of failed calls");
     };
     let names = Names::of(&figure.subject);
-    let has_errno = |one: &&FailedPath| figure.errno.as_ref().is_none_or(|errno| *errno == one.errno);
-    let meant: Vec<&FailedPath> = failed.iter().filter(|one| names.contains(&one.syscall)).filter(has_errno).collect();
+    let has_errno = |one: &&OnPath<'_>| figure.errno.is_none() || figure.errno.as_deref() == one.errno;
+    let meant: Vec<&OnPath<'_>> = all.iter().filter(|one| names.contains(one.syscall)).filter(has_errno).collect();
     let of = |wanted: Match| meant.iter().copied().filter(move |one| matches(glob, one) == wanted);
     let (sure, unsure) = (sum(of(Match::Yes)), sum(of(Match::Maybe)));
-    let open = why_open(report).or_else(|| names.may_be_uncounted(report));
-    let (more, reason) = match figure.field {
-        Field::Calls => {
-            (succeeded(&names, report), "the paths of calls that succeed are not recorded; errors counts those that failed")
-        }
-        _ => (Some(0), ""),
+    let open = why_open(figure, report).or_else(|| names.may_be_uncounted(report));
+    let more = match figure.field {
+        Field::Calls => returned(&names, report).and_then(|calls| calls.checked_sub(sum(meant.iter().copied()))),
+        _ => Some(0),
     };
     let reason = match (open.clone(), more) {
         (Some(why), _) => Some(why),
         (None, Some(0)) => (unsure > 0).then(|| why_unsure(of(Match::Maybe))),
-        (None, _) => Some(reason.to_owned()),
+        (None, _) if report.totals.succeeded_paths.is_none() => {
+            Some("the paths of calls that succeed are not recorded; errors counts those that failed".to_owned())
+        }
+        (None, Some(more)) => Some(format!("the paths of {more} calls are not recorded, because a signal interrupted them")),
+        (None, None) => {
+            Some("it is not known how many of these calls a signal interrupted; their paths are not recorded".to_owned())
+        }
     };
     let high = more.filter(|_| open.is_none()).and_then(|more| sure.checked_add(unsure)?.checked_add(more));
     let facts = shorten(of(Match::Yes).chain(of(Match::Maybe)).map(line).collect());
     Measured { reason, facts, ..Measured::plain(Known::Between(sure.into(), high.map(Into::into))) }
 }
 
-/// Why failed calls may be missing.
-fn why_open(report: &Report) -> Option<String> {
-    let incomplete = || (!report.totals.failed_paths_complete).then(|| "the paths of some failed calls were not kept".to_owned());
+/// Why calls may be missing.
+fn why_open(figure: &Figure, report: &Report) -> Option<String> {
+    let which = if figure.field == Field::Calls { "calls" } else { "failed calls" };
+    let incomplete = || (!report.totals.failed_paths_complete).then(|| format!("the paths of some {which} were not kept"));
     why_inexact(report).or_else(incomplete)
 }
 
-/// How many of these calls succeeded; `None`: unknown.
-fn succeeded(names: &Names<'_>, report: &Report) -> Option<u64> {
+/// How many of these calls that take a path returned; `None`: unknown.
+fn returned(names: &Names<'_>, report: &Report) -> Option<u64> {
     let totals = &report.totals;
-    let others = totals.other_syscalls.iter().flatten().map(|call| (&call.name, call.sums.calls - call.sums.errors));
-    let rows = totals.syscalls.iter().map(|call| (&call.name, call.calls - call.errors));
-    let sum = rows.chain(others).filter(|(name, _)| names.contains(name)).map(|(_, calls)| calls).sum();
-    let knows_all =
-        totals.other_syscalls.is_some() || report.counted.as_ref().is_some_and(|counted| names.uncounted(counted).is_empty());
-    knows_all.then_some(sum)
+    let is_meant = |name: &str| names.contains(name) && path_calls().any(|known| known == name);
+    let others = totals.other_syscalls.iter().flatten().map(|call| (&call.name, call.sums.calls));
+    let rows = totals.syscalls.iter().map(|call| (&call.name, call.calls));
+    let sum = rows.chain(others).filter(|(name, _)| is_meant(name)).map(|(_, calls)| calls).sum();
+    let are_counted = || {
+        report
+            .counted
+            .as_ref()
+            .is_some_and(|counted| path_calls().filter(|name| names.contains(name)).all(|name| counted.contains(name)))
+    };
+    (totals.other_syscalls.is_some() || are_counted()).then_some(sum)
 }
 
-fn sum<'a>(failed: impl Iterator<Item = &'a FailedPath>) -> u64 {
-    failed.map(|one| one.calls).sum()
+fn sum<'a>(all: impl Iterator<Item = &'a OnPath<'a>>) -> u64 {
+    all.map(|one| one.calls).sum()
 }
 
-/// Whether a pattern matches the path of failed calls.
-pub(super) fn matches(glob: &Glob, failed: &FailedPath) -> Match {
-    match &failed.path {
+/// Whether a pattern matches the path of calls.
+pub(super) fn matches(glob: &Glob, one: &OnPath<'_>) -> Match {
+    match one.path {
         // As the report shows files. Where `..` leads is not known: it may follow a symbolic link.
-        Some(path) if failed.base == PathBase::Directory && !path.contains("..") => glob.matches_path(path),
-        Some(path) if failed.path_cut => glob.matches_beginning(path),
+        Some(path) if one.base == PathBase::Directory && !one.is_cut && !path.contains("..") => glob.matches_path(path),
+        Some(path) if one.is_cut => glob.matches_beginning(path),
         Some(path) => glob.matches_given(path),
         None => Match::Maybe,
     }
 }
 
 /// Why it is not known whether these calls were given such a path.
-fn why_unsure<'a>(unsure: impl Iterator<Item = &'a FailedPath> + Clone) -> String {
+fn why_unsure<'a>(unsure: impl Iterator<Item = &'a OnPath<'a>> + Clone) -> String {
+    let which = if unsure.clone().all(|one| one.errno.is_some()) { "failed calls" } else { "calls" };
     let unknown = sum(unsure.clone().filter(|one| one.path.is_none()));
     let others = sum(unsure) - unknown;
-    let unknown = (unknown > 0).then(|| format!("the paths of {unknown} failed calls are not known"));
-    let others = (others > 0).then(|| format!("{others} failed calls gave a path that may be this one, such as a relative path"));
+    let unknown = (unknown > 0).then(|| format!("the paths of {unknown} {which} are not known"));
+    let others = (others > 0).then(|| format!("{others} {which} gave a path that may be this one, such as a relative path"));
     unknown.into_iter().chain(others).collect::<Vec<_>>().join("; ")
 }
 
 /// `openat "/etc/app.conf": 3 calls failed (ENOENT)`.
-fn line(failed: &FailedPath) -> String {
-    let path = failed.path.as_deref().map_or_else(|| "of an unknown path".to_owned(), quote);
-    let calls = if failed.calls == 1 { "1 call".to_owned() } else { format!("{} calls", failed.calls) };
-    format!("{} {path}{}: {calls} failed ({})", failed.syscall, if failed.path_cut { "..." } else { "" }, failed.errno)
+fn line(one: &OnPath<'_>) -> String {
+    let path = one.path.map_or_else(|| "of an unknown path".to_owned(), quote);
+    let calls = if one.calls == 1 { "1 call".to_owned() } else { format!("{} calls", one.calls) };
+    let how = one.errno.map_or_else(|| "succeeded".to_owned(), |errno| format!("failed ({errno})"));
+    format!("{} {path}{}: {calls} {how}", one.syscall, if one.is_cut { "..." } else { "" })
 }
 
 #[cfg(test)]
@@ -213,6 +258,71 @@ mod tests {
                 (r#"unlink[path="x"].calls == 0"#, Holds),
             ],
         );
+    }
+
+    /// The same trace with the paths of the calls that succeeded: 2 `openat`.
+    fn with_successes() -> Trace {
+        let mut trace = trace();
+        let paths = trace.failed_paths.get_or_insert_default();
+        paths.has_successes = true;
+        ["/etc/hosts", "/lib/libc.so.6"].iter().for_each(|path| paths.add(failed("openat", 0, Some(path))));
+        trace
+    }
+
+    #[test]
+    fn calls_are_known_by_path_if_those_that_succeeded_are_recorded() {
+        assert_verdicts(
+            &with_successes(),
+            &[
+                (r#"openat[path="/etc/hosts"].calls == 1"#, Holds),
+                (r#"openat[path="/etc/hosts"].calls == 0"#, Fails),
+                (r#"openat[path="/etc/hosts"].errors == 0"#, Holds),
+                (r#"openat[path="/no/z"].calls == 0"#, Holds),
+                (r#"openat[path="/lib/libc.so.6"].calls == 1"#, Holds),
+                (r#"syscalls[path="/srv"].calls == 2"#, Holds),
+                // A relative path, and one with `..`.
+                (r#"openat[path="/no/**"].calls == 0"#, Inconclusive),
+                (r#"openat[path="/no/**"].calls <= 2"#, Holds),
+            ],
+        );
+        let found = outcome(&with_successes(), r#"openat[path="/etc/hosts"].calls == 0"#).to_string();
+        assert!(found.contains(r#"openat "/etc/hosts": 1 call succeeded"#), "{found}");
+    }
+
+    #[test]
+    fn calls_whose_paths_are_missing_make_the_number_a_range() {
+        let mut unknown = with_successes();
+        unknown.failed_paths.get_or_insert_default().add(failed("execve", 0, None));
+        let sums = trace::OtherCalls { calls: 1, ..trace::OtherCalls::NONE };
+        unknown.other_calls.get_or_insert_default().insert(Call::native("execve"), sums);
+        assert_verdicts(
+            &unknown,
+            &[(r#"execve[path="/no/z"].calls == 0"#, Inconclusive), (r#"openat[path="/no/z"].calls == 0"#, Holds)],
+        );
+        // A signal interrupted one.
+        let mut interrupted = with_successes();
+        let sums = trace::OtherCalls { calls: 8, errors: 6, ..trace::OtherCalls::NONE };
+        interrupted.other_calls.get_or_insert_default().insert(Call::native("openat"), sums);
+        let found = outcome(&interrupted, r#"openat[path="/no/z"].calls == 0"#);
+        assert_eq!(found.verdict, Inconclusive);
+        assert!(found.findings[0].reason.as_ref().is_some_and(|why| why.contains("signal")), "{found}");
+        let mut full = with_successes();
+        full.failed_paths.get_or_insert_default().left_out = 1;
+        let mut uncounted = with_successes();
+        uncounted.other_calls = None;
+        for trace in [full, uncounted] {
+            assert_verdicts(
+                &trace,
+                &[(r#"syscalls[path="/no/z"].calls == 0"#, Inconclusive), (r#"syscalls[path="/etc/hosts"].calls == 0"#, Fails)],
+            );
+        }
+    }
+
+    #[test]
+    fn only_calls_by_path_need_the_paths_of_calls_that_succeed() {
+        let needs = |text: &str| text.parse::<Expectation>().expect(text).needs_succeeded_paths();
+        assert!(needs(r#"read.calls == 1 or not openat[path="/etc/**"].calls > 0"#));
+        assert!(!needs(r#"openat[path="/etc/**"].errors == 0 and openat.calls == 0"#));
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use super::{
     ast::Figure,
-    field::Subject,
-    paths::matches,
+    field::{Field, Subject},
+    paths::{OnPath, matches},
     pattern::{EndPattern, Glob, Match, quote},
 };
 use crate::report::{End, Report};
@@ -15,7 +15,7 @@ pub(super) fn unmatched(figure: &Figure, report: &Report) -> Vec<String> {
         unmatched.extend(of_files(glob, report));
     }
     if let Some(glob) = &figure.selectors.path {
-        unmatched.extend(of_failed_paths(glob, report));
+        unmatched.extend(of_paths(figure, glob, report));
     }
     if let Subject::Transfer(from, to) = &figure.subject {
         unmatched.extend([from, to].into_iter().filter_map(|end| of_files(end.path.as_ref()?, report)));
@@ -33,11 +33,12 @@ fn of_files(glob: &Glob, report: &Report) -> Option<String> {
     Some(sentence(glob, "no file that was seen", names.map(String::as_str)))
 }
 
-fn of_failed_paths(glob: &Glob, report: &Report) -> Option<String> {
-    let failed = report.totals.failed_paths.as_ref()?;
-    let is_none = failed.iter().filter(|failed| failed.path.is_some()).all(|failed| matches(glob, failed) == Match::No);
-    let paths = failed.iter().filter_map(|failed| failed.path.as_deref());
-    is_none.then(|| sentence(glob, "no path of a failed call", paths))
+fn of_paths(figure: &Figure, glob: &Glob, report: &Report) -> Option<String> {
+    let all = OnPath::all_of(figure, report)?;
+    let is_none = all.iter().filter(|one| one.path.is_some()).all(|one| matches(glob, one) == Match::No);
+    let has_all = figure.field == Field::Calls && report.totals.succeeded_paths.is_some();
+    let what = if has_all { "no path of a call" } else { "no path of a failed call" };
+    is_none.then(|| sentence(glob, what, all.iter().filter_map(|one| one.path)))
 }
 
 /// Every file that the report names.

@@ -1,4 +1,4 @@
-//! Calls that take a path and failed, by that path; and how they are summed up for a person.
+//! Calls that take a path and failed or succeeded, by that path; and how those that failed are summed up for a person.
 
 use std::{
     cmp::Reverse,
@@ -30,6 +30,41 @@ pub struct FailedPath {
     pub path_cut: bool,
     /// How often.
     pub calls: u64,
+}
+
+/// Calls that succeeded on the same path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SucceededPath {
+    /// The call.
+    pub syscall: String,
+    /// Its ABI, as in [`Syscall::abi`](super::Syscall::abi).
+    pub abi: String,
+    /// The path as the program gave it. `None`: it could not be read, or the program gave none.
+    pub path: Option<String>,
+    /// Where the path starts.
+    pub base: PathBase,
+    /// Whether the path may be longer: only its beginning was kept.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub path_cut: bool,
+    /// How often.
+    pub calls: u64,
+}
+
+impl SucceededPath {
+    /// All of a trace, the most frequent first; `None`: they were not recorded.
+    pub(super) fn all_of(paths: &trace::FailedPaths) -> Option<Vec<Self>> {
+        let one = |(one, &calls): (&trace::FailedPath, &u64)| Self {
+            syscall: one.call.name.to_string(),
+            abi: one.call.abi.name().to_owned(),
+            path: one.path.as_ref().map(|path| path.text.clone()),
+            base: PathBase::of(one.path.as_ref(), paths),
+            path_cut: one.path.as_ref().is_some_and(|path| path.is_cut),
+            calls,
+        };
+        let mut all: Vec<Self> = paths.calls.iter().filter(|(one, _)| one.errno == 0).map(one).collect();
+        all.sort_by_key(|one| Reverse(one.calls));
+        paths.has_successes.then_some(all)
+    }
 }
 
 /// Where a path starts that a program gave to a call.
@@ -69,7 +104,7 @@ impl FailedPath {
             path_cut: failed.path.as_ref().is_some_and(|path| path.is_cut),
             calls,
         };
-        let mut all: Vec<Self> = failed.calls.iter().map(one).collect();
+        let mut all: Vec<Self> = failed.calls.iter().filter(|(failed, _)| failed.errno != 0).map(one).collect();
         all.sort_by_key(|failed| Reverse(failed.calls));
         all
     }

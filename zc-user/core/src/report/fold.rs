@@ -11,7 +11,7 @@ use std::{
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
-    failed_paths::FailedPath,
+    failed_paths::{FailedPath, SucceededPath},
     model::{
         ContextSwitches, Counted, Exit, Loading, OtherCalls, OtherSyscall, PageFaults, Process, Program, Report, SCHEMA, SortKey,
         State, Thread, Tool, Totals, Usage, name_of,
@@ -131,8 +131,11 @@ fn notes(trace: &Trace) -> Vec<String> {
         )
     });
     let without_paths = trace.failed_paths.as_ref().map_or(0, |failed| failed.left_out);
+    let which = if trace.failed_paths.as_ref().is_some_and(|paths| paths.has_successes) { "calls" } else { "failed calls" };
     let without_paths = (without_paths > 0).then(|| {
-        format!("there was no room for the paths of {without_paths} failed calls: the list of them is a lower bound; raise --max-files")
+        format!(
+            "there was no room for the paths of {without_paths} {which}: the list of them is a lower bound; raise --max-files"
+        )
     });
     let rows = || trace.all_processes().flat_map(rows);
     let has_aio = rows().any(|row| row.call.name == "io_submit" && row.calls > row.errors);
@@ -149,6 +152,7 @@ fn totals(trace: &Trace, is_exact: bool, sort: SortKey) -> Totals {
         other_syscalls: trace.other_calls.as_ref().map(other_syscalls),
         loading: loading(trace),
         failed_paths: trace.failed_paths.as_ref().map(FailedPath::all_of),
+        succeeded_paths: trace.failed_paths.as_ref().and_then(SucceededPath::all_of),
         failed_paths_complete: is_exact && trace.failed_paths.as_ref().is_some_and(|failed| failed.left_out == 0),
         usage: sum_usage(&trace.all_processes().map(|process| usage(process.counters))),
     }

@@ -8,7 +8,7 @@ use std::{
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
 
-use super::failed_paths::FailedPath;
+use super::failed_paths::{FailedPath, SucceededPath};
 use crate::{
     histogram::{BUCKETS, Histogram, bucket_range},
     syscall::{Selection, covers, ring_operation},
@@ -370,7 +370,12 @@ pub struct Totals {
     /// among them. `None`: unknown.
     #[serde(default)]
     pub failed_paths: Option<Vec<FailedPath>>,
-    /// Whether `failed_paths` has every such call, so that its counts are exact. If not, they are lower bounds.
+    /// The calls that take a path and succeeded, by call and path, the most frequent first. `None`: they were not recorded; only `check`
+    /// records them, for expectations that need them.
+    #[serde(default)]
+    pub succeeded_paths: Option<Vec<SucceededPath>>,
+    /// Whether `failed_paths`, and `succeeded_paths` if it is known, have every such call, so that their counts are exact. If not, they are
+    /// lower bounds.
     #[serde(default)]
     pub failed_paths_complete: bool,
     /// CPU time, switches and faults; `None` if those of one process are unknown.

@@ -92,10 +92,11 @@ impl Selection {
                 let spec = self.kernel_spec(name).map(|spec| if compat { in_memory(name, spec) } else { spec });
                 // A call that is not counted may overwrite memory, too.
                 let spec = with_filled_memory(name.unwrap_or_default(), spec.unwrap_or_default());
-                // One that fails is counted by its path, whether it is counted or not.
+                // It is counted by its path, whether it is counted or not.
                 let path = name.and_then(path_argument).map_or(0, |argument| argument + 1);
                 let directory = name.and_then(directory_argument).map_or(0, |argument| argument + 1);
-                let spec = CallSpec { path, directory, ..spec };
+                let replaces_memory = matches!(name, Some("execve" | "execveat")).into();
+                let spec = CallSpec { path, directory, replaces_memory, ..spec };
                 if spec != CallSpec::default() {
                     specs.push((spec_slot(number, compat), spec));
                 }

@@ -1,26 +1,28 @@
-//! Calls that failed, by the path that they were given.
+//! Calls that failed, by the path that they were given; and those that succeeded, if they are asked for.
 
 use std::collections::BTreeMap;
 
 use crate::syscall::Call;
 
-/// How often calls failed that take a path, by call, error and path. Calls that a signal interrupted are not among them.
+/// How often calls returned that take a path, by call, error and path. Calls that a signal interrupted are not among them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FailedPaths {
     /// The number of calls for each.
     pub calls: BTreeMap<FailedPath, u64>,
+    /// Whether the calls that succeeded are among them.
+    pub has_successes: bool,
     /// Whether a process may have changed the directory in which relative paths start.
     pub directory_may_change: bool,
-    /// How many failed calls are missing, because there was no room for more paths.
+    /// How many calls are missing, because there was no room for more paths.
     pub left_out: u64,
 }
 
-/// A call that failed, and how.
+/// A call that returned, and how.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FailedPath {
     /// The call.
     pub call: Call,
-    /// The error, as a positive errno.
+    /// The error, as a positive errno; 0: the call succeeded.
     pub errno: u32,
     /// The path as the program gave it; `None`: it could not be read, or the program gave none.
     pub path: Option<GivenPath>,
@@ -38,10 +40,10 @@ pub struct GivenPath {
 }
 
 impl FailedPaths {
-    /// How many different failures are kept, where no option says how many.
+    /// How many different ones are kept, where no option says how many.
     pub const MOST: usize = 65_536;
 
-    /// Counts a failed call, if there is room.
+    /// Counts a call, if there is room.
     pub fn add(&mut self, failed: FailedPath) {
         if self.calls.len() >= Self::MOST && !self.calls.contains_key(&failed) {
             self.left_out += 1;

@@ -120,7 +120,7 @@ impl Maps {
         Ok(by_call)
     }
 
-    /// The calls that take a path and failed.
+    /// The calls that take a path and failed, and those that succeeded if they were recorded.
     pub fn failed_paths(&self) -> Result<FailedPaths, MapError> {
         let mut failed = FailedPaths { left_out: self.lost(zc_ebpf::Loss::UncountedPath)?, ..FailedPaths::default() };
         for entry in &self.failed_paths {

@@ -62,6 +62,8 @@ pub struct Loaded {
     pub counters_known: bool,
     /// Whether the programs can see on this kernel which buffers lie in mappings.
     pub sees_memory: bool,
+    /// Whether the paths of calls that succeed are counted.
+    pub has_succeeded_paths: bool,
     /// What this kernel lacks, each a sentence.
     pub notes: Vec<String>,
     /// What the rehearsal could not try.
@@ -111,6 +113,7 @@ impl Loaded {
             epoch: Some(take(&mut ebpf, maps::EPOCH)?),
             max_files: settings.limits.max_files,
             counters_known: btf::has_counters(&kernel.fields),
+            has_succeeded_paths: settings.recorded.has_paths(),
             sees_memory: settings.recorded.has_files() && kernel.fields.vma_file != ABSENT,
             notes: kernel.notes,
             hooks,

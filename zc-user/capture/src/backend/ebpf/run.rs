@@ -374,7 +374,8 @@ impl Seen {
             trace.notes.extend(unknown_operations_note(&processes, overflowed));
         }
         (trace.processes, trace.merged) = (processes, merged);
-        trace.failed_paths = Some(FailedPaths { directory_may_change: changes_directory(trace), ..loaded.maps.failed_paths()? });
+        let (directory_may_change, has_successes) = (changes_directory(trace), loaded.has_succeeded_paths);
+        trace.failed_paths = Some(FailedPaths { directory_may_change, has_successes, ..loaded.maps.failed_paths()? });
         Ok(())
     }
 }

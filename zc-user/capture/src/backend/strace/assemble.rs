@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{
-    count::count_failed_path,
+    count::count_path,
     decode::{ChildKind, Program},
     line::Moment,
     names::CallNames,
@@ -132,7 +132,7 @@ fn count_first_execs(
         if Some(id) == root && ended.how != Ending::Value(0) {
             continue;
         }
-        count_failed_path(failed_paths, names.get(name), abi, ended.how, path.clone());
+        count_path(failed_paths, names.get(name), abi, ended.how, path.clone());
         if !names.get(name).is_selected {
             continue;
         }

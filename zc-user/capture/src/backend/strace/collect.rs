@@ -62,6 +62,13 @@ impl<'a> Collector<'a> {
         self
     }
 
+    /// Counts the paths of calls that succeed, too, if `wanted`.
+    #[must_use]
+    pub fn with_succeeded_paths(mut self, wanted: bool) -> Self {
+        self.counter.failed_paths.has_successes = wanted;
+        self
+    }
+
     /// Begins a log. `tid` is its thread, if it has the calls of a single one (`-ff`).
     pub fn begin_log(&mut self, tid: Option<u32>) {
         self.give_up_cut();

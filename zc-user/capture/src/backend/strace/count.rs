@@ -33,7 +33,7 @@ pub struct Counter<'a> {
     pub tasks: Tasks,
     /// The files that calls used.
     pub files: FileTable<'a>,
-    /// The calls that take a path and failed.
+    /// The calls that take a path and failed, or succeeded if that is asked for.
     pub failed_paths: FailedPaths,
     /// What is known of the log as a whole.
     pub log: LogFacts,
@@ -80,15 +80,19 @@ impl Verdict {
     }
 }
 
-/// Counts a call that failed, if it takes a path. One that a signal interrupted has not failed.
-pub fn count_failed_path(failed: &mut FailedPaths, known: &KnownCall, abi: Abi, how: Ending, path: Option<GivenPath>) {
+/// Counts a call that failed, if it takes a path, and one that succeeded if that is asked for. One that a signal interrupted has done
+/// neither.
+pub fn count_path(failed: &mut FailedPaths, known: &KnownCall, abi: Abi, how: Ending, path: Option<GivenPath>) {
     match how {
-        Ending::Error(_) if known.path.is_none() => {}
+        _ if known.path.is_none() => {}
         Ending::Error(Some(errno)) if is_restart(errno) => {}
         Ending::Error(Some(errno)) => {
             failed.add(FailedPath { call: syscall::Call::new(known.name.clone(), abi), errno, path });
         }
         Ending::Error(None) => failed.left_out += 1,
+        Ending::Value(_) if failed.has_successes => {
+            failed.add(FailedPath { call: syscall::Call::new(known.name.clone(), abi), errno: 0, path });
+        }
         Ending::Value(_) | Ending::Never => {}
     }
 }
@@ -192,7 +196,12 @@ impl Counter<'_> {
             first_bytes: FirstBytes::default(),
             is_peek: known.name.starts_with("recv") && has_peek(call.args),
         };
-        let path = known.path.filter(|_| call.has_all_args && matches!(how, Ending::Error(_)));
+        let is_wanted = match how {
+            Ending::Error(_) => true,
+            Ending::Value(_) => self.failed_paths.has_successes,
+            Ending::Never => false,
+        };
+        let path = known.path.filter(|_| call.has_all_args && is_wanted);
         let path = path.and_then(|argument| given_path(&Args::new(call.args), argument, known.directory));
         self.log.has_durations |= ended.duration_ns.is_some();
         task.has_exited |= how == Ending::Never && matches!(known.name.as_ref(), "exit_group" | "exit");
@@ -205,9 +214,15 @@ impl Counter<'_> {
             }
         }
         self.failed_paths.directory_may_change |= known.changes_directory && matches!(how, Ending::Value(_));
-        count_failed_path(&mut self.failed_paths, known, task.abi, how, path);
+        let is_uncertain = may_be_trapped(known, call.args, how);
+        if !is_uncertain {
+            count_path(&mut self.failed_paths, known, task.abi, how, path.clone());
+        }
         if !known.is_selected {
             task.rows.settle(AfterSignal::KeptRunning);
+            if is_uncertain && known.path.is_some() {
+                task.uncertain_call = Some(Box::new(UncertainCall { name, abi: task.abi, ended, path }));
+            }
             return;
         }
         if how == Ending::Error(None) {
@@ -224,8 +239,8 @@ impl Counter<'_> {
         if let Ending::Value(moved @ 1..) = how {
             ended.first_bytes = first_bytes(&args, &known.spec, moved.unsigned_abs());
         }
-        if may_be_trapped(known, call.args, how) {
-            task.uncertain_call = Some(Box::new(UncertainCall { name, abi: task.abi, ended }));
+        if is_uncertain {
+            task.uncertain_call = Some(Box::new(UncertainCall { name, abi: task.abi, ended, path }));
         } else {
             task.rows.add(name, known, task.abi, ended);
         }
@@ -285,10 +300,15 @@ impl Counter<'_> {
     /// Counts the uncertain call of a task, if there is one.
     pub fn settle_uncertain_call(&mut self, id: TaskId, verdict: Verdict) {
         let task = self.tasks.get(id);
-        let Some(UncertainCall { name, abi, ended }) = task.uncertain_call.take().map(|uncertain_call| *uncertain_call) else {
+        let Some(UncertainCall { name, abi, ended, path }) = task.uncertain_call.take().map(|uncertain_call| *uncertain_call)
+        else {
             return;
         };
+        let known = self.names.get(name);
         let how = if verdict == Verdict::Made { ended.how } else { Ending::Never };
-        task.rows.add(name, self.names.get(name), abi, FinishedCall { how, ..ended });
+        count_path(&mut self.failed_paths, known, abi, how, path);
+        if known.is_selected {
+            task.rows.add(name, known, abi, FinishedCall { how, ..ended });
+        }
     }
 }

@@ -60,7 +60,8 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     };
     // Without /proc, nothing is known of files but what strace prints.
     let mut proc = ProcInspector::new().ok();
-    let mut collector = Collector::new(&options.selection, options.until, &mut show);
+    let mut collector =
+        Collector::new(&options.selection, options.until, &mut show).with_succeeded_paths(options.recorded.has_paths());
     if let Some(proc) = &mut proc {
         collector = collector.with_inspector(proc);
     }

@@ -105,6 +105,8 @@ pub struct UncertainCall {
     pub abi: Abi,
     /// How it ended if it was made.
     pub ended: FinishedCall,
+    /// The path that it was given, if that is wanted and known.
+    pub path: Option<GivenPath>,
 }
 
 /// All tasks of a log.

@@ -265,7 +265,9 @@ mod tests {
         let mut trace = trace();
         let paths = trace.failed_paths.get_or_insert_default();
         paths.has_successes = true;
-        ["/etc/hosts", "/lib/libc.so.6"].iter().for_each(|path| paths.add(failed("openat", 0, Some(path))));
+        for path in ["/etc/hosts", "/lib/libc.so.6"] {
+            paths.add(failed("openat", 0, Some(path)));
+        }
         trace
     }
 

@@ -3,6 +3,7 @@
 //! Each file is one topic and reads like a specification. `cargo xtask test` runs all of them as root.
 
 mod both_backends;
+mod callers;
 mod check;
 mod compare;
 mod copiers;
@@ -26,6 +27,7 @@ mod random_programs;
 mod runs;
 mod saved_reports;
 mod signals;
+mod start;
 mod status_line;
 mod storms;
 mod strace_backend;

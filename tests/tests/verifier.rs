@@ -123,7 +123,9 @@ fn the_figures_of_this_kernels_verifier_are_within_the_golden_table() {
     let release = system.release().to_string_lossy().into_owned();
     let series: Vec<&str> = release.split('.').take(2).collect();
     let kernel = format!("{} {}", series.join("."), system.machine().to_string_lossy());
-    let words = zctrace().ebpf().option("--output=/dev/null").syscalls("all").launch_of(&crate::harness::program("true"));
+    // The verifier removes what is not recorded, so everything is.
+    let everything = zctrace().ebpf().option("--callers").option("--succeeded-paths").syscalls("all");
+    let words = everything.option("--output=/dev/null").launch_of(&crate::harness::program("true"));
     let loads = loads_of(words.command());
     let (mut found, mut unloaded) = (Rows::default(), BTreeSet::new());
     for program in object.programs() {

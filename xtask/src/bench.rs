@@ -94,8 +94,13 @@ fn measure_worst_case(options: &Options) -> Result<()> {
         }
     }
     let samples = interleaved(&subjects)?;
-    let rows = subjects.iter().zip(&samples).map(|(subject, samples)| (subject.name, median(samples), samples.len()));
-    let rows: Vec<Row> = rows.collect();
+    let row = |(subject, samples): (&Subject, &Vec<Sample>)| Row {
+        name: subject.name,
+        wall: median(samples, |sample| sample.wall),
+        cpu: median(samples, |sample| sample.cpu),
+        rounds: samples.len(),
+    };
+    let rows: Vec<Row> = subjects.iter().zip(&samples).map(row).collect();
     println!("## Worst case: {}\n\n{}", command.join(" "), worst_case(&rows));
     if let Some(path) = &options.plot {
         fs::write(path, plot::bars(&per_call(&rows))).with_context(|| format!("cannot write {}", path.display()))?;
@@ -103,24 +108,31 @@ fn measure_worst_case(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// (b) The time of a command that does nothing.
+/// (c) The time of a command that does nothing.
 fn measure_start_up() -> Result<()> {
     let command = words(&["true"]);
-    let subjects = [
+    let mut subjects = vec![
         Subject::new("untraced", START_UP_ROUNDS, vec![], &command),
+        Subject::new("two empty tp_btf programs", START_UP_ROUNDS, floor()?, &command),
         Subject::new("zctrace", START_UP_ROUNDS, zctrace()?, &command),
     ];
+    if on_path("strace").is_some() {
+        subjects.push(Subject::new("strace -c -f", START_UP_ROUNDS, words(&STRACE), &command));
+    }
     let samples = interleaved(&subjects)?;
-    println!("## Start-up and teardown: true, {START_UP_ROUNDS} rounds\n\n| | median, ms | least, ms |\n|---|--:|--:|");
+    println!(
+        "## Start-up and teardown: true, {START_UP_ROUNDS} rounds\n\n| | median, ms | least, ms | CPU, ms |\n|---|--:|--:|--:|"
+    );
     for (subject, samples) in subjects.iter().zip(&samples) {
         let least = samples.iter().map(|sample| sample.wall).min().unwrap_or_default();
-        println!("| {} | {} | {} |", subject.name, milliseconds(median(samples)), milliseconds(least));
+        let [wall, cpu] = [median(samples, |sample| sample.wall), median(samples, |sample| sample.cpu)];
+        println!("| {} | {} | {} | {} |", subject.name, milliseconds(wall), milliseconds(least), milliseconds(cpu));
     }
     println!();
     Ok(())
 }
 
-/// (c) The memory for ten times as many calls.
+/// (d) The memory for ten times as many calls.
 fn measure_growth() -> Result<()> {
     let rows = [WORST_CASE_BLOCKS / 10, WORST_CASE_BLOCKS].map(|blocks| {
         let argv = [zctrace()?, copy_blocks(blocks)].concat();
@@ -152,6 +164,9 @@ fn floor() -> Result<Vec<String>> {
     Ok([vec![release_dir()?.join("examples/floor").display().to_string()], words(&["--"])].concat())
 }
 
+/// strace, with its table sent to `/dev/null`.
+const STRACE: [&str; 6] = ["strace", "-c", "-f", "-o", "/dev/null", "--"];
+
 /// Other tools, compared if they are installed: name, rounds, words before the command.
 fn others(slow: bool) -> Vec<(&'static str, u32, Vec<&'static str>)> {
     let mut others = vec![
@@ -159,7 +174,7 @@ fn others(slow: bool) -> Vec<(&'static str, u32, Vec<&'static str>)> {
         ("bpftrace, counts and times", 1, vec!["bpftrace", "-o", "/dev/null", "-e", BPFTRACE, "-c"]),
     ];
     if slow {
-        others.push(("strace -c -f", 1, vec!["strace", "-c", "-f", "-o", "/dev/null", "--"]));
+        others.push(("strace -c -f", 1, STRACE.to_vec()));
     }
     others
 }
@@ -168,31 +183,38 @@ fn others(slow: bool) -> Vec<(&'static str, u32, Vec<&'static str>)> {
 const BPFTRACE: &str = "tracepoint:raw_syscalls:sys_enter /pid == cpid/ { @start[tid] = nsecs; @calls[args->id] = count(); } \
                         tracepoint:raw_syscalls:sys_exit /@start[tid]/ { @ns[args->id] = sum(nsecs - @start[tid]); delete(@start[tid]); }";
 
-/// One tool in the worst case: its name, the median of its wall times, how many there were.
-type Row = (&'static str, Duration, usize);
+/// One tool in the worst case.
+struct Row {
+    name: &'static str,
+    /// The median of its wall times.
+    wall: Duration,
+    /// The median of its CPU times.
+    cpu: Duration,
+    rounds: usize,
+}
 
 /// Added time over the first row, by call as well, and its ratio to that of the second row (the floor) and of perf, if it is there.
 fn worst_case(rows: &[Row]) -> String {
-    let untraced = rows[0].1.as_secs_f64();
-    let added = |row: &Row| row.1.as_secs_f64() - untraced;
-    let floor = added(&rows[1]);
-    let perf = rows.iter().find(|row| row.0.starts_with("perf")).map(added);
+    let added = |row: &Row| row.wall.as_secs_f64() - rows[0].wall.as_secs_f64();
+    let added_cpu = |row: &Row| row.cpu.as_secs_f64() - rows[0].cpu.as_secs_f64();
+    let [floor, floor_cpu] = [added(&rows[1]), added_cpu(&rows[1])];
+    let perf = rows.iter().find(|row| row.name.starts_with("perf")).map(added);
     let mut table = String::from(
-        "| | rounds | median, s | added, s | ns a call | added / floor's | added / perf's |\n|---|--:|--:|--:|--:|--:|--:|\n",
+        "| | rounds | median, s | added, s | ns a call | added / floor's | CPU, added / floor's | added / perf's |\n\
+         |---|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     for (index, (row, (_, ns))) in rows.iter().zip(per_call(rows)).enumerate() {
-        let (added, ns, to_floor, to_perf) = match index {
-            0 => (String::new(), String::new(), String::new(), String::new()),
-            _ => (
+        let figures = match index {
+            0 => ["", "", "", "", ""].map(str::to_owned),
+            _ => [
                 format!("{:+.3}", added(row)),
                 format!("{ns:.0}"),
                 format!("{:.2}", added(row) / floor),
+                format!("{:.2}", added_cpu(row) / floor_cpu),
                 perf.map(|perf| format!("1/{:.1}", perf / added(row))).unwrap_or_default(),
-            ),
+            ],
         };
-        let (name, median, rounds) = row;
-        let median = median.as_secs_f64();
-        let _ = writeln!(table, "| {name} | {rounds} | {median:.3} | {added} | {ns} | {to_floor} | {to_perf} |");
+        let _ = writeln!(table, "| {} | {} | {:.3} | {} |", row.name, row.rounds, row.wall.as_secs_f64(), figures.join(" | "));
     }
     table
 }
@@ -200,8 +222,8 @@ fn worst_case(rows: &[Row]) -> String {
 /// What each row adds to a call over the first row, ns.
 fn per_call(rows: &[Row]) -> Vec<(&'static str, f64)> {
     let calls = f64::from(2 * WORST_CASE_BLOCKS);
-    let added = |row: &Row| (row.1.as_secs_f64() - rows[0].1.as_secs_f64()) * 1e9 / calls;
-    rows.iter().map(|row| (row.0, added(row))).collect()
+    let added = |row: &Row| (row.wall.as_secs_f64() - rows[0].wall.as_secs_f64()) * 1e9 / calls;
+    rows.iter().map(|row| (row.name, added(row))).collect()
 }
 
 /// Memory for each number of calls.
@@ -220,8 +242,9 @@ mod tests {
     #[test]
     fn added_time_is_over_the_first_row_and_ratios_are_of_added_times() {
         let rows = [("untraced", 400, 7), ("floor", 600, 7), ("zctrace", 900, 7), ("perf trace -s", 10_400, 1)];
-        let table = worst_case(&rows.map(|(name, ms, rounds)| (name, Duration::from_millis(ms), rounds)));
+        let row = |(name, ms, rounds)| Row { name, wall: Duration::from_millis(ms), cpu: Duration::from_millis(2 * ms), rounds };
+        let table = worst_case(&rows.map(row));
         let line = table.lines().find(|line| line.contains("zctrace")).unwrap();
-        assert_eq!(line, "| zctrace | 7 | 0.900 | +0.500 | 625 | 2.50 | 1/20.0 |");
+        assert_eq!(line, "| zctrace | 7 | 0.900 | +0.500 | 625 | 2.50 | 2.50 | 1/20.0 |");
     }
 }

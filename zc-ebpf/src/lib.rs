@@ -9,7 +9,7 @@ mod abi;
 pub mod pairing;
 
 pub use abi::*;
-pub use pairing::{memory::Memory, order::UnwrittenRead, stream::Stream};
+pub use pairing::{marks::Marks, memory::Memory, order::UnwrittenRead, stream::Stream};
 
 /// Names of the programs in the object file, each with the tracepoint that user space attaches it to.
 pub mod programs {
@@ -79,11 +79,12 @@ pub mod scope {
 pub mod maps {
     /// Hash, address of a `task_struct` -> [`Task`](crate::Task): the tasks that are followed now.
     pub const TASKS: &str = "TASKS";
-    /// Hash, [`RowKey`](crate::RowKey) without files -> [`Row`](crate::Row): the calls that have no row in [`FILE_ROWS`]. Every counted call
-    /// has a row here, even an empty one, so that it can still be counted when [`FILE_ROWS`] is full.
+    /// Hash, [`RowKey`](crate::RowKey) without files -> [`Row`](crate::Row): the calls that have no row in [`FILE_ROWS`].
     pub const ROWS: &str = "ROWS";
     /// Hash, [`RowKey`](crate::RowKey) with files -> [`Row`](crate::Row).
     pub const FILE_ROWS: &str = "FILE_ROWS";
+    /// Hash, [`RowKey`](crate::RowKey) -> [`BusyRow`](crate::BusyRow): further calls of the rows in [`ROWS`] and [`FILE_ROWS`] that have many.
+    pub const BUSY_ROWS: &str = "BUSY_ROWS";
     /// Hash, [`RowKey`](crate::RowKey) -> [`Part`](crate::Part): bytes that calls wrote from files other than the one in their row.
     pub const PARTS: &str = "PARTS";
     /// Hash, [`ErrnoKey`](crate::ErrnoKey) without files -> number of calls that failed with this errno, for [`ROWS`].
@@ -98,22 +99,29 @@ pub mod maps {
     pub const FILES: &str = "FILES";
     /// Ring buffer of events. Each is a [`FileSeen`](crate::FileSeen) or begins with an [`EventHeader`](crate::EventHeader).
     pub const EVENTS: &str = "EVENTS";
+    /// Ring buffer of what is known of callers. Each message begins with a [`SampleHeader`](crate::SampleHeader).
+    pub const SAMPLES: &str = "SAMPLES";
     /// Hash, [`Task::space`](crate::Task::space) -> [`Memory`](crate::Memory): the address spaces that reads have filled.
     pub const MEMORIES: &str = "MEMORIES";
     /// Array, [`stream_slot`](crate::stream_slot) -> [`Stream`](crate::Stream).
     pub const STREAMS: &str = "STREAMS";
+    /// Hash, [`stream_slot`](crate::stream_slot) -> [`Marks`](crate::Marks): those of streams that are long enough.
+    pub const MARKS: &str = "MARKS";
     /// Array of one [`Control`](crate::Control).
     pub const CONTROL: &str = "CONTROL";
     /// Per-CPU array, [`Loss`](crate::Loss) -> count.
     pub const LOSSES: &str = "LOSSES";
     /// Array of one u32: 1 once the trace is over and nothing more is counted.
     pub const IS_OVER: &str = ".bss";
-    /// Array of one u32: 0 or [`ODD_EPOCH`](crate::ODD_EPOCH), which goes into the keys of [`ROWS`], [`FILE_ROWS`], [`PARTS`], [`ERRNOS`] and
+    /// Array of one u32: 0 or [`ODD_EPOCH`](crate::ODD_EPOCH), which goes into the keys of [`ROWS`], [`FILE_ROWS`], [`BUSY_ROWS`], [`PARTS`], [`ERRNOS`] and
     /// [`FILE_ERRNOS`].
     ///
     /// So user space can take entries out of these maps while tasks count: it changes the epoch and waits until every program has ended
     /// that ran meanwhile. From then on nobody writes to the entries of the epoch before, whichever task they belong to.
     pub const EPOCH: &str = ".data.epoch";
+    /// Array of one u32. 1: every event wakes user space. 0: events wake it when many of them wait, because there is nothing that it would
+    /// do at each.
+    pub const IS_AWAITED: &str = ".data.awaited";
 }
 
 /// Names of the globals that user space fills in before it loads the programs. They do not change afterwards.
@@ -144,14 +152,16 @@ pub struct Control {
     pub pidns_level: u32,
     /// How many files can get a number.
     pub max_files: u32,
-    /// Unused; keeps the layout free of padding.
-    pub reserved: u32,
+    /// How many calls may be sampled for their callers.
+    pub max_samples: u32,
     /// The last [`Task::serial`] given out. It has 64 bits because the atomic instruction needs them.
     pub last_serial: u64,
     /// The last [`FileNumber`] given out.
     pub last_file: u64,
     /// The last [`Task::space`] given out.
     pub last_space: u64,
+    /// How many calls were to be sampled so far.
+    pub samples: u64,
 }
 
 /// What the next task is that the tracer's launching thread creates.
@@ -186,12 +196,16 @@ pub enum Loss {
     UncountedPart = 7,
     /// A thread that is not in scope made a selected call, in the process of a thread that entered the scope by itself.
     OtherThread = 8,
-    /// A failed call is missing in the map of failed calls by path: the map was full. The call itself is counted.
+    /// A call is missing in the map of calls by path: the map was full. The call itself is counted.
     UncountedPath = 9,
+    /// The caller of a call was not sampled: the ring buffer was full, or as many calls had been sampled as the trace may have.
+    UnsampledCaller = 10,
+    /// A mapping of code could not be reported: the ring buffer was full. Stacks with code from there end early.
+    UnknownCode = 11,
 }
 
 /// Number of [`Loss`] variants.
-pub const LOSSES: u32 = 10;
+pub const LOSSES: u32 = 12;
 
 /// Name of the tracer's own thread in the process of a thread that entered the scope by itself. Its calls are not
 /// [`OtherThread`](Loss::OtherThread) losses.
@@ -208,11 +222,28 @@ mod pod {
             )+
         };
     }
-    pod!(CallSpec, Task, OtherCalls, RowKey, Row, Part, ErrnoKey, FailedPath, FileKey, KnownFile, Control, KernelFields, Stream);
+    pod!(
+        BusyRow,
+        CallSpec,
+        Task,
+        OtherCalls,
+        RowKey,
+        Row,
+        Part,
+        ErrnoKey,
+        FailedPath,
+        FileKey,
+        KnownFile,
+        Control,
+        KernelFields,
+        Stream,
+        Marks
+    );
 }
 
 const _: () = {
     use pairing::{
+        marks::{MARKS, WINDOWS},
         memory::{RANGES, SOURCES},
         range::{Range, SAMPLES},
     };
@@ -239,19 +270,27 @@ const _: () = {
                 + size_of::<Mapping>()
                 + 2 * size_of::<Descriptor>()
     );
-    assert!(size_of::<Stream>() == 5 * 8);
+    assert!(size_of::<Stream>() == 7 * 8);
+    assert!(size_of::<Marks>() == 4 * MARKS * WINDOWS);
     assert!(size_of::<RowKey>() == 16);
-    assert!(size_of::<Row>() == 17 * 8 + 4 * BUCKETS);
+    assert!(size_of::<Row>() == 17 * 8 + 2 * FEW_CALLS);
+    // An element of a hash map, with its key and the kernel's header: of larger ones, the kernel keeps fewer ready.
+    assert!(size_of::<Row>() + size_of::<RowKey>() + 48 <= 256);
+    assert!(size_of::<BusyRow>() == size_of::<Row>() + 4 * BUCKETS);
     assert!(size_of::<Part>() == 3 * 8);
     assert!(size_of::<ErrnoKey>() == 20);
     assert!(size_of::<FailedPath>() == 4 * 4 + PATH_BYTES);
     assert!(size_of::<FileKey>() == 24);
     assert!(size_of::<KnownFile>() == 8);
     assert!(size_of::<FileSeen>() == 2 * 4 + 2 * 8 + 5 * 4 + 6 * 2 + 8 + 2 * 16 + 2 * FILESYSTEM_BYTES + NAMES_BYTES);
-    assert!(size_of::<Control>() == 2 * 8 + 6 * 4 + 3 * 8);
+    assert!(size_of::<Control>() == 2 * 8 + 6 * 4 + 4 * 8);
     assert!(size_of::<EventHeader>() == 6 * 4 + 8 + COMM_BYTES);
     assert!(size_of::<Counters>() == 7 * 8);
     assert!(size_of::<Exec>() == size_of::<EventHeader>() + 8 + size_of::<Counters>() + EXE_BYTES + ARGS_BYTES);
     assert!(size_of::<OtherCalls>() == 5 * 8);
+    assert!(size_of::<SampledCall>() == 6 * 4 + 5 * 8 + 8 * SAMPLE_REGISTERS);
+    assert!(size_of::<StackSample>() == size_of::<SampledCall>() + CHUNKS * CHUNK_BYTES);
+    assert!(size_of::<CodeMapped>() == 4 * 8 + 2 * 4);
+    assert!(size_of::<SpaceCopied>() == 4 * 4);
     assert!(size_of::<Ended>() == size_of::<EventHeader>() + size_of::<Counters>() + size_of::<OtherCalls>());
 };

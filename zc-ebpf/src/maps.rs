@@ -3,13 +3,13 @@
 
 use aya_ebpf::{
     Global,
-    bindings::BPF_F_NO_PREALLOC,
+    bindings::{BPF_F_NO_PREALLOC, BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP, BPF_RB_RING_SIZE},
     macros::map,
     maps::{Array, HashMap, PerCpuArray, RingBuf},
 };
 use zc_ebpf::{
-    CallId, CallSpec, Control, ErrnoKey, FileKey, FileSeen, KnownFile, LOSSES as LOSS_COUNT, Loss, Memory, OtherCalls, Part, Row,
-    RowKey, SPEC_SLOTS, STREAM_FILES, Stream, TABLE_SLOTS, Task, recorded,
+    BusyRow, CallId, CallSpec, Control, ErrnoKey, FileKey, FileSeen, KnownFile, LOSSES as LOSS_COUNT, Loss, Memory, OtherCalls,
+    Part, Row, RowKey, SPEC_SLOTS, STREAM_FILES, Stream, TABLE_SLOTS, Task, recorded,
 };
 
 use crate::kernel::{
@@ -27,13 +27,18 @@ pub fn current() -> Option<&'static mut Task> {
     TASKS.entry(current_task() as u64)
 }
 
-/// The counts. Rows are large and nobody knows how many there will be, so each is allocated when it is needed.
+/// The counts. Nobody knows how many rows there will be, so each is allocated when it is needed.
 #[map]
 pub static ROWS: HashMap<RowKey, Row> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
 /// The counts by file. They have a map of their own, so that many files cannot take the room that calls need.
 #[map]
 pub static FILE_ROWS: HashMap<RowKey, Row> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
+
+/// The counts of rows, with files or without, that have many calls. Only these have room for a histogram: the kernel allocates and copies a
+/// row, and user space reads and removes it, for each short-lived process and each of its calls.
+#[map]
+pub static BUSY_ROWS: HashMap<RowKey, BusyRow> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
 /// What reads have filled in each address space. An entry is allocated when a process first reads.
 #[map]
@@ -70,6 +75,10 @@ pub static SCRATCH: PerCpuArray<FileSeen> = PerCpuArray::with_max_entries(1, 0);
 /// Events: a task started, executed or ended; a file was seen for the first time.
 #[map]
 pub static EVENTS: RingBuf = RingBuf::with_byte_size(4096, 0);
+
+/// What is known of callers. Without callers it is as small as a ring buffer can be.
+#[map]
+pub static SAMPLES: RingBuf = RingBuf::with_byte_size(4096, 0);
 
 /// What to do with each call. A global: it needs no helper call to look up, and no system call to fill in.
 #[unsafe(no_mangle)]
@@ -114,6 +123,25 @@ static mut IS_OVER: u32 = 0;
 #[unsafe(link_section = ".data.epoch")]
 static mut EPOCH: u32 = 0;
 
+/// Whether user space waits for events, see [`zc_ebpf::maps::IS_AWAITED`]. In a section of its own, like [`EPOCH`].
+#[unsafe(no_mangle)]
+#[unsafe(link_section = ".data.awaited")]
+static mut IS_AWAITED: u32 = 1;
+
+/// How many bytes of events wait before they wake user space that does not wait for each. Less in a small ring.
+const MANY_BYTES: u64 = 1 << 16;
+
+/// The flag for an event: whether it wakes user space. To wake it takes an interrupt and a switch to its thread, several times for each
+/// process that starts and ends.
+#[inline(always)]
+pub fn wakeup() -> u64 {
+    // SAFETY: there is no reference to it. Volatile because user space writes it while programs run.
+    let is_awaited = unsafe { core::ptr::read_volatile(&raw const IS_AWAITED) } != 0;
+    let waiting = EVENTS.query(BPF_RB_AVAIL_DATA.into());
+    let is_full = waiting > MANY_BYTES || waiting > EVENTS.query(BPF_RB_RING_SIZE.into()) / 4;
+    if is_awaited || is_full { BPF_RB_FORCE_WAKEUP.into() } else { BPF_RB_NO_WAKEUP.into() }
+}
+
 /// What keys of rows have in their call: 0 or [`ODD_EPOCH`](zc_ebpf::ODD_EPOCH).
 #[inline(always)]
 pub fn epoch() -> CallId {
@@ -127,6 +155,9 @@ pub static LOSSES: PerCpuArray<u64> = PerCpuArray::with_max_entries(LOSS_COUNT, 
 
 /// New rows are copied from this one, because a row is too large for the stack.
 pub static EMPTY_ROW: Row = Row::EMPTY;
+
+/// New busy rows, likewise.
+pub static EMPTY_BUSY_ROW: BusyRow = BusyRow::EMPTY;
 
 /// New memories are copied from this one, for the same reason.
 pub static EMPTY_MEMORY: Memory = Memory::NOTHING;

@@ -1,11 +1,12 @@
-//! Finds the row that a call is counted in: the row with its files or, if there is no room for that, the row without files.
+//! Finds the row that a call is counted in: the row with its files or, if there is no room for that, the row without files. Each of them
+//! may go on in a busy row.
 
 use aya_ebpf::{bindings::BPF_NOEXIST, maps::HashMap};
-use zc_ebpf::{CallId, Ends, ErrnoKey, Part, Row, RowKey};
+use zc_ebpf::{BusyRow, CallId, Ends, ErrnoKey, Part, Row, RowKey};
 
 use crate::{
     kernel::entries::Entries as _,
-    maps::{EMPTY_ROW, ERRNOS, FILE_ERRNOS, FILE_ROWS, PARTS, ROWS, epoch},
+    maps::{BUSY_ROWS, EMPTY_BUSY_ROW, EMPTY_ROW, ERRNOS, FILE_ERRNOS, FILE_ROWS, PARTS, ROWS, epoch},
 };
 
 /// A call's place in the maps. Only its own task writes a row, except for those of `io_uring` operations. Programs remove nothing, and user
@@ -25,12 +26,14 @@ pub struct Place {
 pub fn place(serial: u32, call: CallId, ends: Ends, errno: u32) -> Option<Place> {
     let call = call | epoch();
     if !ends.is_none() && !ends.lack_room() {
-        let row = file_row(RowKey { task: serial, call, ends });
+        let row = find_or_make(&FILE_ROWS, &RowKey { task: serial, call, ends }, &EMPTY_ROW);
         if errno == 0 {
             if let Some(row) = row {
                 return Some(Place { row, errno: None, without_files: false });
             }
-        } else if let (Some(row), Some(count)) = (row, file_errno(ErrnoKey { task: serial, call, errno, ends })) {
+        } else if let (Some(row), Some(count)) =
+            (row, find_or_make(&FILE_ERRNOS, &ErrnoKey { task: serial, call, errno, ends }, &0))
+        {
             return Some(Place { row, errno: Some(count), without_files: false });
         }
     }
@@ -40,33 +43,23 @@ pub fn place(serial: u32, call: CallId, ends: Ends, errno: u32) -> Option<Place>
     Some(Place { row, errno, without_files: !ends.is_none() })
 }
 
+/// The row in which a call of this key is counted, if the key has had many calls already.
+#[inline(always)]
+pub fn busy(serial: u32, call: CallId, ends: Ends) -> Option<&'static mut BusyRow> {
+    BUSY_ROWS.entry(RowKey { task: serial, call: call | epoch(), ends })
+}
+
+/// As [`busy`], but makes the row if there is none. `None` if the map is full.
+#[inline(always)]
+pub fn make_busy(serial: u32, call: CallId, ends: Ends) -> Option<&'static mut BusyRow> {
+    find_or_make(&BUSY_ROWS, &RowKey { task: serial, call: call | epoch(), ends }, &EMPTY_BUSY_ROW)
+}
+
 /// Where the bytes are counted that a call wrote from a second or later file. `None` if the map is full.
 #[inline(always)]
 pub fn part(key: RowKey) -> Option<&'static mut Part> {
     let key = RowKey { call: key.call | epoch(), ..key };
     find_or_make(&PARTS, &key, &Part { bytes: 0, calls: 0, checked_calls: 0 })
-}
-
-#[inline(always)]
-fn file_row(key: RowKey) -> Option<&'static mut Row> {
-    FILE_ROWS.entry(key).or_else(|| new_file_row(key))
-}
-
-/// Makes the row without files first, so that the call can be counted in any case, and then the row with files.
-#[inline(never)]
-fn new_file_row(key: RowKey) -> Option<&'static mut Row> {
-    find_or_make(&ROWS, &RowKey { ends: Ends::NONE, ..key }, &EMPTY_ROW)?;
-    find_or_make(&FILE_ROWS, &key, &EMPTY_ROW)
-}
-
-/// Makes the counts of an errno in the same order.
-#[inline(never)]
-fn file_errno(key: ErrnoKey) -> Option<&'static mut u64> {
-    if let Some(count) = FILE_ERRNOS.entry(key) {
-        return Some(count);
-    }
-    find_or_make(&ERRNOS, &ErrnoKey { ends: Ends::NONE, ..key }, &0)?;
-    find_or_make(&FILE_ERRNOS, &key, &0)
 }
 
 /// Finds the entry of this key, or makes one. `None` if the map is full.

@@ -121,6 +121,7 @@ fn trace(files: u32, processes: Vec<Vec<Row>>) -> Trace {
         calls_without_files: 0,
         other_calls: None,
         failed_paths: None,
+        stacks: None,
         sees_memory: true,
         merged: Vec::new(),
         processes: (1..).zip(processes).map(process).collect(),

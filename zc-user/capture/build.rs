@@ -2,6 +2,8 @@
 //!
 //! Without the tools for that, it writes empty files instead: zctrace still builds, and says at run time what is missing.
 
+#[path = "build/strip.rs"]
+mod strip;
 #[path = "build/toolchain.rs"]
 mod toolchain;
 
@@ -18,6 +20,12 @@ const OBJECTS: [&str; 2] = ["zctrace-bpf", "floor-bpf"];
 
 /// If this variable is `1` or `true`, eBPF is not built. aya-build uses the same name.
 const SKIP_VAR: &str = "AYA_BUILD_SKIP";
+
+/// Has LLVM clear memory with stores instead of a loop over its bytes, which the verifier follows round by round. bpf-linker's own setting
+/// for `memcpy` takes stores away from `memset`.
+const STORES: &str = "-Clink-arg=--llvm-args=-max-store-memset=64";
+/// The first major version of LLVM with which that was tried; another may not know the option.
+const FIRST_WITH_STORES: u32 = 22;
 
 /// Separates the flags in `CARGO_ENCODED_RUSTFLAGS`.
 const SEPARATOR: &str = "\x1f";
@@ -76,7 +84,11 @@ fn build(toolchain: &Toolchain, linker: &Linker, out_dir: &Path) -> Result<(), S
     let target = format!("{endian}-unknown-none");
     let arch = required("CARGO_CFG_TARGET_ARCH");
     let target_dir = shared_dir(out_dir, &arch);
-    let rustflags = [&format!("--cfg=bpf_target_arch=\"{arch}\""), "-Cdebuginfo=2", "-Clink-arg=--btf"].join(SEPARATOR);
+    let architecture = format!("--cfg=bpf_target_arch=\"{arch}\"");
+    let mut rustflags = vec![architecture.as_str(), "-Cdebuginfo=2", "-Clink-arg=--btf"];
+    if linker.llvm_major >= FIRST_WITH_STORES {
+        rustflags.push(STORES);
+    }
 
     // `--quiet` leaves only warnings and errors. The target directory is a separate one, because the outer cargo holds the lock of
     // the usual one.
@@ -86,10 +98,14 @@ fn build(toolchain: &Toolchain, linker: &Linker, out_dir: &Path) -> Result<(), S
     cargo.env("RUSTC", toolchain.sysroot.join("bin/rustc"));
     // Allows `-Z build-std` on a stable compiler. Set for this child only: other build scripts would assume a nightly compiler.
     cargo.env("RUSTC_BOOTSTRAP", "1");
-    cargo.env("CARGO_ENCODED_RUSTFLAGS", rustflags);
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", rustflags.join(SEPARATOR));
     cargo.env(format!("CARGO_TARGET_{}_UNKNOWN_NONE_LINKER", endian.to_uppercase()), &linker.path);
     // Under `cargo clippy` it names clippy's driver for the outer compiler.
     cargo.env_remove("RUSTC_WORKSPACE_WRAPPER");
+    // What somebody builds zctrace with must not change the programs: the golden tables count their instructions.
+    for (name, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_PROFILE_")) {
+        cargo.env_remove(name);
+    }
 
     let output = cargo.output().map_err(|error| format!("{cargo:?}: {error}"))?;
     let messages = String::from_utf8_lossy(&output.stderr);
@@ -100,7 +116,7 @@ fn build(toolchain: &Toolchain, linker: &Linker, out_dir: &Path) -> Result<(), S
         println!("cargo:warning={line}");
     }
     let built = target_dir.join(target).join("release");
-    embed(out_dir, |name, target| fs::copy(built.join(name), target).map(drop))
+    embed(out_dir, |name, target| fs::write(target, strip::without_debug_info(&fs::read(built.join(name))?)?))
 }
 
 /// Writes each object with `put`, which gets its name and its path.

@@ -12,7 +12,7 @@ use std::{ffi::OsString, path::PathBuf};
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueHint, error::ErrorKind};
 use clap_complete::Shell;
 use zctrace::{
-    backend::{Choice, Recorded},
+    backend::{Choice, Recorded, SampledCalls},
     render::{Format, PlainFormat},
     report::{Detail, SortKey},
     syscall::{Selection, class_names},
@@ -22,7 +22,7 @@ use zctrace_core::words::nearest;
 pub use check::CheckArgs;
 pub use compare::CompareArgs;
 pub use diff::DiffArgs;
-pub use values::{ColorWhen, LimitArgs};
+pub use values::{CallersArg, ColorWhen, LimitArgs};
 
 use values::{default_word, one_of, variable};
 
@@ -249,6 +249,10 @@ pub struct RunArgs {
     #[arg(long)]
     pub no_files: bool,
 
+    /// Sample who made the calls, and show it: the calls 1, 2, 4, 8, ... of each thread, call and files, or all.
+    #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "some", value_name = "WHICH", conflicts_with_all = ["no_files", "verify"])]
+    pub callers: Option<CallersArg>,
+
     /// Record only this, for `cargo xtask bench`.
     #[arg(long, hide = true, value_name = "LIST")]
     pub recorded: Option<Recorded>,
@@ -292,7 +296,12 @@ impl RunArgs {
         let all = self.recorded.unwrap_or_default();
         let with_times = if self.counts_only { all.without_times() } else { all };
         let with_paths = if self.succeeded_paths { with_times.with_paths() } else { with_times };
-        if self.no_files { with_paths.without_files() } else { with_paths }
+        let with_callers = match self.callers {
+            None => with_paths,
+            Some(CallersArg::All) => with_paths.with_callers(SampledCalls::All),
+            Some(CallersArg::Some | CallersArg::Folded) => with_paths.with_callers(SampledCalls::Some),
+        };
+        if self.no_files { with_callers.without_files() } else { with_callers }
     }
 }
 
@@ -330,7 +339,13 @@ impl Cli {
 
     /// The action to take; `run` if there is no subcommand.
     pub fn into_action(self) -> Action {
-        self.action.unwrap_or(Action::Run(self.run))
+        match self.action.unwrap_or(Action::Run(self.run)) {
+            Action::Run(mut run) if run.callers == Some(CallersArg::Folded) => {
+                run.display.format = Format::Folded;
+                Action::Run(run)
+            }
+            action => action,
+        }
     }
 
     /// The subcommand that comes after options instead of before them, and is therefore taken for the command to trace.

@@ -98,7 +98,7 @@ fn is_apart(stream: &(impl AsFd + io::IsTerminal)) -> bool {
     !stream.is_terminal() && matches!(kind, Ok(FileType::RegularFile | FileType::CharacterDevice))
 }
 
-/// `zctrace: 12.0 s, 161 processes, 1240000 calls, 312 MiB/s`. The rate is that since the last line.
+/// `zctrace: 12 s, 161 processes, 1240000 calls, 312 MiB/s`. The rate is that since the last line.
 fn line(now: &Progress, last: Option<&Progress>) -> String {
     let (bytes, since) = last.map_or((now.bytes, now.elapsed), |last| {
         (now.bytes.saturating_sub(last.bytes), now.elapsed.saturating_sub(last.elapsed))

@@ -155,6 +155,21 @@ fn memory_given_to_a_pipe_by_vmsplice_has_its_source() {
 }
 
 #[test]
+fn bytes_of_several_files_for_which_there_is_no_room_are_said_to_be_missing() {
+    // Ten files in a buffer that is written ten times: 90 pairs of files beside the rows, of which there are fewer.
+    let lossy = |rows: u32| {
+        let dir = long_input();
+        let tracer = zctrace().ebpf().dir(dir.path()).option(format!("--max-rows={rows}"));
+        let report = tracer.run(&odd("several-to-several")).report;
+        assert!(report.exact, "every call is counted");
+        (report.transfers_exact, report.losses.get("calls_without_files").copied().unwrap_or(0))
+    };
+    assert_eq!(lossy(1000).1, 0);
+    let (transfers_exact, missing) = lossy(80);
+    assert!(!transfers_exact && (1..=90).contains(&missing), "{missing}");
+}
+
+#[test]
 fn adjacent_buffers_are_told_apart() {
     assert_true("buffers-side-by-side", &[("in", "out", LONG_BYTES)]);
     assert_exactly("buffers-side-by-side", &[("in", "out", LONG_BYTES)]);
@@ -236,11 +251,22 @@ fn a_header_and_several_buffers_do_not_hide_the_source() {
 }
 
 #[test]
-fn transfers_of_replaced_bytes_are_inferred_and_have_no_hint() {
-    let run = traced_odd("replaced-bytes");
-    let of_out = |transfer: &&Transfer| transfer.to.path.as_deref() == Some("out");
-    let stated: Vec<&Transfer> = run.root_transfers().into_iter().filter(of_out).collect();
-    assert!(stated.iter().all(|transfer| transfer.certainty == Certainty::Inferred && transfer.hint.is_none()), "{stated:?}");
+fn a_program_that_writes_as_many_other_bytes_as_it_reads_has_no_transfer() {
+    for case in ["replaced-bytes", "changed-by-another-buffer"] {
+        let stated = stated(case);
+        assert!(stated.iter().all(|(_, to, _)| to != "out"), "{case}: {stated:?}");
+    }
+}
+
+#[test]
+fn bytes_copied_by_another_buffer_are_inferred_even_if_the_first_ones_are_left_out() {
+    let stated = stated("copied-by-another-buffer");
+    let [(from, _, transfer)] = stated.iter().filter(|(_, to, _)| to == "out").collect::<Vec<_>>()[..] else {
+        panic!("{stated:?}")
+    };
+    let copied = LONG_BYTES - 246;
+    assert_eq!((from.as_str(), transfer.certainty, transfer.hint.as_deref()), ("in", Certainty::Inferred, None));
+    assert!((copied * 9 / 10..=copied).contains(&transfer.bytes.expect("the calls tell")), "{transfer:?}");
 }
 
 #[test]

@@ -371,16 +371,49 @@ pub(crate) fn vectors() -> Result<()> {
     }
 }
 
+/// Reads ten files into one buffer, and writes the buffer to each of ten other files.
+pub(crate) fn several_to_several() -> Result<()> {
+    const FILES: usize = 10;
+    let mut buffer = [0; FILES * SHORT_PIECE];
+    for (number, piece) in buffer.chunks_exact_mut(SHORT_PIECE).enumerate() {
+        let name = format!("from{number}");
+        fs::copy("in", &name)?;
+        File::open(name)?.read_exact(piece)?;
+    }
+    (0..FILES).try_for_each(|number| Ok(File::create(format!("to{number}"))?.write_all(&buffer)?))
+}
+
 /// Reads `in`, and for each piece writes as many other bytes to `out`.
 pub(crate) fn replaced() -> Result<()> {
+    by_another_buffer(0, |_| b'x')
+}
+
+/// Changes every byte of `in` on the way to another buffer, and writes that one to `out`.
+pub(crate) fn changed_by_another_buffer() -> Result<()> {
+    by_another_buffer(0, |byte| byte ^ 1)
+}
+
+/// Copies `in` without its first [`HEADER`] bytes to another buffer, and writes that one to `out`.
+pub(crate) fn copied_by_another_buffer() -> Result<()> {
+    by_another_buffer(HEADER, |byte| byte)
+}
+
+/// Reads `in`, makes other bytes of all but the first ones, and writes these to `out` from another buffer.
+fn by_another_buffer(skipped: usize, change: impl Fn(u8) -> u8) -> Result<()> {
     let (mut from, mut to) = (File::open("in")?, File::create("out")?);
-    let (mut piece, other) = ([0; SHORT_PIECE], [b'x'; SHORT_PIECE]);
+    let (mut piece, mut other) = ([0; SHORT_PIECE], [0; SHORT_PIECE]);
+    let mut skipped = skipped;
     loop {
         let read = from.read(&mut piece)?;
         if read == 0 {
             return Ok(());
         }
-        to.write_all(&other[..read])?;
+        let kept = &piece[skipped.min(read)..read];
+        for (byte, &old) in other.iter_mut().zip(kept) {
+            *byte = change(old);
+        }
+        to.write_all(&other[..kept.len()])?;
+        skipped -= read - kept.len();
     }
 }
 

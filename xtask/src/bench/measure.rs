@@ -32,6 +32,8 @@ impl Subject {
 pub(super) struct Sample {
     /// Wall time, from before its start until after its end.
     pub(super) wall: Duration,
+    /// CPU time of it and of all processes that it waited for. Where other work disturbs the wall times, this still compares.
+    pub(super) cpu: Duration,
     /// The largest resident set of it or of a process that it waited for, in KiB.
     pub(super) max_rss_kib: i64,
 }
@@ -67,14 +69,21 @@ pub(super) fn start(argv: &[String]) -> Result<Sample> {
     }
     // SAFETY: all zeroes is a valid rusage, and wait4 has filled it in.
     let usage = unsafe { usage.assume_init() };
-    Ok(Sample { wall, max_rss_kib: usage.ru_maxrss })
+    let cpu = duration(usage.ru_utime) + duration(usage.ru_stime);
+    Ok(Sample { wall, cpu, max_rss_kib: usage.ru_maxrss })
 }
 
-/// The median of the wall times.
-pub(super) fn median(samples: &[Sample]) -> Duration {
-    let mut walls: Vec<_> = samples.iter().map(|sample| sample.wall).collect();
-    walls.sort();
-    walls.get(walls.len() / 2).copied().unwrap_or_default()
+/// A time of the kernel's, which is not negative.
+fn duration(time: libc::timeval) -> Duration {
+    let whole = |number: i64| u64::try_from(number).unwrap_or(0);
+    Duration::from_secs(whole(time.tv_sec)) + Duration::from_micros(whole(time.tv_usec))
+}
+
+/// The median of one of the times.
+pub(super) fn median(samples: &[Sample], of: impl Fn(&Sample) -> Duration) -> Duration {
+    let mut times: Vec<_> = samples.iter().map(of).collect();
+    times.sort();
+    times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
 /// Owned words of a command line.

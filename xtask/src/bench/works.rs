@@ -1,6 +1,6 @@
 //! What zctrace adds to several kinds of work, beside what two empty programs add.
 
-use std::{fs, time::Duration};
+use std::{fs::File, io::Write as _, time::Duration};
 
 use anyhow::{Context as _, Result};
 
@@ -14,18 +14,25 @@ use crate::command::release_dir;
 /// Where files are copied without a disk.
 const SHARED_MEMORY: &str = "/dev/shm";
 
-/// Size of the file that is copied, bytes.
-const COPIED_BYTES: usize = 1 << 30;
+/// Size of the file that is copied, in blocks of 1 MiB.
+const COPIED_BLOCKS: usize = 1 << 10;
 
-/// (d) Work of several kinds: untraced, under two empty programs, under zctrace, and under zctrace without times.
+/// (b) Work of several kinds: untraced, under two empty programs, under zctrace, and under zctrace without times.
 pub(super) fn measure(rounds: u32) -> Result<()> {
     let file = format!("{SHARED_MEMORY}/zctrace-bench-{}", std::process::id());
-    fs::write(&file, vec![1; COPIED_BYTES]).with_context(|| format!("cannot write {file}"))?;
+    write_file(&file).with_context(|| format!("cannot write {file}"))?;
     let measured = measure_with(&file, rounds);
     for file in [file.clone(), copy_of(&file)] {
-        let _ = fs::remove_file(file);
+        let _ = std::fs::remove_file(file);
     }
     measured
+}
+
+/// Writes the file in blocks: what is resident here counts as resident in what is started from here.
+fn write_file(path: &str) -> std::io::Result<()> {
+    let mut file = File::create(path)?;
+    let block = vec![1; 1 << 20];
+    (0..COPIED_BLOCKS).try_for_each(|_| file.write_all(&block))
 }
 
 fn copy_of(file: &str) -> String {
@@ -35,8 +42,8 @@ fn copy_of(file: &str) -> String {
 fn measure_with(file: &str, rounds: u32) -> Result<()> {
     println!(
         "## Kinds of work, medians of {rounds} rounds\n\n\
-         | | untraced, s | floor adds, s | zctrace adds, s | without times, s | added / floor's | whole / untraced | resident, MB |\n\
-         |---|--:|--:|--:|--:|--:|--:|--:|"
+         | | untraced, s | floor adds, s | zctrace adds, s | without times, s | added / floor's | whole / untraced | CPU, added / floor's | CPU / untraced | resident, MB |\n\
+         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
     );
     for (name, command) in works(file)? {
         let subject = |tool, prefix| Subject::new(tool, rounds, prefix, &command);
@@ -69,17 +76,19 @@ fn works(file: &str) -> Result<Vec<(&'static str, Vec<String>)>> {
 
 /// A line of the table.
 fn line(name: &str, samples: &[Vec<Sample>]) -> String {
-    let [untraced, floor, zctrace, counts_only] = [0, 1, 2, 3].map(|index| median(&samples[index]));
-    let added = |time: Duration| time.as_secs_f64() - untraced.as_secs_f64();
+    let of = |time: fn(&Sample) -> Duration| [0, 1, 2, 3].map(|index: usize| median(&samples[index], time).as_secs_f64());
+    let [untraced, floor, zctrace, counts_only] = of(|sample| sample.wall);
+    let [cpu, floor_cpu, zctrace_cpu, _] = of(|sample| sample.cpu);
     let resident_kib = samples[2].iter().map(|sample| sample.max_rss_kib).max().unwrap_or_default();
     format!(
-        "| {name} | {:.3} | {:+.3} | {:+.3} | {:+.3} | {:.2} | {:.2} | {} |",
-        untraced.as_secs_f64(),
-        added(floor),
-        added(zctrace),
-        added(counts_only),
-        added(zctrace) / added(floor),
-        zctrace.as_secs_f64() / untraced.as_secs_f64(),
+        "| {name} | {untraced:.3} | {:+.3} | {:+.3} | {:+.3} | {:.2} | {:.2} | {:.2} | {:.2} | {} |",
+        floor - untraced,
+        zctrace - untraced,
+        counts_only - untraced,
+        (zctrace - untraced) / (floor - untraced),
+        zctrace / untraced,
+        (zctrace_cpu - cpu) / (floor_cpu - cpu),
+        zctrace_cpu / cpu,
         resident_kib / 1000,
     )
 }
@@ -90,8 +99,9 @@ mod tests {
 
     #[test]
     fn a_line_has_what_each_tool_adds_to_the_untraced_median() {
-        let sample = |ms| vec![Sample { wall: Duration::from_millis(ms), max_rss_kib: 20_000 }];
+        let sample =
+            |ms| vec![Sample { wall: Duration::from_millis(ms), cpu: Duration::from_millis(2 * ms), max_rss_kib: 20_000 }];
         let line = line("work", &[sample(1000), sample(1100), sample(1250), sample(1150)]);
-        assert_eq!(line, "| work | 1.000 | +0.100 | +0.250 | +0.150 | 2.50 | 1.25 | 20 |");
+        assert_eq!(line, "| work | 1.000 | +0.100 | +0.250 | +0.150 | 2.50 | 1.25 | 2.50 | 1.25 | 20 |");
     }
 }

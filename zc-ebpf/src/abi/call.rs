@@ -214,6 +214,10 @@ pub mod recorded {
     pub const PAIRING: u32 = 1 << 5;
     /// The paths of calls that succeed, beside those of calls that fail. It needs [`FILES`].
     pub const PATHS: u32 = 1 << 6;
-    /// What a plain run records: all but [`PATHS`].
+    /// Who made calls: samples of stacks, at the calls 1, 2, 4, 8, ... of a row. It needs [`FILES`].
+    pub const CALLERS: u32 = 1 << 7;
+    /// Together with [`CALLERS`]: every call is sampled.
+    pub const ALL_CALLERS: u32 = 1 << 8;
+    /// What a plain run records: all but [`PATHS`] and [`CALLERS`].
     pub const ALL: u32 = ROWS | TIMES | HISTOGRAMS | OTHER_CALLS | FILES | PAIRING;
 }

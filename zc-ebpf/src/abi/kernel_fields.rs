@@ -240,6 +240,10 @@ kernel_fields! {
         /// Absent where the owner is the task itself.
         owner_task: [OffsetIf("io_uring_task.task", "io_kiocb.tctx"), Absent],
     }
+    Optional {
+        /// Where the code of the program begins. Without it, stacks end at the program's own functions.
+        mm_start_code: [Offset("mm_struct.start_code")],
+    }
     // A kernel before 6.0 keeps the operation elsewhere.
     Optional {
         /// From the beginning of the `io_kiocb`, as the next ones.

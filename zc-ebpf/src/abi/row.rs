@@ -4,6 +4,9 @@
 use crate::Task;
 use crate::{BUCKETS, CallId, Ends};
 
+/// After how many calls a row is busy.
+pub const FEW_CALLS: usize = 8;
+
 /// Key of a row: thread, call and files. Only the thread itself writes its rows, so they need no atomics. (Rows of `io_uring` operations
 /// do.)
 #[repr(C)]
@@ -17,7 +20,8 @@ pub struct RowKey {
     pub ends: Ends,
 }
 
-/// The sums of a [`RowKey`].
+/// The sums of a [`RowKey`]. Most rows have few calls; when there are [`FEW_CALLS`] in it, further ones are counted in a [`BusyRow`] of
+/// the same key.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
@@ -55,9 +59,26 @@ pub struct Row {
     pub min_ns: u64,
     /// Longest time, ns.
     pub max_ns: u64,
+    /// For each of the first calls the place of its time in a [`histogram`](crate::histogram), plus 1. 0: it has no time.
+    pub few: [u16; FEW_CALLS],
+}
+
+/// The sums of a [`RowKey`] from its call after the first few on.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct BusyRow {
+    /// The sums. [`few`](Row::few) is not used.
+    pub row: Row,
     /// Number of calls by time, see [`histogram`](crate::histogram).
     pub histogram: [u32; BUCKETS],
 }
+
+impl BusyRow {
+    /// The row before its first call.
+    pub const EMPTY: Self = Self { row: Row::EMPTY, histogram: [0; BUCKETS] };
+}
+
+const _: () = assert!(BUCKETS < u16::MAX as usize, "the place of a time fits into `few`");
 
 impl Row {
     /// The row before its first call.
@@ -79,7 +100,7 @@ impl Row {
         without_files: 0,
         min_ns: u64::MAX,
         max_ns: 0,
-        histogram: [0; BUCKETS],
+        few: [0; FEW_CALLS],
     };
 }
 
@@ -128,4 +149,25 @@ pub struct OtherCalls {
 impl OtherCalls {
     /// No calls.
     pub const NONE: Self = Self { calls: 0, errors: 0, unfinished: 0, untimed: 0, total_ns: 0 };
+}
+
+/// Most bytes of a path that are kept, with the NUL at its end.
+pub const PATH_BYTES: usize = 240;
+/// In [`FailedPath::length`]: the path could not be read, or the caller passed none.
+pub const UNKNOWN_PATH: u32 = u32::MAX;
+
+/// Key of the map of calls by path: a call that failed or, if these are asked for, one that succeeded. The map has how often that happened.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FailedPath {
+    /// The call, by its slot in [`globals::SPECS`](crate::globals::SPECS).
+    pub slot: u32,
+    /// The errno, as a positive number; 0: the call succeeded.
+    pub errno: u32,
+    /// Length of the path without its NUL, or [`UNKNOWN_PATH`]. If it is the longest that there is room for, the path may be longer.
+    pub length: u32,
+    /// 1: the path is relative, and starts in a directory that the call named by a descriptor.
+    pub below_descriptor: u32,
+    /// The path, and zeroes after it.
+    pub path: [u8; PATH_BYTES],
 }

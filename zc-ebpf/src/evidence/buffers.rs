@@ -3,7 +3,7 @@
 use aya_ebpf::bindings::BPF_NOEXIST;
 use zc_ebpf::{
     ABSENT, FROM_BUFFER, FileNumber, MAPPED, Memory, NO_ROOM, Task, UnwrittenRead, fds, fills, pairing::memory,
-    pairing::range::common_length, pairing::stream::Stream, requested,
+    pairing::range::common_length, requested,
 };
 
 use crate::{
@@ -140,7 +140,7 @@ extern "C" fn read(task: *mut Task) -> u32 {
     exchange_memory(task, filled, if file != 0 && is_data { intent::FILL } else { intent::CLEAR });
     task.unwritten_read.read(file, bytes);
     if !request::is_peek(task) {
-        add_to_stream(task, filled, streams::of(file, false));
+        add_to_stream(task, filled, streams::slot_of(file, false));
     }
     0
 }
@@ -162,7 +162,7 @@ extern "C" fn written(task: *mut Task) -> u32 {
     } else {
         exchange_memory(task, bytes, intent::TAKE);
     }
-    add_to_stream(task, bytes, streams::of(task.ends.output, true));
+    add_to_stream(task, bytes, streams::slot_of(task.ends.output, true));
     let is_overwritten = generation != task.generation;
     if is_overwritten {
         // What the thread had read is overwritten by now. It may have kept a copy, but that cannot be seen.
@@ -189,20 +189,20 @@ extern "C" fn lent(task: *mut Task) -> u32 {
     0
 }
 
-/// Adds the bytes of the call under way to the stream of its file.
+/// Adds the bytes of the call under way to the stream in this slot.
 #[inline(always)]
-fn add_to_stream(task: &Task, bytes: u64, stream: Option<&mut Stream>) {
-    if let Some(stream) = stream
-        && !streams::skip(stream, bytes)
+fn add_to_stream(task: &Task, bytes: u64, slot: Option<u32>) {
+    if let Some(slot) = slot
+        && !streams::skip(slot, bytes)
     {
-        add_pieces(task, bytes, stream);
+        add_pieces(task, bytes, slot);
     }
 }
 
 /// Does so buffer by buffer.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn add_pieces(task: *const Task, bytes: u64, stream: *mut Stream) -> u32 {
+extern "C" fn add_pieces(task: *const Task, bytes: u64, slot: u32) -> u32 {
     let Some(task) = argument::as_ref(task) else { return 0 };
     let (mut element, count) = buffers(task);
     let stride = stride(task, element);
@@ -211,7 +211,7 @@ extern "C" fn add_pieces(task: *const Task, bytes: u64, stream: *mut Stream) -> 
         if index >= count || left == 0 {
             break;
         }
-        left -= add_piece(task, element, left, stream);
+        left -= add_piece(task, element, left, slot);
         element = element.wrapping_add(stride);
     }
     0
@@ -221,11 +221,11 @@ extern "C" fn add_pieces(task: *const Task, bytes: u64, stream: *mut Stream) -> 
 /// does not follow each path through it for each element.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn add_piece(task: *const Task, element: u64, left: u64, stream: *mut Stream) -> u64 {
-    let (Some(task), Some(stream)) = (argument::as_ref(task), argument::as_mut(stream)) else { return 0 };
+extern "C" fn add_piece(task: *const Task, element: u64, left: u64, slot: u32) -> u64 {
+    let Some(task) = argument::as_ref(task) else { return 0 };
     let piece = piece_at(task, element, left);
     let length = common_length(0, left, 0, piece.bytes);
-    streams::add(stream, piece.start, length);
+    streams::add(slot, piece.start, length);
     length
 }
 

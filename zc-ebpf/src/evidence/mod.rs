@@ -4,6 +4,7 @@
 
 pub mod buffers;
 pub mod lock;
+pub mod marks;
 pub mod ranges;
 pub mod streams;
 pub mod sums;

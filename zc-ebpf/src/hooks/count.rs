@@ -2,14 +2,14 @@
 
 use aya_log_ebpf::warn;
 use zc_ebpf::{
-    ABSENT, Arguments, COMPAT, Interrupted, Loss, NO_CALL, Outcome, Row, Task, bucket_of, fds, fills, hook, is_restart, other,
-    phase, recorded, requested, selected, spec_slot,
+    ABSENT, Arguments, BusyRow, COMPAT, Ends, FEW_CALLS, Interrupted, Loss, NO_CALL, Outcome, Row, Task, bucket_of, fds, fills,
+    hook, is_restart, other, phase, recorded, requested, selected, spec_slot,
 };
 
 use crate::{
     evidence::buffers,
     file::ends,
-    hooks::{failed_paths, others},
+    hooks::{failed_paths, others, sample},
     kernel::argument,
     kernel::fields::{TypedPtr, offset_of_field},
     kernel::helpers::now_ns,
@@ -101,6 +101,7 @@ pub fn exit(registers: Registers, result: i64) {
         return;
     }
     failed_paths::count(task, registers);
+    sample::note_mapping(task, registers);
     if task.call == NO_CALL {
         return others::returned(task);
     }
@@ -122,7 +123,8 @@ pub fn exit(registers: Registers, result: i64) {
     }
     let is_peek = request::is_peek(task);
     task.outcome.returns_bytes = u32::from(task.spec.returns_bytes != 0 && !is_peek);
-    record(task);
+    let counted = record(task);
+    sample::take(task, registers, counted);
 }
 
 /// A call returns whose entry was not seen, because seccomp answered it. The registers still show which call it is.
@@ -214,7 +216,7 @@ extern "C" fn record_interrupted(task: *mut Task) -> u32 {
     record(task)
 }
 
-/// Counts the call in [`Task::outcome`]. The result means nothing.
+/// Counts the call in [`Task::outcome`]. Returns how many calls its row has now, see [`sample::counted`]. 0: the call is not counted.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn record(task: *const Task) -> u32 {
@@ -224,18 +226,65 @@ extern "C" fn record(task: *const Task) -> u32 {
     }
     let outcome = &task.outcome;
     let errno = if is_error(outcome.result) { -outcome.result as u32 } else { 0 };
-    let Some(place) = rows::place(task.serial, outcome.call, task.ends, errno) else {
+    if errno == 0
+        && let Some(busy) = rows::busy(task.serial, outcome.call, task.ends)
+    {
+        return sample::counted(add_to_busy_row(busy, task, 0), false);
+    }
+    count_in_row(task, errno).unwrap_or_else(|| {
         count_loss(Loss::UncountedCall);
         warn!((), "a call of task {} is not counted: the map of rows is full", task.tid);
-        return 0;
+        0
+    })
+}
+
+/// Counts the call in [`Task::outcome`], which has this errno or 0, in its row and its errno. Returns what [`record`] returns. `None` if there
+/// is no room for its row.
+#[inline(always)]
+fn count_in_row(task: &Task, errno: u32) -> Option<u32> {
+    let call = task.outcome.call;
+    let place = rows::place(task.serial, call, task.ends, errno)?;
+    let calls = if place.row.calls < FEW_CALLS as u64 {
+        add_to_new_row(place.row, task, place.without_files)
+    } else {
+        let ends = if place.without_files { Ends::NONE } else { task.ends };
+        add_to_busy_row(rows::make_busy(task.serial, call, ends)?, task, place.without_files.into())
     };
-    add_to_row(place.row, task, place.without_files.into());
     match place.errno {
         Some(count) => *count += 1,
         None if errno != 0 => count_loss(Loss::UncountedErrno),
         None => {}
     }
-    0
+    Some(sample::counted(calls, place.without_files))
+}
+
+/// Adds the call in [`Task::outcome`] to a row that has few calls. Returns how many it has now.
+#[inline(always)]
+fn add_to_new_row(row: &mut Row, task: &Task, without_files: bool) -> u64 {
+    let place = row.calls as usize;
+    add_to_row(row, task, without_files.into());
+    let ns = task.outcome.duration_ns;
+    if records(recorded::HISTOGRAMS)
+        && ns != Outcome::UNTIMED
+        && let Some(few) = row.few.get_mut(place)
+    {
+        *few = bucket(ns) as u16 + 1;
+    }
+    row.calls
+}
+
+/// Adds the call in [`Task::outcome`] to a busy row. Returns how many calls it has now, with those before it was busy.
+#[inline(always)]
+fn add_to_busy_row(busy: &mut BusyRow, task: &Task, without_files: u32) -> u64 {
+    add_to_row(&raw mut busy.row, task, without_files);
+    let ns = task.outcome.duration_ns;
+    if records(recorded::HISTOGRAMS)
+        && ns != Outcome::UNTIMED
+        && let Some(count) = busy.histogram.get_mut(bucket(ns) as usize)
+    {
+        *count = count.saturating_add(1);
+    }
+    busy.row.calls + FEW_CALLS as u64
 }
 
 /// Updates what a row records of every call, whether it returned or not.
@@ -291,7 +340,7 @@ fn signals() -> u64 {
     TypedPtr::current_task().load(offset)
 }
 
-/// Adds the call in [`Task::outcome`] to its row. A global function, so that the verifier checks it once, and not for every way to find the
+/// Adds the call in [`Task::outcome`] to the sums of its row. A global function, so that the verifier checks it once, and not for every way to find the
 /// row. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
@@ -329,11 +378,6 @@ extern "C" fn add_to_row(row: *mut Row, task: *const Task, without_files: u32) -
     }
     if ns > row.max_ns {
         row.max_ns = ns;
-    }
-    if records(recorded::HISTOGRAMS)
-        && let Some(count) = row.histogram.get_mut(bucket(ns) as usize)
-    {
-        *count = count.saturating_add(1);
     }
     0
 }

@@ -64,8 +64,8 @@ pub fn count(task: &mut Task, registers: Registers) {
     count_path(task.slot, errno, arguments.get(spec.path - 1), names_directory.into());
 }
 
-/// Counts a call whose path is at this address; [`NO_ADDRESS`]: it is not known. `names_directory` is 1 if a relative path starts in a directory that the call names.
-/// A global function, so that the verifier checks it once. The result means nothing.
+/// Counts a call whose path is at this address; [`NO_ADDRESS`]: it is not known. `names_directory` is 1 if a relative path starts in a
+/// directory that the call names. A global function, so that the verifier checks it once. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn count_path(slot: u32, errno: u32, address: u64, names_directory: u32) -> u32 {

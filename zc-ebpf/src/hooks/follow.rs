@@ -11,11 +11,11 @@ use zc_ebpf::{
 };
 
 use crate::{
-    hooks::count,
+    hooks::{count, sample},
     kernel::entries::{Entries as _, fetch_add},
     kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
     kernel::helpers::{now_ns, read_kernel_text, read_user_bytes},
-    maps::{CONTROL, EVENTS, MEMORIES, TASKS, count_loss, current, is_over},
+    maps::{CONTROL, EVENTS, MEMORIES, TASKS, count_loss, current, is_over, wakeup},
 };
 
 /// `TASK_DEAD` of the kernel's include/linux/sched.h: the state of a task that is switched out for the last time.
@@ -156,6 +156,7 @@ fn follow_child(control: &mut Control, parent: Creator, child: KernelPtr) {
     } else {
         task.space = new_space(control);
         task.owns_space = 1;
+        sample::note_copy(parent.space, task.space);
     }
     debug!((), "task {} of process {} is followed as number {}", tid, pid, serial);
     send(header(event_kind::STARTED, task, now_ns(), parent.pid, child));
@@ -199,6 +200,7 @@ pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
         end_space(state);
         state.space = new_space(control);
         state.owns_space = 1;
+        sample::note_program(state.space);
     }
     state.forget_descriptors();
     state.has_ring = 0;
@@ -218,7 +220,7 @@ pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
     let (length, filled) = read_args(task, &mut event.args);
     event.args_length = length;
     event.header = header(event_kind::EXEC, state, now, filled, task);
-    entry.submit(0);
+    entry.submit(wakeup());
     debug!((), "process {} executed a program", state.pid);
 }
 
@@ -291,7 +293,7 @@ pub fn header(kind: u32, task: &Task, time_ns: u64, extra: u32, of: KernelPtr) -
 pub fn send<T: Copy + 'static>(event: T) {
     let sent = EVENTS.reserve::<T>(0).map(|mut entry| {
         entry.write(event);
-        entry.submit(0);
+        entry.submit(wakeup());
     });
     if sent.is_none() {
         count_loss(Loss::LostEvent);

@@ -6,4 +6,5 @@ pub mod follow;
 mod not_preempted;
 mod others;
 pub mod ring;
+mod sample;
 pub mod scope;

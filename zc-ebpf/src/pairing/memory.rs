@@ -7,7 +7,7 @@
 #![expect(clippy::cast_possible_truncation, reason = "there are few ranges and samples, and no call moves 4 GiB")]
 
 use super::{
-    argument,
+    SPREAD, argument,
     range::{BLOCK_BYTES, Blocks, Plan, Range, overlap},
 };
 use crate::FileNumber;
@@ -36,9 +36,6 @@ const STEADY_SUMMED_READS: u32 = 64;
 
 /// How many blocks of such a read go into its checksum.
 const FEW_BLOCKS: u64 = 32;
-
-/// Multiplied with this, numbers in a row are spread evenly: 2^32 divided by the golden ratio, as an odd number.
-const SPREAD: u32 = 0x9e37_79b1;
 
 /// A read of at least this many bytes is always sampled densely: that costs little compared with copying them.
 const LARGE_READ_BYTES: u64 = 16 << 10;

@@ -1,9 +1,10 @@
 //! Decides which bytes of a write came from which read. It is pure, and tested on the host.
 //!
 //! [`memory`] tracks where in an address space the bytes of files are; each such place is a [`range`]. [`order`] tracks what a thread read
-//! last, for programs that copy or change the bytes between the read and the write. [`stream`] compares all bytes read from one file with
-//! all bytes written to another.
+//! last, for programs that copy the bytes between the read and the write. [`stream`] compares all bytes read from one file with all bytes
+//! written to another, and [`marks`] finds what they have in common if one of them lacks the beginning.
 
+pub mod marks;
 pub mod memory;
 pub mod order;
 pub mod range;
@@ -12,9 +13,34 @@ pub mod stream;
 /// The factor of the hashes: 2^64 divided by the golden ratio, as an odd number.
 pub const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// Multiplied with this, numbers in a row are spread evenly: 2^32 divided by the golden ratio, as an odd number.
+const SPREAD: u32 = 0x9e37_79b1;
+
 /// What a pointer argument of a global function points to. `None` if it is null, which the verifier wants to be checked.
 #[inline(always)]
 fn argument<'a, T>(argument: *mut T) -> Option<&'a mut T> {
     // SAFETY: null, or what the caller of the global function has: the verifier lets no program pass anything else.
     unsafe { argument.as_mut() }
+}
+
+/// 1 unless the number is 0. It is not a comparison, because the compiler would make that a branch.
+#[inline(always)]
+fn is_not_zero(number: u64) -> u64 {
+    sign_bit(number | number.wrapping_neg())
+}
+
+/// The highest bit of a number. The compiler does not see that it is one bit, and so makes no branch of what is done with it.
+#[inline(always)]
+fn sign_bit(number: u64) -> u64 {
+    let mut sign = number;
+    #[cfg(target_arch = "bpf")]
+    // SAFETY: a shift.
+    unsafe {
+        core::arch::asm!("{sign} >>= 63", sign = inout(reg) sign, options(pure, nomem, nostack));
+    }
+    #[cfg(not(target_arch = "bpf"))]
+    {
+        sign >>= 63;
+    }
+    sign
 }

@@ -4,7 +4,7 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "there are few samples, and no call moves 4 GiB")]
 
-use super::{FACTOR, argument};
+use super::{FACTOR, SPREAD, argument, is_not_zero};
 use crate::FileNumber;
 
 /// The most words that are sampled in a range.
@@ -116,24 +116,26 @@ impl Range {
         }
         // No call moves 4 GiB: MAX_RW_COUNT of the kernel's include/linux/fs.h is 2 GiB less a page.
         let room = (length - WORD_BYTES) as u32;
-        if let Plan::One(varying) = plan {
-            // The beginning, the end and two places between them, in turn.
-            self.place(match varying & 3 {
-                0 => start,
-                1 => start + u64::from(room),
-                _ => start + varying_place(room, varying),
-            });
-            return kept;
-        }
-        self.place(start);
+        let end = start + u64::from(room);
         match plan {
             Plan::Dense => {
+                self.place(start);
                 let last = if is_first { SAMPLES as u32 - 1 } else { SAMPLES as u32 / 2 - 1 };
                 place_evenly(self, start, room / last, last);
+                self.place(end);
             }
-            Plan::Few(varying) | Plan::One(varying) => self.place(start + varying_place(room, varying)),
+            Plan::Few(number) => {
+                self.place(start);
+                self.place(start + varying_place(room, number));
+                self.place(end);
+            }
+            // The beginning, the end and two places between them, in turn.
+            Plan::One(number) => self.place(match number & 3 {
+                0 => start,
+                1 => end,
+                _ => start + varying_place(room, number),
+            }),
         }
-        self.place(start + u64::from(room));
         kept
     }
 
@@ -187,7 +189,7 @@ impl Range {
 /// A place between 0 and `room` that this number chooses: by a multiplication, since a division is slow.
 #[inline(always)]
 const fn varying_place(room: u32, number: u32) -> u64 {
-    (room as u64 * number.wrapping_mul(0x9e37_79b1) as u64) >> 32
+    (room as u64 * number.wrapping_mul(SPREAD) as u64) >> 32
 }
 
 /// Adds samples at this distance from each other, after the one at `start`, so that there are `last`. The result means nothing.
@@ -297,22 +299,6 @@ pub fn compared(then: u32, now: u64, mask: u64) -> u64 {
 #[inline(always)]
 pub const fn folded(word: u64, mask: u64) -> u32 {
     ((word & mask).wrapping_mul(FACTOR) >> 32) as u32
-}
-
-/// 1 unless the number is 0. It is not a comparison, because the compiler would make that a branch.
-#[inline(always)]
-fn is_not_zero(number: u64) -> u64 {
-    let mut sign = number | number.wrapping_neg();
-    #[cfg(target_arch = "bpf")]
-    // SAFETY: a shift.
-    unsafe {
-        core::arch::asm!("{sign} >>= 63", sign = inout(reg) sign, options(pure, nomem, nostack));
-    }
-    #[cfg(not(target_arch = "bpf"))]
-    {
-        sign >>= 63;
-    }
-    sign
 }
 
 /// What is concluded about a piece of a range that was written.

@@ -1,6 +1,11 @@
 //! Samples streams of bytes, to find out whether two streams can be the same. The sampled places do not depend on the sizes of the calls.
 
-use super::FACTOR;
+#![expect(clippy::cast_possible_truncation, reason = "there are few windows")]
+
+use super::{
+    FACTOR,
+    marks::{WINDOW_BYTES, window_start},
+};
 
 /// What is known about all bytes that were read from a file, or written to it, in the order of the calls.
 ///
@@ -19,6 +24,10 @@ pub struct Stream {
     pub sum: u64,
     /// How many of the sampled bytes were not zero.
     pub telling: u64,
+    /// How many windows have their [`Marks`](super::marks::Marks).
+    pub windows: u64,
+    /// A bit for each window that lacks marks: not all of its bytes came in one piece.
+    pub gaps: u64,
 }
 
 impl Stream {
@@ -26,6 +35,14 @@ impl Stream {
     #[inline(always)]
     pub const fn next_place(&self) -> u64 {
         if self.next == 0 { 2 } else { self.next }
+    }
+
+    /// Whether one of the next bytes is at a sampled place or in a window.
+    #[inline(always)]
+    pub const fn samples_one_of(&self, bytes: u64) -> bool {
+        let window = window_start(self.windows as u32);
+        let is_in_window = window.wrapping_sub(self.bytes) < bytes || self.bytes.wrapping_sub(window) < WINDOW_BYTES;
+        self.next_place().wrapping_sub(self.bytes) < bytes || is_in_window
     }
 
     /// Samples the byte at the next place.

@@ -15,7 +15,7 @@ pub struct Histogram {
 impl Histogram {
     /// Counts one duration.
     pub fn record(&mut self, ns: u64) {
-        self.add(bucket_of(ns), 1);
+        self.add_to_bucket(bucket_of(ns), 1);
     }
 
     /// Adds the counts of buckets as the kernel side keeps them.
@@ -25,18 +25,19 @@ impl Histogram {
             self.counts.reserve_exact(filled().count());
         }
         for (index, &count) in filled() {
-            self.add(index, count.into());
+            self.add_to_bucket(index, count.into());
         }
     }
 
     /// Adds another histogram's counts.
     pub fn merge(&mut self, other: &Self) {
         for (index, count) in other.buckets() {
-            self.add(index, count);
+            self.add_to_bucket(index, count);
         }
     }
 
-    fn add(&mut self, index: usize, count: u64) {
+    /// Counts so many durations of the bucket with this index.
+    pub fn add_to_bucket(&mut self, index: usize, count: u64) {
         let Ok(index) = u16::try_from(index) else { return };
         match self.counts.binary_search_by_key(&index, |(index, _)| *index) {
             Ok(place) => self.counts[place].1 += count,

@@ -94,12 +94,7 @@ impl Group {
         *processes += 1;
         *threads += u64::try_from(process.threads.len()).unwrap_or(u64::MAX);
         if let (Some(sum), Some(more)) = (&mut sums.counters, process.counters) {
-            sum.user_ns += more.user_ns;
-            sum.system_ns += more.system_ns;
-            sum.voluntary_switches += more.voluntary_switches;
-            sum.involuntary_switches += more.involuntary_switches;
-            sum.minor_faults += more.minor_faults;
-            sum.major_faults += more.major_faults;
+            *sum += more;
         }
         let Some(sum) = sums.threads.first_mut() else { return };
         for thread in process.threads {

@@ -54,6 +54,15 @@ pub enum Listed {
     Busiest(usize),
 }
 
+/// For which calls it is recorded who made them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SampledCalls {
+    /// The calls 1, 2, 4, 8, ... of each thread, call and files.
+    Some,
+    /// Every call.
+    All,
+}
+
 /// What is recorded of each call. All of it costs the traced program time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recorded(u32);
@@ -63,7 +72,7 @@ impl Recorded {
     pub const ALL: Self = Self(recorded::ALL);
 
     /// What there is, in the order in which it builds on each other.
-    const NAMES: [(&str, u32); 7] = [
+    const NAMES: [(&str, u32); 9] = [
         ("rows", recorded::ROWS),
         ("times", recorded::TIMES),
         ("histograms", recorded::HISTOGRAMS),
@@ -71,6 +80,8 @@ impl Recorded {
         ("files", recorded::FILES),
         ("pairing", recorded::PAIRING),
         ("paths", recorded::PATHS),
+        ("callers", recorded::CALLERS),
+        ("all-callers", recorded::CALLERS | recorded::ALL_CALLERS),
     ];
 
     /// The same without the times of calls, which are then unknown.
@@ -82,13 +93,43 @@ impl Recorded {
     /// The same without the files of calls, so that transfers are unknown, too.
     #[must_use]
     pub const fn without_files(self) -> Self {
-        Self(self.0 & !(recorded::FILES | recorded::PAIRING | recorded::PATHS))
+        Self(self.0 & !(recorded::FILES | recorded::PAIRING | recorded::PATHS)).without_callers()
     }
 
     /// The same with the paths of calls that succeed, unless files are left out.
     #[must_use]
     pub const fn with_paths(self) -> Self {
         if self.has_files() { Self(self.0 | recorded::PATHS) } else { self }
+    }
+
+    /// The same with samples of who made the calls, unless files are left out: without them, it is unknown which code is where.
+    #[must_use]
+    pub const fn with_callers(self, sampled: SampledCalls) -> Self {
+        let bits = match sampled {
+            SampledCalls::Some => recorded::CALLERS,
+            SampledCalls::All => recorded::CALLERS | recorded::ALL_CALLERS,
+        };
+        if self.has_files() { Self(self.0 | bits) } else { self }
+    }
+
+    /// The same without them.
+    #[must_use]
+    pub const fn without_callers(self) -> Self {
+        Self(self.0 & !(recorded::CALLERS | recorded::ALL_CALLERS))
+    }
+
+    /// Whether it is sampled who made the calls.
+    pub const fn has_callers(self) -> bool {
+        self.has_files() && self.0 & recorded::CALLERS != 0
+    }
+
+    /// How many calls may be sampled for that.
+    pub const fn most_samples(self) -> u32 {
+        match (self.has_callers(), self.0 & recorded::ALL_CALLERS) {
+            (false, _) => 0,
+            (true, 0) => 1 << 16,
+            (true, _) => u32::MAX,
+        }
     }
 
     /// Whether the times of calls are recorded.

@@ -1,6 +1,7 @@
 //! [`Report`]: the versioned model that is written as JSON and read by every renderer. It is derived from a
 //! [`Trace`](crate::trace::Trace) without I/O.
 
+mod callers;
 mod failed_paths;
 mod fold;
 mod limit;
@@ -12,6 +13,8 @@ pub mod sample;
 mod sums;
 mod transfers;
 
+pub use callers::{Callers, Frame, Site, Stack, StackSamples};
+pub(crate) use callers::{EITHER_COPY, is_of_c_library, library_in};
 pub use failed_paths::{FailedGroup, FailedPath, PathBase, Place, SucceededPath, failed_groups, split_searches};
 pub use fold::{Detail, Files, Options};
 pub use model::{

@@ -3,10 +3,13 @@
 //! Nothing here is derived: threads are not summed to processes, and times are not averaged. A field that a backend cannot know is
 //! `None`, never 0.
 
+mod callers;
 mod failed_paths;
 mod loss;
 
 use std::{collections::BTreeMap, time::SystemTime};
+
+use zc_ebpf::pairing::marks::Window;
 
 use crate::{
     histogram::Histogram,
@@ -14,6 +17,7 @@ use crate::{
     words::names,
 };
 
+pub use callers::{Callers, Frame, Stack, StackEnd, StackId};
 pub use failed_paths::{FailedPath, FailedPaths, GivenPath};
 pub use loss::Loss;
 
@@ -53,6 +57,8 @@ pub struct Trace {
     pub other_calls: Option<BTreeMap<Call, OtherCalls>>,
     /// The calls that take a path and failed, and if it was asked for, those that succeeded. `None`: they were not looked at.
     pub failed_paths: Option<FailedPaths>,
+    /// The stacks of the calls whose callers were sampled, each once. `None`: no callers were sampled.
+    pub stacks: Option<Vec<Stack>>,
     /// Whether the backend sees the memory that calls use, so that [`Input::ByBuffer`] and [`Input::ByMapping`] are known.
     pub sees_memory: bool,
     /// The processes, in the order in which they were created, except those in [`merged`](Self::merged).
@@ -233,6 +239,17 @@ pub struct Counters {
     pub major_faults: u64,
 }
 
+impl std::ops::AddAssign for Counters {
+    fn add_assign(&mut self, more: Self) {
+        self.user_ns += more.user_ns;
+        self.system_ns += more.system_ns;
+        self.voluntary_switches += more.voluntary_switches;
+        self.involuntary_switches += more.involuntary_switches;
+        self.minor_faults += more.minor_faults;
+        self.major_faults += more.major_faults;
+    }
+}
+
 /// What a thread did with one call and the same files.
 #[derive(Debug, Clone)]
 pub struct Row {
@@ -270,6 +287,8 @@ pub struct Row {
     pub short_calls: u64,
     /// Its times.
     pub times: Option<Times>,
+    /// Who made the calls that were sampled.
+    pub callers: Callers,
 }
 
 impl Row {
@@ -296,6 +315,9 @@ impl Row {
         self.short_calls += more.short_calls;
         for (&errno, count) in &more.errnos {
             *self.errnos.entry(errno).or_default() += count;
+        }
+        for (&stack, samples) in &more.callers {
+            *self.callers.entry(stack).or_default() += samples;
         }
         // A sum that overflows is unknown.
         let sum = |a: Option<u64>, b: Option<u64>| a?.checked_add(b?);
@@ -329,6 +351,7 @@ impl Row {
             zero_calls: 0,
             short_calls: 0,
             times: None,
+            callers: Callers::new(),
         }
     }
 }
@@ -428,7 +451,7 @@ pub struct File {
 }
 
 /// Samples of the bytes that calls read from a file into memory or wrote from memory to it. `None`: there are none.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Streams {
     /// The bytes that were read.
     pub read: Option<Stream>,
@@ -438,7 +461,7 @@ pub struct Streams {
 
 /// Bytes in the order of the calls that moved them. Where they are sampled depends only on how many bytes came before:
 /// [`zc_ebpf::Stream`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stream {
     /// How many bytes.
     pub bytes: u64,
@@ -446,6 +469,10 @@ pub struct Stream {
     pub sum: u64,
     /// How many of the sampled bytes are not 0.
     pub telling: u64,
+    /// The marks of its windows, as far as it reached them: [`zc_ebpf::pairing::marks`].
+    pub windows: Vec<Window>,
+    /// A bit for each window that lacks marks.
+    pub gaps: u64,
 }
 
 /// Tells a file from all others of the machine, even from earlier and later ones with the same inode number.

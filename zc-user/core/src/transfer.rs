@@ -134,7 +134,7 @@ pub(crate) fn mergeable(process: &Process, begun: &Trace, files: &[File]) -> Opt
         return Some(Mergeable::OfAnyCreator);
     }
     let mut flows = by_buffer::flows(&activity);
-    by_order::add(&mut flows, &activity);
+    by_order::add(&mut flows, &activity, |_, _| u64::MAX);
     flows.retain(|flow| by_buffer::is_worth_showing(flow, &activity));
     (activity.reads_nothing() && flows.is_empty()).then_some(Mergeable::OfTheSameCreator)
 }
@@ -149,8 +149,7 @@ fn in_process<'a>(
     let mut flows = by_call::flows(activity);
     flows.extend(by_buffer::flows(activity));
     by_stream::add(&mut flows, activity);
-    by_order::add(&mut flows, activity);
-    by_stream::mark_or_drop_changed(&mut flows, activity);
+    by_order::add(&mut flows, activity, |from, to| by_stream::common_bytes(from, to, activity));
     flows.retain(|flow| by_buffer::is_worth_showing(flow, activity));
     if !activity.sees_memory {
         by_totals::add(&mut flows, activity);

@@ -22,7 +22,7 @@ Expectations:
   syscalls.calls < 500  %network.calls == 0         faults.major == 0                switches.involuntary <= 20
   time.wall < 2s        exit.code in 0..=1          exit.signal == none              processes.count == 1
   read[process=\"cp\", file=\"in.dat\"].calls == 1      write[kind=pipe].bytes == 1MiB
-  openat[path=\"/etc/app/**\"].errors == 0            paths are known of calls that failed
+  openat[path=\"/etc/app/**\"].errors == 0            failed calls, by their path
   transfer(\"*.dat\" -> unix).api == sendfile         transfer(* -> *).attempts.EXDEV == 0
   Join them with and, or, not and parentheses. A pattern without / matches names; one with / matches paths as the report
   shows them: relative to the working directory, or from the root. ** matches / too.

@@ -19,6 +19,17 @@ pub enum ColorWhen {
     Never,
 }
 
+/// What `--callers` takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CallersArg {
+    /// Sample the calls 1, 2, 4, 8, ... of each thread, call and files.
+    Some,
+    /// Sample every call.
+    All,
+    /// As `some`, and write the stacks for flame graphs: short for `--callers --format folded`.
+    Folded,
+}
+
 /// The name and the value of an environment variable.
 pub(super) fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {

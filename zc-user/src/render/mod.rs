@@ -6,6 +6,7 @@
 //! - `check.rs`, `compare.rs`, `diff.rs`, `doctor.rs`, `verify.rs`: what these subcommands and `--verify` show.
 //! - `page.rs`, `columns.rs`, `text.rs`: what pages and tables are made of.
 
+mod callers;
 mod check;
 mod columns;
 mod compare;
@@ -50,6 +51,8 @@ pub enum Format {
     Markdown,
     /// Sums over all processes, for Prometheus or its textfile collector.
     Openmetrics,
+    /// With --callers: a line for each stack with its samples, for flame graphs.
+    Folded,
 }
 
 /// A format of what is not a report: the results of `--verify` and `diff`, the diagnosis of the doctor.
@@ -68,7 +71,7 @@ impl Format {
         match self {
             Self::Table => Some(PlainFormat::Table),
             Self::Json => Some(PlainFormat::Json),
-            Self::Csv | Self::Markdown | Self::Openmetrics => None,
+            Self::Csv | Self::Markdown | Self::Openmetrics | Self::Folded => None,
         }
     }
 }
@@ -81,6 +84,7 @@ pub fn render(report: &Report, format: Format, options: &Options) -> String {
         Format::Csv => csv::render(report),
         Format::Markdown => markdown::render(report, options),
         Format::Openmetrics => openmetrics::render(report),
+        Format::Folded => callers::folded(report),
     }
 }
 

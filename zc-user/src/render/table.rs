@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use super::{
+    callers,
     columns::{Column, Layout},
     failed_paths, files, head, latency,
     page::{Options, Page, Style, words},
@@ -47,6 +48,7 @@ pub(super) fn render(report: &Report, options: &Options) -> String {
     }
     files::write(&mut page, report, options);
     failed_paths::write(&mut page, report, options);
+    callers::write(&mut page, report, options);
     write_legend(&mut page, report, options, &sections, &layout);
     page.finish()
 }

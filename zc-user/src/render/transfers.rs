@@ -11,6 +11,7 @@ use std::{
 use groups::Entry;
 
 use super::{
+    callers,
     page::{Options, Page, Piece, Style, list, words},
     section::{INDENT, plural, process_name},
     text,
@@ -71,8 +72,8 @@ pub(super) fn items(report: &Report, options: &Options) -> Vec<Vec<Vec<Piece>>> 
     let mut items = Vec::new();
     for entry in &shown {
         items.push(match entry {
-            Entry::One(line) => item(line, of_many, &mut shown_texts),
-            Entry::Alike(lines) => groups::item(lines, of_many, &mut shown_texts),
+            Entry::One(line) => item(line, of_many, report.directory.as_deref(), &mut shown_texts),
+            Entry::Alike(lines) => groups::item(lines, of_many, report.directory.as_deref(), &mut shown_texts),
         });
     }
     if !others.is_empty() {
@@ -197,7 +198,7 @@ impl<'a> ShownTexts<'a> {
 }
 
 /// The lines of one transfer.
-fn item<'a>(line: &Line<'a>, of_many: bool, shown_texts: &mut ShownTexts<'a>) -> Vec<Vec<Piece>> {
+fn item<'a>(line: &Line<'a>, of_many: bool, directory: Option<&str>, shown_texts: &mut ShownTexts<'a>) -> Vec<Vec<Piece>> {
     let transfer = line.transfer;
     let mut amount = transfer.amount().unwrap_or_else(|| units::UNKNOWN.to_owned());
     if let Some(who) = by_whom(line).filter(|_| of_many) {
@@ -221,7 +222,15 @@ fn item<'a>(line: &Line<'a>, of_many: bool, shown_texts: &mut ShownTexts<'a>) ->
         hints.extend(shown_texts.hint(hop).map(|text| hint(&whose, text)));
     }
     let cost = list(&cost(transfer), Style::Faint);
-    [pieces, work].into_iter().chain(way(transfer)).chain(reasons.into_iter().flatten()).chain([cost]).chain(hints).collect()
+    let callers = callers::sites(transfer.callers.as_ref(), directory);
+    [pieces, work]
+        .into_iter()
+        .chain(way(transfer))
+        .chain(callers)
+        .chain(reasons.into_iter().flatten())
+        .chain([cost])
+        .chain(hints)
+        .collect()
 }
 
 /// The process that it lies within, `cp (123)`; only its id if the report does not list it.

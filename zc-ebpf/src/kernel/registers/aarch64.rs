@@ -1,7 +1,7 @@
 //! Reads calls on `aarch64`.
 
 use aya_ebpf::bindings::user_pt_regs;
-use zc_ebpf::{ARM_PRIVATE, ARM_PRIVATE_CALLS, COMPAT};
+use zc_ebpf::{ARM_PRIVATE, ARM_PRIVATE_CALLS, COMPAT, SAMPLE_REGISTERS};
 
 use super::{Numbered, Registers, lower_half};
 use crate::kernel::fields::{TypedPtr, offset_of_field};
@@ -80,5 +80,34 @@ impl Registers {
     #[inline(always)]
     fn first_argument(self) -> u64 {
         TypedPtr::argument(self.0.cast()).load(offset_of_field!(registers_first_argument))
+    }
+}
+
+/// The slots of calls that map code: their numbers in include/uapi/asm-generic/unistd.h of the kernel.
+pub mod slots {
+    pub const MMAP: u32 = 222;
+    pub const MPROTECT: u32 = 226;
+}
+
+impl Registers {
+    /// The registers that unwinding starts with, in the order of [`SampledCall::registers`](zc_ebpf::SampledCall::registers). Those that a
+    /// function may change are not among them.
+    #[inline(always)]
+    pub fn save_for_unwinding(self, into: &mut [u64; SAMPLE_REGISTERS]) {
+        // SAFETY: a `Registers` has a whole `struct pt_regs`.
+        let sp = unsafe { core::ptr::read_volatile(&raw const (*self.0).sp) };
+        *into = [0; SAMPLE_REGISTERS];
+        [into[0], into[1], into[2], into[3]] = [self.instruction_pointer(), sp, self.register::<29>(), self.register::<30>()];
+        [into[4], into[5], into[6], into[7], into[8]] =
+            [self.register::<19>(), self.register::<20>(), self.register::<21>(), self.register::<22>(), self.register::<23>()];
+        [into[9], into[10], into[11], into[12], into[13]] =
+            [self.register::<24>(), self.register::<25>(), self.register::<26>(), self.register::<27>(), self.register::<28>()];
+    }
+
+    /// Where the caller goes on.
+    #[inline(always)]
+    pub fn instruction_pointer(self) -> u64 {
+        // SAFETY: a `Registers` has a whole `struct pt_regs`.
+        unsafe { core::ptr::read_volatile(&raw const (*self.0).pc) }
     }
 }

@@ -15,6 +15,8 @@ use aya_ebpf::{helpers::generated::bpf_task_pt_regs, programs::BtfTracePointCont
 use x86_64 as arch;
 use zc_ebpf::{CallId, FIRST_BEYOND};
 
+pub use arch::slots;
+
 use crate::kernel::fields::TypedPtr;
 
 /// The registers of the current call's caller: a `struct pt_regs` of which the verifier knows the type.

@@ -1,6 +1,6 @@
 //! Reads calls on `x86_64`.
 
-use zc_ebpf::{ABSENT, COMPAT, X32};
+use zc_ebpf::{ABSENT, COMPAT, SAMPLE_REGISTERS, X32};
 
 use super::{Numbered, Registers, lower_half};
 use crate::kernel::fields::{TypedPtr, offset_of_field};
@@ -82,6 +82,31 @@ impl Registers {
     #[inline(always)]
     pub fn arguments_at_exit(self, compat: bool) -> [u64; 8] {
         self.arguments_at_entry(compat)
+    }
+}
+
+/// The slots of calls that map code: their numbers in `arch/x86/entry/syscalls/syscall_64.tbl` of the kernel.
+pub mod slots {
+    pub const MMAP: u32 = 9;
+    pub const MPROTECT: u32 = 10;
+}
+
+impl Registers {
+    /// The registers that unwinding starts with, in the order of [`SampledCall::registers`](zc_ebpf::SampledCall::registers). Those that a
+    /// function may change are not among them.
+    #[inline(always)]
+    pub fn save_for_unwinding(self, into: &mut [u64; SAMPLE_REGISTERS]) {
+        *into = [0; SAMPLE_REGISTERS];
+        [into[0], into[1], into[2], into[3]] =
+            [register!(self.rip), register!(self.rsp), register!(self.rbp), register!(self.rbx)];
+        [into[4], into[5], into[6], into[7]] =
+            [register!(self.r12), register!(self.r13), register!(self.r14), register!(self.r15)];
+    }
+
+    /// Where the caller goes on.
+    #[inline(always)]
+    pub fn instruction_pointer(self) -> u64 {
+        register!(self.rip)
     }
 }
 

@@ -16,14 +16,14 @@ use std::{
 use thiserror::Error;
 
 pub use progress::{OnProgress, Progress};
-pub use zctrace_core::options::{Choice, Limits, Listed, Recorded, Until};
+pub use zctrace_core::options::{Choice, Limits, Listed, Recorded, SampledCalls, Until};
 
 use crate::{
     launch::{LaunchError, LaunchOptions, SignalError},
     privileges::{self, AfterAttach},
     syscall::Selection,
     toolchain,
-    trace::{Ends, Trace},
+    trace::{Ends, STRACE, Trace},
 };
 
 /// What to run, and what to count of it.
@@ -221,7 +221,19 @@ fn complete(trace: Trace, options: &RunOptions) -> Trace {
     let mut trace = leave_out(trace, options.recorded);
     toolchain::recognise(&mut trace);
     trace.notes.extend(privileges::restrained_note(&trace));
+    trace.notes.extend(unknown_callers_note(&trace, options.recorded));
     trace
+}
+
+/// Why callers are unknown, if they were to be sampled.
+fn unknown_callers_note(trace: &Trace, recorded: Recorded) -> Option<String> {
+    let why = match trace.backend {
+        _ if !recorded.has_callers() || trace.stacks.is_some() => return None,
+        STRACE => "the backend strace does not sample them",
+        _ if cfg!(not(feature = "callers")) => "this zctrace was built without the feature \"callers\"",
+        _ => "they get names when the command has ended",
+    };
+    Some(format!("callers are unknown: {why}"))
 }
 
 /// The result of the future; `None` if it takes longer than the limit.
@@ -258,6 +270,7 @@ fn new_trace(backend: &'static str, options: &RunOptions, started_at: SystemTime
         calls_without_files: 0,
         other_calls: None,
         failed_paths: None,
+        stacks: None,
         sees_memory: false,
         processes: Vec::new(),
         merged: Vec::new(),

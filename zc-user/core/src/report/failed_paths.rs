@@ -53,17 +53,15 @@ pub struct SucceededPath {
 impl SucceededPath {
     /// All of a trace, the most frequent first; `None`: they were not recorded.
     pub(super) fn all_of(paths: &trace::FailedPaths) -> Option<Vec<Self>> {
-        let one = |(one, &calls): (&trace::FailedPath, &u64)| Self {
-            syscall: one.call.name.to_string(),
-            abi: one.call.abi.name().to_owned(),
-            path: one.path.as_ref().map(|path| path.text.clone()),
-            base: PathBase::of(one.path.as_ref(), paths),
-            path_cut: one.path.as_ref().is_some_and(|path| path.is_cut),
+        let without_errno = |FailedPath { syscall, abi, errno: _, path, base, path_cut, calls }| Self {
+            syscall,
+            abi,
+            path,
+            base,
+            path_cut,
             calls,
         };
-        let mut all: Vec<Self> = paths.calls.iter().filter(|(one, _)| one.errno == 0).map(one).collect();
-        all.sort_by_key(|one| Reverse(one.calls));
-        paths.has_successes.then_some(all)
+        paths.has_successes.then(|| by_path(paths, |errno| errno == 0).into_iter().map(without_errno).collect())
     }
 }
 
@@ -93,20 +91,8 @@ impl PathBase {
 
 impl FailedPath {
     /// All of a trace, the most frequent first.
-    pub(super) fn all_of(failed: &trace::FailedPaths) -> Vec<Self> {
-        let all_of = failed;
-        let one = |(failed, &calls): (&trace::FailedPath, &u64)| Self {
-            syscall: failed.call.name.to_string(),
-            abi: failed.call.abi.name().to_owned(),
-            errno: errno::name(failed.errno),
-            path: failed.path.as_ref().map(|path| path.text.clone()),
-            base: PathBase::of(failed.path.as_ref(), all_of),
-            path_cut: failed.path.as_ref().is_some_and(|path| path.is_cut),
-            calls,
-        };
-        let mut all: Vec<Self> = failed.calls.iter().filter(|(failed, _)| failed.errno != 0).map(one).collect();
-        all.sort_by_key(|failed| Reverse(failed.calls));
-        all
+    pub(super) fn all_of(paths: &trace::FailedPaths) -> Vec<Self> {
+        by_path(paths, |errno| errno != 0)
     }
 
     /// Whether a program looked for a library, a locale or `SELinux` that need not exist: most programs do when they start.
@@ -122,6 +108,22 @@ impl FailedPath {
     fn is_answer(&self) -> bool {
         self.errno == "EINVAL" && matches!(self.syscall.as_str(), "readlink" | "readlinkat")
     }
+}
+
+/// The calls with these errnos (0: those that succeeded), the most frequent first.
+fn by_path(paths: &trace::FailedPaths, is_meant: impl Fn(u32) -> bool) -> Vec<FailedPath> {
+    let one = |(one, &calls): (&trace::FailedPath, &u64)| FailedPath {
+        syscall: one.call.name.to_string(),
+        abi: one.call.abi.name().to_owned(),
+        errno: errno::name(one.errno),
+        path: one.path.as_ref().map(|path| path.text.clone()),
+        base: PathBase::of(one.path.as_ref(), paths),
+        path_cut: one.path.as_ref().is_some_and(|path| path.is_cut),
+        calls,
+    };
+    let mut all: Vec<FailedPath> = paths.calls.iter().filter(|(one, _)| is_meant(one.errno)).map(one).collect();
+    all.sort_by_key(|one| Reverse(one.calls));
+    all
 }
 
 /// Splits off what is only a search for libraries, locales and the like, and returns it first. The loader also asks for the directories in

@@ -11,12 +11,13 @@ use std::{
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
+    callers::Stack,
     failed_paths::{FailedPath, SucceededPath},
     model::{
         ContextSwitches, Counted, Exit, Loading, OtherCalls, OtherSyscall, PageFaults, Process, Program, Report, SCHEMA, SortKey,
         State, Thread, Tool, Totals, Usage, name_of,
     },
-    sums::{self, fold_rows, fold_totals},
+    sums::{self, fold_rows, fold_totals, fold_with_callers},
     transfers::AllTransfers,
 };
 use crate::{
@@ -84,12 +85,15 @@ impl Report {
             Detail::Process | Detail::Thread | Detail::Program => {
                 let ends = EndTable::new(trace);
                 let moved = analysis.processes.into_iter().zip(all_transfers.of_processes);
-                let fold = |(process, (moved, transfers))| fold_process(process, moved, transfers, &ends, *options);
+                let fold = |(process, (moved, transfers))| {
+                    fold_process(process, moved, transfers, &ends, *options, trace.stacks.as_deref())
+                };
                 trace.processes.iter().zip(moved).map(fold).collect()
             }
         };
         let report = Self {
             schema: SCHEMA,
+            stacks: Stack::all_of(trace),
             tool: Tool::zctrace(),
             command: trace.command.clone(),
             backend: trace.backend.to_owned(),
@@ -170,9 +174,10 @@ fn fold_process(
     transfers: Vec<usize>,
     ends: &EndTable<'_>,
     options: Options,
+    stacks: Option<&[trace::Stack]>,
 ) -> Process {
     let by_thread = match options.detail {
-        Detail::Thread => process.threads.iter().map(|thread| fold_thread(thread, options.sort)).collect(),
+        Detail::Thread => process.threads.iter().map(|thread| fold_thread(thread, options.sort, stacks)).collect(),
         Detail::Process | Detail::Program | Detail::Total => Vec::new(),
     };
     Process {
@@ -187,7 +192,7 @@ fn fold_process(
         },
         threads: count(process.threads.len()),
         usage: usage(process.counters),
-        syscalls: fold_rows(rows(process), options.sort),
+        syscalls: fold_with_callers(&rows(process), options.sort, stacks),
         other_calls: sum_other_calls(&process.threads),
         io_uring: fold_rows(process.threads.iter().flat_map(|thread| &thread.ring_rows), options.sort),
         transfers,
@@ -289,17 +294,17 @@ pub(super) fn is_library(path: &str) -> bool {
     name.split('.').skip(1).any(|part| part == "so")
 }
 
-fn fold_thread(thread: &trace::Thread, sort: SortKey) -> Thread {
+fn fold_thread(thread: &trace::Thread, sort: SortKey, stacks: Option<&[trace::Stack]>) -> Thread {
     Thread {
         tid: thread.tid,
         comm: thread.comm.clone(),
         usage: usage(thread.counters),
-        syscalls: fold_rows(thread.rows.iter(), sort),
+        syscalls: fold_with_callers(&thread.rows.iter(), sort, stacks),
         other_calls: thread.other_calls.map(other_calls),
     }
 }
 
-fn rows(process: &trace::Process) -> impl Iterator<Item = &Row> {
+fn rows(process: &trace::Process) -> impl Iterator<Item = &Row> + Clone {
     process.threads.iter().flat_map(|thread| &thread.rows)
 }
 

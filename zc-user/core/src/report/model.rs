@@ -8,7 +8,10 @@ use std::{
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
 
-use super::failed_paths::{FailedPath, SucceededPath};
+use super::{
+    callers::{Callers, Stack},
+    failed_paths::{FailedPath, SucceededPath},
+};
 use crate::{
     histogram::{BUCKETS, Histogram, bucket_range},
     syscall::{Selection, covers, ring_operation},
@@ -68,6 +71,9 @@ pub struct Report {
     /// Which calls have rows. Such a call without a row was not made. `None`: unknown.
     #[serde(default)]
     pub counted: Option<Counted>,
+    /// The stacks of the calls whose callers were sampled, each once. `None`: no callers were sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stacks: Option<Vec<Stack>>,
     /// Every file, those with the most bytes first, if that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileTotals>,
@@ -286,6 +292,9 @@ pub struct Syscall {
     /// How many of the timed calls took how long, the shortest first; intervals without calls are left out. Only the totals have it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub histogram: Vec<Bucket>,
+    /// Who made the calls that were sampled. Only the calls of processes and threads have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub callers: Option<Callers>,
 }
 
 /// An interval of times, and the calls that took so long.

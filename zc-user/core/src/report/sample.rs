@@ -122,6 +122,7 @@ pub fn of_threads(threads: Vec<Vec<Row>>) -> Trace {
         calls_without_files: 0,
         other_calls: None,
         failed_paths: None,
+        stacks: None,
         sees_memory: false,
         merged: Vec::new(),
         processes: vec![process],

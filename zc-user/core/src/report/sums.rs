@@ -2,14 +2,32 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use super::model::{Bucket, FileCalls, FileTotals, SortKey, Syscall};
+use super::{
+    callers::Callers,
+    model::{Bucket, FileCalls, FileTotals, SortKey, Syscall},
+};
 use crate::{
     errno,
     histogram::Histogram,
     syscall::Call,
-    trace::{FileId, Input, Process, Row, Times, Trace},
+    trace::{FileId, Input, Process, Row, Stack, Times, Trace},
     transfer::{EndTable, Role},
 };
+
+/// Sums rows to one entry for each call, with those who made these calls as far as that was sampled.
+pub(super) fn fold_with_callers<'a>(
+    rows: &(impl Iterator<Item = &'a Row> + Clone),
+    sort: SortKey,
+    stacks: Option<&[Stack]>,
+) -> Vec<Syscall> {
+    let mut syscalls = fold_rows(rows.clone(), sort);
+    let Some(stacks) = stacks else { return syscalls };
+    for syscall in &mut syscalls {
+        let own = rows.clone().filter(|row| row.call.name == syscall.name && row.call.abi.name() == syscall.abi);
+        syscall.callers = Callers::of(own, stacks);
+    }
+    syscalls
+}
 
 /// Sums rows to one entry for each call, without histograms. Rows are also told apart by thread and files.
 pub(super) fn fold_rows<'a>(rows: impl Iterator<Item = &'a Row>, sort: SortKey) -> Vec<Syscall> {
@@ -89,6 +107,7 @@ impl CallSums {
             p90_ns: percentile(90),
             p99_ns: percentile(99),
             histogram: times.map(|times| buckets(&times.histogram)).unwrap_or_default(),
+            callers: None,
         }
     }
 }

@@ -5,6 +5,8 @@
 enum Effect {
     /// Counts are lower bounds, but all transfers are known: only times, names of errors or counters of tasks are missing.
     Counts,
+    /// Counts and transfers are as they are: only callers are missing.
+    Callers,
     /// Counts are exact, but rows lack their files, so that transfers are missing.
     Transfers,
     /// Counts are lower bounds, and bytes may have moved that are in no row.
@@ -92,6 +94,12 @@ losses! {
     /// Calls that were counted without their files, because there was no room. Their bytes are in no transfer.
     CallsWithoutFiles: "calls_without_files", Transfers,
         "calls without their files", "their bytes are in no transfer; raise --max-files and --max-rows";
+    /// Calls whose callers were to be sampled, but were not.
+    UnsampledCallers: "unsampled_callers", Callers,
+        "callers not sampled", "more calls came than could be sampled; select fewer calls with --syscalls";
+    /// Mappings of code that are not known. Stacks end early there.
+    UnknownCode: "unknown_code", Callers,
+        "mappings of code not seen", "stacks that go through them are incomplete";
 }
 
 impl Loss {

@@ -12,6 +12,9 @@
 //! - the other threads read less than 3/4 as much from any other file, because threads may hand work to each other, and a thread may write
 //!   what another one has read.
 //!
+//! Where the backend sees memory, the two streams must also have bytes in common ([`by_stream::common_bytes`](super::by_stream::common_bytes)):
+//! a program that reads one file may write as many bytes of its own.
+//!
 //! The figure is a lower bound. Bytes of the source that memory accounts for do not count, whichever thread wrote them. Bytes that other threads
 //! read and did not write themselves, or that this thread read meanwhile from other files, may be among those written, so they are
 //! subtracted.
@@ -20,7 +23,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::{
     activity::{Activity, ThreadActivity},
-    flow::{Flow, Source, moving_calls, sum_bytes},
+    flow::{Condition, Flow, Source, moving_calls, sum_bytes},
     inference::{LEAST_BYTES, MANY_CALLS, ReadMeanwhile, Unclaimed, is_most_of, is_worth_adding},
 };
 use crate::{
@@ -28,8 +31,8 @@ use crate::{
     transfer::{Api, Evidence},
 };
 
-/// Adds the loops that balance.
-pub(super) fn add<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
+/// Adds the loops that balance. `limit` says how many bytes of the second file can be the first one's.
+pub(super) fn add<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>, limit: impl Fn(FileId, FileId) -> u64) {
     let settled = Settled::of(flows);
     let mut unclaimed = Unclaimed::of(flows, activity);
     let mut found: BTreeMap<(FileId, FileId), ProcessLoop<'a>> = BTreeMap::new();
@@ -48,12 +51,14 @@ pub(super) fn add<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
     }
     for ((from, to), found) in found {
         let known = flows.iter_mut().find(|flow| flow.is_loop() && flow.from == Source::File(from) && flow.to == to);
+        let known_bytes = known.as_ref().and_then(|flow| flow.bytes).unwrap_or(0);
+        let bytes = found.bytes.min(limit(from, to).saturating_sub(known_bytes));
         match known {
-            Some(flow) if is_worth_adding(found.bytes, flow.bytes.unwrap_or(0)) => {
-                flow.infer(found.bytes, Evidence::Order, &found.reading, &found.writing);
+            Some(flow) if is_worth_adding(bytes, known_bytes) => {
+                flow.infer(bytes, Evidence::Order, &found.reading, &found.writing);
             }
-            Some(_) => {}
-            None => flows.push(found.flow(from, to)),
+            None if bytes > 0 && is_most_of(bytes, found.bytes) => flows.push(found.flow(from, to, bytes)),
+            _ => {}
         }
     }
 }
@@ -67,14 +72,14 @@ struct ProcessLoop<'a> {
 }
 
 impl<'a> ProcessLoop<'a> {
-    fn flow(self, from: FileId, to: FileId) -> Flow<'a> {
+    fn flow(self, from: FileId, to: FileId, bytes: u64) -> Flow<'a> {
         let mut flow = Flow::inferred(from, to, Api::ReadWrite, Evidence::Order, 0);
-        flow.infer(self.bytes, Evidence::Order, &self.reading, &self.writing);
+        flow.infer(bytes, Evidence::Order, &self.reading, &self.writing);
         flow
     }
 }
 
-/// The ends of flows whose calls wrote nothing else. A loop between one of these ends and a third file is more likely a message of the
+/// The ends of flows whose calls wrote nothing else, and did not change the bytes. A loop between one of these ends and a third file is more likely a message of the
 /// program, such as its progress.
 struct Settled {
     ends: HashSet<FileId>,
@@ -86,7 +91,7 @@ impl Settled {
         let pairs = || flows.iter().filter_map(|flow| Some((flow.read_from()?, flow.to)));
         let is_whole = |flow: &&Flow<'_>| {
             let paired = flow.writing.iter().map(|row| row.paired_bytes).fold(0, u64::saturating_add);
-            sum_bytes(&flow.writing) == Some(paired)
+            flow.condition == Condition::AsRead && sum_bytes(&flow.writing) == Some(paired)
         };
         let ends = flows.iter().filter(is_whole).filter_map(|flow| Some([flow.read_from()?, flow.to]));
         Self { ends: ends.flatten().collect(), pairs: pairs().collect() }
@@ -200,6 +205,7 @@ impl<'b, 'a> ThreadBalance<'b, 'a> {
     /// The loops from one source, if its bytes balance.
     fn loops_from(&self, from: FileId) -> Vec<ThreadLoop<'b, 'a>> {
         let reading = self.thread.reads.get(&Some(from)).map(Vec::as_slice).unwrap_or_default();
+
         let Some(read) = self.read(from, reading) else { return Vec::new() };
         let Some(by_destination) = self.thread.writes_after.get(&from) else { return Vec::new() };
         let mut candidates: Vec<(FileId, Written)> = by_destination

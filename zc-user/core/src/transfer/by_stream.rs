@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 
+use zc_ebpf::pairing::marks::{self, Match};
+
 use super::{
     activity::Activity,
-    flow::{Condition, Flow, Source, first_moved, first_order, moving_calls, sum_bytes},
-    inference::MANY_CALLS,
+    flow::{Condition, Flow, Source, first_moved, first_order, sum_bytes},
 };
 use crate::{
     trace::{FileId, Row, Stream},
@@ -22,54 +23,61 @@ const LEAST_NONZERO_SAMPLES: u64 = 8;
 /// A file whose whole stream this process read, or wrote.
 struct StreamEnd<'r, 'a> {
     file: FileId,
-    stream: Stream,
+    stream: &'r Stream,
     rows: &'r [&'a Row],
 }
 
 /// Adds the flows between equal streams, and completes flows that are known in part.
 pub(super) fn add<'a>(flows: &mut Vec<Flow<'a>>, activity: &Activity<'a>) {
     let mut sources: BTreeMap<(u64, u64), Vec<StreamEnd<'_, 'a>>> = BTreeMap::new();
-    for end in stream_ends(&activity.reads, activity, |file| activity.file(file)?.streams.read) {
+    for end in stream_ends(&activity.reads, activity, |file| activity.file(file)?.streams.read.as_ref()) {
         sources.entry((end.stream.bytes, end.stream.sum)).or_default().push(end);
     }
-    for to in stream_ends(&activity.writes, activity, |file| activity.file(file)?.streams.written) {
+    for to in stream_ends(&activity.writes, activity, |file| activity.file(file)?.streams.written.as_ref()) {
         let equal = sources.get(&(to.stream.bytes, to.stream.sum)).map(Vec::as_slice).unwrap_or_default();
         // With several equal sources, nobody knows which one it was.
         let [from] = equal else { continue };
-        if from.file != to.file && from.comes_before(&to) {
+        if from.file != to.file && from.comes_before(&to) && first_different(from.stream, to.stream).is_none() {
             connect(flows, from, &to);
         }
     }
 }
 
-/// Checks flows that rest only on the order of calls: if their two streams have the same length and differ, the program changed the bytes.
-/// With few calls, the equal length may be chance, and the flow is dropped.
-pub(super) fn mark_or_drop_changed(flows: &mut Vec<Flow<'_>>, activity: &Activity<'_>) {
-    flows.retain_mut(|flow| {
-        let is_by_order = flow.evidence == Evidence::Order && flow.is_loop() && flow.proven_bytes == Some(0);
-        if !is_by_order || !differ(flow, activity) {
-            return true;
-        }
-        flow.condition = Condition::Changed;
-        [&flow.reading, &flow.writing].iter().all(|rows| moving_calls(rows) >= MANY_CALLS)
-    });
+/// How many bytes of `to` can be those of `from`: up to the first window in which the two streams have no bytes in common, if they have in one
+/// before it. All, if there is no such window. 0: nothing shows that they have anything in common. A backend that does not see
+/// memory has no streams, so there is no limit.
+pub(super) fn common_bytes(from: FileId, to: FileId, activity: &Activity<'_>) -> u64 {
+    if !activity.sees_memory {
+        return u64::MAX;
+    }
+    let streams = || Some((activity.file(from)?.streams.read.as_ref()?, activity.file(to)?.streams.written.as_ref()?));
+    let Some((read, written)) = streams() else { return 0 };
+    let end = first_different(read, written);
+    let before = end.map_or(usize::MAX, |number| number as usize);
+    let has_common = matches(read, written).take(before).any(|found| found == Match::Common);
+    if has_common { end.map_or(u64::MAX, marks::window_start) } else { 0 }
 }
 
-/// Whether both streams of a flow are as long as the flow, and differ.
-fn differ(flow: &Flow<'_>, activity: &Activity<'_>) -> bool {
-    let streams = || {
-        let read = activity.file(flow.from.file()?)?.streams.read?;
-        Some((read, activity.file(flow.to)?.streams.written?))
-    };
-    let is_whole = |stream: &Stream| Some(stream.bytes) == flow.bytes;
-    streams().is_some_and(|(read, written)| is_whole(&read) && is_whole(&written) && read.sum != written.sum)
+/// What the windows that both streams reached say. One that lacks marks may lack those that it has in common with the other.
+fn matches(one: &Stream, other: &Stream) -> impl Iterator<Item = Match> {
+    let gaps = one.gaps | other.gaps;
+    let windows = (0..).zip(one.windows.iter().zip(&other.windows));
+    windows.map(move |(number, (one, other))| match marks::compare(one, other) {
+        Match::Different if gaps >> number & 1 != 0 => Match::Unknown,
+        found => found,
+    })
+}
+
+/// The number of the first window in which two streams have no bytes in common.
+fn first_different(one: &Stream, other: &Stream) -> Option<u32> {
+    (0..).zip(matches(one, other)).find(|(_, found)| *found == Match::Different).map(|(number, _)| number)
 }
 
 /// The files of one side whose stream has enough samples that are not zero, and is all of this process.
 fn stream_ends<'r, 'a>(
     side: &'r BTreeMap<Option<FileId>, Vec<&'a Row>>,
-    activity: &Activity<'a>,
-    stream: impl Fn(FileId) -> Option<Stream>,
+    activity: &'r Activity<'a>,
+    stream: impl Fn(FileId) -> Option<&'r Stream>,
 ) -> Vec<StreamEnd<'r, 'a>> {
     let end = |(file, rows): (&Option<FileId>, &'r Vec<&'a Row>)| {
         let file = file.filter(|&file| activity.carries_bytes(file))?;

@@ -11,7 +11,8 @@ use super::{
     summary::{SharedRows, Summary, user_memory_bytes},
 };
 use crate::{
-    trace::{File, FileId, Trace},
+    report::Callers,
+    trace::{File, FileId, Stack, Trace},
     transfer::{Api, Attempt, End, Hop, Inode, Reason, Transfer},
     units::short_bytes,
 };
@@ -30,6 +31,7 @@ pub(super) fn transfers(flows: &[Flow<'_>], activity: &Activity<'_>, ends: &EndT
 fn transfer(flow: &Flow<'_>, shared: &SharedRows, activity: &Activity<'_>, ends: &EndTable<'_>) -> Transfer {
     let summary = Summary::of(flow, shared);
     let (from, to) = (source(flow.from, ends), ends.end(flow.to));
+    let callers = ends.stacks.and_then(|stacks| Callers::of(flow.rows().chain(flow.attempts.iter().copied()), stacks));
     let case = Case {
         process: activity.process,
         handling: Handling::of(flow, activity.sees_memory),
@@ -38,12 +40,13 @@ fn transfer(flow: &Flow<'_>, shared: &SharedRows, activity: &Activity<'_>, ends:
         to: &to,
         bytes: flow.bytes,
         summary: &summary,
+        callers: callers.as_ref().zip(ends.stacks),
     };
     let reason = rules::reason(&case);
     let verdict = verdict(&case, reason.as_ref());
     let hint = hint::hint(&case);
     let hops = flow.hops.iter().map(|leg| described_hop(leg, activity.process.pid, ends)).collect();
-    Transfer { reason, hint, hops, ..described(flow, from, to, summary, verdict, user_memory_bytes(flow)) }
+    Transfer { reason, hint, callers, hops, ..described(flow, from, to, summary, verdict, user_memory_bytes(flow)) }
 }
 
 /// The transfers over several processes, those with the most bytes first.
@@ -124,6 +127,7 @@ fn described(flow: &Flow<'_>, from: End, to: End, summary: Summary, verdict: Str
         verdict,
         reason: None,
         hint: None,
+        callers: None,
         pids: Vec::new(),
         part_of: Vec::new(),
         hops: Vec::new(),
@@ -143,7 +147,7 @@ fn verdict(case: &Case<'_>, reason: Option<&Reason>) -> String {
     let mut sentence = clause(case.api, case.bytes, case.summary);
     sentence.push_str(match case.handling {
         Handling::AsRead | Handling::Unknown => "",
-        Handling::CopiedOrChanged => ", copied or changed in memory on the way",
+        Handling::Copied => ", copied in memory on the way, perhaps with changes",
         Handling::Changed => ", changed or replaced on the way",
         Handling::PerhapsChanged | Handling::PartlyUnchecked => ", perhaps changed on the way",
     });
@@ -231,13 +235,15 @@ pub(crate) struct EndTable<'a> {
     files: &'a [File],
     /// The directory that paths are shown relative to, with a slash at the end.
     below: Option<String>,
+    /// The stacks of calls, if callers were sampled.
+    stacks: Option<&'a [Stack]>,
 }
 
 impl<'a> EndTable<'a> {
     /// The files of a trace.
     pub(crate) fn new(trace: &'a Trace) -> Self {
         let below = trace.directory.as_deref().map(|directory| format!("{}/", directory.trim_end_matches('/')));
-        Self { files: &trace.files, below }
+        Self { files: &trace.files, below, stacks: trace.stacks.as_deref() }
     }
 
     /// The file as an end of a transfer.

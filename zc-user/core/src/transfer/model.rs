@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{describe, rules};
-use crate::units;
+use crate::{report::Callers, units};
 
 /// Bytes that went from one end to another by one kernel interface.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -61,6 +61,9 @@ pub struct Transfer {
     pub reason: Option<Reason>,
     /// What would be cheaper, and what it costs; `None`: nothing is known.
     pub hint: Option<String>,
+    /// Who made its calls, as far as that was sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub callers: Option<Callers>,
     /// The processes that took part: one if all happened within it, otherwise one for each step.
     #[serde(default)]
     pub pids: Vec<u32>,
@@ -219,7 +222,7 @@ pub enum Evidence {
     Memory,
     /// The bytes were written from a mapping of the source.
     Mapping,
-    /// A thread read and then wrote as much, in turn. The backend does not see memory, or the program copied or changed the bytes there.
+    /// A thread read and then wrote as much, in turn. The backend does not see memory, or the program copied the bytes there.
     Order,
     /// As many bytes were read as written.
     Totals,

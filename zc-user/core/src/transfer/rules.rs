@@ -1,9 +1,10 @@
 //! Reasons: why a program used an interface, and why another one failed. The rules are data, each with its source.
 //!
 //! A rule applies only if the program is recognised, by its name or by what it was built with, and if its calls look like those of the
-//! rule's library. For most rules that includes the sizes that the calls ask for. An unknown program gets no reason. A trace does not
-//! show which function made the calls: if other code could make the same calls, the reason begins with "if this is".
+//! rule's library. For most rules that includes the sizes that the calls ask for. An unknown program gets no reason. If other code could
+//! make the same calls, the reason begins with "if this is", unless the callers were sampled and show which function it was.
 
+mod shown;
 mod table;
 
 use super::{
@@ -11,7 +12,8 @@ use super::{
     summary::Summary,
 };
 use crate::{
-    trace::{FileKind, Language, Process},
+    report::Callers,
+    trace::{FileKind, Language, Process, Stack},
     transfer::{Api, Attempt, End, Evidence, Reason},
 };
 use table::{MEANINGS, RULES};
@@ -26,6 +28,8 @@ pub(super) struct Case<'a> {
     pub(super) to: &'a End,
     pub(super) bytes: Option<u64>,
     pub(super) summary: &'a Summary,
+    /// Who made its calls, and the stacks of the trace. `None`: that was not sampled.
+    pub(super) callers: Option<(&'a Callers, &'a [Stack])>,
 }
 
 /// What the program did with the bytes, as far as is known.
@@ -33,8 +37,8 @@ pub(super) struct Case<'a> {
 pub(super) enum Handling {
     /// It wrote them as it had read them, or the backend does not see memory.
     AsRead,
-    /// It wrote them from other memory than it had read them to: it copied or changed them.
-    CopiedOrChanged,
+    /// It wrote them from other memory than it had read them to, and the contents have much in common: it copied them.
+    Copied,
     /// It changed them between read and write, or put others in their place: their memory then had other values.
     Changed,
     /// It changed or replaced other bytes in the same memory, so it may have changed these where nobody looked.
@@ -52,9 +56,8 @@ impl Handling {
             _ if flow.condition == Condition::Changed => Self::Changed,
             _ if flow.condition == Condition::Replaced => Self::PerhapsChanged,
             _ if flow.is_partly_unsampled && flow.bytes != flow.proven_bytes => Self::PartlyUnchecked,
-            // The bytes were written from a place that they were not read to, so the program at least copied them.
-            Evidence::Order if sees_memory => Self::CopiedOrChanged,
-            Evidence::Totals if sees_memory && flow.api == Api::ReadWrite => Self::CopiedOrChanged,
+            Evidence::Order if sees_memory => Self::Copied,
+            Evidence::Totals if sees_memory && flow.api == Api::ReadWrite => Self::Copied,
             Evidence::Call | Evidence::Memory | Evidence::Mapping | Evidence::Order => Self::AsRead,
             Evidence::Totals => Self::Unknown,
         }
@@ -90,6 +93,8 @@ enum Proof {
     Sure,
     /// Other code in a program of the same language may make the same calls.
     Likely,
+    /// Only the stacks of the calls can tell.
+    OnlyIfShown,
 }
 
 /// The program that a rule is for.
@@ -128,11 +133,11 @@ pub(super) fn reason(case: &Case<'_>) -> Option<Reason> {
     let did_something = case.summary.moving_calls + case.summary.zero_calls > 0;
     // The rules are about copies. A program that changes the bytes does more than that.
     let is_copy = did_something && !matches!(case.handling, Handling::Changed | Handling::PerhapsChanged);
-    let rule = RULES.iter().find(|rule| is_copy && rule.applies(case));
+    let mut fitting = RULES.iter().filter(|rule| is_copy && rule.applies(case));
+    let clause = fitting.find_map(|rule| Some((shown::clause(rule, case)?, rule.source)));
     let refused = case.summary.attempts.last().and_then(|attempt| meaning_of(&attempt.syscall, &attempt.errno));
     let failed = || refusal(case.summary);
-    let clauses = rule.map(|rule| (rule.clause(), rule.source));
-    let clauses = clauses.into_iter().chain(refused.or_else(failed).map(|meaning| (meaning.text.to_owned(), meaning.source)));
+    let clauses = clause.into_iter().chain(refused.or_else(failed).map(|meaning| (meaning.text.to_owned(), meaning.source)));
     let (texts, sources): (Vec<String>, Vec<&str>) = clauses.unzip();
     (!texts.is_empty()).then(|| Reason { text: texts.join("; "), source: sources.join("; ") })
 }
@@ -156,9 +161,10 @@ impl Rule {
             && self.asked.fits(case)
     }
 
+    /// What it says if no callers were sampled.
     fn clause(&self) -> String {
         match self.proof {
-            Proof::Sure => format!("{} {}", self.library, self.text),
+            Proof::Sure | Proof::OnlyIfShown => format!("{} {}", self.library, self.text),
             Proof::Likely => format!("if this is {}, it {}", self.library, self.text),
         }
     }

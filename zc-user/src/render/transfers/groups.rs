@@ -8,11 +8,12 @@ use std::{
 use super::{Band, Line, ShownTexts, Side, end_kind, end_pieces};
 use crate::{
     render::{
+        callers,
         page::{Piece, Style, list, words},
         section::{plural, process_name},
         text,
     },
-    report::{Api, Certainty, End, Process, Transfer},
+    report::{Api, Callers, Certainty, End, Process, Transfer},
     units,
 };
 
@@ -100,7 +101,12 @@ pub(super) fn group(lines: Vec<Line<'_>>) -> Vec<Entry<'_>> {
 }
 
 /// The lines of a group.
-pub(super) fn item<'a>(lines: &[Line<'a>], of_many: bool, shown_texts: &mut ShownTexts<'a>) -> Vec<Vec<Piece>> {
+pub(super) fn item<'a>(
+    lines: &[Line<'a>],
+    of_many: bool,
+    directory: Option<&str>,
+    shown_texts: &mut ShownTexts<'a>,
+) -> Vec<Vec<Piece>> {
     let transfers: Vec<&'a Transfer> = lines.iter().map(|line| line.transfer).collect();
     let mut title = ends(transfers.iter().map(|transfer| &transfer.from), "");
     title.push(Piece::new("->", Style::Plain));
@@ -111,6 +117,7 @@ pub(super) fn item<'a>(lines: &[Line<'a>], of_many: bool, shown_texts: &mut Show
     if let Some(stops @ 1..) = transfers[0].hops.len().checked_sub(1) {
         item.push(words(&format!("each by way of {}: --all shows them", plural(stops as u64, "stop", "stops")), Style::Plain));
     }
+    item.extend(callers::sites(Callers::sum(transfers.iter().filter_map(|of| of.callers.as_ref())).as_ref(), directory));
     item.extend(shown_texts.tried_first(&attempts(&transfers)));
     // The reason of the largest; those of the others differ only if they say more than that.
     item.extend(shown_texts.why(transfers[0]));

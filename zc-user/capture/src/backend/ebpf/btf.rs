@@ -123,26 +123,9 @@ impl<'a> Btf<'a> {
         self.tracepoints.contains_key(name.as_bytes())
     }
 
-    /// Type information in which these tracepoints have the same ids as in this one; missing ones are left out. All other types are pointers
-    /// without a name. It is for a parser that builds a value for every type and needs no more than these ids.
-    pub fn only_tracepoints(&self, names: impl IntoIterator<Item = &'static str>) -> Vec<u8> {
-        let found = names.into_iter().filter_map(|name| Some((*self.tracepoints.get(name.as_bytes())?, name)));
-        let found: BTreeMap<u32, &str> = found.collect();
-        let count = found.last_key_value().map_or(0, |(&id, _)| id);
-        let (mut types, mut strings) = (Vec::with_capacity(TYPE_HEADER * count as usize), vec![0]);
-        for id in 1..=count {
-            let words = match found.get(&id) {
-                Some(name) => {
-                    let at = offset(&strings);
-                    strings.extend([TRACEPOINT, name.as_bytes(), b"\0"].concat());
-                    [at, KIND_TYPEDEF << 24, 0]
-                }
-                None => [0, KIND_POINTER << 24, 0],
-            };
-            types.extend(words.map(u32::to_ne_bytes).as_flattened());
-        }
-        let header = [24, 0, offset(&types), offset(&types), offset(&strings)].map(u32::to_ne_bytes);
-        [&MAGIC.to_ne_bytes(), &[1, 0], header.as_flattened(), &types, &strings].concat()
+    /// The ids of the types of these tracepoints; missing ones are left out.
+    pub fn tracepoints(&self, names: impl IntoIterator<Item = &'static str>) -> Tracepoints {
+        Tracepoints(names.into_iter().filter_map(|name| Some((*self.tracepoints.get(name.as_bytes())?, name))).collect())
     }
 
     /// Notes the type that was found last if it is a struct with members or that of a tracepoint. If there are several of a name, the first
@@ -228,6 +211,32 @@ impl<'a> Btf<'a> {
     fn name_bytes(&self, offset: u32) -> Option<&'a [u8]> {
         let tail = self.strings.get(usize::try_from(offset).ok()?..)?;
         Some(CStr::from_bytes_until_nul(tail).map_or(tail, CStr::to_bytes))
+    }
+}
+
+/// Tracepoints, by the ids of their types.
+#[derive(Debug, Default)]
+pub struct Tracepoints(BTreeMap<u32, &'static str>);
+
+impl Tracepoints {
+    /// Type information in which these tracepoints have these ids. All other types are pointers without a name. It is for a parser that
+    /// builds a value for every type and needs no more than these ids.
+    pub fn to_btf(&self) -> Vec<u8> {
+        let count = self.0.last_key_value().map_or(0, |(&id, _)| id);
+        let (mut types, mut strings) = (Vec::with_capacity(TYPE_HEADER * count as usize), vec![0]);
+        for id in 1..=count {
+            let words = match self.0.get(&id) {
+                Some(name) => {
+                    let at = offset(&strings);
+                    strings.extend([TRACEPOINT, name.as_bytes(), b"\0"].concat());
+                    [at, KIND_TYPEDEF << 24, 0]
+                }
+                None => [0, KIND_POINTER << 24, 0],
+            };
+            types.extend(words.map(u32::to_ne_bytes).as_flattened());
+        }
+        let header = [24, 0, offset(&types), offset(&types), offset(&strings)].map(u32::to_ne_bytes);
+        [&MAGIC.to_ne_bytes(), &[1, 0], header.as_flattened(), &types, &strings].concat()
     }
 }
 

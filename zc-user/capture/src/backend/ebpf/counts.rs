@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use zc_ebpf::{CallId, Ends as NumberedEnds, ErrnoKey, NO_CALL, RowKey, Task, other};
 
 use super::{drain::UNFINISHED, events::sum_of, file_table::FileTable};
+#[cfg(feature = "callers")]
+use crate::trace::Callers;
 use crate::{
     syscall::Call,
     trace::{Ends, FileId, Input, OtherCalls, Part, Row},
@@ -67,6 +69,15 @@ impl Counts {
     pub fn add_errno(&mut self, key: ErrnoKey, count: u64) {
         if count > 0 {
             *self.row(key.task, key.call, key.ends).errnos.entry(key.errno).or_default() += count;
+        }
+    }
+
+    /// Adds who made calls of a row.
+    #[cfg(feature = "callers")]
+    pub fn add_callers(&mut self, key: RowKey, callers: &Callers) {
+        let sum = &mut self.row(key.task, key.call, key.ends).callers;
+        for (&stack, samples) in callers {
+            *sum.entry(stack).or_default() += samples;
         }
     }
 

@@ -6,12 +6,16 @@
 use std::{collections::BTreeMap, io};
 
 use aya::maps::{Array, HashMap as KernelHashMap, MapData, MapError, PerCpuArray};
-use zc_ebpf::{CallId, ErrnoKey, FileNumber, ODD_EPOCH, RowKey, STREAM_FILES, TABLE_SLOTS, Task, other, phase, stream_slot};
+use zc_ebpf::{
+    CallId, ErrnoKey, FileNumber, ODD_EPOCH, RowKey, STREAM_FILES, Task, other,
+    pairing::marks::{Window, windows_reached},
+    phase, stream_slot,
+};
 
 use super::{
     counts::{Counts, calls_of},
     events::sum_of,
-    table::Table,
+    table::{PerCpuTable, Table},
 };
 use crate::{
     histogram::Histogram,
@@ -24,17 +28,21 @@ pub struct Maps {
     pub tasks: KernelHashMap<MapData, u64, Task>,
     /// Calls without files, and calls with files.
     pub rows: [Table<RowKey, zc_ebpf::Row>; 2],
+    /// Further calls of rows that have many.
+    pub busy_rows: Table<RowKey, zc_ebpf::BusyRow>,
     /// What calls wrote from more files than a row has room for.
     pub parts: Table<RowKey, zc_ebpf::Part>,
     /// The errnos of calls without files, and of those with.
     pub errnos: [Table<ErrnoKey, u64>; 2],
     /// The calls without rows, by [`spec_slot`](zc_ebpf::spec_slot).
-    pub other_calls: PerCpuArray<MapData, zc_ebpf::OtherCalls>,
+    pub other_calls: PerCpuTable<zc_ebpf::OtherCalls>,
     /// The failed calls by path.
-    pub failed_paths: KernelHashMap<MapData, zc_ebpf::FailedPath, u64>,
+    pub failed_paths: Table<zc_ebpf::FailedPath, u64>,
     pub losses: PerCpuArray<MapData, u64>,
     /// What was read from each file and written to it.
     pub streams: Array<MapData, zc_ebpf::Stream>,
+    /// See [`zc_ebpf::maps::MARKS`].
+    pub marks: KernelHashMap<MapData, u32, zc_ebpf::Marks>,
 }
 
 /// A call that has not returned.
@@ -51,8 +59,9 @@ impl Maps {
     pub fn read(&self, counts: &mut Counts) -> io::Result<()> {
         let mut rows = Vec::new();
         for table in &self.rows {
-            table.for_each(|key, row| rows.extend(NewRow::of(key, row)))?;
+            table.for_each(|key, row| rows.extend(NewRow::of_new(key, row)))?;
         }
+        self.busy_rows.for_each(|key, busy| rows.extend(NewRow::of_busy(key, busy)))?;
         add_rows(counts, rows);
         self.parts.for_each(|key, part| counts.add_part(RowKey { call: without_epoch(key.call), ..key }, part))?;
         for table in &self.errnos {
@@ -71,10 +80,17 @@ impl Maps {
                 |key| is_of_epoch(key.call),
                 |key, row| {
                     count += 1;
-                    rows.extend(NewRow::of(key, row));
+                    rows.extend(NewRow::of_new(key, row));
                 },
             )?;
         }
+        self.busy_rows.take(
+            |key| is_of_epoch(key.call),
+            |key, busy| {
+                count += 1;
+                rows.extend(NewRow::of_busy(key, busy));
+            },
+        )?;
         add_rows(counts, rows);
         self.parts.take(
             |key| is_of_epoch(key.call),
@@ -92,28 +108,30 @@ impl Maps {
     /// How many calls returned so far, and the bytes that they moved. `taken` has what was moved out of the maps.
     pub fn calls_and_bytes(&self, taken: &Counts) -> io::Result<(u64, u64)> {
         let (mut calls, mut bytes) = taken.calls_and_bytes();
+        let mut add = |key: RowKey, row: &zc_ebpf::Row| {
+            calls += calls_of(key.call, row.calls);
+            bytes = bytes.saturating_add(row.bytes);
+        };
         for table in &self.rows {
-            table.for_each(|key, row| {
-                calls += calls_of(key.call, row.calls);
-                bytes = bytes.saturating_add(row.bytes);
-            })?;
+            table.for_each(&mut add)?;
         }
-        let others = self.other_calls(&[]).map_err(io::Error::other)?;
+        self.busy_rows.for_each(|key, busy| add(key, &busy.row))?;
+        let others = self.other_calls(&[])?;
         Ok((calls + others.values().map(|sums| sums.calls).sum::<u64>(), bytes))
     }
 
     /// The calls that have no rows. One that a live task is in counts as unfinished.
-    pub fn other_calls(&self, live: &[Task]) -> Result<BTreeMap<Call, OtherCalls>, MapError> {
+    pub fn other_calls(&self, live: &[Task]) -> io::Result<BTreeMap<Call, OtherCalls>> {
         let mut by_call = BTreeMap::new();
-        for slot in 0..2 * TABLE_SLOTS {
+        self.other_calls.for_each(|slot, on_cpus| {
             let mut sum = OtherCalls::NONE;
-            for on_cpu in self.other_calls.get(&slot, 0)?.iter() {
+            for on_cpu in on_cpus {
                 sum += sum_of(on_cpu);
             }
             if !sum.is_none() {
                 by_call.insert(Call::from_slot(slot), sum);
             }
-        }
+        })?;
         for task in live.iter().filter(|task| task.other != other::NONE) {
             *by_call.entry(Call::from_slot(task.slot)).or_insert(OtherCalls::NONE) += UNFINISHED;
         }
@@ -123,13 +141,13 @@ impl Maps {
     /// The calls that take a path and failed, and those that succeeded if they were recorded.
     pub fn failed_paths(&self) -> Result<FailedPaths, MapError> {
         let mut failed = FailedPaths { left_out: self.lost(zc_ebpf::Loss::UncountedPath)?, ..FailedPaths::default() };
-        for entry in &self.failed_paths {
-            let (key, calls) = entry?;
+        let add = |key: zc_ebpf::FailedPath, calls: &u64| {
             // The kernel side may have created an entry and not used it.
-            if calls > 0 {
+            if *calls > 0 {
                 *failed.calls.entry(failed_path(&key)).or_default() += calls;
             }
-        }
+        };
+        self.failed_paths.for_each(add).map_err(MapError::IoError)?;
         Ok(failed)
     }
 
@@ -139,10 +157,25 @@ impl Maps {
             return Ok(Streams::default());
         }
         let stream = |is_written| {
-            let zc_ebpf::Stream { bytes, sum, telling, .. } = self.streams.get(&stream_slot(number, is_written), 0)?;
-            Ok::<_, MapError>((bytes > 0).then_some(Stream { bytes, sum, telling }))
+            let slot = stream_slot(number, is_written);
+            let stream = self.streams.get(&slot, 0)?;
+            let zc_ebpf::Stream { bytes, sum, telling, gaps, .. } = stream;
+            Ok::<_, MapError>((bytes > 0).then_some(Stream { bytes, sum, telling, windows: self.windows(slot, &stream)?, gaps }))
         };
         Ok(Streams { read: stream(false)?, written: stream(true)? })
+    }
+
+    /// The marks of the windows that a stream reached.
+    fn windows(&self, slot: u32, stream: &zc_ebpf::Stream) -> Result<Vec<Window>, MapError> {
+        let reached = windows_reached(stream.bytes);
+        if reached == 0 {
+            return Ok(Vec::new());
+        }
+        match self.marks.get(&slot, 0) {
+            Ok(marks) => Ok(marks.windows[..reached].to_vec()),
+            Err(MapError::KeyNotFound) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
     }
 
     /// How much the kernel side lost.
@@ -156,6 +189,8 @@ impl Maps {
             (Kernel::SilentOperation, Loss::SilentOperations),
             (Kernel::OverflowedOperation, Loss::OverflowedOperations),
             (Kernel::OtherThread, Loss::OtherThreads),
+            (Kernel::UnsampledCaller, Loss::UnsampledCallers),
+            (Kernel::UnknownCode, Loss::UnknownCode),
         ]
         .into_iter()
         .map(|(kernel, loss)| Ok((loss, self.lost(kernel)?)))
@@ -195,12 +230,25 @@ struct NewRow {
 }
 
 impl NewRow {
+    /// A row with few calls.
+    fn of_new(key: RowKey, row: &zc_ebpf::Row) -> Option<Self> {
+        Self::of(key, row, |histogram| {
+            let places = row.few.iter().filter_map(|&few| usize::from(few).checked_sub(1));
+            places.for_each(|place| histogram.add_to_bucket(place, 1));
+        })
+    }
+
+    /// A row with many calls.
+    fn of_busy(key: RowKey, busy: &zc_ebpf::BusyRow) -> Option<Self> {
+        Self::of(key, &busy.row, |histogram| histogram.add_buckets(&busy.histogram))
+    }
+
     /// `None` if the kernel side has created the row and not used it.
-    fn of(key: RowKey, row: &zc_ebpf::Row) -> Option<Self> {
+    fn of(key: RowKey, row: &zc_ebpf::Row, add_times: impl FnOnce(&mut Histogram)) -> Option<Self> {
         let is_used = row.calls > 0 || row.unfinished > 0;
         let key = RowKey { call: without_epoch(key.call), ..key };
         let new = || {
-            let sums = counted(&Call::from_id(key.call), row);
+            let sums = counted(&Call::from_id(key.call), row, add_times);
             Self { key, first_ns: row.first_ns, row: sums, without_files: row.without_files }
         };
         is_used.then(new)
@@ -208,7 +256,7 @@ impl NewRow {
 }
 
 /// The row with the sums of the kernel side, still without its files and errnos.
-fn counted(call: &Call, row: &zc_ebpf::Row) -> Row {
+fn counted(call: &Call, row: &zc_ebpf::Row, add_times: impl FnOnce(&mut Histogram)) -> Row {
     let mut sum = Row::new(call.clone(), Ends::default());
     (sum.calls, sum.errors, sum.unfinished) = (row.calls, row.errors, row.unfinished);
     (sum.paired_bytes, sum.checked_calls) = (row.paired_bytes, row.checked_calls);
@@ -219,7 +267,7 @@ fn counted(call: &Call, row: &zc_ebpf::Row) -> Row {
     sum.requested_bytes = sum.requested_bytes.filter(|_| row.requested_unknown == 0).map(|_| row.requested_bytes);
     if row.min_ns != u64::MAX {
         let mut histogram = Histogram::default();
-        histogram.add_buckets(&row.histogram);
+        add_times(&mut histogram);
         sum.times = Some(Times { total_ns: row.total_ns, min_ns: row.min_ns, max_ns: row.max_ns, histogram });
     }
     sum
@@ -236,4 +284,35 @@ fn add_rows(counts: &mut Counts, mut rows: Vec<NewRow>) {
 /// The call of a key of a map.
 const fn without_epoch(call: CallId) -> CallId {
     call & !ODD_EPOCH
+}
+
+#[cfg(test)]
+mod tests {
+    use zc_ebpf::{BusyRow, FEW_CALLS, bucket_of};
+
+    use super::*;
+
+    const KEY: RowKey = RowKey { task: 1, call: ODD_EPOCH, ends: zc_ebpf::Ends::NONE };
+
+    #[test]
+    fn the_times_of_the_first_calls_are_in_the_histogram() {
+        let mut row = zc_ebpf::Row { calls: 3, min_ns: 100, max_ns: 900, total_ns: 1100, ..zc_ebpf::Row::EMPTY };
+        // The second call has no time.
+        let place = |ns| u16::try_from(bucket_of(ns) + 1).expect("small");
+        (row.few[0], row.few[2]) = (place(100), place(900));
+        let found = NewRow::of_new(KEY, &row).expect("it is used");
+        let histogram = found.row.times.expect("it has times").histogram;
+        assert_eq!(histogram.buckets().collect::<Vec<_>>(), [(bucket_of(100), 1), (bucket_of(900), 1)]);
+        assert_eq!((found.key.call, found.row.calls), (0, 3));
+        assert!(NewRow::of_new(KEY, &zc_ebpf::Row::EMPTY).is_none(), "a row that nobody has used");
+    }
+
+    #[test]
+    fn a_busy_row_has_the_times_of_its_own_calls() {
+        let mut busy = BusyRow::EMPTY;
+        (busy.row.calls, busy.row.min_ns, busy.histogram[7]) = (5, 7, 5);
+        let found = NewRow::of_busy(KEY, &busy).expect("it is used");
+        assert_eq!(found.row.times.expect("it has times").histogram.count(), 5);
+        assert!(found.row.calls < FEW_CALLS as u64, "its first calls are in another row");
+    }
 }

@@ -8,7 +8,7 @@ use std::io;
 
 use aya::maps::{Array, MapData};
 use nix::unistd::{SysconfVar, sysconf};
-use rustix::thread::{MembarrierCommand, membarrier};
+use rustix::thread::{MembarrierCommand, membarrier, membarrier_query};
 use zc_ebpf::{CallId, ODD_EPOCH};
 
 use super::{counts::Counts, drain::Maps};
@@ -37,8 +37,9 @@ impl Epochs {
     pub fn new(map: Array<MapData, u32>) -> Option<Self> {
         // On a machine with one CPU, the barrier does not wait for a grace period.
         let has_several = sysconf(SysconfVar::_NPROCESSORS_ONLN).ok().flatten().is_some_and(|count| count > 1);
-        let epochs = Self { map, current: 0, occasions: 0, most: FEWEST };
-        (has_several && wait_for_programs().is_ok()).then_some(epochs)
+        // Only asks: to wait once takes some milliseconds. The kernel leaves the command out if it refuses it (`nohz_full`).
+        let can_wait = membarrier_query().contains_command(MembarrierCommand::Global);
+        (has_several && can_wait).then_some(Self { map, current: 0, occasions: 0, most: FEWEST })
     }
 
     /// Notes that a task has ended or that a file was seen: then there may be new rows.

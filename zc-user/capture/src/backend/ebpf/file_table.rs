@@ -56,6 +56,11 @@ impl FileTable {
         Ends { input, output: self.id(ends.output) }
     }
 
+    /// What is known of the file with this number. `None`: there was no message about it.
+    pub fn known(&self, number: FileNumber) -> Option<&File> {
+        self.seen.get(&number).or_else(|| self.placed.get(index_of(*self.by_number.get(&number)?)))
+    }
+
     /// The files of the trace so far.
     pub fn placed(&self) -> &[File] {
         &self.placed

@@ -31,6 +31,9 @@ const EVENTS: [&str; 2] = ["/sys/kernel/tracing/events", "/sys/kernel/debug/trac
 /// How often loading a program is tried if signals interrupt it. libbpf tries five times; our largest program takes longer to verify than most.
 const ATTEMPTS: u32 = 20;
 
+/// The programs that take the verifier longest, by the instructions that it processes (`tests/golden/verifier`).
+const LONGEST: [&str; 4] = ["sys_exit", "ring_complete", "sys_enter", "ring_submit"];
+
 /// Whether this kernel may preempt programs, and whether others can take their place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Preemption {
@@ -125,6 +128,11 @@ impl Hook {
             Site::Tracepoint(name) => Some(name),
             Site::Event { .. } => None,
         }
+    }
+
+    /// Its place in the order of loading: those that take the verifier longest come first, so that no thread has only them left.
+    pub(super) fn rank(&self) -> usize {
+        LONGEST.iter().position(|&role| role == self.role).unwrap_or(LONGEST.len())
     }
 
     /// Loads the program, which has the kernel verify it.

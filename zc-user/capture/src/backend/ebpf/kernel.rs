@@ -19,7 +19,7 @@ use rustix::{
 use zc_ebpf::{ABSENT, KernelFields, programs};
 
 use super::{
-    btf::{self, BtfError},
+    btf::{self, Tracepoints},
     hooks::{Hook, Preemption},
     unavailable::EbpfUnavailable,
 };
@@ -158,8 +158,8 @@ fn read(file: File) -> io::Result<Vec<u8>> {
 
 /// What has to be known of the running kernel.
 pub struct Kernel {
-    /// Its types, as far as the tracepoints need them.
-    pub types: Btf,
+    /// The tracepoints that programs with typed arguments are attached to.
+    pub tracepoints: Tracepoints,
     /// The offsets of its fields.
     pub fields: KernelFields,
     /// The programs for `io_uring`, each with its tracepoint on this kernel.
@@ -179,10 +179,15 @@ pub(crate) fn describe(file: TypesFile) -> Result<Kernel, EbpfUnavailable> {
     let rings = if fields.request_file == ABSENT { Vec::new() } else { ring_programs(&types, &mut notes) };
     let preemption = Preemption::find(&types);
     notes.extend(preemption.note());
-    // aya builds a value for every type it reads, but needs only the ids of the tracepoints.
-    let tracepoints = types.only_tracepoints(Hook::choose(&rings, preemption).iter().filter_map(Hook::tracepoint));
-    let types = Btf::parse(&tracepoints, Endianness::default()).map_err(|_| bad(BtfError::Damaged))?;
-    Ok(Kernel { types, fields, rings, preemption, notes })
+    let tracepoints = types.tracepoints(Hook::choose(&rings, preemption).iter().filter_map(Hook::tracepoint));
+    Ok(Kernel { tracepoints, fields, rings, preemption, notes })
+}
+
+impl Kernel {
+    /// Its types as far as aya needs them: aya builds a value for every type it reads, but looks up only those of the tracepoints.
+    pub(super) fn types(&self) -> Result<Btf, aya::BtfError> {
+        Btf::parse(&self.tracepoints.to_btf(), Endianness::default())
+    }
 }
 
 /// The programs for `io_uring`, all or none; adds a note if none.

@@ -1,11 +1,16 @@
 //! The eBPF object: embedded in this program, loaded with what this kernel needs, attached and detached.
 
-use std::{fs, io, thread};
+use std::{
+    fs, io,
+    num::NonZero,
+    sync::{Mutex, PoisonError},
+    thread,
+};
 
 use aya::{
-    Ebpf, EbpfLoader, VerifierLogLevel,
+    Btf, Ebpf, EbpfLoader, VerifierLogLevel,
     maps::{Array, Map, MapData, MapError, RingBuf},
-    programs::{RawTracePoint, RawTracePointRunOptions, TestRun as _},
+    programs::{Program, RawTracePoint, RawTracePointRunOptions, TestRun as _},
 };
 use nix::unistd::gettid;
 use zc_ebpf::{ABSENT, CallSpec, Control, KernelFields, SPEC_SLOTS, globals, maps, programs};
@@ -49,6 +54,21 @@ pub struct Settings<'a> {
     pub verbose: bool,
 }
 
+/// Which events wake their reader: each, as long as nothing else is said.
+pub struct Wakeups(Array<MapData, u32>);
+
+impl Wakeups {
+    /// Events may wait until there are many.
+    pub fn await_many(&mut self) -> Result<(), MapError> {
+        self.0.set(0, 0, 0)
+    }
+
+    /// Each event wakes its reader. It may miss one that is sent at this moment.
+    pub fn await_each(&mut self) -> Result<(), MapError> {
+        self.0.set(0, 1, 0)
+    }
+}
+
 /// The programs that run in the kernel, and their maps. Dropping it detaches them.
 pub struct Loaded {
     ebpf: Ebpf,
@@ -56,8 +76,12 @@ pub struct Loaded {
     pub maps: Maps,
     control: Array<MapData, Control>,
     is_over: Array<MapData, u32>,
+    is_awaited: Option<Array<MapData, u32>>,
     epoch: Option<Array<MapData, u32>>,
     max_files: u32,
+    max_samples: u32,
+    /// The messages about callers; `None` if they are not recorded.
+    samples: Option<RingBuf<MapData>>,
     /// Whether this kernel has all counters of tasks.
     pub counters_known: bool,
     /// Whether the programs can see on this kernel which buffers lie in mappings.
@@ -81,12 +105,7 @@ impl Loaded {
             return Err(EbpfUnavailable::NotBuilt);
         }
         TooOld::check(&unavailable::release())?;
-        let kernel = thread::scope(|scope| {
-            // aya probes the kernel's features at the first use. If no thread can be started, that happens later.
-            let _ = thread::Builder::new().spawn_scoped(scope, aya::features);
-            kernel::describe(types)
-        })?;
-        let mut loader = loader::new().map_err(|error| no_thread(&error))?;
+        let (kernel, mut loader) = prepare(types)?;
         let rings = if settings.selection.contains_rings() { kernel.rings.as_slice() } else { &[] };
         let hooks = Hook::choose(rings, kernel.preemption);
         let mut specs = vec![CallSpec::NONE; SPEC_SLOTS as usize];
@@ -94,24 +113,33 @@ impl Loaded {
             specs[slot as usize] = spec;
         }
         let recorded = settings.recorded.bits();
-        let mut ebpf = load(&mut loader, &kernel.fields, &specs, &recorded, settings)?;
-        attach(&mut ebpf, &kernel, &hooks)?;
+        let (types, ebpf) = thread::scope(|scope| {
+            let types = thread::Builder::new().spawn_scoped(scope, || kernel.types());
+            (types.map(joined), load(&mut loader, &kernel.fields, &specs, &recorded, settings))
+        });
+        let (types, mut ebpf) = (types.map_err(|error| no_thread(&error))??.map_err(|error| refused(&error))?, ebpf?);
+        attach(&mut ebpf, &types, &hooks)?;
         let events = take(&mut ebpf, maps::EVENTS)?;
         let this = Self {
             maps: Maps {
                 tasks: take(&mut ebpf, maps::TASKS)?,
                 rows: [take(&mut ebpf, maps::ROWS)?, take(&mut ebpf, maps::FILE_ROWS)?],
+                busy_rows: take(&mut ebpf, maps::BUSY_ROWS)?,
                 parts: take(&mut ebpf, maps::PARTS)?,
                 errnos: [take(&mut ebpf, maps::ERRNOS)?, take(&mut ebpf, maps::FILE_ERRNOS)?],
                 other_calls: take(&mut ebpf, maps::OTHER_CALLS)?,
                 failed_paths: take(&mut ebpf, maps::FAILED_PATHS)?,
                 losses: take(&mut ebpf, maps::LOSSES)?,
                 streams: take(&mut ebpf, maps::STREAMS)?,
+                marks: take(&mut ebpf, maps::MARKS)?,
             },
             control: take(&mut ebpf, maps::CONTROL)?,
             is_over: take(&mut ebpf, maps::IS_OVER)?,
+            is_awaited: Some(take(&mut ebpf, maps::IS_AWAITED)?),
             epoch: Some(take(&mut ebpf, maps::EPOCH)?),
             max_files: settings.limits.max_files,
+            max_samples: settings.recorded.most_samples(),
+            samples: settings.recorded.has_callers().then(|| take(&mut ebpf, maps::SAMPLES)).transpose()?,
             counters_known: btf::has_counters(&kernel.fields),
             has_succeeded_paths: settings.recorded.has_paths(),
             sees_memory: settings.recorded.has_files() && kernel.fields.vma_file != ABSENT,
@@ -127,6 +155,11 @@ impl Loaded {
     /// The programs that are attached.
     pub(super) fn hooks(&self) -> &[Hook] {
         &self.hooks
+    }
+
+    /// The messages about callers, for the one that reads them. `None` if they are not recorded.
+    pub fn take_samples(&mut self) -> Option<RingBuf<MapData>> {
+        self.samples.take()
     }
 
     /// The epochs, for the one that ends them. `None` if rows stay in the maps until the trace ends.
@@ -146,9 +179,15 @@ impl Loaded {
             tracer_tid: gettid().as_raw().unsigned_abs(),
             armed,
             max_files: self.max_files,
+            max_samples: self.max_samples,
             ..Control::default()
         };
         self.control.set(0, control, 0).map_err(|error| refused(&error))
+    }
+
+    /// Which events wake their reader, for the one that changes it.
+    pub fn take_wakeups(&mut self) -> Option<Wakeups> {
+        self.is_awaited.take().map(Wakeups)
     }
 
     /// Whether the task that [`arm`](Self::arm) waits for has not been created yet.
@@ -185,6 +224,25 @@ impl Loaded {
     }
 }
 
+/// Finds out what has to be known of the kernel with these types, and meanwhile prepares aya.
+fn prepare(types: TypesFile) -> Result<(Kernel, EbpfLoader<'static>), EbpfUnavailable> {
+    thread::scope(|scope| {
+        let loader = thread::Builder::new().spawn_scoped(scope, || {
+            // aya probes the kernel's features at the first use.
+            let _ = aya::features();
+            loader::new()
+        });
+        let loader = loader.map_err(|error| no_thread(&error))?;
+        let kernel = kernel::describe(types)?;
+        Ok((kernel, joined(loader)?.map_err(|error| no_thread(&error))?))
+    })
+}
+
+/// The result of a thread that prepares something.
+fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> Result<T, EbpfUnavailable> {
+    thread.join().map_err(|_| EbpfUnavailable::Refused("a thread panicked that prepares them".into()))
+}
+
 /// Loads the object with maps of the size that the settings say.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the loader keeps the reference")]
 fn load<'a>(
@@ -203,13 +261,15 @@ fn load<'a>(
         .map_max_entries(maps::TASKS, limits.max_tasks)
         .map_max_entries(maps::ROWS, limits.max_rows)
         .map_max_entries(maps::FILE_ROWS, limits.max_rows)
-        .map_max_entries(maps::PARTS, limits.max_rows)
+        .map_max_entries(maps::BUSY_ROWS, limits.max_rows)
+        .map_max_entries(maps::PARTS, rare_entries(limits.max_rows))
         .map_max_entries(maps::MEMORIES, limits.max_tasks)
-        .map_max_entries(maps::ERRNOS, limits.max_rows)
-        .map_max_entries(maps::FILE_ERRNOS, limits.max_rows)
+        .map_max_entries(maps::ERRNOS, rare_entries(limits.max_rows))
+        .map_max_entries(maps::FILE_ERRNOS, rare_entries(limits.max_rows))
         .map_max_entries(maps::FILES, files_entries(limits.max_files))
         .map_max_entries(maps::FAILED_PATHS, limits.max_files)
         .map_max_entries(maps::EVENTS, events_bytes(limits.max_tasks))
+        .map_max_entries(maps::SAMPLES, samples_bytes(settings.recorded))
         // If the verifier refuses, its log has the reason, without the megabytes of states that led there.
         .verifier_log_level(VerifierLogLevel::STATS)
         .load(OBJECT)
@@ -226,23 +286,44 @@ fn events_bytes(max_tasks: u32) -> u32 {
     2 * max_tasks.saturating_mul(256).clamp(1 << 13, 1 << 23).next_power_of_two()
 }
 
+/// Room for what few rows have: errors by errno, and more than one source. A quarter of the rows if they are many, because the kernel clears
+/// the whole table of a hash map at the start, and goes through it at the end.
+const fn rare_entries(max_rows: u32) -> u32 {
+    const ENOUGH_FOR_ALL: u32 = 16_384;
+    if max_rows / 4 > ENOUGH_FOR_ALL {
+        max_rows / 4
+    } else if max_rows > ENOUGH_FOR_ALL {
+        ENOUGH_FOR_ALL
+    } else {
+        max_rows
+    }
+}
+
+/// Room for about a thousand samples of stacks, if there are any: user space takes some 50 us for each.
+const fn samples_bytes(recorded: Recorded) -> u32 {
+    if recorded.has_callers() { 1 << 24 } else { 1 << 12 }
+}
+
 /// One more than files: the inode that all `anon_inode` files share has an entry, too.
 const fn files_entries(max_files: u32) -> u32 {
     max_files.saturating_add(1)
 }
 
-/// Loads the programs and attaches them in their order. They are loaded in parallel, since most of the start-up time is the verifier's.
-fn attach(ebpf: &mut Ebpf, kernel: &Kernel, hooks: &[Hook]) -> Result<(), EbpfUnavailable> {
-    thread::scope(|scope| {
-        let loads = ebpf.programs_mut().filter_map(|(name, program)| {
+/// Loads the programs and attaches them in their order.
+fn attach(ebpf: &mut Ebpf, types: &Btf, hooks: &[Hook]) -> Result<(), EbpfUnavailable> {
+    let mut loads: Vec<_> = ebpf
+        .programs_mut()
+        .filter_map(|(name, program)| {
             let (place, &hook) = hooks.iter().enumerate().find(|(_, hook)| hook.program == name)?;
-            Some((place, thread::Builder::new().spawn_scoped(scope, move || hook.verify(program, &kernel.types))))
-        });
-        let mut loads: Vec<_> = loads.collect();
-        // If several are refused, the message always names the same one.
-        loads.sort_by_key(|(place, _)| *place);
-        loads.into_iter().try_for_each(|(_, load)| joined(load.map_err(|error| no_thread(&error))?)?)
-    })?;
+            Some(Load { place, hook, program })
+        })
+        .collect();
+    loads.sort_by_key(|load| load.hook.rank());
+    let refusals = load_in_parallel(loads, types).map_err(|error| no_thread(&error))?;
+    // If several are refused, the message always names the same one.
+    if let Some((_, refusal)) = refusals.into_iter().min_by_key(|(place, _)| *place) {
+        return Err(refusal);
+    }
     for hook in hooks {
         let absent = || EbpfUnavailable::Refused(format!("the object has no program {}", hook.program));
         hook.attach(ebpf.program_mut(hook.program).ok_or_else(absent)?)?;
@@ -250,9 +331,32 @@ fn attach(ebpf: &mut Ebpf, kernel: &Kernel, hooks: &[Hook]) -> Result<(), EbpfUn
     Ok(())
 }
 
-/// The result of a thread.
-fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> Result<T, EbpfUnavailable> {
-    thread.join().map_err(|_| EbpfUnavailable::Refused("a thread that loads them panicked".into()))
+/// A program to load.
+struct Load<'a> {
+    /// Its place among the programs that are attached.
+    place: usize,
+    hook: Hook,
+    program: &'a mut Program,
+}
+
+/// Loads the programs, each in the first thread that is free: most of the start-up time is the verifier's. There are as many threads as
+/// processors. Returns why programs were refused, with their places.
+fn load_in_parallel(loads: Vec<Load<'_>>, types: &Btf) -> io::Result<Vec<(usize, EbpfUnavailable)>> {
+    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(loads.len());
+    let queue = Mutex::new(loads.into_iter());
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || -> Vec<_> {
+        let refusal = |load: Load<'_>| load.hook.verify(load.program, types).err().map(|refusal| (load.place, refusal));
+        std::iter::from_fn(next).filter_map(refusal).collect()
+    };
+    thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| thread::Builder::new().spawn_scoped(scope, work)).collect::<io::Result<_>>()?;
+        let mut refusals = work();
+        for thread in others {
+            refusals.extend(thread.join().map_err(|_| io::Error::other("a thread that loads programs panicked"))?);
+        }
+        Ok(refusals)
+    })
 }
 
 fn take<T: TryFrom<Map, Error = MapError>>(ebpf: &mut Ebpf, name: &str) -> Result<T, EbpfUnavailable> {

@@ -23,12 +23,13 @@ use tokio::{
 use zc_ebpf::{Task, armed};
 
 use super::{
+    callers::{self, Samples},
     counts::Counts,
     ended::EndedProcesses,
     epochs::Epochs,
     events::{Kind, Message},
     kernel::TypesFile,
-    object::{Loaded, Settings},
+    object::{Loaded, Settings, Wakeups},
     rehearsal,
     task_table::{RawCounters, TaskTable},
 };
@@ -54,11 +55,17 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
     let types = TypesFile::find()?;
     let signals = Signals::hold(options.launch.on_tracer_exit)?;
     let program = find_program(&options.command, &options.launch)?;
-    let settings =
-        Settings { selection: &options.selection, limits: options.limits, recorded: options.recorded, verbose: options.verbose };
+    let settings = Settings {
+        selection: &options.selection,
+        limits: options.limits,
+        recorded: callers::possible(options.recorded),
+        verbose: options.verbose,
+    };
     let (mut loaded, events) = rehearsal::load(&settings, types)?;
     let mut log = Log::open(options.verbose, &mut loaded);
-    let mut watch = TaskWatcher { epochs: loaded.take_epochs(), ..TaskWatcher::new(events)? };
+    let mut watch = TaskWatcher { epochs: loaded.take_epochs(), wakeups: loaded.take_wakeups(), ..TaskWatcher::new(events)? };
+    watch.wakeups.as_mut().map_or(Ok(()), Wakeups::await_many)?;
+    watch.samples = Samples::open(&mut loaded)?;
     loaded.arm(armed::ROOT)?;
     let _lowered = privileges::lower(options.privileges, || loaded.maps.losses().is_ok())?;
     let mut trace = Trace { sees_memory: loaded.sees_memory, ..new_trace(backend, options, SystemTime::now())? };
@@ -128,6 +135,9 @@ pub struct TaskWatcher {
     events: AsyncFd<RingBuf<MapData>>,
     /// `None`: rows stay in the maps until the trace ends.
     epochs: Option<Epochs>,
+    /// `None`: each event wakes this watcher.
+    wakeups: Option<Wakeups>,
+    samples: Samples,
 }
 
 /// What the events have said so far, and what was read from the maps.
@@ -150,7 +160,13 @@ struct LiveTasks {
 impl TaskWatcher {
     /// A watch that has seen nothing yet. To be called in a tokio runtime.
     pub fn new(events: RingBuf<MapData>) -> std::io::Result<Self> {
-        Ok(Self { seen: Seen::default(), events: watch_readable(events)?, epochs: None })
+        Ok(Self {
+            seen: Seen::default(),
+            events: watch_readable(events)?,
+            epochs: None,
+            wakeups: None,
+            samples: Samples::default(),
+        })
     }
 
     /// Ends the trace: stops counting, waits for the tasks that are about to end, and fills in everything that was seen and counted.
@@ -158,9 +174,13 @@ impl TaskWatcher {
         let stopped_ns = now_ns();
         loaded.stop_counting()?;
         let live = self.settle(loaded).await?;
+        self.read_samples();
+        while self.samples.has_more() {
+            self.read_samples();
+        }
         trace.wall_ns = self.seen.task_table.wall_ns(until, stopped_ns);
         let has_seen_exec = self.seen.task_table.has_seen_exec();
-        self.seen.describe(loaded, &live, trace)?;
+        self.seen.describe(loaded, &live, trace, Some(self.samples))?;
         // A closure has no exec, and a command that the kernel kills during its exec never starts.
         if !has_seen_exec && matches!(trace.exit, Some(Exit::Code(_))) && trace.losses[&Loss::LostEvents] == 0 {
             return Err(RunError::UnseenExec);
@@ -173,13 +193,16 @@ impl TaskWatcher {
         self.drain();
         let mut trace = begun.clone();
         trace.wall_ns = self.seen.task_table.wall_ns(Until::AllEnd, now_ns());
-        self.seen.clone().describe(loaded, &LiveTasks::now(loaded)?, &mut trace)?;
+        self.seen.clone().describe(loaded, &LiveTasks::now(loaded)?, &mut trace, None)?;
         trace.losses.insert(Loss::ReadWhileRunning, 1);
         Ok(trace)
     }
 
     async fn until_over(&mut self, run: &CurrentRun<'_>, log: &mut Log, mut ticker: Ticker) -> Result<Exit, RunError> {
         let exit = self.until_root_ends(run, log, &mut ticker).await?;
+        // What is left to wait for are the ends of tasks.
+        self.wakeups.as_mut().map_or(Ok(()), Wakeups::await_each)?;
+        self.drain();
         if run.options.until == Until::AllEnd {
             self.until_all_end(run, log, &mut ticker).await?;
         }
@@ -202,7 +225,10 @@ impl TaskWatcher {
                     }
                 }
                 more = log.more() => more?,
-                () = ticker.tick() => ticker.read(|elapsed| self.progress(run.loaded, elapsed)),
+                () = ticker.tick() => {
+                    self.drain();
+                    ticker.read(|elapsed| self.progress(run.loaded, elapsed));
+                }
             }
         }
     }
@@ -228,7 +254,10 @@ impl TaskWatcher {
                     Received::FromTerminal | Received::Own => {}
                 },
                 more = log.more() => more?,
-                () = ticker.tick() => ticker.read(|elapsed| self.progress(run.loaded, elapsed)),
+                () = ticker.tick() => {
+                    self.drain();
+                    ticker.read(|elapsed| self.progress(run.loaded, elapsed));
+                }
                 // The message of the last end may be lost.
                 () = sleep(LIVE_CHECK) => if run.loaded.maps.live_tasks()?.is_empty() { return Ok(()) },
             }
@@ -272,9 +301,16 @@ impl TaskWatcher {
 
     /// Waits for events and records them.
     pub async fn more(&mut self) -> std::io::Result<()> {
-        let mut ready = self.events.readable_mut().await?;
-        ready.clear_ready();
-        self.drain();
+        tokio::select! {
+            ready = self.events.readable_mut() => {
+                ready?.clear_ready();
+                self.drain();
+            }
+            more = self.samples.more() => {
+                more?;
+                self.read_samples();
+            }
+        }
         Ok(())
     }
 
@@ -296,6 +332,20 @@ impl TaskWatcher {
         }
     }
 
+    /// Reads a batch of the messages about callers. They name files, whose own messages have come before.
+    fn read_samples(&mut self) {
+        self.drain();
+        self.samples.begin_batch();
+        while let Some(change) = self.samples.until_change() {
+            if change.file().is_some_and(|number| self.seen.counts.files.known(number).is_none()) {
+                self.drain();
+            }
+            let file = change.file().and_then(|number| self.seen.counts.files.known(number));
+            self.samples.change(change, file);
+        }
+        self.seen.unreadable += self.samples.take_unreadable();
+    }
+
     /// Moves what was counted out of the maps, if there may be much in them.
     fn empty_maps(&mut self, run: &CurrentRun<'_>) -> Result<(), RunError> {
         let Some(epochs) = self.epochs.as_mut().filter(|epochs| epochs.is_due()) else { return Ok(()) };
@@ -307,7 +357,8 @@ impl TaskWatcher {
         if let Some(epochs) = &mut self.epochs {
             epochs.take(ended, &run.loaded.maps, &mut self.seen.counts)?;
         }
-        self.seen.settle(just_ended, run)
+        self.read_samples();
+        self.seen.settle(just_ended, run, &mut self.samples)
     }
 }
 
@@ -326,9 +377,14 @@ impl LiveTasks {
 
 impl Seen {
     /// Puts the processes aside all of whose tasks have ended, and merges them if there are many.
-    fn settle(&mut self, just_ended: Vec<u32>, run: &CurrentRun<'_>) -> Result<(), RunError> {
+    fn settle(&mut self, just_ended: Vec<u32>, run: &CurrentRun<'_>, samples: &mut Samples) -> Result<(), RunError> {
         let Self { task_table, counts, ended, .. } = self;
-        for (serial, process) in task_table.take_ended(just_ended, |task| counts.take_task(task), run.loaded.counters_known) {
+        let mut counted = |task| {
+            samples.take_task(task, counts);
+            counts.take_task(task)
+        };
+        let just_ended = task_table.take_ended(just_ended, &mut counted, run.loaded.counters_known);
+        for (serial, process) in just_ended {
             ended.add(serial, process, run.begun, counts.files.placed());
         }
         // If messages are lost, more may be to come of a process that seems to have ended.
@@ -340,11 +396,20 @@ impl Seen {
         Ok(())
     }
 
-    /// Fills in everything that was seen and counted.
-    fn describe(self, loaded: &Loaded, live: &LiveTasks, trace: &mut Trace) -> Result<(), RunError> {
+    /// Fills in everything that was seen and counted. Callers are only named when the command has ended.
+    fn describe(
+        self,
+        loaded: &Loaded,
+        live: &LiveTasks,
+        trace: &mut Trace,
+        mut samples: Option<Samples>,
+    ) -> Result<(), RunError> {
         let alive = &live.counters;
         let mut counts = self.counts;
         loaded.maps.read(&mut counts)?;
+        if let Some(samples) = &mut samples {
+            samples.take_all(&mut counts);
+        }
         counts.add_unfinished(&live.tasks);
         counts.files.set_streams(|number| loaded.maps.streams(number))?;
         let counted = counts.take_tasks(&live.tasks);
@@ -354,7 +419,7 @@ impl Seen {
         if !alive.is_empty() && !is_proc_ours() {
             trace.notes.push(FOREIGN_PROC.to_owned());
         }
-        trace.calls_without_files = counts.calls_without_files;
+        trace.calls_without_files = counts.calls_without_files + loaded.maps.lost(zc_ebpf::Loss::UncountedPart)?;
         trace.files = counts.files.into_placed();
         trace.other_calls = Some(loaded.maps.other_calls(&live.tasks)?);
         trace.sees_memory = loaded.sees_memory;
@@ -374,6 +439,7 @@ impl Seen {
             trace.notes.extend(unknown_operations_note(&processes, overflowed));
         }
         (trace.processes, trace.merged) = (processes, merged);
+        trace.stacks = samples.and_then(Samples::into_stacks);
         let (directory_may_change, has_successes) = (changes_directory(trace), loaded.has_succeeded_paths);
         trace.failed_paths = Some(FailedPaths { directory_may_change, has_successes, ..loaded.maps.failed_paths()? });
         Ok(())

@@ -1,6 +1,7 @@
-//! Reads and removes many entries of a hash map with one system call. aya 0.14 has no function for that.
+//! Reads and removes many entries of a map with one system call. aya 0.14 has no function for that.
 //!
-//! Source: `bpf_map_do_batch` of the kernel's kernel/bpf/syscall.c and `__htab_map_lookup_and_delete_batch` of its kernel/bpf/hashtab.c.
+//! Source: `bpf_map_do_batch` and `generic_map_lookup_batch` of the kernel's kernel/bpf/syscall.c and `__htab_map_lookup_and_delete_batch` of
+//! its kernel/bpf/hashtab.c.
 
 use std::{
     ffi::c_int,
@@ -11,7 +12,8 @@ use std::{
 
 use aya::{
     Pod,
-    maps::{HashMap, Map, MapData, MapError},
+    maps::{HashMap, Map, MapData, MapError, PerCpuArray},
+    util::nr_cpus,
 };
 
 /// `BPF_MAP_LOOKUP_BATCH` and `BPF_MAP_DELETE_BATCH` of the kernel's include/uapi/linux/bpf.h.
@@ -94,30 +96,8 @@ impl<K: Pod, V: Pod> Table<K, V> {
 
     /// Reads as many entries as there is room for, from this position on. Returns the position after them; `None` at the end.
     fn read(&self, position: Option<u32>, keys: &mut Vec<K>, values: &mut Vec<V>) -> io::Result<Option<u32>> {
-        keys.clear();
-        values.clear();
-        let mut next = 0_u32;
-        let room = keys.capacity().min(values.capacity());
-        let mut attributes = Attributes {
-            in_batch: position.as_ref().map_or(0, |position| std::ptr::from_ref(position).expose_provenance() as u64),
-            out_batch: (&raw mut next).expose_provenance() as u64,
-            keys: keys.as_mut_ptr().expose_provenance() as u64,
-            values: values.as_mut_ptr().expose_provenance() as u64,
-            count: u32::try_from(room).unwrap_or(u32::MAX),
-            ..self.attributes()
-        };
-        let result = bpf(LOOKUP_BATCH, &mut attributes);
-        let is_end = result.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::ENOENT));
-        if !is_end {
-            result?;
-        }
-        let filled = usize::try_from(attributes.count).unwrap_or(0).min(room);
-        // SAFETY: the kernel has filled so many keys and values, which have the sizes of its own. They are valid for all bit patterns.
-        unsafe {
-            keys.set_len(filled);
-            values.set_len(filled);
-        }
-        Ok((!is_end).then_some(next))
+        // SAFETY: a hash map of these types, see `try_from`.
+        unsafe { read_batch(&self.map, position, 1, keys, values) }
     }
 
     fn remove(&self, keys: &[K]) -> io::Result<()> {
@@ -133,8 +113,90 @@ impl<K: Pod, V: Pod> Table<K, V> {
     }
 
     fn attributes(&self) -> Attributes {
-        let map_fd = u32::try_from(self.map.fd().as_fd().as_raw_fd()).unwrap_or(u32::MAX);
-        Attributes { in_batch: 0, out_batch: 0, keys: 0, values: 0, count: 0, map_fd, elem_flags: 0, flags: 0 }
+        Attributes::of(&self.map)
+    }
+}
+
+/// An array of the kernel side with a value for each CPU.
+#[derive(Debug)]
+pub struct PerCpuTable<V> {
+    map: MapData,
+    cpus: usize,
+    values: PhantomData<V>,
+}
+
+impl<V: Pod> TryFrom<Map> for PerCpuTable<V> {
+    type Error = MapError;
+
+    fn try_from(map: Map) -> Result<Self, MapError> {
+        // Between the CPUs, the kernel pads values to this.
+        const { assert!(size_of::<V>().is_multiple_of(8)) };
+        // Compares the size of values with that of the map.
+        PerCpuArray::<&MapData, V>::try_from(&map)?;
+        let Map::PerCpuArray(map) = map else { return Err(MapError::InvalidMapType { map_type: 0 }) };
+        let cpus = nr_cpus().map_err(|(_, error)| MapError::IoError(error))?;
+        Ok(Self { map, cpus, values: PhantomData })
+    }
+}
+
+impl<V: Pod> PerCpuTable<V> {
+    /// Calls the function with every index and its values, one for each CPU. Kernels before 5.13 cannot read arrays like this.
+    pub fn for_each(&self, mut entry: impl FnMut(u32, &[V])) -> io::Result<()> {
+        let (mut keys, mut values) = (Vec::<u32>::with_capacity(BATCH), Vec::with_capacity(BATCH * self.cpus));
+        let mut position = None;
+        loop {
+            // SAFETY: an array of these types, see `try_from`; it has a value for each of these CPUs.
+            let next = unsafe { read_batch(&self.map, position, self.cpus, &mut keys, &mut values) }?;
+            keys.iter().zip(values.chunks_exact(self.cpus)).for_each(|(index, values)| entry(*index, values));
+            let Some(next) = next else { return Ok(()) };
+            position = Some(next);
+        }
+    }
+}
+
+/// Reads as many entries as there is room for, from this position on; each has so many values. Returns the position after them; `None` at
+/// the end.
+///
+/// # Safety
+///
+/// The keys and values of the map have these sizes and are valid for all bit patterns.
+unsafe fn read_batch<K: Pod, V: Pod>(
+    map: &MapData,
+    position: Option<u32>,
+    values_of_each: usize,
+    keys: &mut Vec<K>,
+    values: &mut Vec<V>,
+) -> io::Result<Option<u32>> {
+    keys.clear();
+    values.clear();
+    let mut next = 0_u32;
+    let room = keys.capacity().min(values.capacity() / values_of_each);
+    let mut attributes = Attributes {
+        in_batch: position.as_ref().map_or(0, |position| std::ptr::from_ref(position).expose_provenance() as u64),
+        out_batch: (&raw mut next).expose_provenance() as u64,
+        keys: keys.as_mut_ptr().expose_provenance() as u64,
+        values: values.as_mut_ptr().expose_provenance() as u64,
+        count: u32::try_from(room).unwrap_or(u32::MAX),
+        ..Attributes::of(map)
+    };
+    let result = bpf(LOOKUP_BATCH, &mut attributes);
+    let is_end = result.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::ENOENT));
+    if !is_end {
+        result?;
+    }
+    let filled = usize::try_from(attributes.count).unwrap_or(0).min(room);
+    // SAFETY: the kernel has filled so many, which are valid by the contract of this function.
+    unsafe {
+        keys.set_len(filled);
+        values.set_len(filled * values_of_each);
+    }
+    Ok((!is_end).then_some(next))
+}
+
+impl Attributes {
+    fn of(map: &MapData) -> Self {
+        let map_fd = u32::try_from(map.fd().as_fd().as_raw_fd()).unwrap_or(u32::MAX);
+        Self { in_batch: 0, out_batch: 0, keys: 0, values: 0, count: 0, map_fd, elem_flags: 0, flags: 0 }
     }
 }
 

@@ -77,6 +77,7 @@ pub fn trace(tasks: Tasks, files: Vec<File>, mut failed_paths: FailedPaths, name
         calls_without_files: 0,
         other_calls: None,
         failed_paths: Some(failed_paths),
+        stacks: None,
         sees_memory: false,
         processes: Vec::new(),
         merged: Vec::new(),

@@ -2,12 +2,12 @@
 
 use std::{cell::RefCell, cmp::Reverse, collections::BTreeMap, rc::Rc};
 
-use zc_ebpf::UnwrittenRead;
+use zc_ebpf::{UnwrittenRead, pairing::marks::MARKS};
 
 use super::of_threads;
 use crate::{
     syscall::{Call, Fds},
-    trace::{Ends, File, FileId, FileIdentity, FileKind, Input, Part, Process, Row, Thread, Trace},
+    trace::{Ends, File, FileId, FileIdentity, FileKind, Input, Part, Process, Row, Streams, Thread, Trace},
 };
 
 impl Row {
@@ -133,6 +133,18 @@ impl Scene {
     /// Adds a regular file.
     pub fn regular(&mut self, name: &str) -> FileId {
         self.file(FileKind::Regular, name)
+    }
+
+    /// Sets the windows of what was read from one file and written to another. Each number stands for contents; 0: one byte repeated.
+    pub fn set_windows(&mut self, [from, to]: [FileId; 2], [read, written]: [&[u32]; 2]) {
+        let windows = |contents: &[u32]| contents.iter().map(|&content| [content; MARKS]).collect();
+        self.streams(from).read.get_or_insert_default().windows = windows(read);
+        self.streams(to).written.get_or_insert_default().windows = windows(written);
+    }
+
+    /// The streams of a file.
+    pub fn streams(&mut self, file: FileId) -> &mut Streams {
+        &mut self.trace.files[usize::try_from(file.0).expect("fits")].streams
     }
 
     /// Adds a pipe.

@@ -23,6 +23,8 @@ const RUST_BUFFER: Asked = Asked::Exactly(8 << 10);
 const RUST_RANGE: Asked = Asked::Exactly(0x4000_0000);
 const RUST_SENDFILE: Asked = Asked::Exactly(0x7fff_f000);
 
+const TOKIO_SOURCE: &str = "tokio-rs/tokio tokio/src/io/util/{copy.rs, copy_buf.rs, copy_bidirectional.rs}, 1.48.0";
+
 const GO: Program = Program::Built(Language::Go, [1, 21]);
 const GO_FILE_SOURCE: &str = "golang/go src/os/zero_copy_linux.go, go1.26";
 const GO_SPLICE_SOURCE: &str = "golang/go src/net/splice_linux.go, go1.26";
@@ -55,6 +57,11 @@ const fn cp(api: Api, asked: Asked, text: &'static str) -> Rule {
 
 /// Every rule. The first that applies is taken, so specific rules come before general ones.
 pub(super) const RULES: &[Rule] = &[
+    Rule {
+        library: "tokio::io::copy",
+        proof: Proof::OnlyIfShown,
+        ..rule(RUST, Api::ReadWrite, Asked::Any, "always reads and writes, through a buffer of its own", TOKIO_SOURCE)
+    },
     Rule {
         from: FILE,
         only_without_length: true,

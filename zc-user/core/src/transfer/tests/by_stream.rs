@@ -20,18 +20,14 @@ impl Streams {
 
     fn source(&mut self, name: &str, bytes: u64, sum: u64) -> FileId {
         let file = self.scene.regular(name);
-        self.streams(file).read = Some(Stream { bytes, sum, telling: 40 });
+        self.scene.streams(file).read = Some(Stream { bytes, sum, telling: 40, ..Stream::default() });
         file
     }
 
     fn destination(&mut self, name: &str, bytes: u64, sum: u64) -> FileId {
         let file = self.scene.regular(name);
-        self.streams(file).written = Some(Stream { bytes, sum, telling: 40 });
+        self.scene.streams(file).written = Some(Stream { bytes, sum, telling: 40, ..Stream::default() });
         file
-    }
-
-    fn streams(&mut self, file: FileId) -> &mut crate::trace::Streams {
-        &mut self.scene.trace.files[usize::try_from(file.0).expect("fits")].streams
     }
 
     /// The transfers of a process with one thread for each of these rows.
@@ -64,8 +60,8 @@ fn incomplete_streams_and_zeroes_show_nothing() {
     let mut streams = Streams::new();
     let (from, to) = (streams.source("in", MIB - 1, 7), streams.destination("out", MIB - 1, 7));
     assert_eq!(streams.said(vec![read("read", from, 16, MIB).at(1), write("write", to, 16, MIB).at(2)]), []);
-    let zeroes = Stream { bytes: MIB, sum: 7, telling: 0 };
-    (streams.streams(from).read, streams.streams(to).written) = (Some(zeroes), Some(zeroes));
+    let zeroes = Stream { bytes: MIB, sum: 7, ..Stream::default() };
+    (streams.scene.streams(from).read, streams.scene.streams(to).written) = (Some(zeroes.clone()), Some(zeroes));
     assert_eq!(streams.said(vec![read("read", from, 16, MIB).at(1), write("write", to, 16, MIB).at(2)]), []);
 }
 
@@ -97,15 +93,46 @@ fn a_partly_proven_flow_is_completed() {
 }
 
 #[test]
-fn a_loop_whose_streams_differ_changed_the_bytes_and_a_single_call_is_chance() {
+fn equal_samples_in_different_windows_are_chance() {
+    let mut streams = Streams::new();
+    let (from, to) = (streams.source("in", MIB, 7), streams.destination("out", MIB, 7));
+    let rows = || vec![read("read", from, 16, MIB).at(1), write("write", to, 16, MIB).at(2)];
+    for (written, is_stated) in [(&[1, 2, 3], true), (&[1, 0, 3], true), (&[1, 2, 4], false)] {
+        streams.scene.set_windows([from, to], [&[1, 2, 3], written]);
+        assert_eq!(streams.said(rows()).len(), usize::from(is_stated), "{written:?}");
+    }
+}
+
+#[test]
+fn bytes_that_a_thread_writes_in_turn_count_up_to_the_first_window_with_others() {
     let mut streams = Streams::new();
     let (from, to) = (streams.source("in", MIB, 7), streams.destination("out", MIB, 8));
-    for (calls, is_stated) in [(16, true), (1, false)] {
-        streams.scene.trace.processes.clear();
-        let rows = vec![read("read", from, calls, MIB).at(1), written_after("write", from, to, calls, MIB, MIB).at(2)];
-        streams.scene.process("tr", rows);
-        let said = analyse(&streams.scene.trace).processes.swap_remove(0).transfers;
-        assert_eq!(said.len(), usize::from(is_stated));
-        assert!(said.iter().all(|transfer| transfer.verdict.ends_with("changed or replaced on the way")), "{said:?}");
+    let bytes_stated = |streams: &Streams, proven_bytes| {
+        let written = written_after("write", from, to, 16, MIB - proven_bytes, MIB - proven_bytes).at(2);
+        let proven = (proven_bytes > 0).then(|| written_held("write", from, to, 16, proven_bytes, proven_bytes).at(3));
+        let mut scene = Scene { trace: streams.scene.trace.clone() };
+        scene.trace.processes.clear();
+        scene.process("copier", [read("read", from, 16, MIB).at(1), written].into_iter().chain(proven).collect());
+        analyse(&scene.trace).processes.swap_remove(0).transfers.iter().filter_map(|transfer| transfer.bytes).sum::<u64>()
+    };
+    // The windows begin at 2 KiB, 8 KiB, 32 KiB, 128 KiB, 512 KiB.
+    let read = [1, 2, 3, 4, 5];
+    for (written, bytes, with_proof) in [
+        ([1, 2, 3, 4, 5], MIB, MIB),
+        ([1, 0, 3, 0, 5], MIB, MIB),
+        ([1, 2, 3, 4, 9], 0, 512 << 10),
+        ([9, 2, 3, 4, 5], 0, 64 << 10),
+        ([0, 0, 0, 0, 9], 0, 64 << 10),
+        ([0; 5], 0, 64 << 10),
+    ] {
+        streams.scene.set_windows([from, to], [&read, &written]);
+        let stated = [bytes_stated(&streams, 0), bytes_stated(&streams, 64 << 10)];
+        assert_eq!(stated, [bytes, with_proof], "{written:?}");
     }
+    // Without all marks, a window only shows what is in common.
+    streams.scene.set_windows([from, to], [&read, &[1, 2, 3, 4, 9]]);
+    streams.scene.streams(to).written.as_mut().expect("it was written").gaps = 1 << 4;
+    assert_eq!(bytes_stated(&streams, 0), MIB);
+    streams.scene.streams(to).written = None;
+    assert_eq!(bytes_stated(&streams, 0), 0);
 }

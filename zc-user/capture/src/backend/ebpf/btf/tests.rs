@@ -120,7 +120,7 @@ fn tracepoints_keep_their_ids_where_nothing_else_has_a_name() {
     let data = fs::read(KERNEL).expect("needs a kernel with BTF");
     let whole = Btf::parse(&data).expect("the kernel's own BTF is sound");
     let names = zc_ebpf::programs::ALL.map(|(_, tracepoint)| tracepoint);
-    let data = whole.only_tracepoints(names.into_iter().chain(["no_such_tracepoint"]));
+    let data = whole.tracepoints(names.into_iter().chain(["no_such_tracepoint"])).to_btf();
     let cut = Btf::parse(&data).expect("sound");
     for name in names {
         let id = whole.tracepoints[name.as_bytes()];
@@ -136,11 +136,11 @@ fn tracepoints_keep_their_ids_where_nothing_else_has_a_name() {
 fn type_information_without_tracepoints_is_empty() {
     let data = small();
     let btf = Btf::parse(&data).expect("sound");
-    let none = btf.only_tracepoints(["sys_exit"]);
+    let none = btf.tracepoints(["sys_exit"]).to_btf();
     assert!(
         aya::Btf::parse(&none, aya::Endianness::default()).is_ok() && Btf::parse(&none).is_ok_and(|btf| btf.starts.is_empty())
     );
-    let one = btf.only_tracepoints(["sys_enter", "sys_exit"]);
+    let one = btf.tracepoints(["sys_enter", "sys_exit"]).to_btf();
     let one = Btf::parse(&one).expect("sound");
     assert!(one.has_tracepoint("sys_enter") && !one.has_tracepoint("sys_exit") && one.size_of("outer").is_none());
     assert_eq!(one.starts.len(), btf.starts.len(), "it is the last type");
@@ -276,7 +276,7 @@ fn exercise(data: &[u8]) {
             btf.offset_of(structure, path);
         }
     }
-    let _ = btf.only_tracepoints(["sys_enter", "no such"]);
+    let _ = btf.tracepoints(["sys_enter", "no such"]).to_btf();
     let all = btf.starts.iter().filter_map(|&start| btf.type_at(start as usize));
     for structure in all.filter(|found| matches!(found.kind, KIND_STRUCT | KIND_UNION)).take(20) {
         btf.member(structure, "no such", super::MAX_DEPTH);

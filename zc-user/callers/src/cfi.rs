@@ -1,0 +1,422 @@
+//! Unwinds one frame by an unwind table: finds the caller's registers by those of the function that it called.
+//!
+//! The format is in the DWARF 5 standard, section 6.4; how it is used in `.eh_frame`, in the Linux Standard Base, "Exception Frames".
+
+use std::sync::Arc;
+
+use gimli::{
+    BaseAddresses, CfaRule, DebugFrame, EhFrame, EhFrameHdr, Encoding, EndianSlice, Evaluation, EvaluationResult, Expression,
+    FrameDescriptionEntry, LittleEndian, Location, ParsedEhFrameHdr, Register, RegisterRule, UnwindContext, UnwindSection,
+    UnwindTableRow, Value,
+};
+
+use crate::elf::{Module, Section};
+
+/// Registers by their numbers in DWARF tables: 0 to 16 on `x86_64`, where 16 is the return address; 0 to 31 on arm64, where 31 is the
+/// stack pointer.
+const REGISTERS: usize = 32;
+
+/// The registers that have names of their own here, and those that calls preserve, as samples have them after the instruction pointer.
+#[cfg(not(target_arch = "aarch64"))]
+mod numbers {
+    pub const STACK_POINTER: u16 = 7;
+    pub const FRAME_POINTER: u16 = 6;
+    /// The return address: not in a register of the function.
+    pub const LINK: u16 = 16;
+    /// sp, bp, bx, r12 to r15
+    pub const SAMPLED: &[u16] = &[7, 6, 3, 12, 13, 14, 15];
+}
+#[cfg(target_arch = "aarch64")]
+mod numbers {
+    pub const STACK_POINTER: u16 = 31;
+    pub const FRAME_POINTER: u16 = 29;
+    pub const LINK: u16 = 30;
+    /// sp, x29, x30, x19 to x28
+    pub const SAMPLED: &[u16] = &[31, 29, 30, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28];
+}
+
+/// Bytes of an address.
+const ADDRESS_BYTES: u8 = 8;
+/// The most operations of an expression in a table. Those of compilers have less than twenty.
+const MOST_STEPS: u32 = 1000;
+
+type Slice<'a> = EndianSlice<'a, LittleEndian>;
+
+/// What is reused from frame to frame.
+#[derive(Debug, Default)]
+pub struct Context(Box<UnwindContext<usize>>);
+
+/// The registers of a function, as far as they are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Registers {
+    instruction_pointer: u64,
+    by_number: [Option<u64>; REGISTERS],
+}
+
+impl Registers {
+    /// The registers of a sample: the instruction pointer, the stack pointer, and those that calls preserve. On `x86_64` these are bp, bx,
+    /// r12 to r15; on arm64 x29, x30, x19 to x28.
+    pub fn sampled(values: &[u64]) -> Self {
+        let mut by_number = [None; REGISTERS];
+        for (&number, &value) in numbers::SAMPLED.iter().zip(values.iter().skip(1)) {
+            by_number[usize::from(number)] = Some(value);
+        }
+        Self { instruction_pointer: values.first().copied().unwrap_or(0), by_number }
+    }
+
+    /// Where the function is, or goes on when the function returns that it has called.
+    pub const fn instruction_pointer(&self) -> u64 {
+        self.instruction_pointer
+    }
+
+    /// The stack pointer.
+    pub fn stack_pointer(&self) -> Option<u64> {
+        self.get(Register(numbers::STACK_POINTER))
+    }
+
+    fn get(&self, register: Register) -> Option<u64> {
+        self.by_number.get(usize::from(register.0)).copied().flatten()
+    }
+}
+
+/// A copy of the top of a stack, in pieces of the same size.
+#[derive(Debug, Clone, Copy)]
+pub struct StackCopy<'a> {
+    /// The address of the first byte.
+    pub start: u64,
+    /// The bytes, from low addresses to high ones.
+    pub bytes: &'a [u8],
+    /// How large a piece is.
+    pub piece_bytes: usize,
+    /// Which pieces could be copied, each a bit, from the lowest.
+    pub filled: u64,
+}
+
+impl StackCopy<'_> {
+    fn is_filled(&self, offset: usize) -> bool {
+        let piece = u32::try_from(offset / self.piece_bytes).unwrap_or(u32::MAX);
+        self.filled.checked_shr(piece).is_some_and(|bits| bits & 1 != 0)
+    }
+
+    fn read(&self, address: u64) -> Option<u64> {
+        let offset = usize::try_from(address.checked_sub(self.start)?).ok()?;
+        let bytes: &[u8; 8] = self.bytes.get(offset..)?.first_chunk()?;
+        (self.is_filled(offset) && self.is_filled(offset + bytes.len() - 1)).then(|| u64::from_le_bytes(*bytes))
+    }
+
+    /// Whether this address is above what was copied.
+    pub fn ends_before(&self, address: u64) -> bool {
+        address.checked_sub(self.start).is_some_and(|offset| offset >= self.bytes.len() as u64)
+    }
+}
+
+/// What comes after a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Its caller.
+    Caller {
+        /// Whether the instruction pointer is the instruction itself, and not the one after a call: a signal came there.
+        is_exact: bool,
+    },
+    /// Nothing: the thread began with this function.
+    Root,
+}
+
+/// Why a frame cannot be unwound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// There is no table for this function.
+    NoTable,
+    /// The table cannot be parsed, or asks for what is not known.
+    BadTable,
+    /// The stack was not copied at this address.
+    Unreadable(u64),
+}
+
+/// Unwinds the functions of a file.
+#[derive(Debug)]
+pub struct Unwinder {
+    module: Arc<Module>,
+    bases: BaseAddresses,
+    /// Where the table has the functions, if it has no index of its own: their first address, their end, the offset in the table.
+    index: Vec<(u64, u64, usize)>,
+}
+
+impl Unwinder {
+    /// For this file.
+    pub fn new(module: Arc<Module>) -> Self {
+        let address = |section: &Option<Section>| section.as_ref().map_or(0, |section| section.address);
+        let bases = BaseAddresses::default()
+            .set_eh_frame(address(&module.eh_frame))
+            .set_eh_frame_hdr(address(&module.eh_frame_hdr))
+            .set_text(module.text)
+            .set_got(module.got);
+        let index = match (&module.eh_frame, &module.eh_frame_hdr, &module.debug_frame) {
+            (Some(table), None, _) => index(&eh_frame(&table.bytes), &bases),
+            (None, _, Some(table)) => index(&debug_frame(&table.bytes), &bases),
+            _ => Vec::new(),
+        };
+        Self { module, bases, index }
+    }
+
+    /// The file.
+    pub fn module(&self) -> &Module {
+        &self.module
+    }
+
+    /// Goes on from the function at this address of the file to its caller. `bias` is what has to be added to addresses of the file.
+    pub fn step(
+        &self,
+        address: u64,
+        bias: u64,
+        registers: &mut Registers,
+        stack: &StackCopy<'_>,
+        context: &mut Context,
+    ) -> Result<Step, Failure> {
+        if let Some(table) = &self.module.eh_frame {
+            let section = eh_frame(&table.bytes);
+            let offset = self.indexed(address).or_else(|| self.look_up(address));
+            let offset = gimli::EhFrameOffset(offset.ok_or(Failure::NoTable)?);
+            let fde = section.fde_from_offset(&self.bases, offset, EhFrame::cie_from_offset);
+            return self.step_by(&section, &fde.map_err(|_| Failure::BadTable)?, [address, bias], registers, stack, context);
+        }
+        let table = self.module.debug_frame.as_ref().ok_or(Failure::NoTable)?;
+        let section = debug_frame(&table.bytes);
+        let offset = gimli::DebugFrameOffset(self.indexed(address).ok_or(Failure::NoTable)?);
+        let fde = section.fde_from_offset(&self.bases, offset, DebugFrame::cie_from_offset);
+        self.step_by(&section, &fde.map_err(|_| Failure::BadTable)?, [address, bias], registers, stack, context)
+    }
+
+    /// Where the table has the function at this address, by our own index.
+    fn indexed(&self, address: u64) -> Option<usize> {
+        let place = self.index.partition_point(|(start, ..)| *start <= address).checked_sub(1)?;
+        let (_, end, offset) = self.index[place];
+        (address < end).then_some(offset)
+    }
+
+    /// Where the table has the function at this address, by the file's index.
+    fn look_up(&self, address: u64) -> Option<usize> {
+        let section = self.module.eh_frame_hdr.as_ref()?;
+        let header: ParsedEhFrameHdr<Slice<'_>> =
+            EhFrameHdr::new(&section.bytes, LittleEndian).parse(&self.bases, ADDRESS_BYTES).ok()?;
+        let table = header.table()?;
+        let pointer = table.lookup(address, &self.bases).ok()?;
+        Some(table.pointer_to_offset(pointer).ok()?.0)
+    }
+
+    fn step_by<'t, Table: UnwindSection<Slice<'t>>>(
+        &self,
+        section: &Table,
+        fde: &FrameDescriptionEntry<Slice<'t>>,
+        [address, bias]: [u64; 2],
+        registers: &mut Registers,
+        stack: &StackCopy<'_>,
+        context: &mut Context,
+    ) -> Result<Step, Failure> {
+        if !fde.contains(address) {
+            // The index has the last function before this address.
+            return Err(Failure::NoTable);
+        }
+        let row = fde.unwind_info_for_address(section, &self.bases, &mut context.0, address).map_err(|_| Failure::BadTable)?;
+        let frame = Frame { section, encoding: fde.cie().encoding(), bias, registers: *registers, stack };
+        let (next, caller) = frame.caller(row, fde.cie().return_address_register())?;
+        let Some(next) = next else { return Ok(Step::Root) };
+        // A frame that leaves everything as it was would be repeated for ever.
+        if next == registers.instruction_pointer && caller.stack_pointer() == registers.stack_pointer() {
+            return Err(Failure::BadTable);
+        }
+        *registers = Registers { instruction_pointer: next, ..caller };
+        Ok(Step::Caller { is_exact: fde.is_signal_trampoline() })
+    }
+}
+
+/// Goes on from a function to its caller in code that has frame pointers. The function that makes the call is one of a few instructions in
+/// assembler, without a frame of its own (`Syscall6` in golang/go `src/internal/runtime/syscall/asm_linux_amd64.s`, and others in
+/// `src/runtime/sys_linux_amd64.s`), so its return address is where the stack pointer points, or on arm64 in its register.
+pub fn by_frame_pointer(registers: &mut Registers, stack: &StackCopy<'_>, is_first: bool) -> Result<Step, Failure> {
+    const WORD: u64 = 8;
+    let read = |address: u64| stack.read(address).ok_or(Failure::Unreadable(address));
+    let known = |number: u16| registers.get(Register(number)).ok_or(Failure::BadTable);
+    let (sp, fp) = (known(numbers::STACK_POINTER)?, known(numbers::FRAME_POINTER)?);
+    let (next, sp, fp) = match is_first {
+        true if cfg!(target_arch = "aarch64") => (known(numbers::LINK)?, sp, fp),
+        true => (read(sp)?, sp + WORD, fp),
+        // The function that a goroutine or a thread begins with has none.
+        false if fp == 0 => return Ok(Step::Root),
+        false if fp < sp => return Err(Failure::BadTable),
+        false => (read(fp.wrapping_add(WORD))?, fp.wrapping_add(2 * WORD), read(fp)?),
+    };
+    registers.instruction_pointer = without_signature(next);
+    registers.by_number[usize::from(numbers::STACK_POINTER)] = Some(sp);
+    registers.by_number[usize::from(numbers::FRAME_POINTER)] = Some(fp);
+    Ok(Step::Caller { is_exact: false })
+}
+
+fn eh_frame(bytes: &[u8]) -> EhFrame<Slice<'_>> {
+    let mut section = EhFrame::new(bytes, LittleEndian);
+    section.set_address_size(ADDRESS_BYTES);
+    section
+}
+
+fn debug_frame(bytes: &[u8]) -> DebugFrame<Slice<'_>> {
+    let mut section = DebugFrame::new(bytes, LittleEndian);
+    section.set_address_size(ADDRESS_BYTES);
+    section
+}
+
+/// Where a table has which function, in the order of their addresses. What cannot be parsed is left out.
+fn index<'t, Table: UnwindSection<Slice<'t>>>(section: &Table, bases: &BaseAddresses) -> Vec<(u64, u64, usize)> {
+    let mut found = Vec::new();
+    let mut entries = section.entries(bases);
+    while let Ok(Some(entry)) = entries.next() {
+        let gimli::CieOrFde::Fde(partial) = entry else { continue };
+        if let Ok(fde) = partial.parse(Table::cie_from_offset) {
+            found.push((fde.initial_address(), fde.end_address(), fde.offset()));
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+/// A function that is unwound.
+struct Frame<'f, Table> {
+    section: &'f Table,
+    encoding: Encoding,
+    bias: u64,
+    registers: Registers,
+    stack: &'f StackCopy<'f>,
+}
+
+impl<'t, Table: UnwindSection<Slice<'t>>> Frame<'_, Table> {
+    /// Where the caller goes on, and its other registers. `None` instead of the address: there is no caller.
+    fn caller(&self, row: &UnwindTableRow<usize>, return_address: Register) -> Result<(Option<u64>, Registers), Failure> {
+        let cfa = match row.cfa() {
+            CfaRule::RegisterAndOffset { register, offset } => {
+                self.registers.get(*register).ok_or(Failure::BadTable)?.wrapping_add_signed(*offset)
+            }
+            CfaRule::Expression(expression) => {
+                self.evaluate(expression.get(self.section).map_err(|_| Failure::BadTable)?, None)?
+            }
+        };
+        let mut caller = self.registers;
+        caller.by_number[usize::from(numbers::STACK_POINTER)] = Some(cfa);
+        let mut next = self.unsaved_return_address(return_address);
+        for (register, rule) in row.registers() {
+            let value = self.value(*register, rule, cfa)?;
+            if *register == return_address {
+                next = value;
+            }
+            if let Some(place) = caller.by_number.get_mut(usize::from(register.0)) {
+                *place = value;
+            }
+        }
+        Ok((next.map(without_signature).filter(|&next| next != 0), caller))
+    }
+
+    /// The return address if no rule says where it is: on arm64 it is still in its register. On `x86_64` the tables of functions that no
+    /// other one called leave it out.
+    fn unsaved_return_address(&self, register: Register) -> Option<u64> {
+        if cfg!(target_arch = "aarch64") { self.registers.get(register) } else { None }
+    }
+
+    /// The caller's value of a register. `None`: it has none.
+    fn value(&self, register: Register, rule: &RegisterRule<usize>, cfa: u64) -> Result<Option<u64>, Failure> {
+        let expression = |expression: &gimli::UnwindExpression<usize>| {
+            self.evaluate(expression.get(self.section).map_err(|_| Failure::BadTable)?, Some(cfa))
+        };
+        Ok(match rule {
+            RegisterRule::Undefined => None,
+            RegisterRule::SameValue => self.registers.get(register),
+            RegisterRule::Offset(offset) => Some(self.read(cfa.wrapping_add_signed(*offset))?),
+            RegisterRule::ValOffset(offset) => Some(cfa.wrapping_add_signed(*offset)),
+            RegisterRule::Register(other) => self.registers.get(*other),
+            RegisterRule::Expression(at) => Some(self.read(expression(at)?)?),
+            RegisterRule::ValExpression(value) => Some(expression(value)?),
+            RegisterRule::Constant(value) => Some(*value),
+            RegisterRule::Architectural => return Err(Failure::BadTable),
+        })
+    }
+
+    fn read(&self, address: u64) -> Result<u64, Failure> {
+        self.stack.read(address).ok_or(Failure::Unreadable(address))
+    }
+
+    /// The value of an expression. The address of a frame, if it is given, is what the expression begins with.
+    fn evaluate(&self, expression: Expression<Slice<'t>>, first: Option<u64>) -> Result<u64, Failure> {
+        let mut evaluation = expression.evaluation(self.encoding);
+        // The table is the traced program's: its expressions could go on for ever.
+        evaluation.set_max_iterations(MOST_STEPS);
+        if let Some(first) = first {
+            evaluation.set_initial_value(first);
+        }
+        self.complete(&mut evaluation).and_then(|result| result.ok_or(Failure::BadTable))
+    }
+
+    fn complete(&self, evaluation: &mut Evaluation<Slice<'t>>) -> Result<Option<u64>, Failure> {
+        let bad = |_| Failure::BadTable;
+        let mut state = evaluation.evaluate().map_err(bad)?;
+        loop {
+            state = match state {
+                EvaluationResult::Complete => {
+                    let last = evaluation.as_result().last().map(|piece| piece.location);
+                    return Ok(match last {
+                        Some(Location::Address { address }) => Some(address),
+                        _ => None,
+                    });
+                }
+                EvaluationResult::RequiresRegister { register, .. } => {
+                    // The table of the loader's stubs asks for the instruction pointer.
+                    let own = (register.0 == 16 && cfg!(target_arch = "x86_64")).then_some(self.registers.instruction_pointer);
+                    let value = own.or_else(|| self.registers.get(register)).ok_or(Failure::BadTable)?;
+                    evaluation.resume_with_register(Value::Generic(value)).map_err(bad)?
+                }
+                EvaluationResult::RequiresMemory { address, size, .. } => {
+                    let kept = u64::MAX.checked_shr(64 - 8 * u32::from(size)).unwrap_or(0);
+                    evaluation.resume_with_memory(Value::Generic(self.read(address)? & kept)).map_err(bad)?
+                }
+                EvaluationResult::RequiresRelocatedAddress(address) => {
+                    evaluation.resume_with_relocated_address(address.wrapping_add(self.bias)).map_err(bad)?
+                }
+                _ => return Err(Failure::BadTable),
+            };
+        }
+    }
+}
+
+/// A return address without the signature that arm64 may put into its upper bits (pointer authentication). Addresses of user space have at
+/// most 52 bits there, and at most 57 elsewhere.
+const fn without_signature(address: u64) -> u64 {
+    if cfg!(target_arch = "aarch64") { address & ((1 << 52) - 1) } else { address }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frame_pointers_lead_to_the_function_without_one() {
+        let mut words = [0_u64; 16];
+        // The return address of the function that made the call, then two frames.
+        words[0] = 0x40_0010;
+        (words[4], words[5]) = (0x1040, 0x40_0020);
+        (words[8], words[9]) = (0, 0x40_0030);
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let stack = StackCopy { start: 0x1000, bytes: &bytes, piece_bytes: 64, filled: 0b11 };
+        let mut registers = Registers::sampled(&[0x40_0000, 0x1000, 0x1020]);
+        for (is_first, next) in [(true, 0x40_0010), (false, 0x40_0020), (false, 0x40_0030)] {
+            assert_eq!(by_frame_pointer(&mut registers, &stack, is_first), Ok(Step::Caller { is_exact: false }));
+            assert_eq!(registers.instruction_pointer(), next);
+        }
+        assert_eq!(by_frame_pointer(&mut registers, &stack, false), Ok(Step::Root));
+    }
+
+    #[test]
+    fn a_frame_pointer_that_points_down_or_out_of_the_stack_is_not_followed() {
+        let bytes = [0; 64];
+        let stack = StackCopy { start: 0x1000, bytes: &bytes, piece_bytes: 64, filled: 1 };
+        let mut below = Registers::sampled(&[0x40_0000, 0x1020, 0x1010]);
+        assert_eq!(by_frame_pointer(&mut below, &stack, false), Err(Failure::BadTable));
+        let mut outside = Registers::sampled(&[0x40_0000, 0x1020, 0x5000]);
+        assert_eq!(by_frame_pointer(&mut outside, &stack, false), Err(Failure::Unreadable(0x5008)));
+    }
+}

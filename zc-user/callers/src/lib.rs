@@ -1,0 +1,22 @@
+//! Who made a call: unwinds copies of stacks ([`Spaces::unwind`]), and finds the names of their functions ([`symbols::name`]).
+//!
+//! Stacks are unwound by the unwind tables that compilers add for exceptions (`.eh_frame`), or those for debuggers (`.debug_frame`). Code
+//! need not have frame pointers. A stack whose tables are missing or cannot be followed ends there, and says so: nothing is guessed.
+//! That is why this is not the crate `framehop`, which then continues with frame pointers without saying it, and which knows only the
+//! registers that profilers sample.
+//!
+//! ```text
+//! mappings, files ──▶ Spaces ── sample ──▶ elf: sections of the files ─▶ cfi: frame by frame ──▶ RawStack
+//!                                                                                                   │
+//!                                          after the command has ended ──▶ symbols: blazesym ──▶ Stack
+//! ```
+
+pub mod cfi;
+pub mod elf;
+pub mod spaces;
+pub mod symbols;
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests;
+
+pub use spaces::{CodeFile, Mapping, RawFrame, RawStack, Spaces};

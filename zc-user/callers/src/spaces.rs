@@ -1,0 +1,191 @@
+//! [`Spaces`]: which code is where in each address space, and the unwinding of stacks by it.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::Arc,
+};
+
+use zctrace_core::trace::StackEnd;
+
+use crate::{
+    cfi::{self, Registers, StackCopy, Step, Unwinder},
+    elf::{Module, Unusable},
+};
+
+/// More frames than this are taken for an endless loop.
+const MOST_FRAMES: usize = 512;
+
+/// A file with code, as it was when it was mapped.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct CodeFile {
+    /// Its path.
+    pub path: String,
+    /// Its device, as in `stat`.
+    pub device: u64,
+    /// Its inode.
+    pub inode: u64,
+    /// The type of its filesystem, if it is known.
+    pub filesystem: Option<String>,
+}
+
+/// Code in memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mapping {
+    /// Where it begins.
+    pub start: u64,
+    /// Where it ends.
+    pub end: u64,
+    /// Where it begins in its file, in bytes.
+    pub offset: u64,
+    /// The file. `None`: it has none, or it is unknown.
+    pub file: Option<CodeFile>,
+}
+
+/// A file with code: its place in the list of [`Spaces::files`].
+pub type FileIndex = usize;
+
+/// A function of a stack before its name is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RawFrame {
+    /// The file that it is in. `None`: none that is known.
+    pub file: Option<FileIndex>,
+    /// An address of the instruction that called the next function, as the file states it. Without a file, an address in memory.
+    pub address: u64,
+    /// Whether the frame pointer led from here to the next frame, because there is no unwind table.
+    pub is_by_frame_pointer: bool,
+}
+
+/// A stack without names.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RawStack {
+    /// Its functions, from the one that made the call to the one that the thread began with.
+    pub frames: Vec<RawFrame>,
+    /// How it ends.
+    pub end: StackEnd,
+}
+
+/// Code in an address space. The whole file counts as mapped, from its first part to its last.
+#[derive(Debug, Clone, Copy)]
+struct Placed {
+    start: u64,
+    end: u64,
+    file: Option<FileIndex>,
+    /// What has to be added to an address of the file.
+    bias: u64,
+}
+
+/// A file, and what was found when it was first needed.
+#[derive(Debug)]
+struct Known {
+    file: CodeFile,
+    unwinder: Result<Unwinder, Unusable>,
+}
+
+/// Which code is where in each address space.
+#[derive(Debug, Default)]
+pub struct Spaces {
+    by_number: HashMap<u32, Arc<Vec<Placed>>>,
+    files: Vec<Known>,
+    index: HashMap<CodeFile, FileIndex>,
+}
+
+impl Spaces {
+    /// Notes that code was mapped in this address space. It replaces what was there.
+    pub fn map(&mut self, space: u32, mapping: Mapping) {
+        let Mapping { start, end, offset, file } = mapping;
+        let file = file.map(|file| self.open(file));
+        let module = file.and_then(|file| self.files[file].unwinder.as_ref().ok()).map(Unwinder::module);
+        let bias = module.and_then(|module| module.bias(start, offset));
+        let (first, last) = module.zip(bias).map_or((start, end), |(module, bias)| module.range(bias));
+        let placed = Placed { start: first.min(start), end: last.max(end), file, bias: bias.unwrap_or(0) };
+        let code = Arc::make_mut(self.by_number.entry(space).or_default());
+        code.retain(|other| other.end <= placed.start || placed.end <= other.start);
+        code.insert(code.partition_point(|other| other.start < placed.start), placed);
+    }
+
+    /// Notes that an address space began as a copy of another.
+    pub fn copy(&mut self, from: u32, space: u32) {
+        if let Some(code) = self.by_number.get(&from).cloned() {
+            self.by_number.insert(space, code);
+        }
+    }
+
+    /// The files with code, in the order of [`RawFrame::file`].
+    pub fn files(&self) -> impl Iterator<Item = &CodeFile> {
+        self.files.iter().map(|known| &known.file)
+    }
+
+    fn open(&mut self, file: CodeFile) -> FileIndex {
+        match self.index.entry(file) {
+            Entry::Occupied(entry) => *entry.get(),
+            Entry::Vacant(entry) => {
+                let file = entry.key().clone();
+                let unwinder = Module::read(&file).map(Unwinder::new);
+                self.files.push(Known { file, unwinder });
+                *entry.insert(self.files.len() - 1)
+            }
+        }
+    }
+
+    /// Unwinds a stack in this address space.
+    pub fn unwind(&self, space: u32, mut registers: Registers, stack: &StackCopy<'_>) -> RawStack {
+        let code = self.by_number.get(&space).map(|code| code.as_slice()).unwrap_or_default();
+        let (mut frames, mut context, mut is_exact) = (Vec::new(), cfi::Context::default(), false);
+        loop {
+            // A return address is behind the call, and may already belong to the next function.
+            let address = registers.instruction_pointer().wrapping_sub(u64::from(!is_exact));
+            let end = match self.step(code, address, &mut registers, stack, &mut context, &mut frames) {
+                Ok(Step::Caller { is_exact: exact }) if frames.len() < MOST_FRAMES => {
+                    is_exact = exact;
+                    continue;
+                }
+                Ok(Step::Caller { .. }) => StackEnd::TooDeep,
+                Ok(Step::Root) => StackEnd::Root,
+                Err(end) => end,
+            };
+            return RawStack { frames, end };
+        }
+    }
+
+    /// Adds the frame of this address and goes on to its caller.
+    fn step(
+        &self,
+        code: &[Placed],
+        address: u64,
+        registers: &mut Registers,
+        stack: &StackCopy<'_>,
+        context: &mut cfi::Context,
+        frames: &mut Vec<RawFrame>,
+    ) -> Result<Step, StackEnd> {
+        let placed = code.partition_point(|placed| placed.start <= address).checked_sub(1).map(|index| code[index]);
+        let placed = placed.filter(|placed| address < placed.end);
+        let Some((placed, file)) = placed.and_then(|placed| Some((placed, placed.file?))) else {
+            frames.push(RawFrame { file: None, address, is_by_frame_pointer: false });
+            return Err(StackEnd::NoFile);
+        };
+        let address = address.wrapping_sub(placed.bias);
+        let is_first = frames.is_empty();
+        frames.push(RawFrame { file: Some(file), address, is_by_frame_pointer: false });
+        let Known { file, unwinder } = &self.files[file];
+        let unwinder = unwinder.as_ref().map_err(|why| match why {
+            Unusable::Gone => StackEnd::FileGone(file.path.clone()),
+            Unusable::Replaced => StackEnd::FileReplaced(file.path.clone()),
+        })?;
+        unwinder.step(address, placed.bias, registers, stack, context).or_else(|failure| {
+            Err(match failure {
+                cfi::Failure::NoTable if unwinder.module().begins_at(address) => return Ok(Step::Root),
+                cfi::Failure::NoTable if unwinder.module().has_frame_pointers => {
+                    if let Some(last) = frames.last_mut() {
+                        last.is_by_frame_pointer = true;
+                    }
+                    let caller = cfi::by_frame_pointer(registers, stack, is_first);
+                    return caller.map_err(|_| StackEnd::NoUnwindTable(file.path.clone()));
+                }
+                cfi::Failure::NoTable => StackEnd::NoUnwindTable(file.path.clone()),
+                cfi::Failure::BadTable => StackEnd::BadUnwindTable(file.path.clone()),
+                cfi::Failure::Unreadable(address) if stack.ends_before(address) => StackEnd::TooDeep,
+                cfi::Failure::Unreadable(_) => StackEnd::Unreadable,
+            })
+        })
+    }
+}

@@ -1,0 +1,138 @@
+//! Unwinds the stack of the test itself: a copy of it, its registers, and what is mapped here.
+
+use std::{
+    arch::asm,
+    fs::{self, File},
+    os::unix::fs::{FileExt as _, MetadataExt as _},
+    path::Path,
+};
+
+use zctrace_core::trace::{Stack, StackEnd};
+
+use crate::{
+    CodeFile, Mapping, Spaces,
+    cfi::{Registers, StackCopy},
+    symbols,
+};
+
+const PIECE: usize = 1024;
+const PIECES: usize = 16;
+const SPACE: u32 = 7;
+
+/// What is mapped here to be executed.
+fn spaces() -> Spaces {
+    let mut spaces = Spaces::default();
+    for line in fs::read_to_string("/proc/self/maps").expect("it is ours").lines() {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let hex = |text: &str| u64::from_str_radix(text, 16).expect("a number");
+        let (start, end) = words[0].split_once('-').expect("a range");
+        let file = words.get(5).filter(|path| path.starts_with('/')).and_then(|path| {
+            let metadata = Path::new(path).metadata().ok()?;
+            Some(CodeFile { path: (*path).to_owned(), device: metadata.dev(), inode: metadata.ino(), filesystem: None })
+        });
+        if words[1].contains('x') {
+            spaces.map(SPACE, Mapping { start: hex(start), end: hex(end), offset: hex(words[2]), file });
+        }
+    }
+    spaces
+}
+
+/// The registers and the stack of a function, as a sample has them.
+struct Sample {
+    registers: [u64; 8],
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+/// A sample of this function and its callers.
+#[inline(never)]
+fn sample() -> Sample {
+    let mut registers = [0_u64; 8];
+    // SAFETY: stores registers to an array that has room for them.
+    unsafe {
+        asm!(
+            "lea {scratch}, [rip]",
+            "mov [{to}], {scratch}",
+            "mov [{to} + 8], rsp",
+            "mov [{to} + 16], rbp",
+            "mov [{to} + 24], rbx",
+            "mov [{to} + 32], r12",
+            "mov [{to} + 40], r13",
+            "mov [{to} + 48], r14",
+            "mov [{to} + 56], r15",
+            to = in(reg) registers.as_mut_ptr(),
+            scratch = out(reg) _,
+        );
+    }
+    let start = registers[1] & !(PIECE as u64 - 1);
+    // The kernel says where the stack ends.
+    let memory = File::open("/proc/self/mem").expect("it is ours");
+    let mut bytes = vec![0; PIECE * PIECES];
+    for (piece, to) in (0..).zip(bytes.chunks_mut(PIECE)) {
+        let _ = memory.read_at(to, start + piece * PIECE as u64);
+    }
+    Sample { registers, start, bytes }
+}
+
+/// Has a frame that the unwinder has to find its way through.
+#[inline(never)]
+fn middle(buffer: &mut [u8; 3000]) -> Sample {
+    let sampled = sample();
+    std::hint::black_box(buffer);
+    sampled
+}
+
+/// The stack of a sample of this thread, of which these pieces were copied.
+fn unwound(spaces: &Spaces, filled: u64) -> Stack {
+    let Sample { registers, start, bytes } = middle(&mut std::hint::black_box([1; 3000]));
+    let copy = StackCopy { start, bytes: &bytes, piece_bytes: PIECE, filled };
+    let raw = spaces.unwind(SPACE, Registers::sampled(&registers), &copy);
+    symbols::name(&[raw], spaces.files()).remove(0)
+}
+
+/// All pieces.
+const ALL: u64 = (1 << PIECES) - 1;
+
+fn has(stack: &Stack, name: &str) -> bool {
+    stack.frames.iter().any(|frame| frame.function.as_deref().is_some_and(|function| function.contains(name)))
+}
+
+#[test]
+fn this_thread_is_unwound_to_its_start() {
+    let stack = unwound(&spaces(), ALL);
+    assert_eq!(stack.end, StackEnd::Root, "{stack:#?}");
+    assert!(has(&stack, "sample") && has(&stack, "middle") && has(&stack, "this_thread_is_unwound"), "{stack:#?}");
+}
+
+#[test]
+fn a_stack_that_was_not_copied_far_enough_ends_there_and_says_so() {
+    // The frame of `middle` is larger than these two pieces.
+    let stack = unwound(&spaces(), 0b11);
+    assert_eq!(stack.end, StackEnd::Unreadable, "{stack:#?}");
+    assert!(has(&stack, "sample") && !has(&stack, "a_stack_that_was_not_copied"), "{stack:#?}");
+}
+
+#[test]
+fn code_in_no_file_ends_a_stack() {
+    let stack = unwound(&Spaces::default(), ALL);
+    assert_eq!((stack.end, stack.frames.len()), (StackEnd::NoFile, 1));
+}
+
+#[test]
+fn an_address_space_begins_with_the_code_of_the_one_that_it_is_a_copy_of() {
+    let mut spaces = spaces();
+    spaces.copy(SPACE, SPACE + 1);
+    let Sample { registers, start, bytes } = middle(&mut [1; 3000]);
+    let copy = StackCopy { start, bytes: &bytes, piece_bytes: PIECE, filled: ALL };
+    assert_eq!(spaces.unwind(SPACE + 1, Registers::sampled(&registers), &copy).end, StackEnd::Root);
+    assert_eq!(spaces.unwind(SPACE + 2, Registers::sampled(&registers), &copy).end, StackEnd::NoFile);
+}
+
+#[test]
+fn a_program_that_was_replaced_ends_a_stack() {
+    let own = spaces().files().next().expect("this test").clone();
+    let mut spaces = Spaces::default();
+    let other = CodeFile { inode: own.inode + 1, ..own };
+    spaces.map(SPACE, Mapping { start: 0, end: u64::MAX, offset: 0, file: Some(other.clone()) });
+    assert_eq!(unwound(&spaces, ALL).end, StackEnd::FileReplaced(other.path));
+}

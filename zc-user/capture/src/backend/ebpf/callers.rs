@@ -1,0 +1,220 @@
+//! [`CallerTable`]: who made the calls that the kernel side sampled. Stacks are unwound as soon as they are read, and their bytes are
+//! dropped: they may contain secrets. Their functions get names when the command has ended.
+
+use std::{collections::HashMap, io, mem};
+
+use aya::maps::{MapData, RingBuf};
+use tokio::io::unix::AsyncFd;
+use zc_ebpf::{CHUNK_BYTES, CHUNKS, CodeMapped, FileNumber, RowKey, SampleHeader, SampledCall, SpaceCopied, sample_kind};
+use zctrace_callers::{
+    CodeFile, Mapping, RawStack, Spaces,
+    cfi::{Registers, StackCopy},
+    symbols,
+};
+
+use super::{
+    counts::Counts,
+    events::{EventPart, read},
+    object::Loaded,
+};
+use crate::{
+    async_fd::watch_readable,
+    backend::Recorded,
+    trace::{Callers, File, Stack, StackId},
+};
+
+// SAFETY: integers and arrays of them.
+unsafe impl EventPart for SampleHeader {}
+// SAFETY: integers and arrays of them.
+unsafe impl EventPart for SampledCall {}
+// SAFETY: integers and arrays of them.
+unsafe impl EventPart for CodeMapped {}
+// SAFETY: integers and arrays of them.
+unsafe impl EventPart for SpaceCopied {}
+
+/// What can be recorded of these: all.
+pub const fn possible(recorded: Recorded) -> Recorded {
+    recorded
+}
+
+/// The messages about callers, and what they have said so far.
+#[derive(Default)]
+pub struct Samples {
+    /// `None`: no callers are sampled.
+    ring: Option<AsyncFd<RingBuf<MapData>>>,
+    table: CallerTable,
+    /// How many messages could not be parsed.
+    unreadable: u64,
+    /// How many messages the batch may still have.
+    left_in_batch: u32,
+}
+
+/// The most messages in a batch: unwinding a stack takes some 50 us, and the command may make calls faster than that. Signals, time limits
+/// and other messages must not wait for ever.
+const BATCH: u32 = 256;
+
+impl Samples {
+    /// The messages of these programs. To be called in a tokio runtime.
+    pub fn open(loaded: &mut Loaded) -> io::Result<Self> {
+        // No batch was read yet, so none was full.
+        let ring = loaded.take_samples().map(watch_readable).transpose()?;
+        Ok(Self { ring, left_in_batch: BATCH, ..Self::default() })
+    }
+
+    /// Waits until there are messages; never ready if no callers are sampled.
+    pub async fn more(&mut self) -> io::Result<()> {
+        if self.has_more() {
+            return Ok(());
+        }
+        let Some(ring) = &mut self.ring else { return std::future::pending().await };
+        ring.readable_mut().await?.clear_ready();
+        Ok(())
+    }
+
+    /// Begins a batch of messages.
+    pub fn begin_batch(&mut self) {
+        self.left_in_batch = BATCH;
+    }
+
+    /// Whether the last batch was full, so that there may be more messages.
+    pub fn has_more(&self) -> bool {
+        self.ring.is_some() && self.left_in_batch == 0
+    }
+
+    /// Reads messages up to the next change of an address space, which is to be passed to [`change`](Self::change). `None`: the batch ends
+    /// here.
+    pub fn until_change(&mut self) -> Option<Change> {
+        let ring = self.ring.as_mut()?.get_mut();
+        while self.left_in_batch > 0 {
+            let bytes = ring.next()?;
+            self.left_in_batch -= 1;
+            match self.table.record(&bytes) {
+                Some(Ok(())) => {}
+                Some(Err(change)) => return Some(change),
+                None => self.unreadable += 1,
+            }
+        }
+        None
+    }
+
+    /// Notes a change of an address space, and what is known of the file that it names.
+    pub fn change(&mut self, change: Change, file: Option<&File>) {
+        self.table.change(change, file);
+    }
+
+    /// How many messages could not be parsed since the last time.
+    pub fn take_unreadable(&mut self) -> u64 {
+        mem::take(&mut self.unreadable)
+    }
+
+    /// Adds the callers of a task to its rows. The rows must be there.
+    pub fn take_task(&mut self, task: u32, counts: &mut Counts) {
+        self.table.take_task(task, counts);
+    }
+
+    /// Adds the callers of all tasks to their rows.
+    pub fn take_all(&mut self, counts: &mut Counts) {
+        self.table.take_all(counts);
+    }
+
+    /// The stacks with the names of their functions. `None` if no callers were sampled.
+    pub fn into_stacks(self) -> Option<Vec<Stack>> {
+        self.ring.is_some().then(|| self.table.into_stacks())
+    }
+}
+
+/// Who made the calls that were sampled so far.
+#[derive(Debug, Default)]
+struct CallerTable {
+    spaces: Spaces,
+    /// The stacks so far, each with its number.
+    stacks: HashMap<RawStack, StackId>,
+    /// By the serial number of the task: the callers of its rows.
+    by_task: HashMap<u32, HashMap<RowKey, Callers>>,
+}
+
+/// A message about callers that is no sample.
+#[derive(Debug, Clone, Copy)]
+pub enum Change {
+    /// Code was mapped.
+    Mapped(CodeMapped),
+    /// An address space was copied.
+    Copied(SpaceCopied),
+}
+
+impl Change {
+    /// The file that it names, if it does.
+    pub fn file(&self) -> Option<FileNumber> {
+        match self {
+            Self::Mapped(mapped) => Some(mapped.file).filter(|&number| number != 0),
+            Self::Copied(_) => None,
+        }
+    }
+}
+
+impl CallerTable {
+    /// Reads a message. `Err`: it is a change of an address space. `None`: it cannot be parsed.
+    fn record(&mut self, bytes: &[u8]) -> Option<Result<(), Change>> {
+        Some(match read::<SampleHeader>(bytes)?.kind {
+            sample_kind::STACK => {
+                let call: SampledCall = read(bytes)?;
+                let stack = bytes.get(size_of::<SampledCall>()..)?.get(..CHUNKS * CHUNK_BYTES)?;
+                self.add(&call, stack);
+                Ok(())
+            }
+            sample_kind::MAPPED => Err(Change::Mapped(read(bytes)?)),
+            sample_kind::COPIED => Err(Change::Copied(read(bytes)?)),
+            _ => return None,
+        })
+    }
+
+    /// Notes a change of an address space.
+    fn change(&mut self, change: Change, file: Option<&File>) {
+        match change {
+            Change::Copied(SpaceCopied { header, from, .. }) => self.spaces.copy(from, header.space),
+            Change::Mapped(CodeMapped { header, start, end, page, .. }) => {
+                let page_bytes = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
+                let mapping = Mapping { start, end, offset: page.saturating_mul(page_bytes), file: file.and_then(code_file) };
+                self.spaces.map(header.space, mapping);
+            }
+        }
+    }
+
+    fn add(&mut self, call: &SampledCall, stack: &[u8]) {
+        let copy = StackCopy { start: call.stack_start, bytes: stack, piece_bytes: CHUNK_BYTES, filled: call.filled };
+        let stack = self.spaces.unwind(call.header.space, Registers::sampled(&call.registers), &copy);
+        let next = StackId(u32::try_from(self.stacks.len()).unwrap_or(u32::MAX));
+        let id = *self.stacks.entry(stack).or_insert(next);
+        let key = RowKey { task: call.task, call: call.call, ends: call.ends };
+        *self.by_task.entry(call.task).or_default().entry(key).or_default().entry(id).or_default() += 1;
+    }
+
+    /// Adds the callers of a task to its rows. The rows must be there.
+    fn take_task(&mut self, task: u32, counts: &mut Counts) {
+        for (key, callers) in self.by_task.remove(&task).into_iter().flatten() {
+            counts.add_callers(key, &callers);
+        }
+    }
+
+    /// Adds the callers of all tasks to their rows.
+    fn take_all(&mut self, counts: &mut Counts) {
+        for (key, callers) in mem::take(&mut self.by_task).into_values().flatten() {
+            counts.add_callers(key, &callers);
+        }
+    }
+
+    /// The stacks, in the order of their ids, with the names of their functions. It reads the symbols of all files in them.
+    fn into_stacks(self) -> Vec<Stack> {
+        let mut stacks: Vec<(StackId, RawStack)> = self.stacks.into_iter().map(|(stack, id)| (id, stack)).collect();
+        stacks.sort_by_key(|(id, _)| *id);
+        let stacks: Vec<RawStack> = stacks.into_iter().map(|(_, stack)| stack).collect();
+        symbols::name(&stacks, self.spaces.files())
+    }
+}
+
+/// A file as one with code. `None`: it has no path that can be opened.
+fn code_file(file: &File) -> Option<CodeFile> {
+    let path = file.path.clone().filter(|path| path.starts_with('/'))?;
+    let identity = file.identity?;
+    Some(CodeFile { path, device: identity.device, inode: identity.inode, filesystem: file.filesystem.clone() })
+}

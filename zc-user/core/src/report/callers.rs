@@ -1,0 +1,161 @@
+//! Who made the calls, as a report shows it: stacks, and for each call and each transfer the samples that came from them.
+
+mod site;
+
+use std::{cmp::Reverse, collections::BTreeMap};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::trace;
+
+pub(crate) use site::{EITHER_COPY, is_of_c_library, library_in};
+
+/// The functions that were active when a sampled call was made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Stack {
+    /// The functions, from the one that made the call to the one that the thread began with.
+    pub frames: Vec<Frame>,
+    /// Whether the last function is the one that the process or the thread began with. If not, functions are missing there.
+    pub complete: bool,
+    /// Why functions are missing, as a clause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete_because: Option<String>,
+}
+
+/// A function in a stack.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Frame {
+    /// Its name, demangled. `None`: the file that it is in has no name for it.
+    pub function: Option<String>,
+    /// The source file of the line where it was. `None`: there are no line tables.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// That line, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// Whether the compiler has put its code into that of the next frame.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub inlined: bool,
+    /// Whether the next function was found by the frame pointer, because there is no unwind table for this one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_frame_pointer: bool,
+    /// The program or library that it is in.
+    pub module: Option<String>,
+    /// Where it was in that file, as `addr2line` takes it; without a module, in memory.
+    pub address: u64,
+}
+
+/// The sampled calls among some calls, and who made them. Nothing is extrapolated to the calls that were not sampled.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Callers {
+    /// How many calls were sampled.
+    pub samples: u64,
+    /// Where in the program they were made, the most frequent first.
+    pub sites: Vec<Site>,
+    /// The stacks, the most frequent first.
+    pub stacks: Vec<StackSamples>,
+}
+
+/// Samples with the same stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StackSamples {
+    /// The stack: an index into [`Report::stacks`](super::Report::stacks).
+    pub stack: usize,
+    /// How many calls.
+    pub samples: u64,
+}
+
+/// The place in the program that calls were made at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Site {
+    /// The function of the program itself, and where in it.
+    #[serde(flatten)]
+    pub at: Frame,
+    /// The library function that it called, which made the calls: `std::io::copy`. `None`: it made them itself, or that is unknown.
+    pub via: Option<String>,
+    /// How many calls.
+    pub samples: u64,
+}
+
+impl Callers {
+    /// The callers of rows, whose stacks are among the known ones. `None` if no call of theirs was sampled.
+    pub(crate) fn of<'a>(rows: impl Iterator<Item = &'a trace::Row>, known: &[trace::Stack]) -> Option<Self> {
+        let mut by_stack: BTreeMap<trace::StackId, u64> = BTreeMap::new();
+        for (&stack, samples) in rows.flat_map(|row| &row.callers) {
+            *by_stack.entry(stack).or_default() += samples;
+        }
+        let stack =
+            |(stack, samples): (trace::StackId, u64)| Some(StackSamples { stack: usize::try_from(stack.0).ok()?, samples });
+        let mut stacks: Vec<StackSamples> = by_stack.into_iter().filter_map(stack).collect();
+        stacks.sort_by_key(|of| (Reverse(of.samples), of.stack));
+        let samples = stacks.iter().map(|of| of.samples).sum();
+        let site = |of: &StackSamples| Some(Site { samples: of.samples, ..Site::of(known.get(of.stack)?)? });
+        let sites = Site::summed(stacks.iter().filter_map(site));
+        (samples > 0).then_some(Self { samples, sites, stacks })
+    }
+
+    /// The callers of several transfers together. `None` if none of them has any.
+    pub fn sum<'a>(all: impl Iterator<Item = &'a Self>) -> Option<Self> {
+        let (mut samples, mut sites, mut by_stack) = (0, Vec::new(), BTreeMap::new());
+        for callers in all {
+            samples += callers.samples;
+            sites.extend(callers.sites.iter().cloned());
+            callers.stacks.iter().for_each(|of| *by_stack.entry(of.stack).or_insert(0) += of.samples);
+        }
+        let mut stacks: Vec<StackSamples> =
+            by_stack.into_iter().map(|(stack, samples)| StackSamples { stack, samples }).collect();
+        stacks.sort_by_key(|of| (Reverse(of.samples), of.stack));
+        (samples > 0).then(|| Self { samples, sites: Site::summed(sites.into_iter()), stacks })
+    }
+}
+
+impl Stack {
+    /// The stacks of a trace.
+    pub(crate) fn all_of(trace: &trace::Trace) -> Option<Vec<Self>> {
+        trace.stacks.as_ref().map(|stacks| stacks.iter().map(Self::of).collect())
+    }
+
+    fn of(stack: &trace::Stack) -> Self {
+        let incomplete_because = stack.end.why();
+        Self { frames: stack.frames.iter().map(Frame::of).collect(), complete: incomplete_because.is_none(), incomplete_because }
+    }
+}
+
+impl Frame {
+    fn of(frame: &trace::Frame) -> Self {
+        Self {
+            function: frame.function.clone(),
+            file: frame.file.clone(),
+            line: frame.line,
+            inlined: frame.is_inlined,
+            by_frame_pointer: frame.is_by_frame_pointer,
+            module: frame.module.clone(),
+            address: frame.address,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(function: &str, samples: u64) -> Site {
+        Site { at: Frame { function: Some(function.into()), ..Frame::default() }, via: None, samples }
+    }
+
+    #[test]
+    fn callers_of_several_transfers_are_summed_by_place_and_by_stack() {
+        let one = Callers { samples: 3, sites: vec![site("load", 3)], stacks: vec![StackSamples { stack: 4, samples: 3 }] };
+        let other = Callers {
+            samples: 7,
+            sites: vec![site("save", 5), site("load", 2)],
+            stacks: vec![StackSamples { stack: 1, samples: 5 }, StackSamples { stack: 4, samples: 2 }],
+        };
+        let sum = Callers::sum([&one, &other].into_iter()).expect("there are some");
+        assert_eq!((sum.samples, sum.sites), (10, vec![site("load", 5), site("save", 5)]));
+        let stacks = [StackSamples { stack: 1, samples: 5 }, StackSamples { stack: 4, samples: 5 }];
+        assert_eq!(sum.stacks, stacks);
+        assert_eq!(Callers::sum(std::iter::empty()), None);
+    }
+}

@@ -1,0 +1,75 @@
+//! Who made the calls: the stacks of sampled calls.
+
+use std::collections::BTreeMap;
+
+/// A stack: an index into [`Trace::stacks`](super::Trace::stacks).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StackId(pub u32);
+
+/// How many of the sampled calls of a row came from which stack.
+pub type Callers = BTreeMap<StackId, u64>;
+
+/// The functions that were active when a call was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stack {
+    /// The functions, from the one that made the call to the one that the thread began with.
+    pub frames: Vec<Frame>,
+    /// How it ends.
+    pub end: StackEnd,
+}
+
+/// A function in a stack.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Frame {
+    /// Its name, demangled. `None`: its file has no name for it.
+    pub function: Option<String>,
+    /// The source file of the line where it was. `None`: there are no line tables.
+    pub file: Option<String>,
+    /// That line, from 1.
+    pub line: Option<u32>,
+    /// Whether the compiler has put its code into that of the next frame.
+    pub is_inlined: bool,
+    /// Whether the next frame was found by the frame pointer, because there is no unwind table for this function.
+    pub is_by_frame_pointer: bool,
+    /// Path of the program or library that it is in. `None`: unknown.
+    pub module: Option<String>,
+    /// Where it was in that file, as an address of the file; without a file, in memory.
+    pub address: u64,
+}
+
+/// How a stack ends.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum StackEnd {
+    /// At the function that the process or the thread began with: it is complete.
+    Root,
+    /// This file has no unwind table for the last function.
+    NoUnwindTable(String),
+    /// The unwind table of this file could not be followed.
+    BadUnwindTable(String),
+    /// It is deeper than the part that was copied.
+    TooDeep,
+    /// The rest of it could not be read.
+    Unreadable,
+    /// In code that belongs to no file: made while the program ran, or the kernel's.
+    NoFile,
+    /// In this file, which is gone or cannot be read.
+    FileGone(String),
+    /// In this file, which was replaced since it was mapped.
+    FileReplaced(String),
+}
+
+impl StackEnd {
+    /// Why the stack is incomplete, as a clause: `it ends in code without a file`. `None`: it is complete.
+    pub fn why(&self) -> Option<String> {
+        Some(match self {
+            Self::Root => return None,
+            Self::NoUnwindTable(file) => format!("{file} has no unwind table for its last function"),
+            Self::BadUnwindTable(file) => format!("the unwind table of {file} could not be followed"),
+            Self::TooDeep => "it is deeper than the 16 KiB that are copied".to_owned(),
+            Self::Unreadable => "the rest of it could not be read".to_owned(),
+            Self::NoFile => "its last function is in no known file, such as code that was made while the program ran".to_owned(),
+            Self::FileGone(file) => format!("{file} is gone"),
+            Self::FileReplaced(file) => format!("{file} was replaced after the program had mapped it"),
+        })
+    }
+}

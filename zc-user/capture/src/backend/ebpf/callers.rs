@@ -15,7 +15,7 @@ use zctrace_callers::{
 use super::{
     counts::Counts,
     events::{EventPart, read},
-    object::Loaded,
+    object::{Loaded, SAMPLES_BYTES},
 };
 use crate::{
     async_fd::watch_readable,
@@ -45,20 +45,20 @@ pub struct Samples {
     table: CallerTable,
     /// How many messages could not be parsed.
     unreadable: u64,
-    /// How many messages the batch may still have.
-    left_in_batch: u32,
+    /// How many bytes of messages the batch may still have.
+    left_in_batch: usize,
 }
 
-/// The most messages in a batch: unwinding a stack takes some 50 us, and the command may make calls faster than that. Signals, time limits
-/// and other messages must not wait for ever.
-const BATCH: u32 = 256;
+/// The most bytes of messages in a batch. The command may make calls faster than their stacks are unwound, and signals and time limits must
+/// not wait for ever. The ring buffer has no more than this, so a batch has every message that was there when it began.
+const BATCH_BYTES: usize = SAMPLES_BYTES as usize;
 
 impl Samples {
     /// The messages of these programs. To be called in a tokio runtime.
     pub fn open(loaded: &mut Loaded) -> io::Result<Self> {
         // No batch was read yet, so none was full.
         let ring = loaded.take_samples().map(watch_readable).transpose()?;
-        Ok(Self { ring, left_in_batch: BATCH, ..Self::default() })
+        Ok(Self { ring, left_in_batch: BATCH_BYTES, ..Self::default() })
     }
 
     /// Waits until there are messages; never ready if no callers are sampled.
@@ -73,7 +73,7 @@ impl Samples {
 
     /// Begins a batch of messages.
     pub fn begin_batch(&mut self) {
-        self.left_in_batch = BATCH;
+        self.left_in_batch = BATCH_BYTES;
     }
 
     /// Whether the last batch was full, so that there may be more messages.
@@ -87,7 +87,7 @@ impl Samples {
         let ring = self.ring.as_mut()?.get_mut();
         while self.left_in_batch > 0 {
             let bytes = ring.next()?;
-            self.left_in_batch -= 1;
+            self.left_in_batch = self.left_in_batch.saturating_sub(bytes.len());
             match self.table.record(&bytes) {
                 Some(Ok(())) => {}
                 Some(Err(change)) => return Some(change),

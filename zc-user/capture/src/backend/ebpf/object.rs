@@ -288,20 +288,16 @@ fn events_bytes(max_tasks: u32) -> u32 {
 
 /// Room for what few rows have: errors by errno, and more than one source. A quarter of the rows if they are many, because the kernel clears
 /// the whole table of a hash map at the start, and goes through it at the end.
-const fn rare_entries(max_rows: u32) -> u32 {
-    const ENOUGH_FOR_ALL: u32 = 16_384;
-    if max_rows / 4 > ENOUGH_FOR_ALL {
-        max_rows / 4
-    } else if max_rows > ENOUGH_FOR_ALL {
-        ENOUGH_FOR_ALL
-    } else {
-        max_rows
-    }
+fn rare_entries(max_rows: u32) -> u32 {
+    (max_rows / 4).max(max_rows.min(16_384))
 }
 
-/// Room for about a thousand samples of stacks, if there are any: user space takes some 50 us for each.
+/// Size of the ring buffer of samples: room for about a thousand stacks, each of which user space unwinds in some 50 us.
+pub const SAMPLES_BYTES: u32 = 1 << 24;
+
+/// Room for samples, if there are any.
 const fn samples_bytes(recorded: Recorded) -> u32 {
-    if recorded.has_callers() { 1 << 24 } else { 1 << 12 }
+    if recorded.has_callers() { SAMPLES_BYTES } else { 1 << 12 }
 }
 
 /// One more than files: the inode that all `anon_inode` files share has an entry, too.

@@ -12,6 +12,7 @@ mod events;
 mod file_table;
 pub(crate) mod hooks;
 pub(crate) mod kernel;
+mod live_tasks;
 mod loader;
 pub(crate) mod object;
 pub(crate) mod rehearsal;

@@ -1,12 +1,7 @@
 //! Runs a command: loads the programs, launches the command, waits for its end, and reads the maps.
-//!
-//! The kernel side reports the counters of a task when it ends. Those of tasks that are still running when the trace ends are read from
-//! `/proc`: not by the crate `procfs`, since this runs for every live task, every few milliseconds while tasks are ending, and that crate
-//! parses all 50 lines of `status` into a map for the two that are needed.
 
 use std::{
     collections::HashMap,
-    fs,
     time::{Duration, SystemTime},
 };
 
@@ -20,7 +15,7 @@ use tokio::{
     io::unix::AsyncFd,
     time::{Instant, sleep},
 };
-use zc_ebpf::{Task, armed};
+use zc_ebpf::armed;
 
 use super::{
     callers::{self, Samples},
@@ -29,6 +24,7 @@ use super::{
     epochs::Epochs,
     events::{Kind, Message},
     kernel::TypesFile,
+    live_tasks::{LiveTasks, is_proc_ours},
     object::{Loaded, Settings, Wakeups},
     rehearsal,
     task_table::{RawCounters, TaskTable},
@@ -150,13 +146,6 @@ struct Seen {
     unreadable: u64,
 }
 
-/// The tasks that are alive at some moment.
-struct LiveTasks {
-    tasks: Vec<Task>,
-    /// The counters of those that are not about to end, by serial number; `None` if they cannot be read.
-    counters: HashMap<u32, Option<RawCounters>>,
-}
-
 impl TaskWatcher {
     /// A watch that has seen nothing yet. To be called in a tokio runtime.
     pub fn new(events: RingBuf<MapData>) -> std::io::Result<Self> {
@@ -225,16 +214,14 @@ impl TaskWatcher {
                     }
                 }
                 more = log.more() => more?,
-                () = ticker.tick() => {
-                    self.drain();
-                    ticker.read(|elapsed| self.progress(run.loaded, elapsed));
-                }
+                () = ticker.tick() => ticker.read(|elapsed| self.progress(run.loaded, elapsed)),
             }
         }
     }
 
     /// How far the run is.
-    fn progress(&self, loaded: &Loaded, elapsed: Duration) -> std::io::Result<Progress> {
+    fn progress(&mut self, loaded: &Loaded, elapsed: Duration) -> std::io::Result<Progress> {
+        self.drain();
         let (calls, bytes) = loaded.maps.calls_and_bytes(&self.seen.counts)?;
         Ok(Progress { elapsed, processes: self.seen.task_table.processes(), calls, bytes })
     }
@@ -254,10 +241,7 @@ impl TaskWatcher {
                     Received::FromTerminal | Received::Own => {}
                 },
                 more = log.more() => more?,
-                () = ticker.tick() => {
-                    self.drain();
-                    ticker.read(|elapsed| self.progress(run.loaded, elapsed));
-                }
+                () = ticker.tick() => ticker.read(|elapsed| self.progress(run.loaded, elapsed)),
                 // The message of the last end may be lost.
                 () = sleep(LIVE_CHECK) => if run.loaded.maps.live_tasks()?.is_empty() { return Ok(()) },
             }
@@ -359,19 +343,6 @@ impl TaskWatcher {
         }
         self.read_samples();
         self.seen.settle(just_ended, run, &mut self.samples)
-    }
-}
-
-impl LiveTasks {
-    fn now(loaded: &Loaded) -> Result<Self, RunError> {
-        let is_proc_ours = is_proc_ours();
-        let tasks = loaded.maps.live_tasks()?;
-        let counters = tasks
-            .iter()
-            .filter(|task| task.exited_ns == 0)
-            .map(|task| (task.serial, is_proc_ours.then(|| counters(task.pid, task.tid)).flatten()))
-            .collect();
-        Ok(Self { tasks, counters })
     }
 }
 
@@ -485,87 +456,5 @@ impl Log {
         if let Some(logger) = &mut self.0 {
             logger.get_mut().flush();
         }
-    }
-}
-
-/// `PF_EXITING` of the kernel's include/linux/sched.h.
-const EXITING: u64 = 4;
-
-/// Whether `/proc` belongs to the PID namespace of this process. If not, its ids are those of other processes.
-fn is_proc_ours() -> bool {
-    fs::read_link("/proc/self").is_ok_and(|own| own.to_str() == Some(&std::process::id().to_string()))
-}
-
-/// The counters of a live task so far; `None` if it is gone or about to end. A thread that was joined may still be about to end: the kernel
-/// finishes it a little later.
-fn counters(pid: u32, tid: u32) -> Option<RawCounters> {
-    let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}")).ok();
-    let stat = Stat::parse(&read("stat")?)?;
-    if stat.flags & EXITING != 0 {
-        return None;
-    }
-    let status = read("status")?;
-    let runtime_ns = read("schedstat").and_then(|text| text.split_ascii_whitespace().next()?.parse().ok());
-    Some(RawCounters {
-        user_ns: stat.user_ns,
-        system_ns: stat.system_ns,
-        // Without CONFIG_SCHED_INFO, the sampled times are all there is.
-        runtime_ns: runtime_ns.unwrap_or(stat.user_ns + stat.system_ns),
-        voluntary_switches: field(&status, "voluntary_ctxt_switches:")?,
-        involuntary_switches: field(&status, "nonvoluntary_ctxt_switches:")?,
-        minor_faults: stat.minor_faults,
-        major_faults: stat.major_faults,
-    })
-}
-
-fn field(status: &str, name: &str) -> Option<u64> {
-    status.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
-}
-
-#[derive(Debug, PartialEq, Eq)]
-struct Stat {
-    /// The kernel's `task_struct.flags`.
-    flags: u64,
-    minor_faults: u64,
-    major_faults: u64,
-    user_ns: u64,
-    system_ns: u64,
-}
-
-impl Stat {
-    /// Parses `/proc/PID/stat` (`man 5 proc_pid_stat`). The name, in parentheses, may contain any of the separators.
-    fn parse(text: &str) -> Option<Self> {
-        let (_, after_name) = text.rsplit_once(')')?;
-        let fields: Vec<&str> = after_name.split_ascii_whitespace().collect();
-        let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
-        Some(Self {
-            flags: number(6)?,
-            minor_faults: number(7)?,
-            major_faults: number(9)?,
-            user_ns: number(11)? * NS_PER_TICK,
-            system_ns: number(12)? * NS_PER_TICK,
-        })
-    }
-}
-
-/// `USER_HZ` is 100 on every architecture that zctrace runs on.
-const NS_PER_TICK: u64 = 10_000_000;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_that_looks_like_fields_is_skipped() {
-        let text = "12 (a) 1 (b)) R 1 2 3 4 5 6 70 8 90 10 110 120 13 14";
-        let stat = Stat { flags: 6, minor_faults: 70, major_faults: 90, user_ns: 1_100_000_000, system_ns: 1_200_000_000 };
-        assert_eq!(Stat::parse(text), Some(stat));
-    }
-
-    #[test]
-    fn the_counters_of_this_task_are_read() {
-        let pid = std::process::id();
-        let counters = counters(pid, pid).expect("it lives");
-        assert!(counters.minor_faults > 0);
     }
 }

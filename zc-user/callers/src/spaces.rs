@@ -12,7 +12,7 @@ use crate::{
     elf::{Module, Unusable},
 };
 
-/// More frames than this are taken for an endless loop.
+/// Stacks are followed up to this many frames: a table can describe an endless loop.
 const MOST_FRAMES: usize = 512;
 
 /// A file with code, as it was when it was mapped.
@@ -139,7 +139,7 @@ impl Spaces {
                     is_exact = exact;
                     continue;
                 }
-                Ok(Step::Caller { .. }) => StackEnd::TooDeep,
+                Ok(Step::Caller { .. }) => StackEnd::TooManyFunctions,
                 Ok(Step::Root) => StackEnd::Root,
                 Err(end) => end,
             };

@@ -71,16 +71,18 @@ fn names_in(symbolizer: &Symbolizer, file: &CodeFile, addresses: &[u64]) -> Vec<
         let source = Source::Elf(Elf { debug_syms, ..Elf::new(&file.path) });
         symbolizer.symbolize(&source, Input::VirtOffset(addresses)).ok()
     };
-    let found = file.is_there().then(|| find(true).or_else(|| find(false))).flatten();
-    let Some(found) = found else { return addresses.iter().map(|address| vec![nameless(address)]).collect() };
     // Line tables without other debug information have names without their path, as `run` for `copier::run`. Symbols have the whole path.
-    let symbols = find(false).unwrap_or_default();
-    let symbols = symbols.iter().map(Some).chain(std::iter::repeat(None));
+    let symbols = file.is_there().then(|| find(false)).flatten();
+    let debug = symbols.as_ref().and_then(|_| find(true));
+    let Some(found) = debug.as_ref().or(symbols.as_ref()) else {
+        return addresses.iter().map(|address| vec![nameless(address)]).collect();
+    };
+    let symbols = symbols.iter().flatten().map(Some).chain(std::iter::repeat(None));
     let frames = |((address, found), symbol): ((&u64, &Symbolized<'_>), Option<&Symbolized<'_>>)| match found {
         Symbolized::Sym(found) => frames_of(found, symbol.and_then(Symbolized::as_sym), &nameless(address)),
         Symbolized::Unknown(_) => vec![nameless(address)],
     };
-    addresses.iter().zip(&found).zip(symbols).map(frames).collect()
+    addresses.iter().zip(found).zip(symbols).map(frames).collect()
 }
 
 /// The frames of an address: the functions that were inlined there, the innermost first, then the function itself. `symbol` is that

@@ -22,6 +22,11 @@ pub fn escape(text: &str) -> String {
     text.chars().map(escaped).collect()
 }
 
+/// The last part of a path.
+pub fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
 /// A command as one would type it into a shell.
 pub fn command_line(words: &[String]) -> String {
     words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")

@@ -17,7 +17,7 @@ use crate::{
     words::names,
 };
 
-pub use callers::{Callers, Frame, Stack, StackEnd, StackId};
+pub use callers::{Callers, Frame, Stack, StackEnd, StackId, add_callers};
 pub use failed_paths::{FailedPath, FailedPaths, GivenPath};
 pub use loss::Loss;
 
@@ -316,9 +316,7 @@ impl Row {
         for (&errno, count) in &more.errnos {
             *self.errnos.entry(errno).or_default() += count;
         }
-        for (&stack, samples) in &more.callers {
-            *self.callers.entry(stack).or_default() += samples;
-        }
+        add_callers(&mut self.callers, &more.callers);
         // A sum that overflows is unknown.
         let sum = |a: Option<u64>, b: Option<u64>| a?.checked_add(b?);
         self.bytes = sum(self.bytes, more.bytes);

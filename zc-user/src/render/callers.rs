@@ -11,7 +11,10 @@ use super::{
     section::{INDENT, plural},
     text,
 };
-use crate::report::{Callers, Frame, Process, Report, Site, Stack};
+use crate::{
+    report::{Callers, Frame, Process, Report, Site, Stack, StackSamples},
+    trace::Loss,
+};
 
 /// How many places are named below a transfer.
 const MOST_SITES: usize = 3;
@@ -39,7 +42,7 @@ pub(super) fn sites(callers: Option<&Callers>, directory: Option<&str>) -> Vec<V
 
 /// `copier::run (src/run.rs:41)`; without a line `copier::run (copier)`, without a name `copier+0x4f2a`.
 fn place(frame: &Frame, directory: Option<&str>) -> String {
-    let module = frame.module.as_deref().map(|path| path.rsplit('/').next().unwrap_or(path));
+    let module = frame.module.as_deref().map(text::file_name);
     let shown = match (&frame.function, &frame.file, module) {
         (Some(function), Some(file), _) => format!("{function} ({}{})", short_path(file, directory), line(frame)),
         (Some(function), None, Some(module)) => format!("{function} ({module})"),
@@ -64,9 +67,7 @@ fn short_path<'a>(path: &'a str, directory: Option<&str>) -> &'a str {
 
 /// Whether the stack is only of the loader, which maps libraries before the program begins.
 fn is_loading(stack: &Stack) -> bool {
-    let is_loader = |frame: &Frame| {
-        frame.module.as_deref().is_some_and(|path| path.rsplit('/').next().is_some_and(|name| name.starts_with("ld-")))
-    };
+    let is_loader = |frame: &Frame| frame.module.as_deref().is_some_and(|path| text::file_name(path).starts_with("ld-"));
     stack.frames.iter().all(is_loader)
 }
 
@@ -82,13 +83,11 @@ impl<'a> Summary<'a> {
     fn of(report: &'a Report) -> Option<Self> {
         let known = report.stacks.as_ref()?;
         let mut by_stack: BTreeMap<usize, (u64, BTreeSet<&str>)> = BTreeMap::new();
-        for syscall in report.processes.iter().flat_map(|process| &process.syscalls) {
-            for of in syscall.callers.iter().flat_map(|callers| &callers.stacks) {
-                let (samples, names) = by_stack.entry(of.stack).or_default();
-                *samples += of.samples;
-                names.insert(&syscall.name);
-            }
-        }
+        each_stack(report, |_, syscall, of| {
+            let (samples, names) = by_stack.entry(of.stack).or_default();
+            *samples += of.samples;
+            names.insert(syscall);
+        });
         let stack = |(index, (samples, names)): (usize, (u64, BTreeSet<&'a str>))| Some((known.get(index)?, samples, names));
         let mut stacks: Vec<_> = by_stack.into_iter().filter_map(stack).collect();
         stacks.sort_by_key(|(stack, samples, _)| (is_loading(stack), Reverse(*samples)));
@@ -102,13 +101,17 @@ impl<'a> Summary<'a> {
 /// Writes the section of stacks, if callers were sampled.
 pub(super) fn write(page: &mut Page, report: &Report, options: &Options) {
     let Some(Summary { stacks, samples, complete }) = Summary::of(report) else { return };
+    let losses: Vec<(Loss, u64)> = [Loss::UnsampledCallers, Loss::UnknownCode]
+        .into_iter()
+        .filter_map(|loss| Some((loss, *report.losses.get(loss.name())?)))
+        .collect();
+    if samples == 0 && losses.is_empty() {
+        return;
+    }
     page.gap();
     page.line(0, Style::Heading, &format!("CALLERS, {}, {complete} with a complete stack", plural(samples, "sample", "samples")));
-    for name in ["unsampled_callers", "unknown_code"] {
-        let loss = crate::trace::Loss::from_name(name);
-        if let (Some(&count), Some(loss)) = (report.losses.get(name), loss) {
-            page.flow(INDENT, &words(&loss.explain(count), Style::Warning));
-        }
+    for (loss, count) in losses {
+        page.flow(INDENT, &words(&loss.explain(count), Style::Warning));
     }
     let worth = stacks.iter().take(MOST_STACKS).take_while(|(stack, ..)| !is_loading(stack)).count();
     let most = if options.all_transfers { usize::MAX } else { worth };
@@ -150,13 +153,15 @@ fn write_stack(page: &mut Page, stack: &Stack, directory: Option<&str>, options:
 /// The stacks as flame graphs take them (`stackcollapse`): a line for each, from the process and its first function to the call, and the
 /// number of samples.
 pub(super) fn folded(report: &Report) -> String {
+    let known = report.stacks.as_deref().unwrap_or_default();
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
-    each_stack(report, |process, syscall, stack, samples| {
+    each_stack(report, |process, syscall, of| {
+        let Some(stack) = known.get(of.stack) else { return };
         let mut parts = vec![process.name().map_or_else(|| process.pid.to_string(), part)];
         parts.extend((!stack.complete).then(|| "[incomplete]".to_owned()));
         parts.extend(stack.frames.iter().rev().map(name_of_frame));
         parts.push(part(syscall));
-        *lines.entry(parts.join(";")).or_default() += samples;
+        *lines.entry(parts.join(";")).or_default() += of.samples;
     });
     let mut text = String::new();
     for (line, samples) in lines {
@@ -165,23 +170,19 @@ pub(super) fn folded(report: &Report) -> String {
     text
 }
 
-/// Calls `for_each` with each stack of each call of each process, and the number of its samples.
-pub(super) fn each_stack<'a>(report: &'a Report, mut for_each: impl FnMut(&'a Process, &'a str, &'a Stack, u64)) {
-    let known = report.stacks.as_deref().unwrap_or_default();
+/// Calls `for_each` with the stacks of each call of each process.
+fn each_stack<'a>(report: &'a Report, mut for_each: impl FnMut(&'a Process, &'a str, &'a StackSamples)) {
     for process in &report.processes {
         for syscall in &process.syscalls {
-            for of in syscall.callers.iter().flat_map(|callers| &callers.stacks) {
-                if let Some(stack) = known.get(of.stack) {
-                    for_each(process, &syscall.name, stack, of.samples);
-                }
-            }
+            let stacks = syscall.callers.iter().flat_map(|callers| &callers.stacks);
+            stacks.for_each(|of| for_each(process, &syscall.name, of));
         }
     }
 }
 
 /// The name of a function; without one its file and where in it.
-pub(super) fn name_of_frame(frame: &Frame) -> String {
-    let module = frame.module.as_deref().map(|path| path.rsplit('/').next().unwrap_or(path));
+fn name_of_frame(frame: &Frame) -> String {
+    let module = frame.module.as_deref().map(text::file_name);
     match (&frame.function, module) {
         (Some(function), _) => part(function),
         (None, Some(module)) => part(&format!("{module}+{:#x}", frame.address)),

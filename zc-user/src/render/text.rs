@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+pub(super) use zctrace_core::text::file_name;
 pub use zctrace_core::text::{command_line, escape};
 
 /// A model as indented JSON. It ends in a newline.

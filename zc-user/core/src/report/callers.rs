@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::trace;
 
-pub(crate) use site::{EITHER_COPY, is_of_c_library, library_in};
+pub(crate) use site::{is_of_c_library, is_recognised, library_in, named};
 
 /// The functions that were active when a sampled call was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -81,16 +81,13 @@ pub struct Site {
 impl Callers {
     /// The callers of rows, whose stacks are among the known ones. `None` if no call of theirs was sampled.
     pub(crate) fn of<'a>(rows: impl Iterator<Item = &'a trace::Row>, known: &[trace::Stack]) -> Option<Self> {
-        let mut by_stack: BTreeMap<trace::StackId, u64> = BTreeMap::new();
+        let mut by_stack: BTreeMap<usize, u64> = BTreeMap::new();
         for (&stack, samples) in rows.flat_map(|row| &row.callers) {
-            *by_stack.entry(stack).or_default() += samples;
+            *by_stack.entry(stack.0 as usize).or_default() += samples;
         }
-        let stack =
-            |(stack, samples): (trace::StackId, u64)| Some(StackSamples { stack: usize::try_from(stack.0).ok()?, samples });
-        let mut stacks: Vec<StackSamples> = by_stack.into_iter().filter_map(stack).collect();
-        stacks.sort_by_key(|of| (Reverse(of.samples), of.stack));
+        let stacks = StackSamples::most_frequent_first(by_stack);
         let samples = stacks.iter().map(|of| of.samples).sum();
-        let site = |of: &StackSamples| Some(Site { samples: of.samples, ..Site::of(known.get(of.stack)?)? });
+        let site = |of: &StackSamples| Site::of(known.get(of.stack)?, of.samples);
         let sites = Site::summed(stacks.iter().filter_map(site));
         (samples > 0).then_some(Self { samples, sites, stacks })
     }
@@ -103,10 +100,17 @@ impl Callers {
             sites.extend(callers.sites.iter().cloned());
             callers.stacks.iter().for_each(|of| *by_stack.entry(of.stack).or_insert(0) += of.samples);
         }
-        let mut stacks: Vec<StackSamples> =
-            by_stack.into_iter().map(|(stack, samples)| StackSamples { stack, samples }).collect();
-        stacks.sort_by_key(|of| (Reverse(of.samples), of.stack));
+        let stacks = StackSamples::most_frequent_first(by_stack);
         (samples > 0).then(|| Self { samples, sites: Site::summed(sites.into_iter()), stacks })
+    }
+}
+
+impl StackSamples {
+    /// Numbers of samples by stack, the largest first.
+    fn most_frequent_first(by_stack: BTreeMap<usize, u64>) -> Vec<Self> {
+        let mut all: Vec<Self> = by_stack.into_iter().map(|(stack, samples)| Self { stack, samples }).collect();
+        all.sort_by_key(|of| (Reverse(of.samples), of.stack));
+        all
     }
 }
 

@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     syscall::Call,
+    text::file_name,
     trace::{self, Counters, FileId, Loss, Row, Trace},
     transfer::{self, Api, Certainty, DestinationTotals, End, EndTable, InProcess, Transfer},
     words::words,
@@ -290,8 +291,7 @@ fn loading(trace: &Trace) -> Option<Loading> {
 
 /// Whether this is the path of a shared library (`libc.so.6`, `codec.so`), or of the loader's cache of their places (`ld.so.cache`).
 pub(super) fn is_library(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or_default();
-    name.split('.').skip(1).any(|part| part == "so")
+    file_name(path).split('.').skip(1).any(|part| part == "so")
 }
 
 fn fold_thread(thread: &trace::Thread, sort: SortKey, stacks: Option<&[trace::Stack]>) -> Thread {

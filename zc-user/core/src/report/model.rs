@@ -15,6 +15,7 @@ use super::{
 use crate::{
     histogram::{BUCKETS, Histogram, bucket_range},
     syscall::{Selection, covers, ring_operation},
+    text::file_name,
     transfer::{DestinationTotals, End, SourceTotals, Transfer, Unattributed},
     words::words,
 };
@@ -166,7 +167,7 @@ impl Process {
 /// The name of a process: that of its first thread, or else of its program.
 pub(super) fn name_of<'a>(comm: Option<&'a str>, exe: Option<&'a str>, command: Option<&'a [String]>) -> Option<&'a str> {
     let program = || exe.or(command?.first().map(String::as_str));
-    comm.or_else(|| program()?.rsplit('/').next())
+    comm.or_else(|| program().map(file_name))
 }
 
 /// All processes of the same name.

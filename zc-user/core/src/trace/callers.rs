@@ -9,6 +9,13 @@ pub struct StackId(pub u32);
 /// How many of the sampled calls of a row came from which stack.
 pub type Callers = BTreeMap<StackId, u64>;
 
+/// Adds the callers of more calls.
+pub fn add_callers(sum: &mut Callers, more: &Callers) {
+    for (&stack, samples) in more {
+        *sum.entry(stack).or_default() += samples;
+    }
+}
+
 /// The functions that were active when a call was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stack {
@@ -48,9 +55,11 @@ pub enum StackEnd {
     BadUnwindTable(String),
     /// It is deeper than the part that was copied.
     TooDeep,
+    /// It has more functions than are looked at.
+    TooManyFunctions,
     /// The rest of it could not be read.
     Unreadable,
-    /// In code that belongs to no file: made while the program ran, or the kernel's.
+    /// In code that belongs to no known file, such as code that was made while the program ran.
     NoFile,
     /// In this file, which is gone or cannot be read.
     FileGone(String),
@@ -66,6 +75,7 @@ impl StackEnd {
             Self::NoUnwindTable(file) => format!("{file} has no unwind table for its last function"),
             Self::BadUnwindTable(file) => format!("the unwind table of {file} could not be followed"),
             Self::TooDeep => "it is deeper than the 16 KiB that are copied".to_owned(),
+            Self::TooManyFunctions => "it has more functions than the 512 that are looked at".to_owned(),
             Self::Unreadable => "the rest of it could not be read".to_owned(),
             Self::NoFile => "its last function is in no known file, such as code that was made while the program ran".to_owned(),
             Self::FileGone(file) => format!("{file} is gone"),

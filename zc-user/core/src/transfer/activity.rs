@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::flow::{moving_calls, sum_bytes};
 use crate::{
     syscall::{Fds, TABLE},
+    text::file_name,
     trace::{File, FileId, FileKind, Input, Part, Process, Row, STRACE, Trace},
 };
 
@@ -166,7 +167,7 @@ impl<'a> Activity<'a> {
     /// Whether a file has the name of the program that the process runs.
     pub(super) fn is_executed(&self, id: FileId) -> bool {
         let name = self.name(id);
-        name.is_some() && name == self.process.exe.as_deref().and_then(last_part)
+        name.is_some() && name == self.process.exe.as_deref().map(file_name)
     }
 
     /// Whether the process read and mapped nothing but programs, what their loader reads, and the list of its own mappings, which glibc
@@ -186,7 +187,7 @@ impl<'a> Activity<'a> {
     }
 
     fn name(&self, id: FileId) -> Option<&'a str> {
-        last_part(self.file(id)?.path.as_deref()?)
+        self.file(id)?.path.as_deref().map(file_name)
     }
 
     /// Whether what was read from a file may be data that the process writes on. An unknown file may.
@@ -202,10 +203,6 @@ impl<'a> Activity<'a> {
 
 /// The loader reads at most this many bytes of a library at once: `struct filebuf` in glibc's elf/dl-load.c.
 const MOST_HEAD_BYTES: u64 = 832;
-
-fn last_part(path: &str) -> Option<&str> {
-    path.rsplit('/').next()
-}
 
 /// Whether every call that can bring bytes into memory was counted.
 fn counts_reads(trace: &Trace) -> bool {

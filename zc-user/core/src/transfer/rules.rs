@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     report::Callers,
+    text::file_name,
     trace::{FileKind, Language, Process, Stack},
     transfer::{Api, Attempt, End, Evidence, Reason},
 };
@@ -172,7 +173,7 @@ impl Rule {
 
 impl Program {
     fn matches(self, process: &Process) -> bool {
-        let name = process.exe.as_deref().and_then(|path| path.rsplit('/').next()).or(process.comm.as_deref());
+        let name = process.exe.as_deref().map(file_name).or(process.comm.as_deref());
         match self {
             Self::Built(language, since) => {
                 process.toolchain.as_ref().is_some_and(|built| built.language == language && version(&built.version) >= since)

@@ -6,7 +6,7 @@ use zc_ebpf::{CallId, Ends as NumberedEnds, ErrnoKey, NO_CALL, RowKey, Task, oth
 
 use super::{drain::UNFINISHED, events::sum_of, file_table::FileTable};
 #[cfg(feature = "callers")]
-use crate::trace::Callers;
+use crate::trace::{Callers, add_callers};
 use crate::{
     syscall::Call,
     trace::{Ends, FileId, Input, OtherCalls, Part, Row},
@@ -75,10 +75,7 @@ impl Counts {
     /// Adds who made calls of a row.
     #[cfg(feature = "callers")]
     pub fn add_callers(&mut self, key: RowKey, callers: &Callers) {
-        let sum = &mut self.row(key.task, key.call, key.ends).callers;
-        for (&stack, samples) in callers {
-            *sum.entry(stack).or_default() += samples;
-        }
+        add_callers(&mut self.row(key.task, key.call, key.ends).callers, callers);
     }
 
     /// Counts the calls that live tasks are in as unfinished.

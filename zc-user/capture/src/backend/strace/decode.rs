@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     syscall::{FICLONE, FICLONERANGE, Fds, Requested, Spec},
+    text::file_name,
     trace::{FirstBytes, GivenPath},
 };
 
@@ -230,7 +231,7 @@ fn string(argument: &[u8]) -> String {
 /// include/linux/sched.h less the zero).
 pub fn name_by_exec(path: &str) -> Option<String> {
     const MOST_BYTES: usize = 15;
-    let name = path.rsplit('/').next().filter(|name| !name.is_empty())?;
+    let name = Some(file_name(path)).filter(|name| !name.is_empty())?;
     let end = (0..=name.len().min(MOST_BYTES)).rev().find(|&end| name.is_char_boundary(end))?;
     Some(name[..end].to_owned())
 }

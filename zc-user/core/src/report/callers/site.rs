@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use super::{Frame, Site};
 use crate::{
     syscall::TABLE,
+    text::file_name,
     trace::{self, Stack},
 };
 
@@ -39,7 +40,17 @@ const KERNEL_COPY: &[&str] = &[
 ];
 
 /// The name for what is known to be one of these two.
-pub const EITHER_COPY: &str = "std::io::copy or std::fs::copy";
+const EITHER_COPY: &str = "std::io::copy or std::fs::copy";
+
+/// The functions that a name stands for: itself, or those of [`EITHER_COPY`].
+pub(crate) fn named(library: &str) -> impl Iterator<Item = &str> + Clone {
+    library.split(" or ")
+}
+
+/// Whether stacks show this function, if line tables are there.
+pub(crate) fn is_recognised(library: &str) -> bool {
+    COPYING.iter().any(|copying| copying.library == library)
+}
 
 /// Files of the C library and the loader.
 const C_LIBRARIES: &[&str] = &["libc.so", "libc-", "libc.musl", "libpthread", "ld-linux", "ld-musl", "ld-2", "ld.so", "libgcc_s"];
@@ -47,8 +58,8 @@ const C_LIBRARIES: &[&str] = &["libc.so", "libc-", "libc.musl", "libpthread", "l
 const GO_PACKAGES: &[&str] = &["runtime", "syscall", "internal", "os", "io", "net", "bufio", "golang"];
 
 impl Site {
-    /// The place of a stack, with one sample. `None`: the stack is empty, or it ends before the program.
-    pub(super) fn of(stack: &Stack) -> Option<Self> {
+    /// The place of samples with this stack. `None`: the stack is empty, or it ends before the program.
+    pub(super) fn of(stack: &Stack, samples: u64) -> Option<Self> {
         let frames = &stack.frames;
         let place = frames.iter().enumerate().position(|(index, frame)| !is_library(frame, index));
         // If the stack ends early, in a library, the program's own part is unknown.
@@ -56,7 +67,7 @@ impl Site {
         let at = frames.get(place.or_else(last)?)?;
         let between = &frames[..place.unwrap_or(0)];
         let called = || between.last().filter(|_| between.len() > 1).and_then(|frame| frame.function.as_deref()).map(short_name);
-        Some(Self { at: Frame::of(at), via: library_in(between).map(str::to_owned).or_else(called), samples: 1 })
+        Some(Self { at: Frame::of(at), via: library_in(between).map(str::to_owned).or_else(called), samples })
     }
 
     /// The places, each once with the samples of all, the most frequent first.
@@ -97,7 +108,7 @@ fn is_function(name: &str, function: &str) -> bool {
 
 /// Whether a frame belongs to the C library or the loader.
 pub(crate) fn is_of_c_library(frame: &trace::Frame) -> bool {
-    let module = frame.module.as_deref().map_or("", |path| path.rsplit('/').next().unwrap_or(path));
+    let module = frame.module.as_deref().map_or("", file_name);
     C_LIBRARIES.iter().any(|library| module.starts_with(library))
 }
 
@@ -189,7 +200,7 @@ mod tests {
     }
 
     fn site(frames: Vec<trace::Frame>) -> (Option<String>, Option<String>) {
-        let site = Site::of(&Stack { frames, end: StackEnd::Root }).expect("there are frames");
+        let site = Site::of(&Stack { frames, end: StackEnd::Root }, 1).expect("there are frames");
         (site.at.function, site.via)
     }
 

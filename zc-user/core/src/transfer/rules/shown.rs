@@ -2,7 +2,7 @@
 
 use super::{Case, Proof, Rule};
 use crate::{
-    report::{EITHER_COPY, StackSamples, is_of_c_library, library_in},
+    report::{StackSamples, is_of_c_library, is_recognised, library_in, named},
     trace::{Frame, Stack},
 };
 
@@ -36,14 +36,14 @@ pub(super) fn clause(rule: &Rule, case: &Case<'_>) -> Option<String> {
 }
 
 fn shown(library: &str, case: &Case<'_>) -> Shown {
-    let Some((callers, stacks)) = case.callers.filter(|_| library.split(" or ").any(is_recognised)) else {
+    let Some((callers, stacks)) = case.callers.filter(|_| named(library).any(is_recognised)) else {
         return Shown::Nothing;
     };
     let known = |of: &StackSamples| Some((stacks.get(of.stack)?, of.samples));
     let samples: Vec<(&Stack, u64)> = callers.stacks.iter().filter_map(known).collect();
     let by =
         |wanted: &dyn Fn(&Stack) -> bool| samples.iter().filter(|(stack, _)| wanted(stack)).map(|(_, count)| count).sum::<u64>();
-    let is_library = |found: &str| library.split(" or ").any(|name| name == found || (found == EITHER_COPY && is_either(name)));
+    let is_library = |found: &str| named(found).any(|name| named(library).any(|wanted| wanted == name));
     let found = samples.iter().filter_map(|(stack, _)| library_in(&stack.frames)).find(|found| is_library(found));
     if let Some(found) = found {
         let count = by(&|stack| library_in(&stack.frames).is_some_and(&is_library));
@@ -53,16 +53,6 @@ fn shown(library: &str, case: &Case<'_>) -> Shown {
         return Shown::Never;
     }
     Shown::Unclear(remedy(samples.iter().map(|(stack, _)| *stack)))
-}
-
-/// Whether [`EITHER_COPY`] may be this function.
-fn is_either(library: &str) -> bool {
-    matches!(library, "std::io::copy" | "std::fs::copy")
-}
-
-/// Whether stacks show this library, if line tables are there.
-fn is_recognised(library: &str) -> bool {
-    is_either(library) || matches!(library, "tokio::io::copy" | "io.Copy")
 }
 
 /// Whether the stack shows every function, also those that were inlined into others: it is complete, and there are line tables.

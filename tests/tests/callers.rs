@@ -1,12 +1,12 @@
 //! Who made the calls: the stacks of sampled calls, and what they make of the reasons of transfers.
 
-use std::process::Command;
+use std::{path::Path, process::Command};
 
 use zctrace::report::{Callers, Report, Stack, Transfer};
 
 use crate::{
     copiers::{Scene, Side, copy, in_c, in_rust},
-    harness::{Program, TestDir, Zctrace, each_backend, program, shell, workload, zctrace},
+    harness::{Program, TestDir, Zctrace, copy_program, each_backend, program, shell, workload, zctrace},
 };
 
 fn with_callers() -> Zctrace {
@@ -76,7 +76,7 @@ fn without_callers_the_reason_stays_a_guess_and_nothing_is_sampled() {
 /// A copy of the copier, after these programs have changed it; `{}` stands for its path.
 fn changed_copier(dir: &TestDir, commands: &[&[&str]]) -> Program {
     let path = dir.join("copier").to_str().expect("a plain path").to_owned();
-    std::fs::copy(env!("CARGO_BIN_EXE_copier"), &path).expect("room for it");
+    copy_program(Path::new(env!("CARGO_BIN_EXE_copier")), Path::new(&path));
     for words in commands {
         let words: Vec<String> = words.iter().map(|word| word.replace("{}", &path)).collect();
         assert!(Command::new(&words[0]).args(&words[1..]).status().expect("binutils are there").success(), "{words:?}");

@@ -130,6 +130,16 @@ fn with_all_every_call_of_a_row_is_sampled() {
 }
 
 #[test]
+fn no_sample_of_a_process_that_ended_is_lost_unsaid() {
+    let loop_of_processes = shell(&format!("for i in $(seq 300); do {} write 20 10; done", env!("CARGO_BIN_EXE_workload")));
+    let report = zctrace().option("--callers=all").run(&loop_of_processes).report;
+    let syscalls = || report.processes.iter().flat_map(|process| &process.syscalls);
+    let sampled: u64 = syscalls().filter_map(|syscall| syscall.callers.as_ref()).map(|callers| callers.samples).sum();
+    let unsampled = report.losses.get("unsampled_callers").copied().unwrap_or(0);
+    assert_eq!(sampled + unsampled, syscalls().map(|syscall| syscall.calls).sum::<u64>(), "{unsampled} are known to be lost");
+}
+
+#[test]
 fn otherwise_the_samples_are_the_calls_1_2_4_and_so_on() {
     let report = with_callers().run(&workload("write").args(&["100", "10"])).report;
     let write = report.processes[0].syscalls.iter().find(|syscall| syscall.name == "write").expect("it writes");

@@ -258,15 +258,25 @@ fn a_program_that_writes_as_many_other_bytes_as_it_reads_has_no_transfer() {
     }
 }
 
-#[test]
-fn bytes_copied_by_another_buffer_are_inferred_even_if_the_first_ones_are_left_out() {
-    let stated = stated("copied-by-another-buffer");
+/// Asserts that this case copies so many bytes to `out`, and that nearly all of them are inferred.
+#[track_caller]
+fn assert_inferred(case: &str, copied: u64) {
+    let stated = stated(case);
     let [(from, _, transfer)] = stated.iter().filter(|(_, to, _)| to == "out").collect::<Vec<_>>()[..] else {
         panic!("{stated:?}")
     };
-    let copied = LONG_BYTES - 246;
     assert_eq!((from.as_str(), transfer.certainty, transfer.hint.as_deref()), ("in", Certainty::Inferred, None));
     assert!((copied * 9 / 10..=copied).contains(&transfer.bytes.expect("the calls tell")), "{transfer:?}");
+}
+
+#[test]
+fn bytes_copied_by_another_buffer_are_inferred_even_if_the_first_ones_are_left_out() {
+    assert_inferred("copied-by-another-buffer", LONG_BYTES - 246);
+}
+
+#[test]
+fn bytes_copied_by_another_buffer_that_overlaps_the_first_one_are_inferred() {
+    assert_inferred("stack-buffers-of-one-thread", LONG_BYTES);
 }
 
 #[test]

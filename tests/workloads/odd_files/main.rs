@@ -46,6 +46,7 @@ const CASES: &[Case] = &[
     ("refilled-by-a-ring", evidence::refilled_by_a_ring),
     ("drained-pipe", evidence::drained_pipe),
     ("stack-buffers", evidence::stack_buffers),
+    ("stack-buffers-of-one-thread", evidence::stack_buffers_of_one_thread),
     ("peeked", evidence::peeked),
     ("one-bit-changed", evidence::one_bit_changed),
     ("written-again-from-a-copy", evidence::written_again_from_a_copy),

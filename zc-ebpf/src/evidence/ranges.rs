@@ -90,7 +90,8 @@ extern "C" fn take_range(memory: *mut Memory, index: u32, written: u64, written_
     if start >= end {
         return 0;
     }
-    let (file, bytes) = match range.judge(start, compare(range, start, end)) {
+    let is_whole = start == written && end == written_end;
+    let (file, bytes) = match range.judge(start, is_whole, compare(range, start, end)) {
         Verdict::Same => (range.file, end - start),
         Verdict::Changed => (range.file | CHANGED, end - start),
         Verdict::Unsampled => (range.file | UNSAMPLED, end - start),

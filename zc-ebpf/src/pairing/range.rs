@@ -317,13 +317,14 @@ pub enum Verdict {
 }
 
 impl Range {
-    /// Judges a piece of the range, which begins at `start`.
+    /// Judges a piece of the range, which begins at `start`. `is_whole`: the buffer that is written lies in the range with all its bytes.
     #[inline(always)]
-    pub const fn judge(&self, start: u64, compared: Comparison) -> Verdict {
+    pub const fn judge(&self, start: u64, is_whole: bool, compared: Comparison) -> Verdict {
         let again = start < self.written_to;
         if compared.different > 0 {
-            // A buffer that was written before and holds other bytes now is used for something else, like a buffer for archive records.
-            if again { Verdict::Reused } else { Verdict::Changed }
+            // A buffer that was written before and holds other bytes now is used for something else, like a buffer for archive records. So
+            // is one that only overlaps the range: two functions have used the same part of the stack.
+            if again || !is_whole { Verdict::Reused } else { Verdict::Changed }
         } else if again && compared.telling == 0 {
             Verdict::Undecided
         } else if compared.equal == 0 {

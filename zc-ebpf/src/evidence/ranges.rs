@@ -100,6 +100,12 @@ extern "C" fn take_range(memory: *mut Memory, index: u32, written: u64, written_
             range.end = 0;
             return 0;
         }
+        Verdict::Overlaid => {
+            range.end = 0;
+            let file = range.file;
+            memory.add_source(file | UNSAMPLED, 0);
+            return 0;
+        }
     };
     let again = start < range.written_to;
     if is_moved != 0 && end > range.written_to {

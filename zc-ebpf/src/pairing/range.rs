@@ -310,6 +310,8 @@ pub enum Verdict {
     Changed,
     /// The program used the memory for something else, so the range ends.
     Reused,
+    /// The same, but some of the range's bytes may still have been there.
+    Overlaid,
     /// No sample lies in it, so the address is the only evidence.
     Unsampled,
     /// It was written before, and its samples may be equal by chance.
@@ -323,8 +325,14 @@ impl Range {
         let again = start < self.written_to;
         if compared.different > 0 {
             // A buffer that was written before and holds other bytes now is used for something else, like a buffer for archive records. So
-            // is one that only overlaps the range: two functions have used the same part of the stack.
-            if again || !is_whole { Verdict::Reused } else { Verdict::Changed }
+            // is, most likely, one that only overlaps the range: two functions have used the same part of the stack.
+            if again {
+                Verdict::Reused
+            } else if is_whole {
+                Verdict::Changed
+            } else {
+                Verdict::Overlaid
+            }
         } else if again && compared.telling == 0 {
             Verdict::Undecided
         } else if compared.equal == 0 {

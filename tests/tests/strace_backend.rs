@@ -197,6 +197,18 @@ fn a_signal_ends_the_command_and_the_report_is_written() {
 }
 
 #[test]
+fn a_signal_that_comes_before_strace_has_started_the_command_reaches_it() {
+    let path = std::env::var("PATH").expect("a PATH");
+    let script = format!("#!/bin/sh\ncase $* in *--output*) kill -TERM $PPID;; esac\nPATH={path} exec strace \"$@\"\n");
+    let dir = TestDir::new();
+    dir.executable("strace", &script);
+    let (zctrace, report) = strace().env("PATH", format!("{}:{path}", dir.path().display())).start(&waiting());
+    assert_eq!(zctrace.wait(), Some(128 + Signal::TERM.as_raw()));
+    let report = report.read(&zctrace.into_stderr());
+    assert_eq!((report.exit.code, report.exit.signal), (None, Some(Signal::TERM.as_raw())));
+}
+
+#[test]
 fn a_descendant_that_outlives_the_command_is_running_and_goes_on() {
     let dir = TestDir::new();
     let (fifo, said) = (fifo(dir.path()), dir.join("said"));

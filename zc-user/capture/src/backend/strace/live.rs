@@ -5,6 +5,7 @@ use std::{
     ffi::{OsStr, OsString},
     fs::{self, File},
     io::{self, Read as _},
+    mem,
     os::{
         fd::{AsFd as _, OwnedFd},
         unix::{ffi::OsStrExt as _, fs::OpenOptionsExt as _},
@@ -65,7 +66,7 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     if let Some(proc) = &mut proc {
         collector = collector.with_inspector(proc);
     }
-    let mut session = Session { fifo, lines: Lines::default(), collector, began: None, ended: None };
+    let mut session = Session { fifo, lines: Lines::default(), collector, early: Vec::new(), began: None, ended: None };
     let over = session.until_over(&child, &signals, options);
     let Some(over) = within(options.timeout, over).await else {
         session.kill_all(&child).await?;
@@ -101,6 +102,8 @@ struct Session<'a> {
     fifo: Fifo,
     lines: Lines,
     collector: Collector<'a>,
+    /// Signals for the command that came before its id was known.
+    early: Vec<Received>,
     /// When the first line came: the command's exec.
     began: Option<Instant>,
     /// When the line of the command's end came.
@@ -133,6 +136,11 @@ impl Session<'_> {
                 },
                 () = ticker.tick() => ticker.read(|elapsed| Ok::<_, Infallible>(self.progress(elapsed))),
             }
+            if self.root().is_some() {
+                for signal in mem::take(&mut self.early) {
+                    is_enough |= self.forward(signal);
+                }
+            }
             if self.collector.is_over() || (is_enough && options.until == Until::AllEnd && self.ended.is_some()) {
                 return self.stop_strace(child).await;
             }
@@ -145,10 +153,14 @@ impl Session<'_> {
         Progress { elapsed, processes, calls, bytes }
     }
 
-    /// Forwards a signal to the command. Returns `true` if it ends the trace because the command has ended.
-    fn forward(&self, signal: Received) -> bool {
-        let Some(root) = self.root().filter(|_| self.ended.is_none()) else {
-            return self.ended.is_some() && signal.is_ending();
+    /// Forwards a signal to the command, now or when its id is known. Returns `true` if it ends the trace because the command has ended.
+    fn forward(&mut self, signal: Received) -> bool {
+        if self.ended.is_some() {
+            return signal.is_ending();
+        }
+        let Some(root) = self.root() else {
+            self.early.push(signal);
+            return false;
         };
         match signal {
             Received::FromTerminal | Received::Own => false,

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    thread,
     time::{Duration, SystemTime},
 };
 
@@ -15,7 +16,7 @@ use tokio::{
     io::unix::AsyncFd,
     time::{Instant, sleep},
 };
-use zc_ebpf::armed;
+use zc_ebpf::{FileNumber, armed};
 
 use super::{
     callers::{self, Samples},
@@ -42,6 +43,8 @@ use crate::{
 const EXIT_LIMIT: Duration = Duration::from_secs(2);
 /// How often to check whether a task has ended, in case its message is lost.
 const EXIT_CHECK: Duration = Duration::from_millis(5);
+/// How often messages are read for that of a file. Its message may be lost.
+const FILE_ATTEMPTS: u32 = 100;
 /// How often to check whether any task is alive, in case the message of the last end is lost.
 const LIVE_CHECK: Duration = Duration::from_millis(200);
 
@@ -321,13 +324,25 @@ impl TaskWatcher {
         self.drain();
         self.samples.begin_batch();
         while let Some(change) = self.samples.until_change() {
-            if change.file().is_some_and(|number| self.seen.counts.files.known(number).is_none()) {
-                self.drain();
+            if let Some(number) = change.file() {
+                self.await_file(number);
             }
             let file = change.file().and_then(|number| self.seen.counts.files.known(number));
             self.samples.change(change, file);
         }
         self.seen.unreadable += self.samples.take_unreadable();
+    }
+
+    /// Reads messages until a file is known. Its own message has been sent, but may be behind one that a program on another processor has not
+    /// finished.
+    fn await_file(&mut self, number: FileNumber) {
+        for _ in 0..FILE_ATTEMPTS {
+            if self.seen.counts.files.known(number).is_some() {
+                return;
+            }
+            self.drain();
+            thread::yield_now();
+        }
     }
 
     /// Moves what was counted out of the maps, if there may be much in them.

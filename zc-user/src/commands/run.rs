@@ -120,7 +120,8 @@ fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
             ..LaunchOptions::default()
         },
         limits: args.limits.limits(),
-        listed: if args.verify { Listed::All } else { listed(&args.display) },
+        // Processes that are merged have no callers of their own.
+        listed: if args.verify || args.callers.is_some() { Listed::All } else { listed(&args.display) },
         recorded: args.what_is_recorded(),
         privileges: if args.verify { AfterAttach::Lowered } else { AfterAttach::GivenUp },
         on_interim_trace: None,

@@ -120,6 +120,12 @@ fn peeked_bytes_have_not_moved() {
 }
 
 #[test]
+fn bytes_that_were_peeked_at_may_have_been_written_before_they_were_received() {
+    assert_exactly("peeked-and-written", &[]);
+    assert_true("peeked-and-written", &[("unix-stream", "out", 200)]);
+}
+
+#[test]
 fn a_bit_that_changes_sometimes_makes_the_transfer_inferred() {
     assert_exactly("one-bit-changed", &[]);
     assert_true("one-bit-changed", &[("in", "out", WHOLE_PIECES * 60_000)]);

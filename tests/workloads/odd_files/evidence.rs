@@ -219,6 +219,17 @@ pub(crate) fn peeked() -> Result<()> {
     }
 }
 
+/// Peeks at a message of 100 bytes and writes a copy of it to `out`, then receives the message and writes it to `out` once more.
+pub(crate) fn peeked_and_written() -> Result<()> {
+    let (there, here) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    let (mut to, mut message) = (File::create("out")?, [7; 100]);
+    ensure!(send(&there, &message, SendFlags::empty())? == message.len(), "a short message");
+    recv(&here, &mut message, RecvFlags::PEEK)?;
+    to.write_all(&message.to_vec())?;
+    recv(&here, &mut message, RecvFlags::empty())?;
+    Ok(to.write_all(&message)?)
+}
+
 /// Copies `in` to `out`, except that it flips one bit of every third piece.
 pub(crate) fn one_bit_changed() -> Result<()> {
     let mut pieces = 0;

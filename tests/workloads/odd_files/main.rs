@@ -48,6 +48,7 @@ const CASES: &[Case] = &[
     ("stack-buffers", evidence::stack_buffers),
     ("stack-buffers-of-one-thread", evidence::stack_buffers_of_one_thread),
     ("peeked", evidence::peeked),
+    ("peeked-and-written", evidence::peeked_and_written),
     ("one-bit-changed", evidence::one_bit_changed),
     ("written-again-from-a-copy", evidence::written_again_from_a_copy),
     ("written-twice-in-one-call", evidence::written_twice_in_one_call),

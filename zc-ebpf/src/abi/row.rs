@@ -43,7 +43,7 @@ pub struct Row {
     pub first_ns: u64,
     /// When the last call was entered: `CLOCK_MONOTONIC`, ns. 0 without any.
     pub last_ns: u64,
-    /// When the first call that moved bytes returned: `CLOCK_MONOTONIC`, ns. 0 without any.
+    /// When the first call returned that moved bytes, or peeked at them: `CLOCK_MONOTONIC`, ns. 0 without any.
     pub moved_ns: u64,
     /// The part of [`bytes`](Self::bytes) that came from the file in [`Ends::input`].
     pub paired_bytes: u64,

@@ -366,7 +366,9 @@ extern "C" fn add_to_row(row: *mut Row, task: *const Task, without_files: u32) -
         _ => row.requested_unknown += 1,
     }
     let ns = outcome.duration_ns;
-    if row.moved_ns == 0 && row.bytes != 0 {
+    // What a call peeked at, or received as messages, is in the program's memory, too.
+    let has_read = task.spec.fds == fds::READS && outcome.result > 0;
+    if row.moved_ns == 0 && (row.bytes != 0 || has_read) {
         row.moved_ns = task.entered_ns + if ns == Outcome::UNTIMED { 0 } else { ns };
     }
     if ns == Outcome::UNTIMED {

@@ -261,7 +261,7 @@ pub struct Row {
     pub order: Option<u64>,
     /// Position of the last of them in the same order. `None`: unknown.
     pub last_order: Option<u64>,
-    /// Position of the return of the first of them that moved bytes, in the same order. `None`: unknown, or none moved bytes.
+    /// Position of the return of the first of them that moved bytes or peeked at them, in the same order. `None`: unknown, or there is none.
     pub moved_order: Option<u64>,
     /// The first bytes that the first of these calls moved; empty if the backend does not see them.
     pub first_bytes: FirstBytes,

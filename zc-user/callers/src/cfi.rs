@@ -187,6 +187,14 @@ impl Unwinder {
         self.step_by(&section, &fde.map_err(|_| Failure::BadTable)?, [address, bias], registers, stack, context)
     }
 
+    /// What comes after the function at this address, as far as the table says it without a stack. The error [`Failure::Unreadable`] means
+    /// that there is a caller, which only the stack tells.
+    pub fn kind_of(&self, address: u64) -> Result<Step, Failure> {
+        let mut registers = Registers::sampled(&[address; numbers::SAMPLED.len() + 1]);
+        let nothing = StackCopy { start: 0, bytes: &[], piece_bytes: 1, filled: 0 };
+        self.step(address, 0, &mut registers, &nothing, &mut Context::default())
+    }
+
     /// Where the table has the function at this address, by our own index.
     fn indexed(&self, address: u64) -> Option<usize> {
         let place = self.index.partition_point(|(start, ..)| *start <= address).checked_sub(1)?;

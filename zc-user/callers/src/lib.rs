@@ -13,10 +13,12 @@
 
 pub mod cfi;
 pub mod elf;
+pub mod listed;
 pub mod spaces;
 pub mod symbols;
 
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests;
 
+pub use listed::{ListedFile, ListedFrame, ListedStack, Tracer};
 pub use spaces::{CodeFile, Mapping, RawFrame, RawStack, Spaces};

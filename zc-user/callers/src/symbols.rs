@@ -110,7 +110,7 @@ fn path_of(path: &Path) -> String {
 /// Whether the first name is the second one with its path: `copier::run` for `run`.
 fn is_longer(whole: &str, name: &str) -> bool {
     let base = |name: &str| name.split('<').next().unwrap_or_default().to_owned();
-    !name.contains("::") && whole.contains("::") && (whole.contains(&format!("::{}", base(name))) || name.starts_with('{'))
+    !has_path(name) && whole.contains("::") && (whole.contains(&format!("::{}", base(name))) || name.starts_with('{'))
 }
 
 /// The name of a function of Rust's library with its path, if it has none: its modules are named after its files. So
@@ -153,6 +153,7 @@ mod tests {
     fn a_symbol_with_its_path_is_preferred() {
         assert!(is_longer("copier::library_copies::io_copy", "io_copy"));
         assert!(is_longer("copier::run::<u8>", "run<u8>"));
+        assert!(is_longer("app::Job::relay", "relay<app::Source>"));
         assert!(!is_longer("main", "main") && !is_longer("other::function", "run"));
     }
 }

@@ -8,9 +8,11 @@
 //! read.p99 < 10us                             also total, min, avg, max, p50, p90
 //! read[process="cp", file="in.dat"].calls in 1..=10
 //! openat[path="/etc/app/**"].errors == 0      failed calls by the path that they were given
+//! read[caller="my_crate::**"].calls == 0      calls by the functions that made them
 //! faults.major == 0                           switches.involuntary, time.wall, time.user, time.system, processes.count
 //! exit.code == 0                              also exit.signal == SIGKILL, exit.signal == none
 //! transfer("*.dat" -> unix).api == sendfile   an end is *, a "path", a kind, or kind:"path"
+//! transfer(* -> unix).via == "std::io::copy"  the library function that made it
 //! transfer(* -> *).attempts.EXDEV == 0        also bytes, calls, count, avg_size, crossings, user_memory, total
 //! not write.calls > 0 and (exit.code == 0 or exit.code == 3)
 //! ```
@@ -34,17 +36,25 @@
 //! expectation; in others they make the figure a range. A path is compared as it was given. If it is not known where a relative one starts, and an absolute pattern may mean it, the figure is
 //! inconclusive.
 //!
-//! A pattern that matches no file or path of the report is said beside the result, with the nearest one: it may have a typing error.
+//! `[caller=...]` chooses calls by the functions that were active when they were made: `read[caller="my_crate::**"].calls == 0`. `via` is the
+//! library function that made a transfer: `transfer(* -> unix).via == "std::io::copy"`. Both need the
+//! [stacks](crate::report::Report::stacks) of sampled calls, which a [check](crate::check) with such an expectation records. The number of
+//! calls by caller is a range if some were not sampled or their stacks do not show every function; `via` is judged by the samples.
+//! docs/definitions.md says what a pattern of functions matches.
+//!
+//! A pattern that matches no file, path or function of the report is said beside the result, with the nearest one: it may have a typing error.
 //!
 //! Paths are as the report shows them: relative to the command's working directory if they lie below it. A pattern without `/` matches
 //! the last part of a path, or the name of a process; `*` does not match `/`, `**` does. An absolute pattern, or one with `..`, can match
 //! such a file, too, but is inconclusive if the working directory is unknown ([`Report::directory`]).
 
 mod ast;
+mod callers;
 mod calls;
 mod evaluate;
 mod facts;
 mod field;
+mod function;
 mod known;
 mod lexer;
 mod parser;
@@ -66,7 +76,7 @@ pub use lexer::SyntaxError;
 pub(crate) use lexer::pointer;
 pub(crate) use value::size_bytes;
 
-use crate::{report::Report, syscall};
+use crate::{options::SampledCalls, report::Report, syscall};
 use ast::{Expr, Figure};
 use field::Subject;
 use value::duration_ns;
@@ -138,6 +148,20 @@ impl Expectation {
     pub fn needs_succeeded_paths(&self) -> bool {
         let mut needs = false;
         self.expr.for_each_figure(&mut |figure| needs |= figure.selectors.path.is_some() && figure.field == Field::Calls);
+        needs
+    }
+
+    /// Which calls must be sampled for their callers. `None`: it is not about callers. The number of calls that a function made is only known
+    /// if each was sampled. What made a transfer is judged by samples.
+    pub fn needs_callers(&self) -> Option<SampledCalls> {
+        let mut needs = None;
+        self.expr.for_each_figure(&mut |figure| {
+            if figure.selectors.caller.is_some() {
+                needs = Some(SampledCalls::All);
+            } else if figure.field == Field::Via {
+                needs.get_or_insert(SampledCalls::Some);
+            }
+        });
         needs
     }
 

@@ -14,7 +14,9 @@ mod sums;
 mod transfers;
 
 pub use callers::{Callers, Frame, Site, Stack, StackSamples};
-pub(crate) use callers::{is_of_c_library, is_recognised, library_in, named};
+pub(crate) use callers::{
+    EITHER_COPY, is_of_c_library, is_recognised, library_in, named, split_implementation, without_generics,
+};
 pub use failed_paths::{FailedGroup, FailedPath, PathBase, Place, SucceededPath, failed_groups, split_searches};
 pub use fold::{Detail, Files, Options};
 pub use model::{

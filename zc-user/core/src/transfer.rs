@@ -48,6 +48,7 @@ pub use model::{
     Api, Attempt, Certainty, DestinationTotals, End, Evidence, Hop, Inode, Reason, Share, SourceTotals, Transfer, Unattributed,
     VerdictParts,
 };
+pub(crate) use rules::{is_telling, may_hide_functions, remedy};
 
 use crate::trace::{File, Process, Trace};
 use activity::Activity;

@@ -25,7 +25,10 @@ use rustix::{
     process::{PidfdFlags, pidfd_open, setsid},
 };
 use tempfile::TempDir;
-use zctrace_core::check::{Attempt, Check, Content, PreparedFile};
+use zctrace_core::{
+    check::{Attempt, Check, Content, PreparedFile},
+    options::SampledCalls,
+};
 
 use crate::{descendants, report::Report, words::Word as _};
 
@@ -160,6 +163,11 @@ fn command(check: &Check, settings: &Settings, folder: &Path, directory: &Path, 
     command.arg(format!("--syscalls={}", check.syscalls()));
     if check.needs_succeeded_paths() {
         command.arg("--succeeded-paths");
+    }
+    match check.needs_callers() {
+        Some(SampledCalls::All) => drop(command.arg("--callers=all")),
+        Some(SampledCalls::Some) => drop(command.arg("--callers")),
+        None => {}
     }
     command.arg(format!("--backend={}", check.backend.word()));
     // Set for the command alone: a variable such as LD_PRELOAD must not change zctrace.

@@ -23,6 +23,8 @@ Expectations:
   time.wall < 2s        exit.code in 0..=1          exit.signal == none              processes.count == 1
   read[process=\"cp\", file=\"in.dat\"].calls == 1      write[kind=pipe].bytes == 1MiB
   openat[path=\"/etc/app/**\"].errors == 0            failed calls, by their path
+  read[caller=\"my_crate::**\"].calls == 0            calls by the functions that made them
+  transfer(* -> unix).via == \"std::io::copy\"        the library function that made a transfer
   transfer(\"*.dat\" -> unix).api == sendfile         transfer(* -> *).attempts.EXDEV == 0
   Join them with and, or, not and parentheses. A pattern without / matches names; one with / matches paths as the report
   shows them: relative to the working directory, or from the root. ** matches / too.

@@ -40,29 +40,9 @@ pub(super) fn sites(callers: Option<&Callers>, directory: Option<&str>) -> Vec<V
     shown.iter().map(line).chain(more).collect()
 }
 
-/// `copier::run (src/run.rs:41)`; without a line `copier::run (copier)`, without a name `copier+0x4f2a`.
+/// Where a function was, for a person.
 fn place(frame: &Frame, directory: Option<&str>) -> String {
-    let module = frame.module.as_deref().map(text::file_name);
-    let shown = match (&frame.function, &frame.file, module) {
-        (Some(function), Some(file), _) => format!("{function} ({}{})", short_path(file, directory), line(frame)),
-        (Some(function), None, Some(module)) => format!("{function} ({module})"),
-        (Some(function), None, None) => function.clone(),
-        (None, _, Some(module)) => format!("{module}+{:#x}", frame.address),
-        (None, _, None) => format!("{:#x}, in no file", frame.address),
-    };
-    text::escape(&shown)
-}
-
-fn line(frame: &Frame) -> String {
-    frame.line.map(|line| format!(":{line}")).unwrap_or_default()
-}
-
-/// The path of a source, below the directory that the command was launched in. One of Rust's library without what says only where that was
-/// built: `library/std/src/io/copy.rs`.
-fn short_path<'a>(path: &'a str, directory: Option<&str>) -> &'a str {
-    let of_rust = path.strip_prefix("/rustc/").and_then(|rest| Some(rest.split_once('/')?.1));
-    let below = || path.strip_prefix(directory?.trim_end_matches('/'))?.strip_prefix('/');
-    of_rust.or_else(below).unwrap_or(path)
+    text::escape(&frame.place(directory))
 }
 
 /// Whether the stack is only of the loader, which maps libraries before the program begins.

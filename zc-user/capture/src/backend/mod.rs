@@ -229,8 +229,8 @@ fn complete(trace: Trace, options: &RunOptions) -> Trace {
 fn unknown_callers_note(trace: &Trace, recorded: Recorded) -> Option<String> {
     let why = match trace.backend {
         _ if !recorded.has_callers() || trace.stacks.is_some() => return None,
-        STRACE => "the backend strace does not sample them",
         _ if cfg!(not(feature = "callers")) => "this zctrace was built without the feature \"callers\"",
+        STRACE => "this strace was built without stack traces; one that has them lists stack-trace= in strace --version",
         _ => "they get names when the command has ended",
     };
     Some(format!("callers are unknown: {why}"))

@@ -9,7 +9,7 @@ use std::{
 use super::baseline::Tolerances;
 use crate::{
     expect::{Expectation, Inferred, duration},
-    options::Choice,
+    options::{Choice, SampledCalls},
     report::Report,
     syscall::Selection,
 };
@@ -129,6 +129,12 @@ impl Check {
     /// Whether an expectation needs the paths of calls that succeed.
     pub fn needs_succeeded_paths(&self) -> bool {
         self.expectations.iter().any(Expectation::needs_succeeded_paths)
+    }
+
+    /// Which calls must be sampled for their callers. `None`: no expectation is about callers.
+    pub fn needs_callers(&self) -> Option<SampledCalls> {
+        let mut needs = self.expectations.iter().filter_map(Expectation::needs_callers);
+        needs.by_ref().reduce(|one, other| if one == SampledCalls::All { one } else { other })
     }
 
     /// The calls that expectations name and the default set lacks.

@@ -4,6 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use super::{
     field::{Field, Subject},
+    function::FunctionPattern,
     pattern::{EndPattern, Glob, KindPattern, quote},
     value::Number,
 };
@@ -38,6 +39,8 @@ pub(super) enum Test {
     In(Range),
     /// A word: the name of an API, `none`.
     Word(Equality, String),
+    /// A name in quotes: that of a function.
+    Name(Equality, String),
 }
 
 /// The word for no exit status and no signal.
@@ -93,6 +96,8 @@ names! {
         Kind = "kind",
         /// The path that the call was given.
         Path = "path",
+        /// The function that made the call, or had it made.
+        Caller = "caller",
     }
 }
 
@@ -107,6 +112,8 @@ pub(super) struct Selectors {
     pub(super) kind: Option<KindPattern>,
     /// Calls that were given this path.
     pub(super) path: Option<Glob>,
+    /// Calls that were made within a function of this name.
+    pub(super) caller: Option<FunctionPattern>,
 }
 
 impl Figure {
@@ -183,6 +190,8 @@ impl Display for Test {
             Self::In(range) => write!(f, "in {range}"),
             Self::Word(Equality::Equal, word) => write!(f, "== {word}"),
             Self::Word(Equality::NotEqual, word) => write!(f, "!= {word}"),
+            Self::Name(Equality::Equal, name) => write!(f, "== {}", quote(name)),
+            Self::Name(Equality::NotEqual, name) => write!(f, "!= {}", quote(name)),
         }
     }
 }
@@ -224,7 +233,8 @@ impl Display for Selectors {
         let file = self.file.as_ref().map(|glob| quoted(Selector::File, glob));
         let kind = self.kind.map(|kind| format!("{}={}", Selector::Kind.name(), kind.name()));
         let path = self.path.as_ref().map(|glob| quoted(Selector::Path, glob));
-        let all: Vec<String> = process.into_iter().chain(file).chain(kind).chain(path).collect();
+        let caller = self.caller.as_ref().map(|pattern| format!("{}={}", Selector::Caller.name(), quote(pattern.text())));
+        let all: Vec<String> = process.into_iter().chain(file).chain(kind).chain(path).chain(caller).collect();
         if all.is_empty() { Ok(()) } else { write!(f, "[{}]", all.join(", ")) }
     }
 }

@@ -7,6 +7,7 @@ use zc_ebpf::bucket_of;
 use crate::{
     expect::{
         ast::Figure,
+        callers,
         facts::{self, Measured, Processes, sum_known, why_inexact},
         field::{Field, Subject},
         known::{Amount, Known},
@@ -27,6 +28,9 @@ pub(super) fn measure(figure: &Figure, report: &Report) -> Result<Measured, Vec<
     let uncounted = report.counted.as_ref().map(|counted| names.uncounted(counted)).unwrap_or_default();
     if !uncounted.is_empty() {
         return Err(uncounted);
+    }
+    if let Some(pattern) = &figure.selectors.caller {
+        return Ok(callers::measure(figure, pattern, &names, report));
     }
     let chosen = match rows(figure, &names, report) {
         Rows::Missing(why) => return Ok(Measured::plain(Known::Missing(why))),

@@ -177,7 +177,7 @@ fn files(detail: &FileCalls) -> String {
     }
 }
 
-fn plural(count: u64, thing: &str) -> String {
+pub(super) fn plural(count: u64, thing: &str) -> String {
     if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
 }
 

@@ -20,6 +20,8 @@ pub(super) enum Dimension {
     Signal,
     /// The name of a kernel interface.
     Api,
+    /// The name of a library function.
+    Function,
 }
 
 impl Dimension {
@@ -32,6 +34,7 @@ impl Dimension {
             Self::Status => "an exit status",
             Self::Signal => "a signal",
             Self::Api => "the name of an API",
+            Self::Function => "the name of a library function",
         }
     }
 
@@ -53,6 +56,7 @@ impl Dimension {
             Self::Status => "0",
             Self::Signal => "9",
             Self::Api => "sendfile",
+            Self::Function => "\"std::io::copy\"",
         }
     }
 }
@@ -108,6 +112,7 @@ pub(crate) enum Field {
     Count,
     Threads,
     Api,
+    Via,
     Attempts,
     Crossings,
     UserMemory,
@@ -158,6 +163,7 @@ const OF_EXIT: &[Line] = &[line(Field::Code, "code", Dimension::Status), line(Fi
 const OF_PROCESSES: &[Line] = &[line(Field::Count, "count", Dimension::Count), line(Field::Threads, "threads", Dimension::Count)];
 const OF_TRANSFERS: &[Line] = &[
     line(Field::Api, "api", Dimension::Api),
+    line(Field::Via, "via", Dimension::Function),
     line(Field::Bytes, "bytes", Dimension::Bytes),
     line(Field::Calls, "calls", Dimension::Count),
     line(Field::Count, "count", Dimension::Count),

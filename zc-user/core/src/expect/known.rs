@@ -112,8 +112,8 @@ impl Ord for Amount {
 pub(super) enum Known {
     /// It is at least the first and at most the second. Without the second there is no upper bound.
     Between(Amount, Option<Amount>),
-    /// The APIs of transfers, and whether these are all.
-    Apis(Vec<&'static str>, Completeness),
+    /// The APIs of transfers, or the library functions that made them, and whether these are all.
+    Words(Vec<String>, Completeness),
     /// Nothing is known, not even whether it exists.
     Unknown,
     /// There is no exit status, or no signal, and that is known.
@@ -142,11 +142,11 @@ impl Known {
             (Self::Unknown, _) => Verdict::Inconclusive,
             (Self::Absent(_), Test::Word(equality, _)) => is((*equality == Equality::Equal) != is_negated),
             (Self::Absent(_), Test::Number(op @ (Op::Equal | Op::NotEqual), _)) => is((*op == Op::NotEqual) != is_negated),
-            (Self::Apis(apis, completeness), Test::Word(equality, wanted)) => {
+            (Self::Words(words, completeness), Test::Word(equality, wanted) | Test::Name(equality, wanted)) => {
                 let wants_it = (*equality == Equality::Equal) != is_negated;
-                let is_wanted = |api: &&str| (*api == wanted) == wants_it;
+                let is_wanted = |word: &String| (word == wanted) == wants_it;
                 match completeness {
-                    _ if !apis.iter().all(is_wanted) => Verdict::Fails,
+                    _ if !words.iter().all(is_wanted) => Verdict::Fails,
                     Completeness::All => Verdict::Holds,
                     Completeness::AtLeast => Verdict::Inconclusive,
                 }
@@ -155,8 +155,8 @@ impl Known {
             (Self::Between(..), Test::Word(equality, _)) => is((*equality == Equality::NotEqual) != is_negated),
             (Self::Between(low, high), Test::Number(op, number)) => compare(*low, *high, *op, *number).negated_if(is_negated),
             (Self::Between(low, high), Test::In(range)) => within(*low, *high, *range).negated_if(is_negated),
-            // A missing figure is neither less nor more than a number. The parser rejects comparing an API with a number.
-            (Self::Missing(_) | Self::Absent(_) | Self::Apis(..), _) => Verdict::Fails,
+            // A missing figure is neither less nor more than a number. The parser rejects comparing a word with a number.
+            (Self::Missing(_) | Self::Absent(_) | Self::Words(..) | Self::Between(..), _) => Verdict::Fails,
         }
     }
 
@@ -166,9 +166,9 @@ impl Known {
             Self::Between(low, Some(high)) if low == high => format!("is {}", show(*low, dimension)),
             Self::Between(low, Some(high)) => format!("is between {} and {}", show(*low, dimension), show(*high, dimension)),
             Self::Between(low, None) => format!("is at least {}", show(*low, dimension)),
-            Self::Apis(apis, Completeness::All) => format!("is {}", apis.join(", ")),
-            Self::Apis(apis, Completeness::AtLeast) if apis.is_empty() => "is unknown".to_owned(),
-            Self::Apis(apis, Completeness::AtLeast) => format!("is {}, as far as is known", apis.join(", ")),
+            Self::Words(words, Completeness::All) => format!("is {}", words.join(", ")),
+            Self::Words(words, Completeness::AtLeast) if words.is_empty() => "is unknown".to_owned(),
+            Self::Words(words, Completeness::AtLeast) => format!("is {}, as far as is known", words.join(", ")),
             Self::Unknown => "is unknown".to_owned(),
             Self::Absent(why) => format!("is {NONE}: {why}"),
             Self::Missing(why) => format!("does not exist: {why}"),
@@ -314,12 +314,12 @@ mod tests {
     #[test]
     fn an_api_must_be_that_of_all_transfers_or_of_none() {
         let test = |equality| Test::Word(equality, "sendfile".to_owned());
-        let both = Known::Apis(vec!["sendfile", "splice"], Completeness::All);
+        let both = Known::Words(["sendfile", "splice"].map(str::to_owned).to_vec(), Completeness::All);
         for is_negated in [false, true] {
             assert_eq!(both.passes(&test(Equality::Equal), is_negated), Verdict::Fails);
             assert_eq!(both.passes(&test(Equality::NotEqual), is_negated), Verdict::Fails);
         }
-        let some = Known::Apis(vec!["sendfile"], Completeness::AtLeast);
+        let some = Known::Words(vec!["sendfile".to_owned()], Completeness::AtLeast);
         assert_eq!(some.passes(&test(Equality::Equal), false), Verdict::Inconclusive);
         assert_eq!(some.passes(&test(Equality::NotEqual), false), Verdict::Fails);
     }

@@ -15,7 +15,12 @@ use crate::{
 };
 
 #[cfg(test)]
-pub(super) use figure::{why_not_by_file, why_not_by_path};
+pub(super) use figure::{why_not_by_caller, why_not_by_file, why_not_by_path};
+
+/// Whether figures of this dimension are words, which are only equal or not.
+const fn is_of_words(dimension: Dimension) -> bool {
+    matches!(dimension, Dimension::Api | Dimension::Function | Dimension::Signal)
+}
 
 /// Limit for the nesting of parentheses and `not`.
 const MAX_DEPTH: usize = 64;
@@ -150,7 +155,7 @@ impl Parser {
     fn test(&mut self, figure: &Figure) -> Result<Test, Problem> {
         let dimension = figure.dimension();
         if self.take_word("in") {
-            if matches!(dimension, Dimension::Api | Dimension::Signal) {
+            if is_of_words(dimension) {
                 return Err(self.problem(format!("{figure} is {}: it cannot be compared with a range", dimension.name())));
             }
             return self.range(dimension).map(Test::In);
@@ -161,12 +166,13 @@ impl Parser {
             Op::NotEqual => Some(Equality::NotEqual),
             _ => None,
         };
-        if matches!(dimension, Dimension::Api | Dimension::Signal) && equality.is_none() {
+        if is_of_words(dimension) && equality.is_none() {
             let at = self.tokens[self.next - 1].at;
             return Err(Problem::at(at, format!("{figure} is {}: only == and != compare it", dimension.name())));
         }
         match (dimension, equality) {
             (Dimension::Api, Some(equality)) => self.api().map(|api| Test::Word(equality, api)),
+            (Dimension::Function, Some(equality)) => self.function().map(|name| Test::Name(equality, name)),
             (Dimension::Status | Dimension::Signal, Some(equality)) if self.take_word(NONE) => {
                 Ok(Test::Word(equality, NONE.to_owned()))
             }
@@ -251,6 +257,22 @@ impl Parser {
         let near = nearest(&word, names());
         let hint = near.map_or_else(|| format!("; APIs are {all}"), |near| did_you_mean(Some(near)));
         Err(Problem::at(token.at, format!("unknown API '{word}'{hint}")))
+    }
+
+    /// The name of a library function, in quotes.
+    fn function(&mut self) -> Result<String, Problem> {
+        let token = self.advance();
+        match token.kind {
+            Kind::Quoted(name) | Kind::Word(name) if !name.is_empty() && self.peek() != &Kind::Sign(":") => Ok(name),
+            Kind::Word(_) | Kind::Quoted(_) => {
+                let example = Dimension::Function.example();
+                Err(Problem::at(token.at, format!("the name of a library function is needed here, in quotes, like {example}")))
+            }
+            other => {
+                let (needs, example) = (Dimension::Function.name(), Dimension::Function.example());
+                Err(Problem::at(token.at, format!("{needs} is needed here, like {example}, not {}", other.describe())))
+            }
+        }
     }
 
     fn signal(&mut self) -> Result<Number, Problem> {

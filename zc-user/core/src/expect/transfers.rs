@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::{
     expect::{
         ast::Figure,
+        callers,
         facts::{self, Measured, Processes, sum_known, why_inexact},
         field::Field,
         known::{Amount, Completeness, Inferred, Known},
@@ -37,11 +38,27 @@ pub(super) fn measure(figure: &Figure, ends: [&EndPattern; 2], report: &Report, 
         Inferred::Accept => Unproven::NONE,
         Inferred::Inconclusive => Unproven::of(&chosen, ends[1], &processes, report),
     };
+    if figure.field == Field::Via {
+        return measure_via(&chosen, open, unproven, facts, report);
+    }
     let known = known(figure, &chosen, open.is_some(), unproven);
     let is_exact = matches!(known, Known::Between(low, Some(high)) if low == high);
-    let is_sure = is_exact || matches!(known, Known::Missing(_) | Known::Apis(_, Completeness::All));
+    let is_sure = is_exact || matches!(known, Known::Missing(_) | Known::Words(_, Completeness::All));
     let own = matches!(&known, Known::Between(..) | Known::Unknown).then(|| "not all of it is known of each transfer".to_owned());
     Measured { reason: open.or_else(|| unproven.why()).or(own).filter(|_| !is_sure), known, facts }
+}
+
+/// The library functions that made transfers.
+fn measure_via(chosen: &[&Transfer], open: Option<String>, unproven: Unproven, facts: Vec<String>, report: &Report) -> Measured {
+    let sure: Vec<&Transfer> = chosen.iter().copied().filter(|transfer| unproven.is_sure_of(transfer)).collect();
+    let is_open = open.is_some() || unproven.may_hide_transfers() || sure.len() < chosen.len();
+    if sure.is_empty() && !is_open {
+        return Measured { facts, ..Measured::plain(Known::Missing(NONE.to_owned())) };
+    }
+    let (known, unclear) = callers::via(&sure, is_open, report);
+    let reason = unclear.or(open).or_else(|| unproven.why()).filter(|_| !matches!(known, Known::Words(_, Completeness::All)));
+    let facts = facts.into_iter().chain(callers::facts_of_via(chosen, report)).collect();
+    Measured { known, reason, facts }
 }
 
 /// A transfer, and its index in the report.
@@ -121,7 +138,7 @@ fn apis(chosen: &[&Transfer], is_open: bool) -> Known {
         return Known::Missing(NONE.to_owned());
     }
     let completeness = if is_open { Completeness::AtLeast } else { Completeness::All };
-    Known::Apis(apis.into_iter().map(crate::report::Api::name).collect(), completeness)
+    Known::Words(apis.into_iter().map(|api| api.name().to_owned()).collect(), completeness)
 }
 
 /// The mean of several transfers together lies between those of the transfers.

@@ -1,8 +1,12 @@
 //! Patterns that match nothing: an expectation such as `read[file="in.dta"].calls == 0` may hold only because of a typing error.
 
+use std::collections::BTreeSet;
+
 use super::{
     ast::Figure,
+    callers::Stacks,
     field::{Field, Subject},
+    function::{Crates, FunctionPattern, spellings},
     paths::{OnPath, matches},
     pattern::{EndPattern, Glob, Match, quote},
 };
@@ -16,6 +20,9 @@ pub(super) fn unmatched(figure: &Figure, report: &Report) -> Vec<String> {
     }
     if let Some(glob) = &figure.selectors.path {
         unmatched.extend(of_paths(figure, glob, report));
+    }
+    if let Some(pattern) = &figure.selectors.caller {
+        unmatched.extend(of_functions(pattern, report));
     }
     if let Subject::Transfer(from, to) = &figure.subject {
         unmatched.extend([from, to].into_iter().filter_map(|end| of_files(end.path.as_ref()?, report)));
@@ -39,6 +46,19 @@ fn of_paths(figure: &Figure, glob: &Glob, report: &Report) -> Option<String> {
     let has_all = figure.field == Field::Calls && report.totals.succeeded_paths.is_some();
     let what = if has_all { "no path of a call" } else { "no path of a failed call" };
     is_none.then(|| sentence(glob, what, all.iter().filter_map(|one| one.path)))
+}
+
+fn of_functions(pattern: &FunctionPattern, report: &Report) -> Option<String> {
+    let stacks = Stacks::of(report).ok()?;
+    let crates = Crates::of(stacks.iter());
+    let frames = || stacks.iter().flat_map(|stack| &stack.frames);
+    if frames().any(|frame| pattern.may_match(frame, &crates)) {
+        return None;
+    }
+    let names: BTreeSet<String> = frames().filter_map(|frame| frame.function.as_deref()).flat_map(spellings).collect();
+    let nearest = names.iter().filter(|name| !name.is_empty()).min_by_key(|name| (pattern.distance(name), *name));
+    let nearest = nearest.map(|name| format!("; the nearest is {}", quote(name))).unwrap_or_default();
+    Some(format!("{} matches no function of a sampled stack{nearest}", quote(pattern.text())))
 }
 
 /// Every file that the report names.

@@ -81,7 +81,9 @@ fn unknown_unit(unit: &str, dimension: Dimension) -> String {
         Dimension::Bytes | Dimension::Time | Dimension::Count => {
             format!("unknown unit '{unit}'; units of {} are {}", dimension.name().trim_start_matches("a "), of(dimension))
         }
-        Dimension::Status | Dimension::Signal | Dimension::Api => format!("'{unit}': {} has no unit", dimension.name()),
+        Dimension::Status | Dimension::Signal | Dimension::Api | Dimension::Function => {
+            format!("'{unit}': {} has no unit", dimension.name())
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Who made the calls, as a report shows it: stacks, and for each call and each transfer the samples that came from them.
 
+mod place;
 mod site;
 
 use std::{cmp::Reverse, collections::BTreeMap};
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::trace;
 
-pub(crate) use site::{is_of_c_library, is_recognised, library_in, named};
+pub(crate) use site::{EITHER_COPY, is_of_c_library, is_recognised, library_in, named, split_implementation, without_generics};
 
 /// The functions that were active when a sampled call was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -124,6 +125,13 @@ impl Stack {
         let incomplete_because = stack.end.why();
         Self { frames: stack.frames.iter().map(Frame::of).collect(), complete: incomplete_because.is_none(), incomplete_because }
     }
+
+    /// As a trace has it.
+    pub(crate) fn to_trace(&self) -> trace::Stack {
+        let why = || self.incomplete_because.clone().unwrap_or_else(|| "functions are missing".to_owned());
+        let end = if self.complete { trace::StackEnd::Root } else { trace::StackEnd::Other(why()) };
+        trace::Stack { frames: self.frames.iter().map(Frame::to_trace).collect(), end }
+    }
 }
 
 impl Frame {
@@ -136,6 +144,18 @@ impl Frame {
             by_frame_pointer: frame.is_by_frame_pointer,
             module: frame.module.clone(),
             address: frame.address,
+        }
+    }
+
+    fn to_trace(&self) -> trace::Frame {
+        trace::Frame {
+            function: self.function.clone(),
+            file: self.file.clone(),
+            line: self.line,
+            is_inlined: self.inlined,
+            is_by_frame_pointer: self.by_frame_pointer,
+            module: self.module.clone(),
+            address: self.address,
         }
     }
 }

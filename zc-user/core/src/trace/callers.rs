@@ -65,6 +65,8 @@ pub enum StackEnd {
     FileGone(String),
     /// In this file, which was replaced since it was mapped.
     FileReplaced(String),
+    /// For another reason, as a clause.
+    Other(String),
 }
 
 impl StackEnd {
@@ -80,6 +82,7 @@ impl StackEnd {
             Self::NoFile => "its last function is in no known file, such as code that was made while the program ran".to_owned(),
             Self::FileGone(file) => format!("{file} is gone"),
             Self::FileReplaced(file) => format!("{file} was replaced after the program had mapped it"),
+            Self::Other(why) => why.clone(),
         })
     }
 }

@@ -7,6 +7,8 @@
 mod shown;
 mod table;
 
+pub(crate) use shown::{is_telling, may_hide_functions, remedy};
+
 use super::{
     flow::{Condition, Flow},
     summary::Summary,

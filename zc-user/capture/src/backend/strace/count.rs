@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     syscall::{self, Abi, Selection},
-    trace::{FailedPath, FailedPaths, FirstBytes, GivenPath, Loss},
+    trace::{FailedPath, FailedPaths, FirstBytes, GivenPath, Loss, StackId},
 };
 
 /// The sums so far: the tasks with their calls, the files, and what is known of the log.
@@ -169,6 +169,7 @@ impl Counter<'_> {
     /// Counts a call of a task, and records what it does. A call that seccomp may have kept from being made is counted later.
     pub fn returned(&mut self, id: TaskId, call: &Call<'_>) {
         let how = self.how(call.outcome.result);
+        self.tasks.get(id).rows.begin_call();
         let role = self.names.get(call.name).role;
         if let Ending::Value(value) = how {
             self.follow(id, call, role, value);
@@ -195,6 +196,7 @@ impl Counter<'_> {
             to: None,
             first_bytes: FirstBytes::default(),
             is_peek: known.name.starts_with("recv") && has_peek(call.args),
+            caller: None,
         };
         let is_wanted = match how {
             Ending::Error(_) => true,
@@ -243,6 +245,15 @@ impl Counter<'_> {
             task.uncertain_call = Some(Box::new(UncertainCall { name, abi: task.abi, ended, path }));
         } else {
             task.rows.add(name, known, task.abi, ended);
+        }
+    }
+
+    /// Records who made the call of a task that returned last. A call that is not counted has none.
+    pub fn add_caller(&mut self, id: TaskId, caller: StackId) {
+        let task = self.tasks.get(id);
+        match &mut task.uncertain_call {
+            Some(uncertain) => uncertain.ended.caller = Some(caller),
+            None => task.rows.add_caller(caller),
         }
     }
 

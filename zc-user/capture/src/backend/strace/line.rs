@@ -6,6 +6,7 @@
 mod outcome;
 mod prefix;
 
+use super::stacks::StackLine;
 use super::syntax::{find_closing, find_top_level, seconds, tid, unsigned};
 use crate::syscall::Abi;
 
@@ -99,6 +100,8 @@ pub enum Event<'a> {
         /// The thread.
         tid: u32,
     },
+    /// A line of the stack of what the line before said (`-k`).
+    Stack(StackLine<'a>),
     /// Another message of strace, not about calls.
     Notice,
     /// Not a line of strace, as far as this parser knows.
@@ -244,12 +247,15 @@ fn read_mode(text: &[u8]) -> Option<Event<'_>> {
     Some(Event::Mode { tid, abi })
 }
 
-/// Messages of strace itself, and what it prints besides calls: stack frames (`-k`), tables (`-C`), empty lines.
+/// Messages of strace itself, and what it prints besides calls: stacks (`-k`), tables (`-C`), empty lines.
 fn read_message(line: &[u8]) -> Option<Event<'_>> {
     if let Some(message) = own_message(line) {
         return Some(attached(message).map_or(Event::Notice, |tid| Event::Attached { tid }));
     }
-    (line.is_empty() || line.starts_with(b" > ") || is_table(line)).then_some(Event::Notice)
+    if let Some(of_stack) = line.strip_prefix(b" > ") {
+        return Some(Event::Stack(StackLine::parse(of_stack)));
+    }
+    (line.is_empty() || is_table(line)).then_some(Event::Notice)
 }
 
 /// The thread of `strace: Process 123 attached` at the end of a line that it interrupts, and where it begins.
@@ -419,6 +425,8 @@ mod tests {
         assert_eq!(event("strace: Process 12 attached"), Event::Attached { tid: 12 });
         assert_eq!(event("????( <unfinished ...>"), Event::Notice);
         assert_eq!(event("<... ???? resumed>) = ?"), Event::Notice);
+        let of_stack = StackLine::Frame { file: b"/usr/lib/libc.so.6", from_symbol: Some(0x10), place: 0x1234 };
+        assert_eq!(event(" > /usr/lib/libc.so.6(read+0x10) [0x1234]"), Event::Stack(of_stack));
         assert_eq!(event("------ ----------- ----------- --------- --------- ----------------"), Event::Notice);
     }
 
@@ -475,7 +483,7 @@ mod tests {
         for line in ["strace: Process 12 attached", "Process 12 attached", "/usr/bin/strace: Process 12 attached"] {
             assert_eq!(read_message(line.as_bytes()), Some(Event::Attached { tid: 12 }), "{line}");
         }
-        for line in ["strace: exec: x", "Process 12 detached", "", " > /usr/lib/libc.so.6(read+0x10) [0x1234]"] {
+        for line in ["strace: exec: x", "Process 12 detached", ""] {
             assert_eq!(read_message(line.as_bytes()), Some(Event::Notice), "{line}");
         }
         assert_eq!(attached_at_end(b"vfork(strace: Process 12 attached"), Some((6, 12)));

@@ -27,7 +27,9 @@ use nix::{
 use tempfile::TempDir;
 use tokio::{io::unix::AsyncFd, time::sleep};
 
-use super::{Collector, StraceError, file_table::FILE_CALLS, inspect::ProcInspector, names::FILLING, read::Lines};
+use super::{
+    Collector, StraceError, callers::Unwinder, file_table::FILE_CALLS, inspect::ProcInspector, names::FILLING, read::Lines,
+};
 use crate::{
     async_fd::watch_readable,
     backend::{Progress, RunError, RunOptions, Until, new_trace, progress::Ticker, within},
@@ -48,7 +50,9 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     let fifo = Fifo::create(options.launch.identity)?;
     // If strace is killed, the command becomes a child of zctrace, which can still report its end and status.
     prctl::set_child_subreaper(true).map_err(io::Error::from)?;
-    let command = command_line(strace, fifo.path(), shell, &program, options);
+    let unwinder = options.recorded.has_callers().then(|| Unwinder::of(strace)).flatten();
+    let with_stacks = if unwinder.is_some() { Stacks::Printed } else { Stacks::None };
+    let command = command_line(strace, fifo.path(), shell, &program, with_stacks, options);
     let mut trace = new_trace(super::NAME, options, SystemTime::now())?;
     // strace itself keeps the environment of zctrace; by its options it gives the command its own.
     let launch =
@@ -61,8 +65,9 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     };
     // Without /proc, nothing is known of files but what strace prints.
     let mut proc = ProcInspector::new().ok();
-    let mut collector =
-        Collector::new(&options.selection, options.until, &mut show).with_succeeded_paths(options.recorded.has_paths());
+    let mut collector = Collector::new(&options.selection, options.until, &mut show)
+        .with_succeeded_paths(options.recorded.has_paths())
+        .with_stacks(unwinder);
     if let Some(proc) = &mut proc {
         collector = collector.with_inspector(proc);
     }
@@ -85,6 +90,7 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
         trace.notes = collected.notes;
         trace.files = collected.files;
         trace.failed_paths = collected.failed_paths;
+        trace.stacks = collected.stacks;
         trace.processes = collected.processes;
         trace
     })
@@ -320,11 +326,26 @@ impl Fifo {
 /// Calls that show which task created which, and which program runs. They are always traced, as are those that show files.
 const TASK_CALLS: [&str; 6] = ["execve", "execveat", "clone", "clone3", "fork", "vfork"];
 
+/// Whether strace prints stacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stacks {
+    None,
+    /// Below each call.
+    Printed,
+}
+
 /// The command line that runs the command under strace with its log in `log`, through `shell` if the program is a script that needs one.
 ///
 /// It has no `--seccomp-bpf`: a process that outlives strace, or whose strace is killed, keeps the filter without its tracer, and then
 /// every traced call fails with ENOSYS.
-fn command_line(strace: &Path, log: &Path, shell: Option<&'static str>, program: &Path, options: &RunOptions) -> Vec<OsString> {
+fn command_line(
+    strace: &Path,
+    log: &Path,
+    shell: Option<&'static str>,
+    program: &Path,
+    stacks: Stacks,
+    options: &RunOptions,
+) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec![strace.into()];
     // Follow children; print durations, the name of each process and its id in strace's PID namespace, the file behind each descriptor,
     // and the first of the bytes that are read and written.
@@ -334,6 +355,9 @@ fn command_line(strace: &Path, log: &Path, shell: Option<&'static str>, program:
     // that it killed a process, either; so all are shown but SIGCHLD, which is frequent and cannot kill.
     words.extend(["--abbrev=execve,execveat", "--signal=!SIGCHLD", "--quiet=attach"].map(Into::into));
     words.push(format!("--trace={}", trace_set(&options.selection)).into());
+    if stacks == Stacks::Printed {
+        words.push("-k".into());
+    }
     words.push("--output".into());
     words.push(log.into());
     for (name, value) in options.launch.environment.differences() {

@@ -10,6 +10,7 @@
 
 mod args;
 mod assemble;
+mod callers;
 mod collect;
 mod count;
 mod decode;
@@ -21,6 +22,7 @@ mod live;
 mod names;
 mod read;
 mod rows;
+mod stacks;
 mod syntax;
 mod tasks;
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::{
     io::{self, PipeWriter, Read},
     os::fd::{AsFd, AsRawFd as _, BorrowedFd},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
@@ -167,14 +167,18 @@ impl StraceFacts {
 pub(crate) fn find_program() -> Reading<Option<Program>> {
     let program = match launch::find_program(&["strace".into()], &LaunchOptions::default()) {
         Ok(path) => {
-            let output = output_of(Command::new(&path).arg("--version"), LIMIT);
-            let version = output.map(|output| parse_version(&output)).map_err(|error| reason(&error));
+            let version = about(&path).map(|output| parse_version(&output)).map_err(|error| reason(&error));
             Ok(Some(Program { version: version.into(), path }))
         }
         Err(error) if error.cause.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(reason(&error.cause)),
     };
     program.into()
+}
+
+/// What `strace --version` prints.
+pub(crate) fn about(strace: &Path) -> io::Result<String> {
+    output_of(Command::new(strace).arg("--version"), LIMIT)
 }
 
 /// Why the strace backend cannot run on this machine; `None` if it can. It takes a few milliseconds.

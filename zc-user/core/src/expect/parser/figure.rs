@@ -6,6 +6,7 @@ use crate::{
     expect::{
         ast::{At, Figure, Selector, Selectors},
         field::{Dimension, Field, Subject, TRANSFER, aggregates},
+        function::FunctionPattern,
         pattern::{EndPattern, Glob, KindPattern},
     },
     syscall::{self, Abi, meant_by, names_descriptor, takes_path},
@@ -138,6 +139,7 @@ impl Parser {
             Selector::Process => selectors.process.replace(self.text("a name in quotes")?).is_some(),
             Selector::File => selectors.file.replace(self.text("a path in quotes")?).is_some(),
             Selector::Path => selectors.path.replace(self.text("a path in quotes")?).is_some(),
+            Selector::Caller => selectors.caller.replace(self.function_pattern()?).is_some(),
             Selector::Kind => {
                 let token = self.advance();
                 let (Kind::Word(word) | Kind::Quoted(word)) = token.kind else {
@@ -155,6 +157,20 @@ impl Parser {
         match token.kind {
             Kind::Quoted(text) | Kind::Word(text) => glob(&text, token.at),
             other => Err(Problem::at(token.at, format!("{what} is needed here, not {}", other.describe()))),
+        }
+    }
+
+    /// A pattern of function names, in quotes or as a word.
+    fn function_pattern(&mut self) -> Result<FunctionPattern, Problem> {
+        let token = self.advance();
+        match token.kind {
+            Kind::Quoted(text) | Kind::Word(text) if !text.is_empty() => FunctionPattern::new(&text)
+                .map_err(|(why, offset)| Problem::at(token.at + 1 + offset, format!("'{text}' is not a pattern: {why}"))),
+            Kind::Quoted(_) => Err(Problem::at(token.at, "an empty pattern matches nothing")),
+            other => Err(Problem::at(
+                token.at,
+                format!("a function's name in quotes is needed here, like \"my_crate::**\", not {}", other.describe()),
+            )),
         }
     }
 
@@ -222,6 +238,9 @@ fn check(subject: &Subject, selectors: &Selectors, field: Field) -> Result<(), S
     if let Some(why) = why_not_by_path(subject, selectors, field).filter(|_| selectors.path.is_some()) {
         return Err(why);
     }
+    if let Some(why) = why_not_by_caller(subject, selectors, field).filter(|_| selectors.caller.is_some()) {
+        return Err(why);
+    }
     if selectors.process.is_some() && !by_process {
         return Err(format!("{subject} cannot be selected by process: it is of the whole run"));
     }
@@ -263,6 +282,22 @@ pub(in crate::expect) fn why_not_by_path(subject: &Subject, selectors: &Selector
     let name = subject.line(field).map_or("", |line| line.name);
     (!matches!(field, Field::Calls | Field::Errors))
         .then(|| format!("{subject}.{name} is not known by path; only errors and calls are"))
+}
+
+/// Why a figure cannot be selected by caller; `None` if it can.
+pub(in crate::expect) fn why_not_by_caller(subject: &Subject, selectors: &Selectors, field: Field) -> Option<String> {
+    match subject {
+        Subject::Call(_) | Subject::Class(_) | Subject::AllCalls => {}
+        Subject::Transfer(..) => {
+            return Some(format!("{subject} cannot be selected by caller; via says which library function made it"));
+        }
+        _ => return Some(format!("{subject} cannot be selected by caller; only calls can")),
+    }
+    if selectors.path.is_some() || selectors.are_by_file() {
+        return Some("caller= can only be combined with process=: it is not known which caller used which file".to_owned());
+    }
+    let name = subject.line(field).map_or("", |line| line.name);
+    (field != Field::Calls).then(|| format!("{subject}.{name} is not known by caller; only calls is"))
 }
 
 /// Why the calls of a subject cannot be selected by file; `None` if they can.

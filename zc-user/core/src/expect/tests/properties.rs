@@ -9,7 +9,8 @@ use crate::{
         Expectation,
         ast::{At, Comparison, Equality, Expr, Figure, NONE, Op, Range, Selectors, Test},
         field::{Dimension, Field, Subject, aggregates},
-        parser::{why_not_by_file, why_not_by_path},
+        function::FunctionPattern,
+        parser::{why_not_by_caller, why_not_by_file, why_not_by_path},
         pattern::{EndPattern, Glob, KindPattern},
         value::Number,
     },
@@ -36,6 +37,10 @@ fn glob() -> impl Strategy<Value = Glob> {
     "[a-z.*?/ \"\\\\\u{e9}-]{1,12}".prop_filter_map("a pattern", |text| Glob::new(&text).ok())
 }
 
+fn function() -> impl Strategy<Value = FunctionPattern> {
+    "[a-z*?_{}&: \"\\\\]{1,12}".prop_filter_map("a pattern", |text| FunctionPattern::new(&text).ok())
+}
+
 fn kind() -> impl Strategy<Value = KindPattern> {
     select(KindPattern::names().collect::<Vec<_>>()).prop_map(|name| KindPattern::find(name).expect("is one"))
 }
@@ -49,16 +54,21 @@ fn selectors(subject: &Subject, field: Field) -> impl Strategy<Value = Selectors
     let by_file = why_not_by_file(subject).is_none();
     let globs = [(); 3].map(|()| proptest::option::of(glob()));
     let subject = subject.clone();
-    (globs, proptest::option::of(kind())).prop_map(move |([process, file, path], kind)| {
-        let others = Selectors {
-            process: process.filter(|_| by_process),
-            file: file.filter(|_| by_file),
-            kind: kind.filter(|_| by_file),
-            path: None,
-        };
-        let path = path.filter(|_| why_not_by_path(&subject, &others, field).is_none());
-        Selectors { path, ..others }
-    })
+    (globs, proptest::option::of(kind()), proptest::option::of(function())).prop_map(
+        move |([process, file, path], kind, caller)| {
+            let others = Selectors {
+                process: process.filter(|_| by_process),
+                file: file.filter(|_| by_file),
+                kind: kind.filter(|_| by_file),
+                path: None,
+                caller: None,
+            };
+            let path = path.filter(|_| why_not_by_path(&subject, &others, field).is_none());
+            let others = Selectors { path, ..others };
+            let caller = caller.filter(|_| why_not_by_caller(&subject, &others, field).is_none());
+            Selectors { caller, ..others }
+        },
+    )
 }
 
 fn figure() -> impl Strategy<Value = Figure> {
@@ -109,6 +119,9 @@ fn test_of(dimension: Dimension) -> BoxedStrategy<Test> {
     });
     match dimension {
         Dimension::Api => word(Api::ALL.map(Api::name).to_vec()).boxed(),
+        Dimension::Function => {
+            (equality, "[a-z:<> \"\\\\]{1,12}").prop_map(|(equality, name)| Test::Name(equality, name)).boxed()
+        }
         Dimension::Signal => prop_oneof![compared, word(vec![NONE])].boxed(),
         Dimension::Status => prop_oneof![compared, range, word(vec![NONE])].boxed(),
         _ => prop_oneof![compared, range].boxed(),

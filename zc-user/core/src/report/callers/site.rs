@@ -40,7 +40,7 @@ const KERNEL_COPY: &[&str] = &[
 ];
 
 /// The name for what is known to be one of these two.
-const EITHER_COPY: &str = "std::io::copy or std::fs::copy";
+pub const EITHER_COPY: &str = "std::io::copy or std::fs::copy";
 
 /// The functions that a name stands for: itself, or those of [`EITHER_COPY`].
 pub(crate) fn named(library: &str) -> impl Iterator<Item = &str> + Clone {
@@ -59,7 +59,7 @@ const GO_PACKAGES: &[&str] = &["runtime", "syscall", "internal", "os", "io", "ne
 
 impl Site {
     /// The place of samples with this stack. `None`: the stack is empty, or it ends before the program.
-    pub(super) fn of(stack: &Stack, samples: u64) -> Option<Self> {
+    pub(crate) fn of(stack: &Stack, samples: u64) -> Option<Self> {
         let frames = &stack.frames;
         let place = frames.iter().enumerate().position(|(index, frame)| !is_library(frame, index));
         // If the stack ends early, in a library, the program's own part is unknown.
@@ -71,7 +71,7 @@ impl Site {
     }
 
     /// The places, each once with the samples of all, the most frequent first.
-    pub(super) fn summed(all: impl Iterator<Item = Self>) -> Vec<Self> {
+    pub(crate) fn summed(all: impl Iterator<Item = Self>) -> Vec<Self> {
         let mut sites: Vec<Self> = Vec::new();
         for site in all {
             match sites.iter_mut().find(|other| other.is_same(&site)) {
@@ -158,7 +158,7 @@ fn short_name(name: &str) -> String {
 }
 
 /// Splits `T as Trait>::method` at the bracket that closes the implementation.
-fn split_implementation(text: &str) -> Option<(&str, &str)> {
+pub(crate) fn split_implementation(text: &str) -> Option<(&str, &str)> {
     let mut depth = 1;
     for (place, letter) in text.char_indices() {
         match letter {
@@ -175,7 +175,7 @@ fn split_implementation(text: &str) -> Option<(&str, &str)> {
 }
 
 /// A name without what is in angle brackets.
-fn without_generics(name: &str) -> String {
+pub(crate) fn without_generics(name: &str) -> String {
     let (mut short, mut depth) = (String::new(), 0_u32);
     let mut before = ' ';
     for letter in name.chars() {

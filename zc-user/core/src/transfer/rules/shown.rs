@@ -56,20 +56,20 @@ fn shown(library: &str, case: &Case<'_>) -> Shown {
 }
 
 /// Whether the stack shows every function, also those that were inlined into others: it is complete, and there are line tables.
-fn is_telling(stack: &Stack) -> bool {
+pub(crate) fn is_telling(stack: &Stack) -> bool {
     stack.end.why().is_none() && !stack.frames.iter().any(may_hide_functions)
 }
 
 /// Whether functions may have been inlined into this one without anyone knowing. The C library has none of those that rules are about,
 /// and neither have the functions of Rust's library that are compiled before any program is: those without type parameters.
-fn may_hide_functions(frame: &Frame) -> bool {
+pub(crate) fn may_hide_functions(frame: &Frame) -> bool {
     let is_compiled_before = |name: &str| !name.contains('<') && ["std::", "core::"].iter().any(|root| name.starts_with(root));
     let is_known = |name: &str| matches!(name, "main" | "_start") || is_compiled_before(name);
     frame.file.is_none() && !is_of_c_library(frame) && !frame.function.as_deref().is_some_and(is_known)
 }
 
 /// What would settle it.
-fn remedy<'a>(mut stacks: impl Iterator<Item = &'a Stack> + Clone) -> String {
+pub(crate) fn remedy<'a>(mut stacks: impl Iterator<Item = &'a Stack> + Clone) -> String {
     let cut = stacks.clone().find_map(|stack| stack.end.why());
     if stacks.any(|stack| stack.frames.iter().any(may_hide_functions)) {
         return "line tables would tell: debug = \"line-tables-only\" in the profile, and no strip".to_owned();

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    page::{Options, Page, Piece, Style, words},
+    page::{Options, Page, Piece, Style, Weight, words},
     section::{INDENT, plural},
     text,
 };
@@ -148,18 +148,29 @@ fn write_stack(page: &mut Page, stack: &Stack, directory: Option<&str>, options:
 }
 
 /// The stacks as flame graphs take them (`stackcollapse`): a line for each, from the process and its first function to the call, and the
-/// number of samples.
-pub(super) fn folded(report: &Report) -> String {
+/// weight of its samples.
+pub(super) fn folded(report: &Report, weight: Weight) -> String {
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
-    each_stack(report, |process, syscall, stack, samples| {
-        let mut parts = vec![process.name().map_or_else(|| process.pid.to_string(), part)];
+    let mut add = |process: Option<&str>, pid: u32, syscall: &str, stack: &Stack, weight: u64| {
+        let mut parts = vec![process.map_or_else(|| pid.to_string(), part)];
         parts.extend((!stack.complete).then(|| "[incomplete]".to_owned()));
         parts.extend(stack.frames.iter().rev().map(name_of_frame));
         parts.push(part(syscall));
-        *lines.entry(parts.join(";")).or_default() += samples;
-    });
+        *lines.entry(parts.join(";")).or_default() += weight;
+    };
+    if weight == Weight::Calls {
+        each_stack(report, |process, syscall, stack, samples| add(process.name(), process.pid, syscall, stack, samples));
+    } else {
+        let stacks = report.stacks.as_deref().unwrap_or_default();
+        for thread in report.timeline.iter().flat_map(|timeline| &timeline.threads) {
+            for (call, stack) in thread.calls.iter().filter_map(|call| Some((call, stacks.get(call.stack)?))) {
+                let weight = if weight == Weight::Bytes { call.bytes } else { call.duration_ns };
+                add(thread.process.as_deref(), thread.pid, &call.syscall, stack, weight.unwrap_or(0));
+            }
+        }
+    }
     let mut text = String::new();
-    for (line, samples) in lines {
+    for (line, samples) in lines.into_iter().filter(|(_, weight)| *weight > 0) {
         let _ = writeln!(text, "{line} {samples}");
     }
     text

@@ -2,12 +2,32 @@
 
 use std::collections::BTreeMap;
 
+use super::Ends;
+use crate::syscall::Call;
+
 /// A stack: an index into [`Trace::stacks`](super::Trace::stacks).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StackId(pub u32);
 
 /// How many of the sampled calls of a row came from which stack.
 pub type Callers = BTreeMap<StackId, u64>;
+
+/// A call whose caller was sampled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TimedCall {
+    /// The call.
+    pub call: Call,
+    /// The files of its row.
+    pub ends: Ends,
+    /// Who made it.
+    pub stack: StackId,
+    /// What it returned; negative: the errno.
+    pub result: i64,
+    /// When it was entered: `CLOCK_MONOTONIC`. `None`: unknown.
+    pub entered_ns: Option<u64>,
+    /// How long it took. `None`: unknown.
+    pub duration_ns: Option<u64>,
+}
 
 /// The functions that were active when a call was made.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -53,12 +53,17 @@ pub struct Samples {
 /// and other messages must not wait for ever.
 const BATCH: u32 = 256;
 
+/// The most samples whose times are kept. Writing a profile takes about 1 kB of memory for each.
+const MOST_TIMED: usize = 1 << 17;
+
 impl Samples {
     /// The messages of these programs. To be called in a tokio runtime.
-    pub fn open(loaded: &mut Loaded) -> io::Result<Self> {
+    pub fn open(loaded: &mut Loaded, recorded: Recorded) -> io::Result<Self> {
         // No batch was read yet, so none was full.
         let ring = loaded.take_samples().map(watch_readable).transpose()?;
-        Ok(Self { ring, left_in_batch: BATCH, ..Self::default() })
+        let most_timed = if recorded.has_caller_times() { MOST_TIMED } else { 0 };
+        let table = CallerTable { left_to_time: most_timed, is_timed: most_timed > 0, ..CallerTable::default() };
+        Ok(Self { ring, table, left_in_batch: BATCH, ..Self::default() })
     }
 
     /// Waits until there are messages; never ready if no callers are sampled.
@@ -117,6 +122,14 @@ impl Samples {
         self.table.take_all(counts);
     }
 
+    /// What is missing, as a note.
+    pub fn note(&self) -> Option<String> {
+        let count = self.table.untimed;
+        (count > 0).then(|| {
+            format!("the times of {count} samples were not kept, only those of the first {MOST_TIMED}: sample fewer calls")
+        })
+    }
+
     /// The stacks with the names of their functions. `None` if no callers were sampled.
     pub fn into_stacks(self) -> Option<Vec<Stack>> {
         self.ring.is_some().then(|| self.table.into_stacks())
@@ -131,6 +144,14 @@ struct CallerTable {
     stacks: HashMap<RawStack, StackId>,
     /// By the serial number of the task: the callers of its rows.
     by_task: HashMap<u32, HashMap<RowKey, Callers>>,
+    /// Whether the times of samples are kept.
+    is_timed: bool,
+    /// Likewise the samples themselves, as far as they are kept.
+    timed_by_task: HashMap<u32, Vec<(SampledCall, StackId)>>,
+    /// How many more of them may be kept.
+    left_to_time: usize,
+    /// How many were not kept.
+    untimed: u64,
 }
 
 /// A message about callers that is no sample.
@@ -187,6 +208,18 @@ impl CallerTable {
         let id = *self.stacks.entry(stack).or_insert(next);
         let key = RowKey { task: call.task, call: call.call, ends: call.ends };
         *self.by_task.entry(call.task).or_default().entry(key).or_default().entry(id).or_default() += 1;
+        self.keep(call, id);
+    }
+
+    /// Keeps when a call was made and what it returned, if that is wanted and there is room.
+    fn keep(&mut self, call: &SampledCall, stack: StackId) {
+        match self.left_to_time.checked_sub(1) {
+            Some(left) => {
+                self.left_to_time = left;
+                self.timed_by_task.entry(call.task).or_default().push((*call, stack));
+            }
+            None => self.untimed += u64::from(self.is_timed),
+        }
     }
 
     /// Adds the callers of a task to its rows. The rows must be there.
@@ -194,12 +227,18 @@ impl CallerTable {
         for (key, callers) in self.by_task.remove(&task).into_iter().flatten() {
             counts.add_callers(key, &callers);
         }
+        for (call, stack) in self.timed_by_task.remove(&task).into_iter().flatten() {
+            counts.add_timed_call(&call, stack);
+        }
     }
 
     /// Adds the callers of all tasks to their rows.
     fn take_all(&mut self, counts: &mut Counts) {
         for (key, callers) in mem::take(&mut self.by_task).into_values().flatten() {
             counts.add_callers(key, &callers);
+        }
+        for (call, stack) in mem::take(&mut self.timed_by_task).into_values().flatten() {
+            counts.add_timed_call(&call, stack);
         }
     }
 

@@ -12,11 +12,14 @@
 //! ```
 
 pub mod cfi;
+mod debug_files;
 pub mod elf;
+pub mod file;
 pub mod spaces;
 pub mod symbols;
 
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests;
 
-pub use spaces::{CodeFile, Mapping, RawFrame, RawStack, Spaces};
+pub use file::CodeFile;
+pub use spaces::{Mapping, RawFrame, RawStack, Spaces};

@@ -72,9 +72,11 @@ pub enum StackEnd {
     Unreadable,
     /// In code that belongs to no file: made while the program ran, or the kernel's.
     NoFile,
+    /// The thread has changed to another stack there, as Go's runtime does.
+    OtherStack,
     /// In this file, which is gone or cannot be read.
     FileGone(String),
-    /// In this file, which was replaced since it was mapped.
+    /// In this file, which was replaced or changed since it was mapped.
     FileReplaced(String),
 }
 
@@ -88,8 +90,9 @@ impl StackEnd {
             Self::TooDeep => "it is deeper than the 16 KiB that are copied".to_owned(),
             Self::Unreadable => "the rest of it could not be read".to_owned(),
             Self::NoFile => "its last function is in no known file, such as code that was made while the program ran".to_owned(),
+            Self::OtherStack => "the thread had changed to another stack there, and the rest is on the first one".to_owned(),
             Self::FileGone(file) => format!("{file} is gone"),
-            Self::FileReplaced(file) => format!("{file} was replaced after the program had mapped it"),
+            Self::FileReplaced(file) => format!("{file} was replaced or changed after the program had mapped it"),
         })
     }
 }

@@ -4,6 +4,7 @@
 use std::{collections::HashMap, io, mem};
 
 use aya::maps::{MapData, RingBuf};
+use rustix::time::ClockId;
 use tokio::io::unix::AsyncFd;
 use zc_ebpf::{CHUNK_BYTES, CHUNKS, CodeMapped, FileNumber, RowKey, SampleHeader, SampledCall, SpaceCopied, sample_kind};
 use zctrace_callers::{
@@ -193,9 +194,15 @@ impl CallerTable {
     fn change(&mut self, change: Change, file: Option<&File>) {
         match change {
             Change::Copied(SpaceCopied { header, from, .. }) => self.spaces.copy(from, header.space),
-            Change::Mapped(CodeMapped { header, start, end, page, .. }) => {
+            Change::Mapped(CodeMapped { header, start, end, page, time_ns, .. }) => {
                 let page_bytes = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
-                let mapping = Mapping { start, end, offset: page.saturating_mul(page_bytes), file: file.and_then(code_file) };
+                let mapping = Mapping {
+                    start,
+                    end,
+                    offset: page.saturating_mul(page_bytes),
+                    file: file.and_then(code_file),
+                    mapped_ns: Some(since_1970(time_ns)),
+                };
                 self.spaces.map(header.space, mapping);
             }
         }
@@ -249,6 +256,15 @@ impl CallerTable {
         let stacks: Vec<RawStack> = stacks.into_iter().map(|(_, stack)| stack).collect();
         symbols::name(&stacks, self.spaces.files())
     }
+}
+
+/// A time of `CLOCK_MONOTONIC` in ns since 1970.
+fn since_1970(monotonic_ns: u64) -> i128 {
+    let now_ns = |clock| {
+        let now = rustix::time::clock_gettime(clock);
+        i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
+    };
+    i128::from(monotonic_ns) + now_ns(ClockId::Realtime) - now_ns(ClockId::Monotonic)
 }
 
 /// A file as one with code. `None`: it has no path that can be opened.

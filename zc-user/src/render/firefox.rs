@@ -46,13 +46,13 @@ fn about(report: &Report, weight: Weight, samples: u64) -> Vec<(&'static str, St
         Weight::Bytes => "the bytes that the sampled calls moved; 0 for a call that moves none or whose bytes are unknown",
         Weight::Time => "the time that the sampled calls took; 0 if it is unknown",
     };
-    let sampled =
+    let share =
         format!("{} of {}: {WHAT_IS_SAMPLED}", plural(samples, "call", "calls"), plural(calls, "counted call", "counted calls"));
     let losses = report.losses.iter().map(|(name, count)| ("Loss", format!("{name}: {count}")));
     [
         ("Recorded by", format!("{} {}", report.tool.name, report.tool.version)),
         ("Command", report.command.join(" ")),
-        ("Samples", sampled),
+        ("Samples", share),
         ("Weight", weight.to_owned()),
     ]
     .into_iter()
@@ -239,5 +239,122 @@ impl StaticSchemaMarker for CallMarker {
 
     fn number_field_value(&self, _field_index: u32) -> f64 {
         self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+    use zctrace_core::report::sample;
+
+    use super::*;
+    use crate::report::{self, Frame, Timeline};
+
+    /// A report of one process with two threads. The second one made these calls.
+    fn report(calls: Vec<TimedCall>) -> Report {
+        let mut report = Report::from_trace(&sample::copier(), &report::Options::default());
+        let frame = |function: &str, line, inlined| Frame {
+            function: Some(function.into()),
+            file: Some("src/run.rs".into()),
+            line: Some(line),
+            inlined,
+            module: Some("/bin/copier".into()),
+            ..Frame::default()
+        };
+        let frames = vec![frame("write_all", 9, true), frame("run", 41, false), frame("main", 7, false)];
+        let incomplete = vec![Frame { address: 0x1234, ..Frame::default() }];
+        report.stacks = Some(vec![
+            Stack { frames, complete: true, incomplete_because: None },
+            Stack { frames: incomplete, complete: false, incomplete_because: Some("it is deep".into()) },
+        ]);
+        let first = TimedThread { pid: 7, tid: 7, is_first: true, started_ns: Some(0), ..TimedThread::default() };
+        let second = TimedThread {
+            tid: 8,
+            is_first: false,
+            started_ns: Some(500_000),
+            name: Some("worker".into()),
+            calls,
+            ..first.clone()
+        };
+        report.timeline = Some(Timeline { started_at: Some(UNIX_EPOCH), threads: vec![first, second] });
+        report
+    }
+
+    fn call(syscall: &'static str, stack: usize, bytes: Option<u64>) -> TimedCall {
+        let (error, files) = (None, Some("in -> out".into()));
+        let (at_ns, duration_ns) = (Some(1_000_000), Some(2_500));
+        TimedCall { syscall: syscall.into(), moves_data: bytes.is_some(), stack, bytes, error, files, at_ns, duration_ns }
+    }
+
+    fn written(report: &Report, weight: Weight) -> Value {
+        let text = profile(report, &Options { weight, ..Options::default() });
+        assert!(text.ends_with("}\n"));
+        serde_json::from_str(&text).expect("it is JSON")
+    }
+
+    /// The name of each function of the only sample, from the call, with its line and how deep it is inlined.
+    fn frames(thread: &Value) -> Vec<(String, Option<u64>, u64)> {
+        let at = |value: &Value| usize::try_from(value.as_u64().expect("a place")).expect("small");
+        let (stacks, frames) = (&thread["stackTable"], &thread["frameTable"]);
+        let frame = |stack: usize| {
+            let frame = at(&stacks["frame"][stack]);
+            let name = at(&thread["funcTable"]["name"][at(&frames["func"][frame])]);
+            let text = thread["stringArray"][name].as_str().expect("a string");
+            (text.to_owned(), frames["line"][frame].as_u64(), frames["inlineDepth"][frame].as_u64().expect("a number"))
+        };
+        let prefix = |stack: &usize| stacks["prefix"][*stack].as_u64().and_then(|place| usize::try_from(place).ok());
+        std::iter::successors(Some(at(&thread["samples"]["stack"][0])), prefix).map(frame).collect()
+    }
+
+    #[test]
+    fn a_sample_has_its_functions_with_lines_and_the_call_as_its_leaf() {
+        let profile = written(&report(vec![call("write", 0, Some(8192))]), Weight::Calls);
+        let thread = &profile["threads"][1];
+        assert_eq!(
+            (thread["name"].as_str(), thread["pid"].as_str(), thread["tid"].as_str()),
+            (Some("worker"), Some("7"), Some("8"))
+        );
+        let expected = [("write", None, 0), ("write_all", Some(9), 1), ("run", Some(41), 0), ("main", Some(7), 0)];
+        assert_eq!(frames(thread), expected.map(|(name, line, depth)| (name.to_owned(), line, depth)));
+        assert_eq!(profile["libs"][0]["path"], "/bin/copier");
+        assert_eq!(profile["threads"][0]["samples"]["length"], 0);
+    }
+
+    #[test]
+    fn an_incomplete_stack_says_why_where_functions_are_missing() {
+        let profile = written(&report(vec![call("write", 1, None)]), Weight::Calls);
+        let frames = frames(&profile["threads"][1]);
+        let names: Vec<&str> = frames.iter().map(|(name, ..)| name.as_str()).collect();
+        assert_eq!(names, ["write", "0x1234", "[incomplete: it is deep]"]);
+    }
+
+    #[test]
+    fn a_sample_weighs_what_was_asked_for() {
+        let report = report(vec![call("write", 0, Some(1 << 40))]);
+        let samples = |weight| written(&report, weight)["threads"][1]["samples"].clone();
+        for (weight, of_type, value) in [
+            (Weight::Calls, "samples", serde_json::json!(1)),
+            (Weight::Bytes, "bytes", serde_json::json!(1_u64 << 40)),
+            (Weight::Time, "tracing-ms", serde_json::json!(0.0025)),
+        ] {
+            let samples = samples(weight);
+            assert_eq!((samples["weightType"].as_str(), &samples["weight"][0]), (Some(of_type), &value));
+        }
+    }
+
+    #[test]
+    fn unknown_bytes_are_null_in_the_marker_and_weigh_nothing() {
+        let profile = written(&report(vec![call("mmap", 0, None)]), Weight::Bytes);
+        let thread = &profile["threads"][1];
+        assert_eq!(thread["samples"]["weight"][0], 0);
+        let markers = &thread["markers"];
+        assert_eq!(markers["data"][0]["bytes"], Value::Null);
+        assert_eq!((markers["startTime"][0].as_f64(), markers["endTime"][0].as_f64()), (Some(1.0), Some(1.0025)));
+    }
+
+    #[test]
+    fn without_samples_the_profile_is_empty() {
+        let empty = Report { timeline: None, ..report(Vec::new()) };
+        assert_eq!(written(&empty, Weight::Calls)["threads"], serde_json::json!([]));
     }
 }

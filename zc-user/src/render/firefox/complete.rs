@@ -127,12 +127,15 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
+/// A line of the table of functions: the places of its name, its source file and its resource.
+type Function = (usize, Option<usize>, Option<usize>);
+
 /// The tables of a thread that are written anew.
 #[derive(Default)]
 struct Tables<'a> {
     strings: Vec<Value>,
     string_places: HashMap<String, usize>,
-    functions: Vec<(usize, Option<usize>, Option<usize>)>,
+    functions: Vec<Function>,
     function_places: HashMap<(&'a str, Option<&'a str>, Option<&'a str>), usize>,
     /// The place of its library, and of its name among the strings.
     resources: Vec<(usize, usize)>,
@@ -175,14 +178,13 @@ impl<'a> Tables<'a> {
 
     fn write_to(self, thread: &mut Value) {
         let count = self.functions.len();
-        let column =
-            |of: &dyn Fn(&(usize, Option<usize>, Option<usize>)) -> Value| self.functions.iter().map(of).collect::<Vec<_>>();
+        let column = |of: fn(&Function) -> Value| self.functions.iter().map(of).collect::<Vec<_>>();
         thread["funcTable"] = json!({
             "length": count,
-            "name": column(&|(name, ..)| json!(name)),
-            "fileName": column(&|(_, file, _)| json!(file)),
+            "name": column(|(name, ..)| json!(name)),
+            "fileName": column(|(_, file, _)| json!(file)),
             // -1: no resource.
-            "resource": column(&|(.., resource)| resource.map_or(json!(-1), |place| json!(place))),
+            "resource": column(|(.., resource)| resource.map_or(json!(-1), |place| json!(place))),
             "isJS": vec![false; count],
             "relevantForJS": vec![false; count],
             "lineNumber": vec![Value::Null; count],

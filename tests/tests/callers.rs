@@ -1,5 +1,8 @@
 //! Who made the calls: the stacks of sampled calls, and what they make of the reasons of transfers.
 
+mod builds;
+mod profile;
+
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 
 use zctrace::report::{Callers, Report, Stack, Transfer};

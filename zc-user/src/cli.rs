@@ -13,7 +13,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueHint, error::Erro
 use clap_complete::Shell;
 use zctrace::{
     backend::{Choice, Recorded, SampledCalls},
-    render::{Format, PlainFormat},
+    render::{Format, PlainFormat, Weight},
     report::{Detail, SortKey},
     syscall::{Selection, class_names},
 };
@@ -204,9 +204,20 @@ pub struct DisplayArgs {
     #[arg(long)]
     pub all_transfers: bool,
 
+    /// What a sampled call counts in the formats folded and firefox.
+    #[arg(long, value_enum, default_value_t)]
+    pub weight: Weight,
+
     /// When to use colour.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     pub color: ColorWhen,
+}
+
+impl DisplayArgs {
+    /// Whether the output shows when each sampled call was made, or what it returned.
+    pub fn shows_sampled_calls(&self) -> bool {
+        self.format == Format::Firefox || (self.format == Format::Folded && self.weight != Weight::Calls)
+    }
 }
 
 /// What the option `--syscalls` of `run` takes.
@@ -299,8 +310,9 @@ impl RunArgs {
         let with_callers = match self.callers {
             None => with_paths,
             Some(CallersArg::All) => with_paths.with_callers(SampledCalls::All),
-            Some(CallersArg::Some | CallersArg::Folded) => with_paths.with_callers(SampledCalls::Some),
+            Some(CallersArg::Some | CallersArg::Folded | CallersArg::Firefox) => with_paths.with_callers(SampledCalls::Some),
         };
+        let with_callers = if self.display.shows_sampled_calls() { with_callers.with_caller_times() } else { with_callers };
         if self.no_files { with_callers.without_files() } else { with_callers }
     }
 }
@@ -340,8 +352,12 @@ impl Cli {
     /// The action to take; `run` if there is no subcommand.
     pub fn into_action(self) -> Action {
         match self.action.unwrap_or(Action::Run(self.run)) {
-            Action::Run(mut run) if run.callers == Some(CallersArg::Folded) => {
-                run.display.format = Format::Folded;
+            Action::Run(mut run) => {
+                match run.callers {
+                    Some(CallersArg::Folded) => run.display.format = Format::Folded,
+                    Some(CallersArg::Firefox) => run.display.format = Format::Firefox,
+                    Some(CallersArg::Some | CallersArg::All) | None => {}
+                }
                 Action::Run(run)
             }
             action => action,

@@ -96,6 +96,10 @@ fn show(mut report: Report, display: &DisplayArgs, outputs: &Outputs) -> anyhow:
     if display.format == Format::Csv && !report.processes.is_empty() && report.processes_left_out() > 0 {
         say(format_args!("the CSV lacks {} processes, which the report was saved without", report.processes_left_out()));
     }
+    if display.shows_sampled_calls() && report.timeline.is_none() {
+        let why = report.notes.iter().find(|note| note.starts_with("callers are unknown"));
+        say(format_args!("there are no sampled calls to show: {}", why.map_or("none was sampled", String::as_str)));
+    }
     let text = render::render(&report, display.format, &options);
     let shown = if display.pager && outputs.report.is_terminal() {
         pager::show(&text, &outputs.report)
@@ -109,7 +113,14 @@ fn show(mut report: Report, display: &DisplayArgs, outputs: &Outputs) -> anyhow:
 fn report_options(display: &DisplayArgs, output: &Output) -> render::Options {
     let (all_processes, all_transfers) = (display.all || display.all_processes, display.all || display.all_transfers);
     let histogram = display.histogram.then(output::bars);
-    render::Options { all_processes, all_transfers, by: display.by, histogram, ..render_options(display.color, output) }
+    render::Options {
+        all_processes,
+        all_transfers,
+        by: display.by,
+        histogram,
+        weight: display.weight,
+        ..render_options(display.color, output)
+    }
 }
 
 /// How anything is rendered: the width and the colours of the output.

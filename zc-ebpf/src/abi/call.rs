@@ -218,6 +218,8 @@ pub mod recorded {
     pub const CALLERS: u32 = 1 << 7;
     /// Together with [`CALLERS`]: every call is sampled.
     pub const ALL_CALLERS: u32 = 1 << 8;
+    /// Together with [`CALLERS`]: user space keeps when each sampled call was made and what it returned. The programs send it in any case.
+    pub const CALLER_TIMES: u32 = 1 << 9;
     /// What a plain run records: all but [`PATHS`] and [`CALLERS`].
     pub const ALL: u32 = ROWS | TIMES | HISTOGRAMS | OTHER_CALLS | FILES | PAIRING;
 }

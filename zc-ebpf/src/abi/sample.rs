@@ -81,6 +81,8 @@ pub struct CodeMapped {
     pub end: u64,
     /// The page of the file that it begins with.
     pub page: u64,
+    /// When it was seen, `CLOCK_MONOTONIC`: after it was mapped, and before its code ran.
+    pub time_ns: u64,
     /// The file. 0: it has none, or it is unknown.
     pub file: FileNumber,
     /// Unused; keeps the layout free of padding.

@@ -21,7 +21,7 @@ use crate::{
     kernel::argument,
     kernel::entries::{Entries as _, fetch_add},
     kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
-    kernel::helpers::{current_task, read_user_bytes},
+    kernel::helpers::{current_task, now_ns, read_user_bytes},
     kernel::registers::{Registers, slots, untagged},
     maps::{CONTROL, SAMPLES, count_loss, records},
 };
@@ -156,6 +156,7 @@ extern "C" fn send_mapping(space: u32, address: u64) -> u32 {
     if offset_of_field!(vma_file) == ABSENT || !records(recorded::CALLERS) {
         return 0;
     }
+    let time_ns = now_ns();
     let mut found = Found { start: 0, end: 0, page: 0, file: core::ptr::null() };
     let task = TypedPtr::current_task().address().cast_mut().cast();
     // SAFETY: `copy` has the signature that the helper calls, and `found` lives longer than the call.
@@ -167,7 +168,7 @@ extern "C" fn send_mapping(space: u32, address: u64) -> u32 {
     }
     let header = SampleHeader { kind: sample_kind::MAPPED, space };
     let Found { start, end, page, file } = found;
-    send(CodeMapped { header, start, end, page, file: file_number(file), reserved: 0 });
+    send(CodeMapped { header, start, end, page, time_ns, file: file_number(file), reserved: 0 });
     0
 }
 

@@ -138,9 +138,18 @@ pub enum Failure {
 pub struct Unwinder {
     module: Arc<Module>,
     bases: BaseAddresses,
-    /// Where the table has the functions, if it has no index of its own: their first address, their end, the offset in the table.
-    index: Vec<(u64, u64, usize)>,
+    /// Of `eh_frame`, if it has no index of its own.
+    index: Index,
+    /// Of `debug_frame`.
+    debug_index: Index,
 }
+
+/// Where a table has which function.
+#[derive(Debug, Default)]
+struct Index(Vec<Place>);
+
+/// The first address of a function, its end, and its offset in the table.
+type Place = (u64, u64, usize);
 
 impl Unwinder {
     /// For this file.
@@ -151,12 +160,12 @@ impl Unwinder {
             .set_eh_frame_hdr(address(&module.eh_frame_hdr))
             .set_text(module.text)
             .set_got(module.got);
-        let index = match (&module.eh_frame, &module.eh_frame_hdr, &module.debug_frame) {
-            (Some(table), None, _) => index(&eh_frame(&table.bytes), &bases),
-            (None, _, Some(table)) => index(&debug_frame(&table.bytes), &bases),
-            _ => Vec::new(),
+        let index = match (&module.eh_frame, &module.eh_frame_hdr) {
+            (Some(table), None) => Index::of(&eh_frame(&table.bytes), &bases),
+            _ => Index::default(),
         };
-        Self { module, bases, index }
+        let debug_index = module.debug_frame.as_ref().map(|table| Index::of(&debug_frame(&table.bytes), &bases));
+        Self { module, bases, index, debug_index: debug_index.unwrap_or_default() }
     }
 
     /// The file.
@@ -173,17 +182,24 @@ impl Unwinder {
         stack: &StackCopy<'_>,
         context: &mut Context,
     ) -> Result<Step, Failure> {
-        if let Some(table) = &self.module.eh_frame {
-            let section = eh_frame(&table.bytes);
-            let offset = self.indexed(address).or_else(|| self.look_up(address));
-            let offset = gimli::EhFrameOffset(offset.ok_or(Failure::NoTable)?);
-            let fde = section.fde_from_offset(&self.bases, offset, EhFrame::cie_from_offset);
-            return self.step_by(&section, &fde.map_err(|_| Failure::BadTable)?, [address, bias], registers, stack, context);
+        match self.step_by_exceptions([address, bias], registers, stack, context) {
+            Err(Failure::NoTable) => self.step_by_debug_info([address, bias], registers, stack, context),
+            result => result,
         }
-        let table = self.module.debug_frame.as_ref().ok_or(Failure::NoTable)?;
-        let section = debug_frame(&table.bytes);
-        let offset = gimli::DebugFrameOffset(self.indexed(address).ok_or(Failure::NoTable)?);
-        let fde = section.fde_from_offset(&self.bases, offset, DebugFrame::cie_from_offset);
+    }
+
+    /// By `.eh_frame`.
+    fn step_by_exceptions(
+        &self,
+        [address, bias]: [u64; 2],
+        registers: &mut Registers,
+        stack: &StackCopy<'_>,
+        context: &mut Context,
+    ) -> Result<Step, Failure> {
+        let section = eh_frame(&self.module.eh_frame.as_ref().ok_or(Failure::NoTable)?.bytes);
+        let offset = self.index.find(address).or_else(|| self.look_up(address));
+        let offset = gimli::EhFrameOffset(offset.ok_or(Failure::NoTable)?);
+        let fde = section.fde_from_offset(&self.bases, offset, EhFrame::cie_from_offset);
         self.step_by(&section, &fde.map_err(|_| Failure::BadTable)?, [address, bias], registers, stack, context)
     }
 
@@ -195,11 +211,18 @@ impl Unwinder {
         self.step(address, 0, &mut registers, &nothing, &mut Context::default())
     }
 
-    /// Where the table has the function at this address, by our own index.
-    fn indexed(&self, address: u64) -> Option<usize> {
-        let place = self.index.partition_point(|(start, ..)| *start <= address).checked_sub(1)?;
-        let (_, end, offset) = self.index[place];
-        (address < end).then_some(offset)
+    /// By `.debug_frame`.
+    fn step_by_debug_info(
+        &self,
+        [address, bias]: [u64; 2],
+        registers: &mut Registers,
+        stack: &StackCopy<'_>,
+        context: &mut Context,
+    ) -> Result<Step, Failure> {
+        let section = debug_frame(&self.module.debug_frame.as_ref().ok_or(Failure::NoTable)?.bytes);
+        let offset = gimli::DebugFrameOffset(self.debug_index.find(address).ok_or(Failure::NoTable)?);
+        let fde = section.fde_from_offset(&self.bases, offset, DebugFrame::cie_from_offset);
+        self.step_by(&section, &fde.map_err(|_| Failure::BadTable)?, [address, bias], registers, stack, context)
     }
 
     /// Where the table has the function at this address, by the file's index.
@@ -272,18 +295,27 @@ fn debug_frame(bytes: &[u8]) -> DebugFrame<Slice<'_>> {
     section
 }
 
-/// Where a table has which function, in the order of their addresses. What cannot be parsed is left out.
-fn index<'t, Table: UnwindSection<Slice<'t>>>(section: &Table, bases: &BaseAddresses) -> Vec<(u64, u64, usize)> {
-    let mut found = Vec::new();
-    let mut entries = section.entries(bases);
-    while let Ok(Some(entry)) = entries.next() {
-        let gimli::CieOrFde::Fde(partial) = entry else { continue };
-        if let Ok(fde) = partial.parse(Table::cie_from_offset) {
-            found.push((fde.initial_address(), fde.end_address(), fde.offset()));
+impl Index {
+    /// The index of a table. What cannot be parsed is left out.
+    fn of<'t, Table: UnwindSection<Slice<'t>>>(section: &Table, bases: &BaseAddresses) -> Self {
+        let mut found = Vec::new();
+        let mut entries = section.entries(bases);
+        while let Ok(Some(entry)) = entries.next() {
+            let gimli::CieOrFde::Fde(partial) = entry else { continue };
+            if let Ok(fde) = partial.parse(Table::cie_from_offset) {
+                found.push((fde.initial_address(), fde.end_address(), fde.offset()));
+            }
         }
+        found.sort_unstable();
+        Self(found)
     }
-    found.sort_unstable();
-    found
+
+    /// Where the table has the function at this address.
+    fn find(&self, address: u64) -> Option<usize> {
+        let place = self.0.partition_point(|(start, ..)| *start <= address).checked_sub(1)?;
+        let (_, end, offset) = self.0[place];
+        (address < end).then_some(offset)
+    }
 }
 
 /// A function that is unwound.

@@ -1,11 +1,6 @@
 //! Reads what unwinding needs of a program or library: where its parts are in memory, and its unwind tables.
 
-use std::{
-    fs::File,
-    io::{self, Read as _},
-    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
-    sync::Arc,
-};
+use std::{fs::File, io, sync::Arc};
 
 use object::{
     Object as _, ObjectSection as _, ObjectSegment as _, ReadCache, SegmentFlags,
@@ -13,12 +8,7 @@ use object::{
     read::elf::{ElfFile64, FileHeader as _},
 };
 
-use rustix::fs::OFlags;
-
-use crate::spaces::CodeFile;
-
-/// As a flag for `open`.
-const NONBLOCK: i32 = OFlags::NONBLOCK.bits().cast_signed();
+use crate::file::{MappedFile, Unusable};
 
 /// The most bytes of an unwind table. Those of the largest programs have some tens of MiB.
 const MOST_TABLE_BYTES: u64 = 256 << 20;
@@ -55,7 +45,7 @@ pub struct Module {
     pub eh_frame: Option<Section>,
     /// The index of that table.
     pub eh_frame_hdr: Option<Section>,
-    /// The unwind table for debuggers, if there is no other.
+    /// The unwind table for debuggers. A static program has both if its C library was compiled without the other, as musl is.
     pub debug_frame: Option<Section>,
     /// Whether all its functions have frame pointers: those of Go's compiler have, on both architectures (golang/go
     /// `src/cmd/compile/abi-internal.md`, since 1.7 and 1.12).
@@ -64,21 +54,14 @@ pub struct Module {
     pub text: u64,
     /// The address of the section `.got`, likewise.
     pub got: u64,
-}
-
-/// Why a file cannot be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unusable {
-    /// It is gone, cannot be read, or is no program for this machine.
-    Gone,
-    /// At its path there is another file now.
-    Replaced,
+    /// The build ID.
+    pub build_id: Option<Vec<u8>>,
 }
 
 impl Module {
     /// Reads a file, if it is still the one that was mapped.
-    pub fn read(file: &CodeFile) -> Result<Arc<Self>, Unusable> {
-        let opened = file.open()?;
+    pub fn read(file: &MappedFile) -> Result<Arc<Self>, Unusable> {
+        let opened = file.open(None)?;
         let module = Self::parse(opened).map_err(|_| Unusable::Gone)?;
         let is_for_this_machine = module.machine == if cfg!(target_arch = "aarch64") { EM_AARCH64 } else { EM_X86_64 };
         if is_for_this_machine { Ok(Arc::new(module)) } else { Err(Unusable::Gone) }
@@ -109,8 +92,9 @@ impl Module {
         let address = |name: &str| elf.section_by_name(name).map_or(0, |section| section.address());
         module.eh_frame = section(".eh_frame");
         module.eh_frame_hdr = section(".eh_frame_hdr");
-        module.debug_frame = module.eh_frame.is_none().then(|| section(".debug_frame")).flatten();
+        module.debug_frame = section(".debug_frame");
         module.has_frame_pointers = elf.section_by_name(".gopclntab").is_some();
+        module.build_id = elf.build_id().ok().flatten().map(<[u8]>::to_vec);
         (module.text, module.got, module.entry) = (address(".text"), address(".got"), elf.entry());
         Ok(module)
     }
@@ -151,83 +135,24 @@ impl Module {
     }
 }
 
-impl CodeFile {
-    /// Opens the file, if it is still the one that was mapped.
-    fn open(&self) -> Result<File, Unusable> {
-        // Opening a pipe or a device could wait or have effects.
-        let metadata = std::fs::metadata(&self.path).map_err(|_| Unusable::Gone)?;
-        if !metadata.is_file() {
-            return Err(Unusable::Gone);
-        }
-        // Nor may it wait if it has become a pipe since.
-        let mut options = File::options();
-        let mut opened = options.read(true).custom_flags(NONBLOCK).open(&self.path).map_err(|_| Unusable::Gone)?;
-        let metadata = opened.metadata().map_err(|_| Unusable::Gone)?;
-        if !self.is(metadata.dev(), metadata.ino()) {
-            return Err(Unusable::Replaced);
-        }
-        let mut magic = [0; 4];
-        match opened.read_exact(&mut magic) {
-            Ok(()) if magic == *b"\x7fELF" => Ok(opened),
-            _ => Err(Unusable::Gone),
-        }
-    }
-
-    /// Whether the path still leads to the file that was mapped.
-    pub fn is_there(&self) -> bool {
-        self.open().is_ok()
-    }
-
-    /// Whether a file with this device and inode is the one that was mapped. For files of btrfs and overlay, the device that `stat` shows is
-    /// not that of the filesystem, so it is not compared.
-    fn is(&self, device: u64, inode: u64) -> bool {
-        let has_own_devices = matches!(self.filesystem.as_deref(), Some("btrfs" | "overlay"));
-        inode == self.inode && (device == self.device || has_own_devices)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file::tests::code_file;
 
-    fn own() -> CodeFile {
-        let path = std::env::current_exe().expect("this test is a program");
-        let metadata = path.metadata().expect("it is there");
-        CodeFile {
-            path: path.to_str().expect("it has a plain name").into(),
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            filesystem: None,
-        }
+    fn own() -> MappedFile {
+        let file = code_file(&std::env::current_exe().expect("this test is a program"));
+        MappedFile { version: file.version(None), file }
     }
 
     #[test]
     fn this_program_has_code_and_an_unwind_table() {
         let module = Module::read(&own()).expect("it is a program");
-        assert!(module.eh_frame.is_some() && module.eh_frame_hdr.is_some() && module.debug_frame.is_none());
+        assert!(module.eh_frame.is_some() && module.eh_frame_hdr.is_some());
         let segment = module.segments[0];
         let bias = module.bias(0x5000_0000_0000, segment.offset & !0xfff).expect("there is code");
         let (start, end) = module.range(bias);
         assert!(start <= 0x5000_0000_0000 && end > 0x5000_0000_0000 + segment.bytes, "{start:x} {end:x}");
         assert_eq!(module.bias(0, 1 << 40), None);
-    }
-
-    #[test]
-    fn a_file_that_was_replaced_is_not_used() {
-        let other = CodeFile { inode: own().inode + 1, ..own() };
-        assert_eq!(Module::read(&other).err(), Some(Unusable::Replaced));
-        assert_eq!(Module::read(&CodeFile { device: own().device + 1, ..own() }).err(), Some(Unusable::Replaced));
-        let on_btrfs = CodeFile { device: own().device + 1, filesystem: Some("btrfs".into()), ..own() };
-        assert!(Module::read(&on_btrfs).is_ok(), "stat shows another device there");
-    }
-
-    #[test]
-    fn a_file_that_is_gone_or_no_program_is_not_used() {
-        for path in ["/nowhere/at/all", "/etc/passwd", "/dev/null", "/proc"] {
-            let metadata = std::fs::metadata(path).ok();
-            let (device, inode) = metadata.map_or((0, 0), |metadata| (metadata.dev(), metadata.ino()));
-            let file = CodeFile { path: path.into(), device, inode, filesystem: None };
-            assert_eq!(Module::read(&file).err(), Some(Unusable::Gone), "{path}");
-        }
     }
 }

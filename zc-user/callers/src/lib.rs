@@ -12,7 +12,9 @@
 //! ```
 
 pub mod cfi;
+mod debug_files;
 pub mod elf;
+pub mod file;
 pub mod listed;
 pub mod spaces;
 pub mod symbols;
@@ -20,5 +22,6 @@ pub mod symbols;
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests;
 
+pub use file::CodeFile;
 pub use listed::{ListedFile, ListedFrame, ListedStack, Tracer};
-pub use spaces::{CodeFile, Mapping, RawFrame, RawStack, Spaces};
+pub use spaces::{Mapping, RawFrame, RawStack, Spaces};

@@ -17,8 +17,10 @@ use zctrace_core::trace::{Stack, StackEnd};
 
 use crate::{
     cfi::{Failure, Step, Unwinder},
-    elf::{Module, Unusable},
-    spaces::{CodeFile, RawFrame, RawStack},
+    debug_files,
+    elf::Module,
+    file::{CodeFile, MappedFile, Unusable},
+    spaces::{RawFrame, RawStack, UsedFile},
     symbols,
 };
 
@@ -64,25 +66,24 @@ pub struct ListedStack {
 
 /// The stacks with the names of their functions. Without `tracer`, the symbols tell which it was.
 pub fn name(stacks: &[ListedStack], files: &[ListedFile], tracer: Option<Tracer>) -> Vec<Stack> {
-    let symbolizer = Symbolizer::builder().enable_auto_reload(false).build();
     let mut places: Vec<BTreeMap<u64, Option<u64>>> = vec![BTreeMap::new(); files.len()];
     for frame in stacks.iter().flat_map(|stack| &stack.frames) {
         places[frame.file].insert(frame.place, frame.from_symbol);
     }
     let mut known: Vec<Known> = files.iter().map(Known::read).collect();
-    let tracer = tracer.or_else(|| recognised(&known, &places, &symbolizer));
+    let tracer = tracer.or_else(|| recognised(&known, &places));
     for (known, places) in known.iter_mut().zip(&places) {
-        known.check(places, tracer, &symbolizer);
+        known.check(places, tracer);
     }
     let raw: Vec<RawStack> = stacks.iter().map(|stack| raw_stack(stack, &known, tracer)).collect();
-    let mut named = symbols::name(&raw, known.iter().map(|known| &known.file));
+    let mut named = symbols::name(&raw, known.iter().map(Known::used));
     named.iter_mut().for_each(end_at_main);
     named
 }
 
 /// What is known of a file.
 struct Known {
-    file: CodeFile,
+    file: MappedFile,
     unwinder: Result<Unwinder, Unusable>,
     /// Whether it was seen to be the file that was mapped.
     was_seen: bool,
@@ -97,10 +98,21 @@ struct Fit {
 
 impl Known {
     fn read(listed: &ListedFile) -> Self {
-        // No file has this inode.
         let gone = || CodeFile { path: listed.path.clone(), device: 0, inode: 0, filesystem: None };
-        let unwinder = listed.file.as_ref().ok_or(Unusable::Gone).and_then(Module::read).map(Unwinder::new);
-        Self { file: listed.file.clone().unwrap_or_else(gone), unwinder, was_seen: listed.is_known }
+        // Nobody knows when it was mapped: its symbols tell whether it is the same.
+        let version = listed.file.as_ref().map_or(Err(Unusable::Gone), |file| file.version(None));
+        let file = MappedFile { file: listed.file.clone().unwrap_or_else(gone), version };
+        let unwinder = Module::read(&file).map(Unwinder::new);
+        Self { file, unwinder, was_seen: listed.is_known }
+    }
+
+    fn build_id(&self) -> Option<&[u8]> {
+        self.module()?.build_id.as_deref()
+    }
+
+    /// The file, as the search for names takes it.
+    fn used(&self) -> UsedFile<'_> {
+        UsedFile { file: &self.file, build_id: self.build_id() }
     }
 
     fn module(&self) -> Option<&Module> {
@@ -118,15 +130,20 @@ impl Known {
     }
 
     /// How the symbols fit if this tracer printed the places. If it is unknown, only places that all tracers print alike count.
-    fn fit(&self, places: &BTreeMap<u64, Option<u64>>, tracer: Option<Tracer>, symbolizer: &Symbolizer) -> Fit {
+    fn fit(&self, places: &BTreeMap<u64, Option<u64>>, tracer: Option<Tracer>) -> Fit {
         // The function that begins there, and one of its addresses.
         let begins = |(&place, from_symbol): (&u64, &Option<u64>)| {
             let (address, from_symbol) = (self.address(place, tracer)?, (*from_symbol)?);
             Some((address.checked_sub(from_symbol)?, looked_up(address, from_symbol)))
         };
         let (starts, addresses): (Vec<u64>, Vec<u64>) = places.iter().filter_map(begins).unzip();
-        let source = Source::Elf(Elf { debug_syms: false, ..Elf::new(&self.file.path) });
-        let found = symbolizer.symbolize(&source, Input::VirtOffset(&addresses)).unwrap_or_default();
+        let opened = self.file.open(self.build_id()).ok();
+        let path = opened.as_ref().and_then(debug_files::path_of);
+        let source = path.map(|path| Source::Elf(Elf { debug_syms: false, ..Elf::new(path) }));
+        // It remembers files by their paths, and those of open files are used again.
+        let symbolizer = Symbolizer::builder().enable_auto_reload(false).build();
+        let found = source.and_then(|source| symbolizer.symbolize(&source, Input::VirtOffset(&addresses)).ok());
+        let found = found.unwrap_or_default();
         let found = found.iter().map(|symbol| symbol.as_sym().map(|symbol| symbol.addr));
         let mut fit = Fit::default();
         for (start, found) in starts.iter().zip(found) {
@@ -141,15 +158,15 @@ impl Known {
     }
 
     /// Forgets the file if the symbols that strace printed do not show that it is the one that was mapped.
-    fn check(&mut self, places: &BTreeMap<u64, Option<u64>>, tracer: Option<Tracer>, symbolizer: &Symbolizer) {
+    fn check(&mut self, places: &BTreeMap<u64, Option<u64>>, tracer: Option<Tracer>) {
         if self.unwinder.is_err() {
             return;
         }
-        let fit = self.fit(places, tracer, symbolizer);
+        let fit = self.fit(places, tracer);
         let is_same = if fit == Fit::default() { self.was_seen } else { fit.agreeing > fit.others };
         if !is_same {
             self.unwinder = Err(Unusable::Replaced);
-            self.file.inode = 0;
+            self.file.version = Err(Unusable::Replaced);
         }
     }
 }
@@ -161,13 +178,13 @@ fn looked_up(address: u64, from_symbol: u64) -> u64 {
 }
 
 /// What printed these places, by the symbols of files where that makes a difference.
-fn recognised(known: &[Known], places: &[BTreeMap<u64, Option<u64>>], symbolizer: &Symbolizer) -> Option<Tracer> {
+fn recognised(known: &[Known], places: &[BTreeMap<u64, Option<u64>>]) -> Option<Tracer> {
     let (mut libunwind, mut libdw) = (0, 0);
     for (known, places) in known.iter().zip(places) {
         let Some(module) = known.module() else { continue };
         if places.keys().any(|&place| module.address_at(place) != Some(place)) {
-            libunwind += known.fit(places, Some(Tracer::Libunwind), symbolizer).agreeing;
-            libdw += known.fit(places, Some(Tracer::Libdw), symbolizer).agreeing;
+            libunwind += known.fit(places, Some(Tracer::Libunwind)).agreeing;
+            libdw += known.fit(places, Some(Tracer::Libdw)).agreeing;
         }
     }
     match libunwind.cmp(&libdw) {
@@ -205,7 +222,7 @@ fn raw_stack(stack: &ListedStack, known: &[Known], tracer: Option<Tracer>) -> Ra
 
 /// Whether strace finds the caller of the function at this address by its unwind table. If not, or if there is none, the stack ends.
 fn caller_is_known(known: &Known, address: Option<u64>, tracer: Option<Tracer>) -> Result<(), StackEnd> {
-    let path = || known.file.path.clone();
+    let path = || known.file.file.path.clone();
     let unwinder = known.unwinder.as_ref().map_err(|why| match why {
         Unusable::Gone => StackEnd::FileGone(path()),
         Unusable::Replaced => StackEnd::Other(format!("{} may not be the file that was mapped", path())),
@@ -258,7 +275,8 @@ mod tests {
         let elf = object::File::parse(&*bytes).expect("it is a program");
         let is_it = |symbol: &object::Symbol<'_, '_>| symbol.name().is_ok_and(|found| found.contains(name)) && symbol.size() > 8;
         let found = elf.symbols().find(is_it).expect("there is such a function");
-        let module = Module::read(own(true).file.as_ref().expect("it is there")).expect("it is a program");
+        let known = Known::read(&own(true));
+        let module = known.module().expect("it is a program");
         let offset = (0..bytes.len() as u64).find(|&offset| module.address_at(offset) == Some(found.address()));
         (found.address(), offset.expect("it has code"))
     }

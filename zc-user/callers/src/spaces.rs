@@ -9,24 +9,12 @@ use zctrace_core::trace::StackEnd;
 
 use crate::{
     cfi::{self, Registers, StackCopy, Step, Unwinder},
-    elf::{Module, Unusable},
+    elf::Module,
+    file::{CodeFile, MappedFile, Unusable},
 };
 
 /// Stacks are followed up to this many frames: a table can describe an endless loop.
 const MOST_FRAMES: usize = 512;
-
-/// A file with code, as it was when it was mapped.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct CodeFile {
-    /// Its path.
-    pub path: String,
-    /// Its device, as in `stat`.
-    pub device: u64,
-    /// Its inode.
-    pub inode: u64,
-    /// The type of its filesystem, if it is known.
-    pub filesystem: Option<String>,
-}
 
 /// Code in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +27,17 @@ pub struct Mapping {
     pub offset: u64,
     /// The file. `None`: it has none, or it is unknown.
     pub file: Option<CodeFile>,
+    /// When it was mapped, in ns since 1970. `None`: unknown.
+    pub mapped_ns: Option<i128>,
+}
+
+/// A file with code that was used.
+#[derive(Debug, Clone, Copy)]
+pub struct UsedFile<'a> {
+    /// The file.
+    pub file: &'a MappedFile,
+    /// Its build ID when it was mapped.
+    pub build_id: Option<&'a [u8]>,
 }
 
 /// A file with code: its place in the list of [`Spaces::files`].
@@ -77,7 +76,7 @@ struct Placed {
 /// A file, and what was found when it was first needed.
 #[derive(Debug)]
 struct Known {
-    file: CodeFile,
+    file: MappedFile,
     unwinder: Result<Unwinder, Unusable>,
 }
 
@@ -86,14 +85,14 @@ struct Known {
 pub struct Spaces {
     by_number: HashMap<u32, Arc<Vec<Placed>>>,
     files: Vec<Known>,
-    index: HashMap<CodeFile, FileIndex>,
+    index: HashMap<MappedFile, FileIndex>,
 }
 
 impl Spaces {
     /// Notes that code was mapped in this address space. It replaces what was there.
     pub fn map(&mut self, space: u32, mapping: Mapping) {
-        let Mapping { start, end, offset, file } = mapping;
-        let file = file.map(|file| self.open(file));
+        let Mapping { start, end, offset, file, mapped_ns } = mapping;
+        let file = file.map(|file| self.open(MappedFile { version: file.version(mapped_ns), file }));
         let module = file.and_then(|file| self.files[file].unwinder.as_ref().ok()).map(Unwinder::module);
         let bias = module.and_then(|module| module.bias(start, offset));
         let (first, last) = module.zip(bias).map_or((start, end), |(module, bias)| module.range(bias));
@@ -111,11 +110,14 @@ impl Spaces {
     }
 
     /// The files with code, in the order of [`RawFrame::file`].
-    pub fn files(&self) -> impl Iterator<Item = &CodeFile> {
-        self.files.iter().map(|known| &known.file)
+    pub fn files(&self) -> impl Iterator<Item = UsedFile<'_>> {
+        self.files.iter().map(|Known { file, unwinder }| {
+            let build_id = unwinder.as_ref().ok().and_then(|unwinder| unwinder.module().build_id.as_deref());
+            UsedFile { file, build_id }
+        })
     }
 
-    fn open(&mut self, file: CodeFile) -> FileIndex {
+    fn open(&mut self, file: MappedFile) -> FileIndex {
         match self.index.entry(file) {
             Entry::Occupied(entry) => *entry.get(),
             Entry::Vacant(entry) => {
@@ -167,6 +169,7 @@ impl Spaces {
         let is_first = frames.is_empty();
         frames.push(RawFrame { file: Some(file), address, is_by_frame_pointer: false });
         let Known { file, unwinder } = &self.files[file];
+        let file = &file.file;
         let unwinder = unwinder.as_ref().map_err(|why| match why {
             Unusable::Gone => StackEnd::FileGone(file.path.clone()),
             Unusable::Replaced => StackEnd::FileReplaced(file.path.clone()),

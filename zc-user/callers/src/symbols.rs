@@ -1,6 +1,6 @@
 //! Finds the names, lines and inlined functions of stacks.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, fs::File, path::Path};
 
 use blazesym::symbolize::{
     CodeInfo, Input, Sym, Symbolized, Symbolizer,
@@ -8,24 +8,26 @@ use blazesym::symbolize::{
 };
 use zctrace_core::trace::{Frame, Stack, StackEnd};
 
-use crate::spaces::{CodeFile, FileIndex, RawFrame, RawStack};
+use crate::{
+    debug_files,
+    spaces::{FileIndex, RawFrame, RawStack, UsedFile},
+};
 
-/// The stacks with the names of their functions. `files` is the list that frames have indices into. A file that was replaced since is not
-/// asked for names.
-pub fn name<'a>(stacks: &[RawStack], files: impl Iterator<Item = &'a CodeFile>) -> Vec<Stack> {
-    let files: Vec<&CodeFile> = files.collect();
+/// The stacks with the names of their functions. `files` is the list that frames have indices into. A file that was replaced or changed
+/// since is not asked for names.
+pub fn name<'a>(stacks: &[RawStack], files: impl Iterator<Item = UsedFile<'a>>) -> Vec<Stack> {
+    let files: Vec<UsedFile<'a>> = files.collect();
     let mut addresses: BTreeMap<FileIndex, Vec<u64>> = BTreeMap::new();
     for frame in stacks.iter().flat_map(|stack| &stack.frames) {
         if let Some(file) = frame.file {
             addresses.entry(file).or_default().push(frame.address);
         }
     }
-    let symbolizer = Symbolizer::builder().enable_auto_reload(false).build();
     let mut names = BTreeMap::new();
     for (file, mut addresses) in addresses {
         addresses.sort_unstable();
         addresses.dedup();
-        let found = names_in(&symbolizer, files[file], &addresses);
+        let found = names_in(files[file], &addresses);
         names.extend(addresses.into_iter().zip(found).map(|(address, frames)| ((file, address), frames)));
     }
     let frames = |frame: &RawFrame| match frame.file.and_then(|file| names.get(&(file, frame.address))) {
@@ -47,11 +49,28 @@ fn marked(mut frames: Vec<Frame>, is_by_frame_pointer: bool) -> Vec<Frame> {
 /// Functions that processes begin with whose unwind tables take what lies above them for a return address: in Go's programs it is the
 /// number of arguments (`runtime·rt0_go` in golang/go `src/runtime/asm_amd64.s`, 1.21 to 1.26).
 const ROOTS: &[&str] = &["runtime.rt0_go", "_rt0_"];
+/// Functions that create a thread, which begins in them on an empty stack and never returns to them, without a word of that in their
+/// unwind tables: in Go's programs (`src/runtime/sys_linux_amd64.s`), and musl's (`src/thread/x86_64/clone.s`).
+const THREAD_ROOTS: &[&str] = &["runtime.clone", "__clone"];
+/// Functions that change to another stack and call a function there: what is above them on that stack is not their caller, but may look
+/// like one (golang/go `src/runtime/asm_amd64.s` and `asm_arm64.s`).
+const STACK_CHANGES: &[&str] = &["runtime.systemstack", "runtime.mcall", "runtime.morestack", "runtime.asmcgocall"];
 /// No code is mapped below this: `mmap_min_addr`.
 const FIRST_ADDRESS: u64 = 4096;
 
 /// The stack, which is complete if only what is above its root was taken for one more function.
 fn at_root(mut stack: Stack) -> Stack {
+    if let Some(frames) = called(&stack, STACK_CHANGES) {
+        stack.frames.truncate(frames);
+        stack.end = StackEnd::OtherStack;
+        return stack;
+    }
+    let root = called(&stack, THREAD_ROOTS);
+    if let Some(frames) = root.filter(|frames| stack.frames.len() <= frames + 1 && stack.end != StackEnd::TooDeep) {
+        stack.frames.truncate(frames);
+        stack.end = StackEnd::Root;
+        return stack;
+    }
     let is_root = |frame: &Frame| frame.function.as_deref().is_some_and(|name| ROOTS.iter().any(|root| name.starts_with(root)));
     if let [.., root, last] = stack.frames.as_slice()
         && stack.end == StackEnd::NoFile
@@ -64,23 +83,41 @@ fn at_root(mut stack: Stack) -> Stack {
     stack
 }
 
+/// How many frames there are up to the first of these functions that has called another one. One that makes the system call itself has not.
+fn called(stack: &Stack, functions: &[&str]) -> Option<usize> {
+    // Symbols of functions in assembler have the name of their calling convention.
+    let name = |frame: &Frame| frame.function.as_deref().map(|name| name.trim_end_matches(".abi0").to_owned());
+    let is_one = |frame: &Frame| name(frame).is_some_and(|name| functions.contains(&name.as_str()));
+    stack.frames.iter().skip(1).position(is_one).map(|place| place + 2)
+}
+
 /// For each address of a file the function there, after the functions that were inlined into it.
-fn names_in(symbolizer: &Symbolizer, file: &CodeFile, addresses: &[u64]) -> Vec<Vec<Frame>> {
-    let nameless = |&address: &u64| Frame { module: Some(file.path.clone()), address, ..Frame::default() };
-    let find = |debug_syms| {
-        let source = Source::Elf(Elf { debug_syms, ..Elf::new(&file.path) });
+fn names_in(file: UsedFile<'_>, addresses: &[u64]) -> Vec<Vec<Frame>> {
+    let UsedFile { file, build_id } = file;
+    let path = &file.file.path;
+    let nameless = |&address: &u64| Frame { module: Some(path.clone()), address, ..Frame::default() };
+    // Each file has a symbolizer of its own: it remembers files by their paths, and those of open files are used again.
+    let symbolizer = Symbolizer::builder().enable_auto_reload(false).build();
+    let find = |file: &File, debug_syms| {
+        let source = Source::Elf(Elf { debug_syms, ..Elf::new(debug_files::path_of(file)?) });
         symbolizer.symbolize(&source, Input::VirtOffset(addresses)).ok()
     };
-    // Line tables without other debug information have names without their path, as `run` for `copier::run`. Symbols have the whole path.
-    let symbols = file.is_there().then(|| find(false)).flatten();
-    let debug = symbols.as_ref().and_then(|_| find(true));
+    let opened = file.open(build_id).ok();
+    let symbols = opened.as_ref().and_then(|file| find(file, false));
+    let directories: Vec<&Path> = debug_files::DIRECTORIES.iter().map(Path::new).collect();
+    let debug_file = opened.as_ref().and_then(|file| debug_files::find(file, Path::new(path), &directories));
+    let debug = debug_file.as_ref().and_then(|file| find(file, true));
     let Some(found) = debug.as_ref().or(symbols.as_ref()) else {
         return addresses.iter().map(|address| vec![nameless(address)]).collect();
     };
+    // Line tables without other debug information have names without their path, as `run` for `copier::run`. Symbols have the whole path.
     let symbols = symbols.iter().flatten().map(Some).chain(std::iter::repeat(None));
     let frames = |((address, found), symbol): ((&u64, &Symbolized<'_>), Option<&Symbolized<'_>>)| match found {
         Symbolized::Sym(found) => frames_of(found, symbol.and_then(Symbolized::as_sym), &nameless(address)),
-        Symbolized::Unknown(_) => vec![nameless(address)],
+        Symbolized::Unknown(_) => match symbol.and_then(Symbolized::as_sym) {
+            Some(symbol) => frames_of(symbol, None, &nameless(address)),
+            None => vec![nameless(address)],
+        },
     };
     addresses.iter().zip(found).zip(symbols).map(frames).collect()
 }
@@ -147,6 +184,31 @@ mod tests {
         assert_eq!(named("std::io::copy::copy::<T>", copy), "std::io::copy::copy::<T>");
         assert_eq!(named("<T as std::io::Read>::read", copy), "<T as std::io::Read>::read");
         assert_eq!(named("run", "/home/me/copier/src/run.rs"), "run", "a module may have another name than its file");
+    }
+
+    #[test]
+    fn a_stack_ends_at_the_function_that_a_thread_begins_in_unless_it_is_that_which_creates_it() {
+        let stack = |names: &[&str], end| Stack {
+            frames: names.iter().map(|&name| Frame { function: Some(name.into()), ..Frame::default() }).collect(),
+            end,
+        };
+        let bad = || StackEnd::BadUnwindTable("/bin/program".into());
+        for (names, end, frames) in [
+            (&["write", "start", "__clone"][..], bad(), 3),
+            (&["runtime.usleep", "runtime.mstart", "runtime.clone", "0xc000012345"], StackEnd::NoFile, 3),
+        ] {
+            let complete = at_root(stack(names, end));
+            assert_eq!((complete.end, complete.frames.len()), (StackEnd::Root, frames), "{names:?}");
+        }
+        assert_eq!(at_root(stack(&["__clone", "pthread_create"], bad())).end, bad());
+    }
+
+    #[test]
+    fn what_is_above_a_change_of_stacks_is_no_caller() {
+        let frame = |name: &&str| Frame { function: Some((*name).into()), ..Frame::default() };
+        let names = ["runtime.futex", "runtime.schedule", "runtime.morestack.abi0", "runtime.newproc", "runtime.rt0_go"];
+        let stack = at_root(Stack { frames: names.iter().map(frame).collect(), end: StackEnd::Root });
+        assert_eq!((stack.end, stack.frames.len()), (StackEnd::OtherStack, 3));
     }
 
     #[test]

@@ -31,7 +31,7 @@ fn spaces() -> Spaces {
             Some(CodeFile { path: (*path).to_owned(), device: metadata.dev(), inode: metadata.ino(), filesystem: None })
         });
         if words[1].contains('x') {
-            spaces.map(SPACE, Mapping { start: hex(start), end: hex(end), offset: hex(words[2]), file });
+            spaces.map(SPACE, Mapping { start: hex(start), end: hex(end), offset: hex(words[2]), file, mapped_ns: None });
         }
     }
     spaces
@@ -130,9 +130,9 @@ fn an_address_space_begins_with_the_code_of_the_one_that_it_is_a_copy_of() {
 
 #[test]
 fn a_program_that_was_replaced_ends_a_stack() {
-    let own = spaces().files().next().expect("this test").clone();
+    let own = spaces().files().next().expect("this test").file.file.clone();
     let mut spaces = Spaces::default();
     let other = CodeFile { inode: own.inode + 1, ..own };
-    spaces.map(SPACE, Mapping { start: 0, end: u64::MAX, offset: 0, file: Some(other.clone()) });
+    spaces.map(SPACE, Mapping { start: 0, end: u64::MAX, offset: 0, file: Some(other.clone()), mapped_ns: None });
     assert_eq!(unwound(&spaces, ALL).end, StackEnd::FileReplaced(other.path));
 }

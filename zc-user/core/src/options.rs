@@ -72,7 +72,7 @@ impl Recorded {
     pub const ALL: Self = Self(recorded::ALL);
 
     /// What there is, in the order in which it builds on each other.
-    const NAMES: [(&str, u32); 9] = [
+    const NAMES: [(&str, u32); 10] = [
         ("rows", recorded::ROWS),
         ("times", recorded::TIMES),
         ("histograms", recorded::HISTOGRAMS),
@@ -82,6 +82,7 @@ impl Recorded {
         ("paths", recorded::PATHS),
         ("callers", recorded::CALLERS),
         ("all-callers", recorded::CALLERS | recorded::ALL_CALLERS),
+        ("caller-times", recorded::CALLERS | recorded::CALLER_TIMES),
     ];
 
     /// The same without the times of calls, which are then unknown.
@@ -112,15 +113,26 @@ impl Recorded {
         if self.has_files() { Self(self.0 | bits) } else { self }
     }
 
-    /// The same without them.
+    /// The same with the time and the result of each sampled call, if callers are sampled.
+    #[must_use]
+    pub const fn with_caller_times(self) -> Self {
+        if self.has_callers() { Self(self.0 | recorded::CALLER_TIMES) } else { self }
+    }
+
+    /// The same without callers.
     #[must_use]
     pub const fn without_callers(self) -> Self {
-        Self(self.0 & !(recorded::CALLERS | recorded::ALL_CALLERS))
+        Self(self.0 & !(recorded::CALLERS | recorded::ALL_CALLERS | recorded::CALLER_TIMES))
     }
 
     /// Whether it is sampled who made the calls.
     pub const fn has_callers(self) -> bool {
         self.has_files() && self.0 & recorded::CALLERS != 0
+    }
+
+    /// Whether the time and the result of each sampled call are kept.
+    pub const fn has_caller_times(self) -> bool {
+        self.has_callers() && self.0 & recorded::CALLER_TIMES != 0
     }
 
     /// How many calls may be sampled for that.

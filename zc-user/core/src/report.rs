@@ -11,6 +11,7 @@ mod read;
 #[cfg(any(test, feature = "samples"))]
 pub mod sample;
 mod sums;
+mod timeline;
 mod transfers;
 
 pub use callers::{Callers, Frame, Site, Stack, StackSamples};
@@ -25,6 +26,7 @@ pub use model::{
 };
 pub use query::{Calls, Processes, QueryError, SyscallName};
 pub use read::ReadError;
+pub use timeline::{TimedCall, TimedThread, Timeline};
 
 pub use crate::transfer::{
     Api, Attempt, Certainty, DestinationTotals, End, Evidence, Hop, Inode, Reason, Share, SourceTotals, Transfer, Unattributed,

@@ -17,7 +17,7 @@ use crate::{
     words::names,
 };
 
-pub use callers::{Callers, Frame, Stack, StackEnd, StackId, add_callers};
+pub use callers::{Callers, Frame, Stack, StackEnd, StackId, TimedCall, add_callers};
 pub use failed_paths::{FailedPath, FailedPaths, GivenPath};
 pub use loss::Loss;
 
@@ -168,6 +168,12 @@ pub struct Thread {
     pub other_calls: Option<OtherCalls>,
     /// Bytes that calls wrote from other files than their [`Row::ends`] name, since their buffers held bytes of several files.
     pub parts: Vec<Part>,
+    /// When it began to be followed: `CLOCK_MONOTONIC`. `None`: unknown.
+    pub started_ns: Option<u64>,
+    /// When it ended. `None`: it still ran, or unknown.
+    pub ended_ns: Option<u64>,
+    /// The calls whose callers were sampled, in their order; empty unless that was asked for.
+    pub timed_calls: Vec<TimedCall>,
 }
 
 /// Sums over calls that were not selected.

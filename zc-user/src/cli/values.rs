@@ -28,6 +28,8 @@ pub enum CallersArg {
     All,
     /// As `some`, and write the stacks for flame graphs: short for `--callers --format folded`.
     Folded,
+    /// As `some`, and write a profile for the Firefox Profiler: short for `--callers --format firefox`.
+    Firefox,
 }
 
 /// The name and the value of an environment variable.

@@ -21,6 +21,11 @@ use crate::{cli::ReportArgs, output::Output};
 
 /// Shows a saved report or strace logs.
 pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
+    ensure!(
+        !args.display.shows_sampled_calls(),
+        "a saved report lacks the times and the bytes of sampled calls: run the command again with --callers=firefox, or with \
+         --callers=folded and --weight"
+    );
     let outputs = Outputs::open(&args.display, Output::Stdout)?;
     log_if(args.verbose)?;
     let report = match read_input(&args.inputs, &args.syscalls)? {

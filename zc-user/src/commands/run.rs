@@ -2,7 +2,7 @@
 
 use std::{io, os::fd::AsFd, process::ExitCode, sync::Arc};
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 use rustix::fs::FileType;
 use zctrace::{
     backend::{self, Choice, Listed, OnInterimTrace, OnProgress, RunOptions, Until},
@@ -26,6 +26,10 @@ use crate::{
 /// Traces a command and shows the report. The exit status is the command's own.
 pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let options = run_options(args)?;
+    if args.display.shows_sampled_calls() {
+        ensure!(args.callers.is_some(), "the format shows sampled calls: add --callers, or --callers=all");
+        ensure!(!args.counts_only, "the format shows when calls were made: leave out --counts-only");
+    }
     let outputs = Outputs::open(&args.display, Output::Stderr)?;
     log_if(args.verbose)?;
     if args.verify {

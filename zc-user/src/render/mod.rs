@@ -2,7 +2,7 @@
 //! printed here.
 //!
 //! - Reports: `table.rs` with `head.rs`, `programs.rs`, `transfers.rs`, `section.rs`, `latency.rs` and `files.rs`; `markdown.rs`; `csv.rs`;
-//!   `openmetrics.rs`; `html.rs` with `html/`, a page with pictures. JSON is the model.
+//!   `openmetrics.rs`; `firefox.rs`, a profile; `html.rs` with `html/`, a page with pictures. JSON is the model.
 //! - `check.rs`, `compare.rs`, `diff.rs`, `doctor.rs`, `verify.rs`: what these subcommands and `--verify` show.
 //! - `page.rs`, `columns.rs`, `text.rs`: what pages and tables are made of.
 
@@ -15,6 +15,7 @@ mod diff;
 mod doctor;
 mod failed_paths;
 mod files;
+mod firefox;
 mod head;
 mod html;
 mod latency;
@@ -32,7 +33,7 @@ use clap::ValueEnum;
 
 pub use check::{CheckFormat, annotations, check, escape_workflow_commands};
 pub use compare::{CompareFormat, compare};
-pub use page::{Bars, Options};
+pub use page::{Bars, Options, Weight};
 pub use text::{command_line, escape, json};
 
 use crate::{diff::Diff, doctor::Diagnosis, report::Report, verify::Comparison};
@@ -53,6 +54,8 @@ pub enum Format {
     Openmetrics,
     /// With --callers: a line for each stack with its samples, for flame graphs.
     Folded,
+    /// With --callers: each sampled call with its stack and its time, for the Firefox Profiler (profiler.firefox.com).
+    Firefox,
 }
 
 /// A format of what is not a report: the results of `--verify` and `diff`, the diagnosis of the doctor.
@@ -71,7 +74,7 @@ impl Format {
         match self {
             Self::Table => Some(PlainFormat::Table),
             Self::Json => Some(PlainFormat::Json),
-            Self::Csv | Self::Markdown | Self::Openmetrics | Self::Folded => None,
+            Self::Csv | Self::Markdown | Self::Openmetrics | Self::Folded | Self::Firefox => None,
         }
     }
 }
@@ -84,7 +87,8 @@ pub fn render(report: &Report, format: Format, options: &Options) -> String {
         Format::Csv => csv::render(report),
         Format::Markdown => markdown::render(report, options),
         Format::Openmetrics => openmetrics::render(report),
-        Format::Folded => callers::folded(report),
+        Format::Folded => callers::folded(report, options.weight),
+        Format::Firefox => firefox::profile(report, options),
     }
 }
 

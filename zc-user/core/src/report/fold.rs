@@ -18,6 +18,7 @@ use super::{
         State, Thread, Tool, Totals, Usage, name_of,
     },
     sums::{self, fold_rows, fold_totals, fold_with_callers},
+    timeline::Timeline,
     transfers::AllTransfers,
 };
 use crate::{
@@ -95,6 +96,7 @@ impl Report {
         let report = Self {
             schema: SCHEMA,
             stacks: Stack::all_of(trace),
+            timeline: Timeline::of(trace),
             tool: Tool::zctrace(),
             command: trace.command.clone(),
             backend: trace.backend.to_owned(),

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     callers::{Callers, Stack},
     failed_paths::{FailedPath, SucceededPath},
+    timeline::Timeline,
 };
 use crate::{
     histogram::{BUCKETS, Histogram, bucket_range},
@@ -75,6 +76,9 @@ pub struct Report {
     /// The stacks of the calls whose callers were sampled, each once. `None`: no callers were sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stacks: Option<Vec<Stack>>,
+    /// When the sampled calls were made. `None`: it was not kept. JSON does not have it.
+    #[serde(skip)]
+    pub timeline: Option<Timeline>,
     /// Every file, those with the most bytes first, if that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileTotals>,

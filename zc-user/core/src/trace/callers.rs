@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::Ends;
+use crate::syscall::Call;
+
 /// A stack: an index into [`Trace::stacks`](super::Trace::stacks).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StackId(pub u32);
@@ -14,6 +17,23 @@ pub fn add_callers(sum: &mut Callers, more: &Callers) {
     for (&stack, samples) in more {
         *sum.entry(stack).or_default() += samples;
     }
+}
+
+/// A call whose caller was sampled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TimedCall {
+    /// The call.
+    pub call: Call,
+    /// The files of its row.
+    pub ends: Ends,
+    /// Who made it.
+    pub stack: StackId,
+    /// What it returned; negative: the errno.
+    pub result: i64,
+    /// When it was entered: `CLOCK_MONOTONIC`. `None`: unknown.
+    pub entered_ns: Option<u64>,
+    /// How long it took. `None`: unknown.
+    pub duration_ns: Option<u64>,
 }
 
 /// The functions that were active when a call was made.
@@ -61,9 +81,11 @@ pub enum StackEnd {
     Unreadable,
     /// In code that belongs to no known file, such as code that was made while the program ran.
     NoFile,
+    /// The thread has changed to another stack there, as Go's runtime does.
+    OtherStack,
     /// In this file, which is gone or cannot be read.
     FileGone(String),
-    /// In this file, which was replaced since it was mapped.
+    /// In this file, which was replaced or changed since it was mapped.
     FileReplaced(String),
     /// For another reason, as a clause.
     Other(String),
@@ -80,8 +102,9 @@ impl StackEnd {
             Self::TooManyFunctions => "it has more functions than the 512 that are looked at".to_owned(),
             Self::Unreadable => "the rest of it could not be read".to_owned(),
             Self::NoFile => "its last function is in no known file, such as code that was made while the program ran".to_owned(),
+            Self::OtherStack => "the thread had changed to another stack there, and the rest is on the first one".to_owned(),
             Self::FileGone(file) => format!("{file} is gone"),
-            Self::FileReplaced(file) => format!("{file} was replaced after the program had mapped it"),
+            Self::FileReplaced(file) => format!("{file} was replaced or changed after the program had mapped it"),
             Self::Other(why) => why.clone(),
         })
     }

@@ -4,6 +4,7 @@
 use std::{collections::HashMap, io, mem};
 
 use aya::maps::{MapData, RingBuf};
+use rustix::time::ClockId;
 use tokio::io::unix::AsyncFd;
 use zc_ebpf::{CHUNK_BYTES, CHUNKS, CodeMapped, FileNumber, RowKey, SampleHeader, SampledCall, SpaceCopied, sample_kind};
 use zctrace_callers::{
@@ -53,12 +54,17 @@ pub struct Samples {
 /// not wait for ever. The ring buffer has no more than this, so a batch has every message that was there when it began.
 const BATCH_BYTES: usize = SAMPLES_BYTES as usize;
 
+/// The most samples whose times are kept. Writing a profile takes about 1 kB of memory for each.
+const MOST_TIMED: usize = 1 << 17;
+
 impl Samples {
     /// The messages of these programs. To be called in a tokio runtime.
-    pub fn open(loaded: &mut Loaded) -> io::Result<Self> {
+    pub fn open(loaded: &mut Loaded, recorded: Recorded) -> io::Result<Self> {
         // No batch was read yet, so none was full.
         let ring = loaded.take_samples().map(watch_readable).transpose()?;
-        Ok(Self { ring, left_in_batch: BATCH_BYTES, ..Self::default() })
+        let most_timed = if recorded.has_caller_times() { MOST_TIMED } else { 0 };
+        let table = CallerTable { left_to_time: most_timed, is_timed: most_timed > 0, ..CallerTable::default() };
+        Ok(Self { ring, table, left_in_batch: BATCH_BYTES, ..Self::default() })
     }
 
     /// Waits until there are messages; never ready if no callers are sampled.
@@ -117,6 +123,14 @@ impl Samples {
         self.table.take_all(counts);
     }
 
+    /// What is missing, as a note.
+    pub fn note(&self) -> Option<String> {
+        let count = self.table.untimed;
+        (count > 0).then(|| {
+            format!("the times of {count} samples were not kept, only those of the first {MOST_TIMED}: sample fewer calls")
+        })
+    }
+
     /// The stacks with the names of their functions. `None` if no callers were sampled.
     pub fn into_stacks(self) -> Option<Vec<Stack>> {
         self.ring.is_some().then(|| self.table.into_stacks())
@@ -131,6 +145,14 @@ struct CallerTable {
     stacks: HashMap<RawStack, StackId>,
     /// By the serial number of the task: the callers of its rows.
     by_task: HashMap<u32, HashMap<RowKey, Callers>>,
+    /// Whether the times of samples are kept.
+    is_timed: bool,
+    /// Likewise the samples themselves, as far as they are kept.
+    timed_by_task: HashMap<u32, Vec<(SampledCall, StackId)>>,
+    /// How many more of them may be kept.
+    left_to_time: usize,
+    /// How many were not kept.
+    untimed: u64,
 }
 
 /// A message about callers that is no sample.
@@ -172,9 +194,15 @@ impl CallerTable {
     fn change(&mut self, change: Change, file: Option<&File>) {
         match change {
             Change::Copied(SpaceCopied { header, from, .. }) => self.spaces.copy(from, header.space),
-            Change::Mapped(CodeMapped { header, start, end, page, .. }) => {
+            Change::Mapped(CodeMapped { header, start, end, page, time_ns, .. }) => {
                 let page_bytes = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
-                let mapping = Mapping { start, end, offset: page.saturating_mul(page_bytes), file: file.and_then(code_file) };
+                let mapping = Mapping {
+                    start,
+                    end,
+                    offset: page.saturating_mul(page_bytes),
+                    file: file.and_then(code_file),
+                    mapped_ns: Some(since_1970(time_ns)),
+                };
                 self.spaces.map(header.space, mapping);
             }
         }
@@ -187,6 +215,18 @@ impl CallerTable {
         let id = *self.stacks.entry(stack).or_insert(next);
         let key = RowKey { task: call.task, call: call.call, ends: call.ends };
         *self.by_task.entry(call.task).or_default().entry(key).or_default().entry(id).or_default() += 1;
+        self.keep(call, id);
+    }
+
+    /// Keeps when a call was made and what it returned, if that is wanted and there is room.
+    fn keep(&mut self, call: &SampledCall, stack: StackId) {
+        match self.left_to_time.checked_sub(1) {
+            Some(left) => {
+                self.left_to_time = left;
+                self.timed_by_task.entry(call.task).or_default().push((*call, stack));
+            }
+            None => self.untimed += u64::from(self.is_timed),
+        }
     }
 
     /// Adds the callers of a task to its rows. The rows must be there.
@@ -194,12 +234,18 @@ impl CallerTable {
         for (key, callers) in self.by_task.remove(&task).into_iter().flatten() {
             counts.add_callers(key, &callers);
         }
+        for (call, stack) in self.timed_by_task.remove(&task).into_iter().flatten() {
+            counts.add_timed_call(&call, stack);
+        }
     }
 
     /// Adds the callers of all tasks to their rows.
     fn take_all(&mut self, counts: &mut Counts) {
         for (key, callers) in mem::take(&mut self.by_task).into_values().flatten() {
             counts.add_callers(key, &callers);
+        }
+        for (call, stack) in mem::take(&mut self.timed_by_task).into_values().flatten() {
+            counts.add_timed_call(&call, stack);
         }
     }
 
@@ -210,6 +256,15 @@ impl CallerTable {
         let stacks: Vec<RawStack> = stacks.into_iter().map(|(_, stack)| stack).collect();
         symbols::name(&stacks, self.spaces.files())
     }
+}
+
+/// A time of `CLOCK_MONOTONIC` in ns since 1970.
+fn since_1970(monotonic_ns: u64) -> i128 {
+    let now_ns = |clock| {
+        let now = rustix::time::clock_gettime(clock);
+        i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
+    };
+    i128::from(monotonic_ns) + now_ns(ClockId::Realtime) - now_ns(ClockId::Monotonic)
 }
 
 /// A file as one with code. `None`: it has no path that can be opened.

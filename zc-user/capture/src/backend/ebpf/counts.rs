@@ -3,13 +3,15 @@
 use std::collections::HashMap;
 
 use zc_ebpf::{CallId, Ends as NumberedEnds, ErrnoKey, NO_CALL, RowKey, Task, other};
+#[cfg(feature = "callers")]
+use zc_ebpf::{Outcome, SampledCall};
 
 use super::{drain::UNFINISHED, events::sum_of, file_table::FileTable};
 #[cfg(feature = "callers")]
-use crate::trace::{Callers, add_callers};
+use crate::trace::{Callers, StackId, add_callers};
 use crate::{
     syscall::Call,
-    trace::{Ends, FileId, Input, OtherCalls, Part, Row},
+    trace::{Ends, FileId, Input, OtherCalls, Part, Row, TimedCall},
 };
 
 /// What was counted so far, and the files that it names.
@@ -35,6 +37,7 @@ pub struct TaskCounts {
     pub parts: Vec<Part>,
     /// The calls without rows of a live task.
     pub other_calls: Option<OtherCalls>,
+    pub timed_calls: Vec<TimedCall>,
 }
 
 impl Counts {
@@ -76,6 +79,22 @@ impl Counts {
     #[cfg(feature = "callers")]
     pub fn add_callers(&mut self, key: RowKey, callers: &Callers) {
         add_callers(&mut self.row(key.task, key.call, key.ends).callers, callers);
+    }
+
+    /// Adds a call whose caller was sampled.
+    #[cfg(feature = "callers")]
+    pub fn add_timed_call(&mut self, sampled: &SampledCall, stack: StackId) {
+        let call = Call::from_id(sampled.call);
+        let duration_ns = (sampled.duration_ns != Outcome::UNTIMED).then_some(sampled.duration_ns);
+        let timed = TimedCall {
+            ends: self.files.ends(&call, sampled.ends),
+            call,
+            stack,
+            result: sampled.result,
+            entered_ns: (sampled.entered_ns != 0).then_some(sampled.entered_ns),
+            duration_ns,
+        };
+        self.by_task.entry(sampled.task).or_default().timed_calls.push(timed);
     }
 
     /// Counts the calls that live tasks are in as unfinished.
@@ -126,6 +145,7 @@ struct TaskSums {
     /// Where each row is; empty as long as there are at most [`FEW`].
     places: HashMap<(CallId, Ends), usize>,
     parts: HashMap<(CallId, Input, FileId), Part>,
+    timed_calls: Vec<TimedCall>,
 }
 
 /// With so many rows, looking at each is as fast as an index.
@@ -169,6 +189,7 @@ impl TaskSums {
 
     fn finish(self) -> TaskCounts {
         let rows = self.rows.into_iter().map(|(_, row)| row).collect();
-        TaskCounts { rows, parts: self.parts.into_values().collect(), other_calls: None }
+        let parts = self.parts.into_values().collect();
+        TaskCounts { rows, parts, other_calls: None, timed_calls: self.timed_calls }
     }
 }

@@ -38,7 +38,7 @@ impl Change {
 
 impl Samples {
     /// None: `loaded` does not record any.
-    pub fn open(loaded: &mut Loaded) -> io::Result<Self> {
+    pub fn open(loaded: &mut Loaded, _recorded: Recorded) -> io::Result<Self> {
         drop(loaded.take_samples());
         Ok(Self(()))
     }
@@ -76,6 +76,11 @@ impl Samples {
 
     /// Does nothing: no row has callers.
     pub fn take_all(&mut self, _counts: &mut Counts) {}
+
+    /// Always `None`: nothing was to be kept.
+    pub fn note(&self) -> Option<String> {
+        None
+    }
 
     /// Always `None`: unknown.
     pub fn into_stacks(self) -> Option<Vec<Stack>> {

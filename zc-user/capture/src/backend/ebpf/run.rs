@@ -64,7 +64,7 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
     let mut log = Log::open(options.verbose, &mut loaded);
     let mut watch = TaskWatcher { epochs: loaded.take_epochs(), wakeups: loaded.take_wakeups(), ..TaskWatcher::new(events)? };
     watch.wakeups.as_mut().map_or(Ok(()), Wakeups::await_many)?;
-    watch.samples = Samples::open(&mut loaded)?;
+    watch.samples = Samples::open(&mut loaded, options.recorded)?;
     loaded.arm(armed::ROOT)?;
     let _lowered = privileges::lower(options.privileges, || loaded.maps.losses().is_ok())?;
     let mut trace = Trace { sees_memory: loaded.sees_memory, ..new_trace(backend, options, SystemTime::now())? };
@@ -425,6 +425,7 @@ impl Seen {
             trace.notes.extend(unknown_operations_note(&processes, overflowed));
         }
         (trace.processes, trace.merged) = (processes, merged);
+        trace.notes.extend(samples.as_ref().and_then(Samples::note));
         trace.stacks = samples.and_then(Samples::into_stacks);
         let (directory_may_change, has_successes) = (changes_directory(trace), loaded.has_succeeded_paths);
         trace.failed_paths = Some(FailedPaths { directory_may_change, has_successes, ..loaded.maps.failed_paths()? });

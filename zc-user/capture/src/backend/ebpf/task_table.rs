@@ -49,6 +49,7 @@ struct Task {
     pid: u32,
     ppid: Option<u32>,
     comm: String,
+    started_ns: Option<u64>,
     ended: Option<End>,
     /// Whether its end was seen before the epoch ended whose rows were read last.
     is_final: bool,
@@ -77,6 +78,7 @@ impl TaskTable {
         });
         (task.process, task.tid, task.pid) = (event.process, event.tid, event.pid);
         task.comm = event.comm;
+        task.started_ns = task.started_ns.or(Some(event.time_ns));
         match event.kind {
             Kind::Started { ppid } => task.ppid = Some(ppid),
             Kind::Exec { exe, command, counters } => {
@@ -240,7 +242,7 @@ fn add_task(process: &mut Process, serial: u32, task: Task, raw: Option<RawCount
         process.comm = (!task.comm.is_empty()).then(|| task.comm.clone());
         process.ppid = process.ppid.or(task.ppid);
     }
-    let TaskCounts { rows, parts, other_calls } = counted;
+    let TaskCounts { rows, parts, other_calls, timed_calls } = counted;
     let (ring_rows, rows) = rows.into_iter().partition(|row| row.call.as_ring_operation().is_some());
     process.threads.push(Thread {
         tid: task.tid,
@@ -248,8 +250,11 @@ fn add_task(process: &mut Process, serial: u32, task: Task, raw: Option<RawCount
         counters: raw.map(|raw| adjusted(&raw)),
         rows,
         ring_rows,
+        started_ns: task.started_ns,
+        ended_ns: task.ended.as_ref().map(|end| end.time_ns),
         other_calls: task.ended.map(|end| end.other_calls).or(other_calls),
         parts,
+        timed_calls,
     });
 }
 

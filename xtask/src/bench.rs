@@ -88,6 +88,7 @@ fn measure_worst_case(options: &Options) -> Result<()> {
         recorded.push(more);
         subjects.push(Subject::new(step, options.rounds, zctrace_with(&["--recorded", &recorded.join(",")])?, &command));
     }
+    subjects.push(Subject::new("zctrace --callers", options.rounds, zctrace_with(&["--callers"])?, &command));
     for (tool, rounds, prefix) in others(options.slow) {
         if on_path(prefix[0]).is_some() {
             subjects.push(Subject::new(tool, rounds, words(&prefix), &command));
@@ -115,6 +116,7 @@ fn measure_start_up() -> Result<()> {
         Subject::new("untraced", START_UP_ROUNDS, vec![], &command),
         Subject::new("two empty tp_btf programs", START_UP_ROUNDS, floor()?, &command),
         Subject::new("zctrace", START_UP_ROUNDS, zctrace()?, &command),
+        Subject::new("zctrace --callers", START_UP_ROUNDS, zctrace_with(&["--callers"])?, &command),
     ];
     if on_path("strace").is_some() {
         subjects.push(Subject::new("strace -c -f", START_UP_ROUNDS, words(&STRACE), &command));

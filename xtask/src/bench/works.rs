@@ -17,7 +17,7 @@ const SHARED_MEMORY: &str = "/dev/shm";
 /// Size of the file that is copied, in blocks of 1 MiB.
 const COPIED_BLOCKS: usize = 1 << 10;
 
-/// (b) Work of several kinds: untraced, under two empty programs, under zctrace, and under zctrace without times.
+/// (b) Work of several kinds: untraced, under two empty programs, under zctrace, under zctrace without times, and with samples of callers.
 pub(super) fn measure(rounds: u32) -> Result<()> {
     let file = format!("{SHARED_MEMORY}/zctrace-bench-{}", std::process::id());
     write_file(&file).with_context(|| format!("cannot write {file}"))?;
@@ -42,8 +42,8 @@ fn copy_of(file: &str) -> String {
 fn measure_with(file: &str, rounds: u32) -> Result<()> {
     println!(
         "## Kinds of work, medians of {rounds} rounds\n\n\
-         | | untraced, s | floor adds, s | zctrace adds, s | without times, s | added / floor's | whole / untraced | CPU, added / floor's | CPU / untraced | resident, MB |\n\
-         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
+         | | untraced, s | floor adds, s | zctrace adds, s | without times, s | added / floor's | whole / untraced | CPU, added / floor's | CPU / untraced | the same with --callers | resident, MB |\n\
+         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
     );
     for (name, command) in works(file)? {
         let subject = |tool, prefix| Subject::new(tool, rounds, prefix, &command);
@@ -52,6 +52,7 @@ fn measure_with(file: &str, rounds: u32) -> Result<()> {
             subject("two empty tp_btf programs", floor()?),
             subject("zctrace", zctrace()?),
             subject("zctrace --counts-only", zctrace_with(&["--counts-only"])?),
+            subject("zctrace --callers", zctrace_with(&["--callers"])?),
         ];
         println!("{}", line(name, &interleaved(&subjects)?));
     }
@@ -76,12 +77,12 @@ fn works(file: &str) -> Result<Vec<(&'static str, Vec<String>)>> {
 
 /// A line of the table.
 fn line(name: &str, samples: &[Vec<Sample>]) -> String {
-    let of = |time: fn(&Sample) -> Duration| [0, 1, 2, 3].map(|index: usize| median(&samples[index], time).as_secs_f64());
-    let [untraced, floor, zctrace, counts_only] = of(|sample| sample.wall);
-    let [cpu, floor_cpu, zctrace_cpu, _] = of(|sample| sample.cpu);
+    let of = |time: fn(&Sample) -> Duration| [0, 1, 2, 3, 4].map(|index: usize| median(&samples[index], time).as_secs_f64());
+    let [untraced, floor, zctrace, counts_only, _] = of(|sample| sample.wall);
+    let [cpu, floor_cpu, zctrace_cpu, _, callers_cpu] = of(|sample| sample.cpu);
     let resident_kib = samples[2].iter().map(|sample| sample.max_rss_kib).max().unwrap_or_default();
     format!(
-        "| {name} | {untraced:.3} | {:+.3} | {:+.3} | {:+.3} | {:.2} | {:.2} | {:.2} | {:.2} | {} |",
+        "| {name} | {untraced:.3} | {:+.3} | {:+.3} | {:+.3} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} | {} |",
         floor - untraced,
         zctrace - untraced,
         counts_only - untraced,
@@ -89,6 +90,7 @@ fn line(name: &str, samples: &[Vec<Sample>]) -> String {
         zctrace / untraced,
         (zctrace_cpu - cpu) / (floor_cpu - cpu),
         zctrace_cpu / cpu,
+        callers_cpu / cpu,
         resident_kib / 1000,
     )
 }
@@ -101,7 +103,7 @@ mod tests {
     fn a_line_has_what_each_tool_adds_to_the_untraced_median() {
         let sample =
             |ms| vec![Sample { wall: Duration::from_millis(ms), cpu: Duration::from_millis(2 * ms), max_rss_kib: 20_000 }];
-        let line = line("work", &[sample(1000), sample(1100), sample(1250), sample(1150)]);
-        assert_eq!(line, "| work | 1.000 | +0.100 | +0.250 | +0.150 | 2.50 | 1.25 | 2.50 | 1.25 | 20 |");
+        let line = line("work", &[sample(1000), sample(1100), sample(1250), sample(1150), sample(1500)]);
+        assert_eq!(line, "| work | 1.000 | +0.100 | +0.250 | +0.150 | 2.50 | 1.25 | 2.50 | 1.25 | 1.50 | 20 |");
     }
 }

@@ -86,7 +86,8 @@ fn a_program_that_is_overwritten_in_place_is_not_asked_for_the_names_of_what_it_
         dir.write("main.c", MAIN.replace("leaf", function));
         tool(&dir, &["gcc", "-O2", "-o", name, "leaf.c", "main.c"]);
     }
-    let commands = "cp first program; ./program > /dev/null; stat -c %i program; \
+    // Longer than a tick of the kernel's clock, which times of files are counted in.
+    let commands = "cp first program; ./program > /dev/null; stat -c %i program; sleep 0.05; \
         cp second program; ./program > /dev/null; stat -c %i program";
     let run = with_callers().dir(dir.path()).run(&shell(commands));
     let stdout = String::from_utf8_lossy(&run.finished.stdout);

@@ -282,7 +282,7 @@ fn bytes_copied_by_another_buffer_are_inferred_even_if_the_first_ones_are_left_o
 
 #[test]
 fn bytes_copied_by_another_buffer_that_overlaps_the_first_one_are_inferred() {
-    assert_inferred("stack-buffers-of-one-thread", LONG_BYTES);
+    assert_inferred("overlapping-buffers", LONG_BYTES);
 }
 
 #[test]

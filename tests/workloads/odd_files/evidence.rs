@@ -156,9 +156,21 @@ pub(crate) fn stack_buffers() -> Result<()> {
     copies.into_iter().try_for_each(|copy| copy.join().expect("it does not panic"))
 }
 
-/// Copies `in` to `out` as one of these threads does, as Java's streams do.
-pub(crate) fn stack_buffers_of_one_thread() -> Result<()> {
-    copy_through_the_heap("out")
+/// Copies `in` to `out` as Java's streams do, which use the stack in this way: it reads to a buffer, copies the bytes to the heap, and
+/// writes them from another buffer, which overlaps the first one.
+pub(crate) fn overlapping_buffers() -> Result<()> {
+    const SHIFT: usize = 256;
+    let (mut from, mut to) = (File::open("in")?, File::create("out")?);
+    let mut stack = [0; SHIFT + 8192];
+    loop {
+        let read = from.read(&mut stack[SHIFT..])?;
+        if read == 0 {
+            return Ok(());
+        }
+        let heap = std::hint::black_box(stack[SHIFT..][..read].to_vec());
+        stack[..read].copy_from_slice(&heap);
+        to.write_all(&stack[..read])?;
+    }
 }
 
 fn copy_through_the_heap(name: &str) -> Result<()> {

@@ -46,7 +46,7 @@ const CASES: &[Case] = &[
     ("refilled-by-a-ring", evidence::refilled_by_a_ring),
     ("drained-pipe", evidence::drained_pipe),
     ("stack-buffers", evidence::stack_buffers),
-    ("stack-buffers-of-one-thread", evidence::stack_buffers_of_one_thread),
+    ("overlapping-buffers", evidence::overlapping_buffers),
     ("peeked", evidence::peeked),
     ("peeked-and-written", evidence::peeked_and_written),
     ("one-bit-changed", evidence::one_bit_changed),

@@ -51,6 +51,15 @@ fn assert_complete(report: &Report) {
     assert!(all > 0 && complete * 100 >= all * 95, "{complete} of {all} are complete: {incomplete:#?}");
 }
 
+/// Makes sure that stacks of the copier are complete or deeper than what is copied. How deep they are depends on which of its buffers
+/// link-time optimization puts into one frame: `std::io::copy` alone has 8 KiB on the stack.
+#[track_caller]
+fn assert_complete_or_deep(report: &Report) {
+    let ends = |stack: &Stack| stack.incomplete_because.clone().filter(|why| !why.starts_with("it is deeper than"));
+    let others: Vec<String> = report.stacks.iter().flatten().filter_map(ends).collect();
+    assert!(samples(report).1 > 0 && others.is_empty(), "{others:?}");
+}
+
 #[test]
 fn std_io_copy_is_named_with_its_caller_and_the_reason_is_a_fact() {
     let (_, transfer) = to_a_socket(with_callers(), &in_rust(), "std-io-copy");
@@ -98,7 +107,7 @@ fn in_a_stripped_program_callers_are_places_in_its_file_and_the_reason_says_what
     assert!(site.at.module.as_deref().is_some_and(|module| module.ends_with("/copier")) && site.at.address > 0, "{site:?}");
     assert!(transfer.verdict.contains("if this is std::io::copy"), "{}", transfer.verdict);
     assert!(transfer.verdict.contains("debug = \"line-tables-only\""), "{}", transfer.verdict);
-    assert_complete(&report);
+    assert_complete_or_deep(&report);
 }
 
 #[test]

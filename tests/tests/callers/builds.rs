@@ -4,7 +4,7 @@ use std::{fs, path::Path, process::Command};
 
 use zctrace::report::{Frame, Report};
 
-use super::{assert_complete, callers, changed_copier, to_a_socket, with_callers};
+use super::{assert_complete, assert_complete_or_deep, callers, changed_copier, to_a_socket, with_callers};
 use crate::harness::{Program, TestDir, fifo_at, program, shell};
 
 /// Writes to stdout 16 times, through a function of this name that has a frame.
@@ -122,7 +122,7 @@ fn debug_files_that_are_pipes_are_not_opened() {
     // It would wait for ever.
     let (report, transfer) = to_a_socket(with_callers(), &copier, "std-io-copy");
     assert_eq!(callers(&transfer).sites[0].at.line, None);
-    assert_complete(&report);
+    assert_complete_or_deep(&report);
 }
 
 #[test]

@@ -77,8 +77,10 @@ pub mod scope {
 
 /// Names of the maps in the object file.
 pub mod maps {
-    /// Hash, address of a `task_struct` -> [`Task`](crate::Task): the tasks that are followed now.
+    /// Array of [`TaskSlot`](crate::TaskSlot): the tasks that are followed now.
     pub const TASKS: &str = "TASKS";
+    /// Hash, address of a `task_struct` -> index in [`TASKS`].
+    pub const TASK_SLOTS: &str = "TASK_SLOTS";
     /// Hash, [`RowKey`](crate::RowKey) without files -> [`Row`](crate::Row): the calls that have no row in [`FILE_ROWS`].
     pub const ROWS: &str = "ROWS";
     /// Hash, [`RowKey`](crate::RowKey) with files -> [`Row`](crate::Row).
@@ -130,6 +132,8 @@ pub mod globals {
     pub const FIELDS: &str = "FIELDS";
     /// Array, call slot -> [`CallSpec`](crate::CallSpec).
     pub const SPECS: &str = "SPECS";
+    /// Of type u32: the last index of [`TASKS`](crate::maps::TASKS), one less than a power of two.
+    pub const LAST_SLOT: &str = "LAST_SLOT";
     /// Of type u32: bits of [`recorded`](crate::recorded).
     pub const RECORDED: &str = "RECORDED";
 }
@@ -178,7 +182,7 @@ pub mod armed {
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// A new task was not followed: the map of tasks was full.
+    /// A new task was not followed: there was no room for it.
     UnfollowedTask = 0,
     /// A call was not counted: the map of rows was full.
     UncountedCall = 1,
@@ -225,7 +229,7 @@ mod pod {
     pod!(
         BusyRow,
         CallSpec,
-        Task,
+        TaskSlot,
         OtherCalls,
         RowKey,
         Row,
@@ -270,6 +274,7 @@ const _: () = {
                 + size_of::<Mapping>()
                 + 2 * size_of::<Descriptor>()
     );
+    assert!(size_of::<TaskSlot>() == 2 * 8 + size_of::<Task>());
     assert!(size_of::<Stream>() == 7 * 8);
     assert!(size_of::<Marks>() == 4 * MARKS * WINDOWS);
     assert!(size_of::<RowKey>() == 16);

@@ -13,6 +13,7 @@ mod kernel;
 mod maps;
 mod request;
 mod rows;
+mod tasks;
 
 use aya_ebpf::{
     macros::{btf_tracepoint, raw_tracepoint},

@@ -9,23 +9,10 @@ use aya_ebpf::{
 };
 use zc_ebpf::{
     BusyRow, CallId, CallSpec, Control, ErrnoKey, FileKey, FileSeen, KnownFile, LOSSES as LOSS_COUNT, Loss, Memory, OtherCalls,
-    Part, Row, RowKey, SPEC_SLOTS, STREAM_FILES, Stream, TABLE_SLOTS, Task, recorded,
+    Part, Row, RowKey, SPEC_SLOTS, STREAM_FILES, Stream, TABLE_SLOTS, recorded,
 };
 
-use crate::kernel::{
-    entries::{Entries as _, fetch_add},
-    helpers::current_task,
-};
-
-/// Address of a `task_struct` -> the task, while it is followed. Preallocated, so that following a task does not depend on free memory.
-#[map]
-pub static TASKS: HashMap<u64, Task> = HashMap::with_max_entries(1, 0);
-
-/// The current task, if it is followed.
-#[inline(always)]
-pub fn current() -> Option<&'static mut Task> {
-    TASKS.entry(current_task() as u64)
-}
+use crate::kernel::entries::{Entries as _, fetch_add};
 
 /// The counts. Nobody knows how many rows there will be, so each is allocated when it is needed.
 #[map]

@@ -24,4 +24,4 @@ pub use row::{BusyRow, ErrnoKey, FEW_CALLS, FailedPath, OtherCalls, PATH_BYTES, 
 pub use sample::{
     CHUNK_BYTES, CHUNKS, CodeMapped, SAMPLE_REGISTERS, SampleHeader, SampledCall, SpaceCopied, StackSample, sample_kind,
 };
-pub use task::{Arguments, Descriptor, Interrupted, Mapping, Outcome, Task, hook, other, phase};
+pub use task::{Arguments, Descriptor, Interrupted, Mapping, Outcome, Task, TaskSlot, hook, other, phase};

@@ -63,10 +63,22 @@ pub struct Task {
     pub slot: u32,
     /// What is known of a call without a row: one of [`other`](crate::other)'s constants.
     pub other: u32,
-    /// Unused; keeps the layout free of padding.
-    pub reserved: u32,
+    /// 1: other tasks may have the same address space, because this one shares it with its creator, or with a task that it created.
+    pub shares_space: u32,
     /// Its calls without rows.
     pub other_calls: OtherCalls,
+}
+
+/// Room for a task that is followed.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct TaskSlot {
+    /// 1: there is a task, or will be in a moment.
+    pub is_taken: u64,
+    /// The address of its `task_struct`. 0: there is none yet.
+    pub address: u64,
+    /// The task.
+    pub task: Task,
 }
 
 impl Task {

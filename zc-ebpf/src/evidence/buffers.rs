@@ -7,7 +7,7 @@ use zc_ebpf::{
 };
 
 use crate::{
-    evidence::lock::{lock, unlock},
+    evidence::lock::{lock, lock_for, unlock, unlock_for},
     evidence::ranges::{fill, lengths, settle, take},
     evidence::streams,
     kernel::argument,
@@ -238,7 +238,7 @@ extern "C" fn exchange_memory(task: *mut Task, bytes: u64, intent: u32) -> u32 {
         return 0;
     }
     let Some(memory) = memory_of(task.space, intent == intent::FILL) else { return 0 };
-    if !lock(memory, intent <= intent::CLEAR) {
+    if !lock_for(task, memory, intent <= intent::CLEAR) {
         return 0;
     }
     let (mut element, count) = buffers(task);
@@ -263,7 +263,8 @@ extern "C" fn exchange_memory(task: *mut Task, bytes: u64, intent: u32) -> u32 {
         }
     }
     task.generation = memory.generation;
-    unlock(memory)
+    unlock_for(task, memory);
+    0
 }
 
 /// Carries out an [`intent`] for the buffer of the element at this address. Returns how many of the `left` bytes are in it. A global function

@@ -1,12 +1,38 @@
 //! The lock of a [`Memory`]: the threads of an address space read and write on several CPUs at once.
 
-use zc_ebpf::{Memory, pairing::memory};
+use zc_ebpf::{Memory, Task, pairing::memory};
 
 use crate::kernel::{argument, entries::exchange, helpers::repeat};
 
 /// How often the lock is tried. Its holder needs some microseconds, but in a virtual machine the holder's CPU may be taken away for a
 /// while: for 100 ms by QEMU, where one thread runs all virtual CPUs. `bpf_loop` allows at most 2^23 rounds.
 const ATTEMPTS: u32 = 1 << 20;
+
+/// Takes the lock for the current task, unless nobody else can have it. Otherwise as [`lock`].
+///
+/// Nobody else can if no other task has this address space, and the task has made no `io_uring`, whose operations complete on any CPU. Only
+/// the task itself can change that, by another call.
+#[inline(always)]
+pub fn lock_for(task: &Task, memory: &mut Memory, writes: bool) -> bool {
+    if is_alone(task) {
+        forget_stale(memory);
+        return true;
+    }
+    lock(memory, writes)
+}
+
+/// Releases what [`lock_for`] took.
+#[inline(always)]
+pub fn unlock_for(task: &Task, memory: &mut Memory) {
+    if !is_alone(task) {
+        unlock(memory);
+    }
+}
+
+#[inline(always)]
+const fn is_alone(task: &Task) -> bool {
+    task.shares_space | task.has_ring == 0
+}
 
 /// Takes the lock. If a caller that changes memory (`writes`) cannot get it, everything about that memory becomes unknown.
 #[inline(always)]
@@ -29,12 +55,18 @@ extern "C" fn lock_memory(memory: *mut Memory, writes: u32) -> u32 {
             return 0;
         }
     }
+    forget_stale(memory);
+    1
+}
+
+/// Forgets what has become unknown.
+#[inline(always)]
+fn forget_stale(memory: &mut Memory) {
     // First a plain load, because it is hardly ever set.
     // SAFETY: a reference is valid. Volatile because other CPUs set it.
     if unsafe { (&raw const memory.is_stale).read_volatile() } != 0 && exchange(&mut memory.is_stale, 0) != 0 {
         memory::forget_all(memory);
     }
-    1
 }
 
 /// The state of the loop.

@@ -12,7 +12,7 @@ use crate::{
     kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
     kernel::helpers::current_task,
     kernel::registers::untagged,
-    maps,
+    tasks,
 };
 
 /// `VM_WRITE` and `VM_SHARED` of the kernel's include/linux/mm.h.
@@ -60,7 +60,7 @@ extern "C" fn look_up_mapping(address: u64, changes: u32) -> FileNumber {
     let task = TypedPtr::current_task().address().cast_mut().cast();
     // SAFETY: `take` has the signature that the helper calls, and `found` lives longer than the call.
     let result = unsafe { bpf_find_vma(task, address, take as *mut c_void, (&raw mut found).cast(), 0) };
-    let Some(task) = maps::current().filter(|_| result == 0) else { return 0 };
+    let Some(task) = tasks::current().filter(|_| result == 0) else { return 0 };
     let mapping = Mapping { start: found.start, end: found.end, changes, file: file_of(&found) };
     task.mapping = mapping;
     mapping.file

@@ -14,8 +14,8 @@ use crate::{
     kernel::fields::{TypedPtr, offset_of_field},
     kernel::helpers::now_ns,
     kernel::registers::{Numbered, Registers},
-    maps::{self, count_loss, is_over, records, spec},
-    request, rows,
+    maps::{count_loss, is_over, records, spec},
+    request, rows, tasks,
 };
 
 /// `SIGKILL` and `SIGSYS`, as bits of the kernel's `sigset_t`.
@@ -76,7 +76,7 @@ fn duration_ns(task: &Task) -> u64 {
 /// A call returns to its task. If the trace is over by then, the call stays under way.
 #[inline(always)]
 pub fn exit(registers: Registers, result: i64) {
-    let Some(task) = maps::current().filter(|_| !is_over()) else { return };
+    let Some(task) = tasks::current().filter(|_| !is_over()) else { return };
     let expected = task.exit_without_entry_expected;
     task.exit_without_entry_expected = 0;
     if task.phase != phase::ACTIVE {

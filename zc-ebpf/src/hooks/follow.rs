@@ -15,7 +15,8 @@ use crate::{
     kernel::entries::{Entries as _, fetch_add},
     kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
     kernel::helpers::{now_ns, read_kernel_text, read_user_bytes},
-    maps::{CONTROL, EVENTS, MEMORIES, TASKS, count_loss, current, is_over, wakeup},
+    maps::{CONTROL, EVENTS, MEMORIES, count_loss, is_over, wakeup},
+    tasks,
 };
 
 /// `TASK_DEAD` of the kernel's include/linux/sched.h: the state of a task that is switched out for the last time.
@@ -25,8 +26,8 @@ const TASK_DEAD: u32 = 0x80;
 #[inline(always)]
 pub fn forked(parent: KernelPtr, child: KernelPtr) {
     let Some(control) = CONTROL.entry(0).filter(|_| !is_over()) else { return };
-    match TASKS.entry(parent as u64) {
-        Some(parent_task) => follow_child(control, Creator::of(parent_task, parent, child), child),
+    match tasks::find(fields::as_number(parent)) {
+        Some(task) => follow_child(control, Creator::of(task, parent, child), child),
         None if control.armed != armed::OFF => follow_root(control, parent, child),
         None => {}
     }
@@ -59,9 +60,10 @@ struct Creator {
 
 impl Creator {
     #[inline(always)]
-    fn of(task: &Task, parent: KernelPtr, child: KernelPtr) -> Self {
+    fn of(task: &mut Task, parent: KernelPtr, child: KernelPtr) -> Self {
         let mm = |task| fields::probe::<u64>(task, offset_of_field!(task_mm));
         let shares_memory = mm(parent).is_some() && mm(parent) == mm(child);
+        task.shares_space |= u32::from(shares_memory);
         Self { pid: task.pid, process: task.process, phase: task.phase, space: task.space, shares_memory }
     }
 }
@@ -105,7 +107,7 @@ pub static NEW_TASK: Task = Task {
     hooks: 0,
     slot: 0,
     other: other::NONE,
-    reserved: 0,
+    shares_space: 0,
     other_calls: OtherCalls::NONE,
 };
 
@@ -118,12 +120,10 @@ pub struct Identity {
     pub phase: u32,
 }
 
-/// Begins to follow a task. The task must be the current one, or must not run yet. `None` if the map is full.
+/// Begins to follow a task. The task must be the current one, or must not run yet. `None` if there is no room for it.
 #[inline(always)]
 pub fn insert(address: u64, identity: &Identity) -> Option<&'static mut Task> {
-    #[expect(clippy::needless_borrows_for_generic_args, reason = "a copy would be too large for the stack")]
-    TASKS.insert(address, &NEW_TASK, 0).ok()?;
-    let task = TASKS.entry(address)?;
+    let task = tasks::insert(address, &NEW_TASK)?;
     (task.serial, task.process, task.tid, task.pid) = (identity.serial, identity.process, identity.tid, identity.pid);
     task.phase = identity.phase;
     Some(task)
@@ -145,14 +145,15 @@ fn follow_child(control: &mut Control, parent: Creator, child: KernelPtr) {
     let serial = new_serial(control);
     let (tid, pid) = fields::ids(child, control.pidns_level).unwrap_or((0, 0));
     let process = if tid == pid { serial } else { parent.process };
-    let Some(task) = insert(child as u64, &Identity { serial, process, tid, pid, phase: parent.phase }) else {
+    let Some(task) = insert(fields::as_number(child), &Identity { serial, process, tid, pid, phase: parent.phase }) else {
         count_loss(Loss::UnfollowedTask);
-        warn!((), "task {} is not followed: the map of tasks is full", tid);
+        warn!((), "task {} is not followed: there is no room for it", tid);
         return;
     };
     task.hooks = hook::FORK;
     if parent.shares_memory {
         task.space = parent.space;
+        task.shares_space = 1;
     } else {
         task.space = new_space(control);
         task.owns_space = 1;
@@ -181,7 +182,7 @@ pub fn filename(binprm: KernelPtr) -> Option<KernelPtr> {
 /// A process has executed the program of this path. The current task is the only one left in the process.
 #[inline(never)]
 pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
-    let Some(state) = current().filter(|_| !is_over()) else { return };
+    let Some(state) = tasks::current().filter(|_| !is_over()) else { return };
     if state.phase == phase::REHEARSING {
         state.hooks |= hook::EXEC;
         return;
@@ -199,7 +200,7 @@ pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
     if let Some(control) = CONTROL.entry(0) {
         end_space(state);
         state.space = new_space(control);
-        state.owns_space = 1;
+        (state.owns_space, state.shares_space) = (1, 0);
         sample::note_program(state.space);
     }
     state.forget_descriptors();
@@ -251,7 +252,7 @@ fn read_args(task: KernelPtr, args: &mut [u8; ARGS_BYTES]) -> (u64, u32) {
 /// The current task begins to exit. Its call under way will never return.
 #[inline(always)]
 pub fn exiting() {
-    let Some(state) = current() else { return };
+    let Some(state) = tasks::current() else { return };
     state.exited_ns = now_ns();
     state.hooks |= hook::EXIT;
     count::abandon(state);
@@ -266,8 +267,8 @@ pub fn switched_out(previous: TypedPtr) {
         return;
     }
     let previous = previous.address();
-    let key = previous as u64;
-    let Some(task) = TASKS.entry(key) else { return };
+    let key = fields::as_number(previous);
+    let Some(task) = tasks::find(key) else { return };
     let mut counters = fields::counters(previous);
     // The kernel adds a thread's counters to its process before the thread is switched out for the last time, so this switch is not among
     // them. For the leader that depends on timing.
@@ -278,7 +279,7 @@ pub fn switched_out(previous: TypedPtr) {
     send(Ended { header, counters, other_calls: task.other_calls });
     debug!((), "task {} ended", task.tid);
     end_space(task);
-    let _ = TASKS.remove(key);
+    tasks::remove(key);
 }
 
 /// The header of an event about a task. The name is read from `of`, its `task_struct`.

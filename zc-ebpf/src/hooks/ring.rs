@@ -17,8 +17,8 @@ use crate::{
     kernel::entries::{Entries as _, fetch_add},
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::{current_task, now_ns},
-    maps::{TASKS, count_loss, is_over, records, spec},
-    rows,
+    maps::{count_loss, is_over, records, spec},
+    rows, tasks,
 };
 
 /// `IORING_SETUP_SQPOLL` of the kernel's `include/uapi/linux/io_uring.h`: a kernel thread takes operations from the ring.
@@ -273,7 +273,7 @@ fn credited(ring: KernelPtr, task: u64, hook: u32) -> Option<Credit> {
     // A ring's entry is written before the ring can be used, and not again while it is there.
     let maker = *POLLED_RINGS.entry(ring as u64)?;
     // At worst the entry is given to another task meanwhile, whose serial is another.
-    let paused = TASKS.entry(maker.task).is_some_and(|task| task.serial == maker.serial && task.phase != phase::ACTIVE);
+    let paused = tasks::find(maker.task).is_some_and(|task| task.serial == maker.serial && task.phase != phase::ACTIVE);
     (!paused).then_some(Credit { serial: maker.serial, space: maker.space })
 }
 
@@ -281,7 +281,7 @@ fn credited(ring: KernelPtr, task: u64, hook: u32) -> Option<Credit> {
 /// notes in its entry that the program of `hook` has run; what a rehearsal submits, it completes itself.
 #[inline(always)]
 fn active(task: u64, hook: u32) -> Option<&'static Task> {
-    let task = TASKS.entry(task)?;
+    let task = tasks::find(task)?;
     // A task makes a ring itself, so nobody else writes this meanwhile.
     if task.phase == phase::REHEARSING || hook == hook::RING_CREATE {
         task.hooks |= hook;

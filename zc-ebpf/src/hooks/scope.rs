@@ -13,7 +13,8 @@ use crate::{
     kernel::fields::{self, KernelPtr},
     kernel::helpers::{current_task, now_ns},
     kernel::registers::Registers,
-    maps::{self, CONTROL, TASKS, count_loss, is_over},
+    maps::{CONTROL, count_loss, is_over},
+    tasks,
 };
 
 /// The process (tgid) of the thread that entered the scope by itself. 0: there is none. A global, so that calls of tasks that are not
@@ -25,7 +26,7 @@ static mut SCOPED_PROCESS: u32 = 0;
 /// A task enters the kernel for a call.
 #[inline(always)]
 pub fn call(registers: Registers, number: i64) {
-    match maps::current() {
+    match tasks::current() {
         Some(task) => count::enter(task, registers, number),
         None => call_of_untraced(registers, number),
     }
@@ -93,7 +94,7 @@ fn enter() -> Option<()> {
 #[inline(always)]
 fn pause() {
     set_scoped_process(0);
-    if let Some(task) = maps::current() {
+    if let Some(task) = tasks::current() {
         task.phase = phase::ARMED;
     }
 }
@@ -102,9 +103,9 @@ fn pause() {
 #[inline(always)]
 fn leave() {
     let current = current_task();
-    let Some(task) = maps::current() else { return };
+    let Some(task) = tasks::current() else { return };
     tell(event_kind::ENDED, task, current);
-    let _ = TASKS.remove(current as u64);
+    tasks::remove(current as u64);
 }
 
 /// Sends an event about the current thread, with its counters.

@@ -93,6 +93,13 @@ impl TypedPtr {
     }
 }
 
+/// The address of a kernel struct as a number to compute with. The verifier refuses that for a pointer whose type it knows, but not for a
+/// copy of its bytes. 0 if the helper fails, which it does not.
+#[inline(always)]
+pub fn as_number(pointer: KernelPtr) -> u64 {
+    probe_at((&raw const pointer).cast()).unwrap_or(0)
+}
+
 /// Reads a field of any kernel struct. `None` if this kernel lacks the field, or the memory cannot be read.
 #[inline(always)]
 pub fn probe<T: Plain>(base: KernelPtr, offset: u32) -> Option<T> {

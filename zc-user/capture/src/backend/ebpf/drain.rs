@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, io};
 
 use aya::maps::{Array, HashMap as KernelHashMap, MapData, MapError, PerCpuArray};
 use zc_ebpf::{
-    CallId, ErrnoKey, FileNumber, ODD_EPOCH, RowKey, STREAM_FILES, Task, other,
+    CallId, ErrnoKey, FileNumber, ODD_EPOCH, RowKey, STREAM_FILES, Task, TaskSlot, other,
     pairing::marks::{Window, windows_reached},
     phase, stream_slot,
 };
@@ -25,7 +25,9 @@ use crate::{
 
 /// The maps that are read.
 pub struct Maps {
-    pub tasks: KernelHashMap<MapData, u64, Task>,
+    pub tasks: Array<MapData, TaskSlot>,
+    /// Address of a `task_struct` -> index in `tasks`.
+    pub task_slots: KernelHashMap<MapData, u64, u32>,
     /// Calls without files, and calls with files.
     pub rows: [Table<RowKey, zc_ebpf::Row>; 2],
     /// Further calls of rows that have many.
@@ -51,8 +53,16 @@ pub const UNFINISHED: OtherCalls = OtherCalls { unfinished: 1, ..OtherCalls::NON
 impl Maps {
     /// The live tasks that are in scope.
     pub fn live_tasks(&self) -> Result<Vec<Task>, MapError> {
-        let tasks: Vec<Task> = self.tasks.iter().map(|entry| entry.map(|(_, task)| task)).collect::<Result<_, _>>()?;
-        Ok(tasks.into_iter().filter(|task| task.phase == phase::ACTIVE).collect())
+        let mut tasks = Vec::new();
+        for entry in self.task_slots.iter() {
+            let (address, index) = entry?;
+            let slot = self.tasks.get(&index, 0)?;
+            // The slot may be another task's by now.
+            if slot.address == address && slot.task.phase == phase::ACTIVE {
+                tasks.push(slot.task);
+            }
+        }
+        Ok(tasks)
     }
 
     /// Adds what the maps have to the counts. It stays in the maps.

@@ -113,9 +113,10 @@ impl Loaded {
             specs[slot as usize] = spec;
         }
         let recorded = settings.recorded.bits();
+        let last_slot = task_slots(settings.limits) - 1;
         let (types, ebpf) = thread::scope(|scope| {
             let types = thread::Builder::new().spawn_scoped(scope, || kernel.types());
-            (types.map(joined), load(&mut loader, &kernel.fields, &specs, &recorded, settings))
+            (types.map(joined), load(&mut loader, &kernel.fields, &specs, &recorded, &last_slot, settings))
         });
         let (types, mut ebpf) = (types.map_err(|error| no_thread(&error))??.map_err(|error| refused(&error))?, ebpf?);
         attach(&mut ebpf, &types, &hooks)?;
@@ -123,6 +124,7 @@ impl Loaded {
         let this = Self {
             maps: Maps {
                 tasks: take(&mut ebpf, maps::TASKS)?,
+                task_slots: take(&mut ebpf, maps::TASK_SLOTS)?,
                 rows: [take(&mut ebpf, maps::ROWS)?, take(&mut ebpf, maps::FILE_ROWS)?],
                 busy_rows: take(&mut ebpf, maps::BUSY_ROWS)?,
                 parts: take(&mut ebpf, maps::PARTS)?,
@@ -250,6 +252,7 @@ fn load<'a>(
     fields: &'a KernelFields,
     specs: &'a [CallSpec],
     recorded: &'a u32,
+    last_slot: &'a u32,
     settings: &Settings<'_>,
 ) -> Result<Ebpf, EbpfUnavailable> {
     let limits = settings.limits;
@@ -257,8 +260,10 @@ fn load<'a>(
         .override_global(globals::FIELDS, fields, true)
         .override_global(globals::SPECS, specs, true)
         .override_global(globals::RECORDED, recorded, true)
+        .override_global(globals::LAST_SLOT, last_slot, true)
         .override_global(aya_log::LEVEL, if settings.verbose { &DEBUG_LEVEL } else { &SILENT_LEVEL }, true)
-        .map_max_entries(maps::TASKS, limits.max_tasks)
+        .map_max_entries(maps::TASKS, task_slots(limits))
+        .map_max_entries(maps::TASK_SLOTS, limits.max_tasks)
         .map_max_entries(maps::ROWS, limits.max_rows)
         .map_max_entries(maps::FILE_ROWS, limits.max_rows)
         .map_max_entries(maps::BUSY_ROWS, limits.max_rows)
@@ -294,6 +299,11 @@ fn rare_entries(max_rows: u32) -> u32 {
 
 /// Size of the ring buffer of samples: room for about a thousand stacks, each of which user space unwinds in some 50 us.
 pub const SAMPLES_BYTES: u32 = 1 << 24;
+
+/// How many slots there are for tasks: a power of two, as the programs expect.
+const fn task_slots(limits: Limits) -> u32 {
+    limits.max_tasks.next_power_of_two()
+}
 
 /// Room for samples, if there are any.
 const fn samples_bytes(recorded: Recorded) -> u32 {

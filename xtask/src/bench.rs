@@ -81,7 +81,8 @@ fn measure_worst_case(options: &Options) -> Result<()> {
     let command = copy_blocks(WORST_CASE_BLOCKS);
     let mut subjects = vec![
         Subject::new("untraced", options.rounds, vec![], &command),
-        Subject::new("two empty tp_btf programs", options.rounds, floor()?, &command),
+        Subject::new("two empty tp_btf programs", options.rounds, floor(&[])?, &command),
+        Subject::new("two that read the clock", options.rounds, floor(&["--clocks"])?, &command),
     ];
     let mut recorded = Vec::new();
     for (step, more) in LADDER {
@@ -114,7 +115,7 @@ fn measure_start_up() -> Result<()> {
     let command = words(&["true"]);
     let mut subjects = vec![
         Subject::new("untraced", START_UP_ROUNDS, vec![], &command),
-        Subject::new("two empty tp_btf programs", START_UP_ROUNDS, floor()?, &command),
+        Subject::new("two empty tp_btf programs", START_UP_ROUNDS, floor(&[])?, &command),
         Subject::new("zctrace", START_UP_ROUNDS, zctrace()?, &command),
         Subject::new("zctrace --callers", START_UP_ROUNDS, zctrace_with(&["--callers"])?, &command),
     ];
@@ -161,9 +162,9 @@ fn zctrace_with(options: &[&str]) -> Result<Vec<String>> {
     Ok([program, words(&["--backend", "ebpf", "-o", "/dev/null"]), words(options), words(&["--"])].concat())
 }
 
-/// The least that any design with tracepoints costs: programs that do nothing.
-fn floor() -> Result<Vec<String>> {
-    Ok([vec![release_dir()?.join("examples/floor").display().to_string()], words(&["--"])].concat())
+/// The least that any design with tracepoints costs: programs that do nothing, or what the options say.
+fn floor(options: &[&str]) -> Result<Vec<String>> {
+    Ok([vec![release_dir()?.join("examples/floor").display().to_string()], words(options), words(&["--"])].concat())
 }
 
 /// strace, with its table sent to `/dev/null`.

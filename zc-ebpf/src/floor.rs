@@ -1,8 +1,9 @@
-//! Two programs that do nothing: the least that tracing system calls can cost. `cargo xtask bench` compares zctrace with them.
+//! Two programs that do nothing: the least that tracing system calls can cost. Two more read the clock, as whoever measures times must.
+//! `cargo xtask bench` compares zctrace with both pairs.
 #![no_std]
 #![no_main]
 
-use aya_ebpf::{macros::btf_tracepoint, programs::BtfTracePointContext};
+use aya_ebpf::{helpers::generated::bpf_ktime_get_ns, macros::btf_tracepoint, programs::BtfTracePointContext};
 
 /// Does nothing at every entry.
 #[btf_tracepoint(function = "sys_enter")]
@@ -13,6 +14,22 @@ fn sys_enter(_ctx: BtfTracePointContext) -> i32 {
 /// Does nothing at every exit.
 #[btf_tracepoint(function = "sys_exit")]
 fn sys_exit(_ctx: BtfTracePointContext) -> i32 {
+    0
+}
+
+/// Reads the clock at every entry.
+#[btf_tracepoint(function = "sys_enter")]
+fn clock_at_enter(_ctx: BtfTracePointContext) -> i32 {
+    // SAFETY: the helper has no preconditions.
+    unsafe { bpf_ktime_get_ns() };
+    0
+}
+
+/// Reads the clock at every exit.
+#[btf_tracepoint(function = "sys_exit")]
+fn clock_at_exit(_ctx: BtfTracePointContext) -> i32 {
+    // SAFETY: the helper has no preconditions.
+    unsafe { bpf_ktime_get_ns() };
     0
 }
 

@@ -55,38 +55,55 @@ pub fn find(address: u64) -> Option<&'static mut Task> {
 /// Makes room for a task, and fills it with this state. The task must be the current one, or must not run yet. `None` if there is no room.
 #[inline(always)]
 pub fn insert(address: u64, state: &Task) -> Option<&'static mut Task> {
+    let slot = TASKS.entry(take_slot(address))?;
+    slot.task = *state;
+    slot.address = address;
+    Some(&mut slot.task)
+}
+
+/// Takes a slot for the task whose `task_struct` is at this address, and returns its index, or [`NO_SLOT`]. A global function, so that the
+/// verifier checks it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn take_slot(address: u64) -> u32 {
     // The end of an earlier task may have been missed, whose `task_struct` was at this address.
     remove(address);
     let home = home_of(address);
     let mut claim = Claim { home, index: 0, is_taken: 0 };
     repeat(LAST_SLOT.load().wrapping_add(1), claim_next, &mut claim);
     if claim.is_taken == 0 {
-        return None;
+        return NO_SLOT;
     }
-    let slot = TASKS.entry(claim.index)?;
     if TASK_SLOTS.insert(address, claim.index, 0).is_err() {
-        exchange(&mut slot.is_taken, 0);
-        return None;
+        free(claim.index);
+        return NO_SLOT;
     }
     if claim.index != home {
         add_to_away(1);
     }
-    slot.task = *state;
-    slot.address = address;
-    Some(&mut slot.task)
+    claim.index
 }
+
+/// Stands for a slot that does not exist. No array is so large.
+const NO_SLOT: u32 = u32::MAX;
 
 /// Removes a task. By now nothing is counted for it any more.
 #[inline(always)]
 pub fn remove(address: u64) {
     let Some(index) = TASK_SLOTS.entry(address).map(|index| *index) else { return };
-    let Some(slot) = TASKS.entry(index) else { return };
     let _ = TASK_SLOTS.remove(address);
-    slot.address = 0;
-    exchange(&mut slot.is_taken, 0);
+    free(index);
     if index != home_of(address) {
         add_to_away(u64::MAX);
     }
+}
+
+/// Leaves a slot to other tasks.
+#[inline(always)]
+fn free(index: u32) {
+    let Some(slot) = TASKS.entry(index) else { return };
+    slot.address = 0;
+    exchange(&mut slot.is_taken, 0);
 }
 
 /// The index of the slot that an address chooses.

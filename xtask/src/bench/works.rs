@@ -49,7 +49,7 @@ fn measure_with(file: &str, rounds: u32) -> Result<()> {
         let subject = |tool, prefix| Subject::new(tool, rounds, prefix, &command);
         let subjects = [
             subject("untraced", vec![]),
-            subject("two empty tp_btf programs", floor()?),
+            subject("two empty tp_btf programs", floor(&[])?),
             subject("zctrace", zctrace()?),
             subject("zctrace --counts-only", zctrace_with(&["--counts-only"])?),
             subject("zctrace --callers", zctrace_with(&["--callers"])?),

@@ -26,25 +26,15 @@ const TASK_DEAD: u32 = 0x80;
 #[inline(always)]
 pub fn forked(parent: KernelPtr, child: KernelPtr) {
     let Some(control) = CONTROL.entry(0).filter(|_| !is_over()) else { return };
-    match tasks::find(fields::as_number(parent)) {
-        Some(task) => follow_child(control, Creator::of(task, parent, child), child),
-        None if control.armed != armed::OFF => follow_root(control, parent, child),
-        None => {}
-    }
-}
-
-/// Follows a child of the tracer, if the tracer is armed: it is the root of the trace, or a rehearsal.
-fn follow_root(control: &mut Control, parent: KernelPtr, child: KernelPtr) {
-    if !current_is_launcher(control) {
-        return;
-    }
-    let Some(level) = fields::pidns_level(parent) else { return };
-    // This is the one thread that launches, so nobody else writes now.
-    let phase = if control.armed == armed::REHEARSAL { phase::REHEARSING } else { phase::ARMED };
-    control.armed = armed::OFF;
-    control.pidns_level = level;
-    let tracer = Creator { pid: control.tracer_pid, process: 0, phase, space: 0, shares_memory: false };
-    follow_child(control, tracer, child);
+    let creator = match tasks::find(fields::as_number(parent)) {
+        Some(task) => Creator::of(task, parent, child),
+        None if control.armed == armed::OFF => return,
+        None => match Creator::tracer(control, parent) {
+            Some(tracer) => tracer,
+            None => return,
+        },
+    };
+    follow_child(control, &creator, child);
 }
 
 /// What a new task inherits from its creator.
@@ -65,6 +55,20 @@ impl Creator {
         let shares_memory = mm(parent).is_some() && mm(parent) == mm(child);
         task.shares_space |= u32::from(shares_memory);
         Self { pid: task.pid, process: task.process, phase: task.phase, space: task.space, shares_memory }
+    }
+
+    /// The tracer, which is armed. Its child is the root of the trace, or a rehearsal. `None` if the current task is not the tracer's thread
+    /// that launches, or if the kernel's fields cannot be read.
+    #[inline(always)]
+    fn tracer(control: &mut Control, current: KernelPtr) -> Option<Self> {
+        if !current_is_launcher(control) {
+            return None;
+        }
+        control.pidns_level = fields::pidns_level(current)?;
+        // This is the one thread that launches, so nobody else writes now.
+        let phase = if control.armed == armed::REHEARSAL { phase::REHEARSING } else { phase::ARMED };
+        control.armed = armed::OFF;
+        Some(Self { pid: control.tracer_pid, process: 0, phase, space: 0, shares_memory: false })
     }
 }
 
@@ -141,7 +145,8 @@ pub fn new_serial(control: &mut Control) -> u32 {
     fetch_add(&mut control.last_serial, 1) as u32 + 1
 }
 
-fn follow_child(control: &mut Control, parent: Creator, child: KernelPtr) {
+#[inline(never)]
+fn follow_child(control: &mut Control, parent: &Creator, child: KernelPtr) {
     let serial = new_serial(control);
     let (tid, pid) = fields::ids(child, control.pidns_level).unwrap_or((0, 0));
     let process = if tid == pid { serial } else { parent.process };

@@ -91,6 +91,16 @@ fn with_room_for_one_task_its_threads_are_not_followed() {
 }
 
 #[test]
+fn with_room_for_exactly_its_threads_all_are_counted() {
+    // All slots are taken then, so that many tasks are not in the slot that their address chooses.
+    let run = zctrace().by_thread().option("--max-tasks=64").run(&workload("thread-storm").args(&["63", "500"]));
+    let bytes = 63 * 500 * 8 + run.finished.stdout.len() as u64;
+    run.stated();
+    run.assert_exact();
+    assert_eq!((run.report.totals.threads, run.totals().row("write")), (64, Figure { calls: 31_501, ..Figure::of(1, bytes) }));
+}
+
+#[test]
 fn with_room_for_few_tasks_those_followed_are_counted_to_the_end() {
     for tasks in [2, 5, 20, 33] {
         let run = zctrace().option(format!("--max-tasks={tasks}")).run(&workload("fork-storm").arg("100"));

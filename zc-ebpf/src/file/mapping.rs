@@ -34,6 +34,12 @@ pub fn source(task: &Task) -> FileNumber {
     mapped_file(task, buffers::first(task))
 }
 
+/// As [`source`], for a call whose entry was not seen.
+#[inline(always)]
+pub fn source_unseen(task: &Task) -> FileNumber {
+    if offset_of_field!(vma_file) == ABSENT { 0 } else { look_up_mapping(untagged(buffers::first(task)), 0) }
+}
+
 /// As [`source`]. A global function, so that the verifier checks it once, and not for every way in which a call names its buffer.
 #[unsafe(no_mangle)]
 #[inline(never)]

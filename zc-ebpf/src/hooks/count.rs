@@ -152,7 +152,7 @@ fn returned_unseen(task: &mut Task, registers: Registers) {
     }
     task.entered_ns = clock_ns();
     if is_counted {
-        task.ends = ends::of(task);
+        task.ends = ends::of_unseen(task);
     }
     // Trapped by seccomp: the call was not made, and what looks like its result is not one.
     if signals & SYS != 0 && registers.is_rolled_back() {

@@ -1,16 +1,20 @@
 //! Merges processes that have ended, so that the memory of a trace does not grow with their number.
 //!
-//! A process can be merged if no transfer of it, or of another process, can depend on its being told apart from others: it moved nothing
-//! from one file to another, and what it wrote either did not exist or was its own. Its rows are added to those of others of the same kind.
-//! All sums of the report stay as they are: those of calls, programs and files, and what is attributed.
+//! A process can be merged at once if no transfer of it, or of another process, can depend on its being told apart from others: it moved
+//! nothing from one file to another, and what it wrote either did not exist or was its own. Others are analysed first, see [`Round`]. The
+//! rows are added to those of other processes of the same kind. All sums of the report stay as they are: those of calls, programs and files,
+//! and what is attributed.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, mem};
 
 use crate::{
+    report::is_library,
     syscall::Call,
-    trace::{Counters, Ends, File, Merged, OtherCalls, Process, State, Thread, Trace},
+    trace::{Counters, Ends, File, FileId, Input, Merged, OtherCalls, Process, State, Thread, Trace},
     transfer::{self, Mergeable},
 };
+
+pub use crate::transfer::Round;
 
 /// What processes must have in common to be merged.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -24,17 +28,28 @@ pub struct Kind {
     mergeable: Mergeable,
 }
 
+/// Rows of settled processes are told apart by their files up to so many; beyond, only those of libraries are, as the report sums them.
+const MOST_ROWS_BY_FILE: usize = 256;
+
 impl Kind {
     /// The kind of a process that has ended; `None` if it must be told apart. `begun` is its trace, `files` are those that rows name.
     pub fn of(process: &Process, begun: &Trace, files: &[File]) -> Option<Self> {
-        let mergeable = transfer::mergeable(process, begun, files)?;
-        Some(Self {
+        Some(Self::with(process, transfer::mergeable(process, begun, files)?))
+    }
+
+    /// The kind of a process that was analysed ([`Round::settle`]).
+    pub fn settled(process: &Process) -> Self {
+        Self::with(process, Mergeable::Settled)
+    }
+
+    fn with(process: &Process, mergeable: Mergeable) -> Self {
+        Self {
             comm: process.comm.clone(),
             exe: process.exe.clone(),
             creator: process.ppid.filter(|_| mergeable == Mergeable::OfTheSameCreator),
             is_known: [process.counters.is_some(), process.threads.iter().all(|thread| thread.other_calls.is_some())],
             mergeable,
-        })
+        }
     }
 
     /// The process that created all processes of this kind, if that matters: it must not be merged itself.
@@ -58,10 +73,23 @@ struct Group {
 }
 
 impl MergedProcesses {
-    /// Adds a process that has ended.
-    pub fn add(&mut self, kind: Kind, process: Process) {
+    /// Adds a process that has ended. With `files`, which its rows name, the rows of settled processes need not keep theirs.
+    pub fn add(&mut self, kind: Kind, process: Process, files: Option<&[File]>) {
+        let files = files.filter(|_| kind.mergeable == Mergeable::Settled);
         let group = self.by_kind.entry(kind).or_insert_with_key(|kind| Group::new(kind, &process));
-        group.add(process);
+        group.add(process, files);
+    }
+
+    /// Lends the sums out, until [`take_back`](Self::take_back).
+    pub fn lend(&mut self) -> Vec<Merged> {
+        self.by_kind.values_mut().map(|group| mem::take(&mut group.merged)).collect()
+    }
+
+    /// Takes the sums back that [`lend`](Self::lend) gave.
+    pub fn take_back(&mut self, sums: Vec<Merged>) {
+        for (group, sums) in self.by_kind.values_mut().zip(sums) {
+            group.merged = sums;
+        }
     }
 
     /// The sums.
@@ -86,11 +114,12 @@ impl Group {
             threads: vec![thread],
             ..Process::default()
         };
-        Self { merged: Merged { processes: 0, threads: 0, sums }, places: HashMap::new() }
+        let is_settled = kind.mergeable == Mergeable::Settled;
+        Self { merged: Merged { processes: 0, threads: 0, sums, is_settled }, places: HashMap::new() }
     }
 
-    fn add(&mut self, process: Process) {
-        let Merged { processes, threads, sums } = &mut self.merged;
+    fn add(&mut self, process: Process, files: Option<&[File]>) {
+        let Merged { processes, threads, sums, .. } = &mut self.merged;
         *processes += 1;
         *threads += u64::try_from(process.threads.len()).unwrap_or(u64::MAX);
         if let (Some(sum), Some(more)) = (&mut sums.counters, process.counters) {
@@ -101,9 +130,13 @@ impl Group {
             if let (Some(calls), Some(more)) = (&mut sum.other_calls, thread.other_calls) {
                 *calls += more;
             }
-            for row in thread.rows {
+            for mut row in thread.rows {
                 // Figures that are unknown stay apart, because they would make the sum unknown.
                 let is_known = [row.times.is_some(), row.bytes.is_some(), row.requested_bytes.is_some()];
+                let is_new = !self.places.contains_key(&(row.call.clone(), row.ends, is_known));
+                if let Some(files) = files.filter(|_| is_new && self.places.len() >= MOST_ROWS_BY_FILE) {
+                    row.ends = of_library(row.ends, files);
+                }
                 let place = *self.places.entry((row.call.clone(), row.ends, is_known)).or_insert(sum.rows.len());
                 match sum.rows.get_mut(place) {
                     Some(known) => known.add(&row),
@@ -112,6 +145,13 @@ impl Group {
             }
         }
     }
+}
+
+/// The same ends if the input is a library, otherwise none.
+fn of_library(ends: Ends, files: &[File]) -> Ends {
+    let path = |id: FileId| usize::try_from(id.0).ok().and_then(|index| files.get(index)?.path.as_deref());
+    let is_library = |input: Input| path(input.file()).is_some_and(is_library);
+    Ends { input: ends.input.filter(|input| is_library(*input)), output: None }
 }
 
 #[cfg(test)]

@@ -46,11 +46,11 @@ pub(crate) use activity::Role;
 pub(crate) use by_call::api as api_of_call;
 pub(crate) use describe::EndTable;
 pub use model::{
-    Api, Attempt, Certainty, DestinationTotals, End, Evidence, Hop, Inode, Merged, MergedProcesses, Reason, Share, SourceTotals, Transfer, Unattributed,
-    VerdictParts,
+    Api, Attempt, Certainty, DestinationTotals, End, Evidence, Hop, Inode, Merged, MergedProcesses, Reason, Share, SourceTotals,
+    Transfer, Unattributed, VerdictParts,
 };
-pub use settled::{Round, Settled};
 pub(crate) use rules::{is_telling, may_hide_functions, remedy};
+pub use settled::{Round, Settled};
 
 use std::collections::BTreeSet;
 

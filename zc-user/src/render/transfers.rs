@@ -375,7 +375,10 @@ fn poorly_attributed(report: &Report) -> BTreeMap<&End, u64> {
         let is_much = rest > written / 100 * (100 - LEAST_ATTRIBUTED_PERCENT);
         rest > 0 && is_much && (attributed > 0 || rest >= LEAST_WRITTEN_BYTES)
     };
-    files.into_iter().filter(|(_, figures)| is_mentioned(*figures)).map(|(file, [_, _, rest])| (file, rest)).collect()
+    // Sums over files that are not told apart say nothing of the single file.
+    let are_many = |file: &End| report.merged.is_some() && file.path.is_none();
+    let is_shown = |file: &End, figures: [u64; 3]| is_mentioned(figures) || (are_many(file) && figures[2] >= LEAST_WRITTEN_BYTES);
+    files.into_iter().filter(|(file, figures)| is_shown(file, *figures)).map(|(file, [_, _, rest])| (file, rest)).collect()
 }
 
 /// Bytes by file, over all processes.

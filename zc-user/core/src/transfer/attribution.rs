@@ -224,7 +224,8 @@ pub(super) fn own_memory(activities: &[Activity<'_>], are_merged_clean: bool) ->
     let reads_nothing: HashMap<u32, bool> =
         activities.iter().map(|activity| (activity.process.pid, activity.reads_nothing())).collect();
     // A process that never executed a program may share memory with its creator, in both directions.
-    let are_copies_clean = are_merged_clean && activities.iter().all(|activity| activity.process.exe.is_some() || activity.reads_nothing());
+    let are_copies_clean =
+        are_merged_clean && activities.iter().all(|activity| activity.process.exe.is_some() || activity.reads_nothing());
     let parents: HashMap<u32, u32> =
         activities.iter().filter_map(|activity| Some((activity.process.pid, activity.process.ppid?))).collect();
     let is_clean = |pid: &u32| {

@@ -45,6 +45,8 @@ pub struct Settled {
     has_unclean_copies: bool,
     /// What they moved through pipes and connections.
     conduits: HashMap<FileId, Moved>,
+    /// The pipes and connections that were empty in the last round, by the file that is written.
+    empty: HashSet<FileId>,
     /// When processes without a program of their own first read each file, by the process that executed their program.
     first_reads: HashMap<u32, HashMap<FileId, u64>>,
 }
@@ -70,6 +72,7 @@ struct Findings {
     lacks_files: bool,
     has_unclean_copies: bool,
     conduits: HashMap<FileId, Moved>,
+    empty: HashSet<FileId>,
     first_reads: HashMap<u32, HashMap<FileId, u64>>,
 }
 
@@ -86,7 +89,7 @@ impl Round<'_> {
     fn findings(&self) -> Findings {
         let (trace, ended) = (&*self.trace, self.stays.len());
         let mut context = Context::of(trace);
-        let use_of_conduits = Use::of(&context, ended, &trace.settled.conduits);
+        let use_of_conduits = Use::of(&context, ended, &trace.settled);
         context.conduits.leave_open(use_of_conduits.not_over());
         let flows = context.flows(|index| index < ended);
         let chains = conduits::chains(&context.activities, &flows, &context.conduits);
@@ -106,6 +109,7 @@ impl Round<'_> {
             lacks_files: false,
             has_unclean_copies: false,
             conduits: trace.settled.conduits.clone(),
+            empty: use_of_conduits.empty.clone(),
             first_reads: trace.settled.first_reads.clone(),
             merged,
         };
@@ -129,7 +133,8 @@ impl Round<'_> {
         for files in findings.first_reads.values_mut() {
             files.retain(|file, _| !use_of_conduits.is_over(*file));
         }
-        let is_merged: HashSet<*const Process> = findings.merged.iter().map(|&index| ptr::from_ref(&trace.processes[index])).collect();
+        let is_merged: HashSet<*const Process> =
+            findings.merged.iter().map(|&index| ptr::from_ref(&trace.processes[index])).collect();
         let of_merged =
             chains.into_iter().filter(|chain| chain.hops.iter().all(|hop| is_merged.contains(&ptr::from_ref(hop.process))));
         let of_merged: Vec<Chain<'_, '_>> = of_merged.collect();
@@ -155,12 +160,9 @@ impl Settled {
         self.is_inexact |= findings.is_inexact;
         self.lacks_files |= findings.lacks_files;
         self.has_unclean_copies |= findings.has_unclean_copies;
-        (self.conduits, self.first_reads) = (findings.conduits, findings.first_reads);
-        let ways: Vec<(usize, Transfer)> = findings
-            .across
-            .into_iter()
-            .map(|(programs, way)| (self.transfers.add(way.clone(), &programs), way))
-            .collect();
+        (self.conduits, self.empty, self.first_reads) = (findings.conduits, findings.empty, findings.first_reads);
+        let ways: Vec<(usize, Transfer)> =
+            findings.across.into_iter().map(|(programs, way)| (self.transfers.add(way.clone(), &programs), way)).collect();
         let mut ways_of: HashMap<u32, Vec<&(usize, Transfer)>> = HashMap::new();
         for way in &ways {
             for pid in &way.1.pids {
@@ -259,7 +261,8 @@ fn depends_on_own_memory(context: &Context<'_>, index: usize, flows: &[Flow<'_>]
 
 /// The processes with the largest transfers.
 fn large(flows: &[Vec<Flow<'_>>]) -> HashSet<usize> {
-    let largest = |(index, flows): (usize, &Vec<Flow<'_>>)| Some((flows.iter().filter_map(|flow| flow.bytes).max()?, Reverse(index)));
+    let largest =
+        |(index, flows): (usize, &Vec<Flow<'_>>)| Some((flows.iter().filter_map(|flow| flow.bytes).max()?, Reverse(index)));
     let mut all: Vec<(u64, Reverse<usize>)> = flows.iter().enumerate().filter_map(largest).collect();
     all.sort_unstable_by_key(|one| Reverse(*one));
     all.into_iter().take(MOST_LARGE).map(|(_, Reverse(index))| index).collect()
@@ -291,12 +294,7 @@ fn components(trace: &Trace, chains: &[Chain<'_, '_>], ended: usize) -> Vec<Vec<
 }
 
 /// The processes to merge, and how many of them should have waited. If too many wait, the oldest do so no longer.
-fn choose(
-    components: &[Vec<usize>],
-    stays: impl Fn(&usize) -> bool,
-    waiting: &[bool],
-    most_waiting: usize,
-) -> (Vec<usize>, u64) {
+fn choose(components: &[Vec<usize>], stays: impl Fn(&usize) -> bool, waiting: &[bool], most_waiting: usize) -> (Vec<usize>, u64) {
     let waits = |members: &&Vec<usize>| members.iter().any(|&index| waiting[index]);
     let free = || components.iter().filter(|members| !members.iter().any(&stays));
     let mut merged: Vec<usize> = free().filter(|members| !waits(members)).flatten().copied().collect();
@@ -366,17 +364,18 @@ fn saw_end(side: usize, rows: &[&Row]) -> bool {
 struct Use {
     /// The files that are one, for each side those with calls.
     all: HashSet<FileId>,
-    /// For each side, those that nothing goes through any more: one of the last users has seen the end.
+    /// For each side, those that nothing goes through any more: no live process has used them, and either a process has seen the end, or
+    /// they have been empty for a whole round. A single look would not show a call of a live process that is just moving bytes.
     over: [HashSet<FileId>; 2],
-    /// For each side, those that are empty and that no live process has used.
-    idle: [HashSet<FileId>; 2],
+    /// Those that are empty and that no live process has used, by the file that is written.
+    empty: HashSet<FileId>,
     /// For each side, those with calls.
     used: [HashSet<FileId>; 2],
 }
 
 impl Use {
     /// `ended` of these processes have ended, the first ones; up to `listed` come those that have not.
-    fn of(context: &Context<'_>, ended: usize, settled: &HashMap<FileId, Moved>) -> Self {
+    fn of(context: &Context<'_>, ended: usize, settled: &Settled) -> Self {
         let (mut found, conduits) = (Self::default(), &context.conduits);
         let (mut live, mut ends): (HashSet<FileId>, [HashSet<FileId>; 2]) = Default::default();
         for (index, activity) in context.activities.iter().enumerate() {
@@ -391,7 +390,7 @@ impl Use {
                 }
             }
         }
-        for (&file, moved) in settled {
+        for (&file, moved) in &settled.conduits {
             for side in SIDES {
                 found.used[side].extend((moved.bytes[side] != Some(0)).then_some(file));
                 ends[side].extend(moved.saw_end.then_some(file));
@@ -399,12 +398,15 @@ impl Use {
         }
         found.all = found.used.iter().flatten().copied().collect();
         for &file in &found.all {
-            let Some(outlet) = conduits.outlet(file).filter(|outlet| !live.contains(&file) && !live.contains(outlet)) else { continue };
-            let is_over = ends[WRITTEN].contains(&file) || ends[READ].contains(&outlet);
+            let Some(outlet) = conduits.outlet(file).filter(|outlet| !live.contains(&file) && !live.contains(outlet)) else {
+                continue;
+            };
             let is_empty = conduits.written(file).is_some_and(|bytes| conduits.read(outlet) == Some(bytes));
-            for (side, file) in [(WRITTEN, file), (READ, outlet)] {
-                found.over[side].extend(is_over.then_some(file));
-                found.idle[side].extend(is_empty.then_some(file));
+            found.empty.extend(is_empty.then_some(file));
+            let has_ended = ends[WRITTEN].contains(&file) || ends[READ].contains(&outlet);
+            if has_ended || (is_empty && settled.empty.contains(&file)) {
+                found.over[WRITTEN].insert(file);
+                found.over[READ].insert(outlet);
             }
         }
         found
@@ -421,11 +423,10 @@ impl Use {
 
     /// Whether one of these flows may be a part of a longer one that has not come to its end.
     fn is_awaited_by(&self, flows: &[Flow<'_>]) -> bool {
-        let is_open = |side: usize, file: &FileId| {
-            self.all.contains(file) && !self.over[side].contains(file) && !self.idle[side].contains(file)
-        };
-        flows.iter().flat_map(Flow::legs).any(|leg| {
-            is_open(WRITTEN, &leg.to) || leg.from.file().is_some_and(|from| is_open(READ, &from))
-        })
+        let is_open = |side: usize, file: &FileId| self.all.contains(file) && !self.over[side].contains(file);
+        flows
+            .iter()
+            .flat_map(Flow::legs)
+            .any(|leg| is_open(WRITTEN, &leg.to) || leg.from.file().is_some_and(|from| is_open(READ, &from)))
     }
 }

@@ -140,11 +140,11 @@ impl Round<'_> {
         let of_merged: Vec<Chain<'_, '_>> = of_merged.collect();
         let names: HashMap<u32, &Option<String>> =
             of_merged.iter().flat_map(|chain| &chain.hops).map(|hop| (hop.process.pid, &hop.process.comm)).collect();
-        let named = |way: Transfer| {
+        let with_programs = |way: Transfer| {
             let programs = way.pids.iter().map(|pid| names.get(pid).copied().cloned().flatten()).collect();
             (programs, way)
         };
-        findings.across = describe::chains(&of_merged, &ends).into_iter().map(named).collect();
+        findings.across = describe::chains(&of_merged, &ends).into_iter().map(with_programs).collect();
         for ((_, process), &index) in findings.within.iter_mut().zip(&findings.merged) {
             let pid = trace.processes[index].pid;
             process.transfers.iter_mut().for_each(|transfer| transfer.pids = vec![pid]);
@@ -178,7 +178,8 @@ impl Settled {
                     .filter(|(pid, way)| transfer.is_hop_of(*pid, &way.1))
                     .map(|(_, way)| way.0)
                     .collect();
-                self.transfers.add(Transfer { part_of: part_of.into_iter().collect(), ..transfer }, &[program.clone()]);
+                self.transfers
+                    .add(Transfer { part_of: part_of.into_iter().collect(), ..transfer }, std::slice::from_ref(&program));
             }
             self.files.add(process);
         }
@@ -229,7 +230,9 @@ impl Settled {
             return (transfers, None);
         }
         let mut files = self.files.clone();
-        simple.into_iter().for_each(|process| files.add(process));
+        for process in simple {
+            files.add(process);
+        }
         let merged = MergedProcesses {
             processes: trace.merged.iter().map(|merged| merged.processes).sum(),
             sources: files.sources.into_sorted(),
@@ -283,7 +286,9 @@ fn components(trace: &Trace, chains: &[Chain<'_, '_>], ended: usize) -> Vec<Vec<
         let members = chain.hops.iter().filter_map(|hop| indices.get(&ptr::from_ref(hop.process)).copied());
         let roots: Vec<usize> = members.map(|member| find(&first, member)).collect();
         let Some(&least) = roots.iter().min() else { continue };
-        roots.into_iter().for_each(|root| first[root] = least);
+        for root in roots {
+            first[root] = least;
+        }
     }
     let mut components: Vec<Vec<usize>> = vec![Vec::new(); ended];
     for index in 0..ended {

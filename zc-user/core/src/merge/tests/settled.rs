@@ -95,7 +95,7 @@ impl Shell {
             }
             _ => {
                 let rows = self.copy(data, null, 4096, true);
-                (*self.run("sh", rows)).exe = None;
+                self.run("sh", rows).exe = None;
             }
         }
     }

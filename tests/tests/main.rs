@@ -19,6 +19,7 @@ mod help;
 mod launcher;
 mod library;
 mod losses;
+mod merging;
 mod output;
 mod page;
 mod privileges;

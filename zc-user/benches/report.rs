@@ -124,6 +124,7 @@ fn trace(files: u32, processes: Vec<Vec<Row>>) -> Trace {
         stacks: None,
         sees_memory: true,
         merged: Vec::new(),
+        settled: zctrace::trace::Settled::default(),
         processes: (1..).zip(processes).map(process).collect(),
     }
 }

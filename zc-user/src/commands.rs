@@ -83,7 +83,11 @@ fn wants_all_processes(display: &DisplayArgs) -> bool {
 /// Which processes a trace has to tell apart for these outputs.
 fn listed(display: &DisplayArgs) -> Listed {
     let lists_few = matches!(display.format, Format::Table | Format::Json) && !display.file_calls;
-    if lists_few && !wants_all_processes(display) { Listed::Busiest(MOST_PROCESSES_IN_JSON) } else { Listed::All }
+    if !lists_few || wants_all_processes(display) {
+        return Listed::All;
+    }
+    let files = if display.files { Files::Listed } else { Files::Omitted };
+    Listed::Busiest { most: MOST_PROCESSES_IN_JSON, files }
 }
 
 /// Writes a report where the command line says, in the format that it asks for. If one place cannot be written, the other still is.

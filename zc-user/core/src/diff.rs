@@ -99,7 +99,7 @@ impl WaySums {
     const NONE: Self = Self { transfers: 0, bytes: Some(0), certainty: Certainty::Exact };
 
     fn add(&mut self, transfer: &Transfer) {
-        self.transfers += 1;
+        self.transfers += transfer.count();
         self.bytes = self.bytes.zip(transfer.bytes).and_then(|(sum, bytes)| sum.checked_add(bytes));
         self.certainty = self.certainty.max(transfer.certainty);
     }

@@ -2,7 +2,7 @@
 
 use zc_ebpf::recorded;
 
-use crate::words::words;
+use crate::{report::Files, words::words};
 
 words! {
     /// Which backend the user asks for.
@@ -49,9 +49,15 @@ pub enum Listed {
     /// All.
     #[default]
     All,
-    /// The launched one, those that still run, those that transfers or other processes depend on, and of the others at least so many, those
-    /// with the most CPU time. The rest is merged, so that memory does not grow with the number of processes that have ended.
-    Busiest(usize),
+    /// The launched one, those that still run, those that transfers or other processes depend on, those with the largest transfers, and of
+    /// the others at least `most`, those with the most CPU time. The rest is merged, so that memory does not grow with the number of
+    /// processes that have ended.
+    Busiest {
+        /// So many at least.
+        most: usize,
+        /// Whether the calls of merged processes on each file are wanted.
+        files: Files,
+    },
 }
 
 /// For which calls it is recorded who made them.

@@ -19,6 +19,7 @@ pub(crate) use callers::{
     EITHER_COPY, is_of_c_library, is_recognised, library_in, named, split_implementation, without_generics,
 };
 pub use failed_paths::{FailedGroup, FailedPath, PathBase, Place, SucceededPath, failed_groups, split_searches};
+pub(crate) use fold::is_library;
 pub use fold::{Detail, Files, Options};
 pub use model::{
     Bucket, ContextSwitches, Counted, Exit, FileCalls, FileTotals, Loading, OtherCalls, OtherSyscall, PageFaults, Process,
@@ -29,6 +30,6 @@ pub use read::ReadError;
 pub use timeline::{TimedCall, TimedThread, Timeline};
 
 pub use crate::transfer::{
-    Api, Attempt, Certainty, DestinationTotals, End, Evidence, Hop, Inode, Reason, Share, SourceTotals, Transfer, Unattributed,
-    VerdictParts,
+    Api, Attempt, Certainty, DestinationTotals, End, Evidence, Hop, Inode, Merged, MergedProcesses, Reason, Share, SourceTotals,
+    Transfer, Unattributed, VerdictParts,
 };

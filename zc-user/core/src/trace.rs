@@ -21,6 +21,8 @@ pub use callers::{Callers, Frame, Stack, StackEnd, StackId, TimedCall, add_calle
 pub use failed_paths::{FailedPath, FailedPaths, GivenPath};
 pub use loss::Loss;
 
+pub use crate::transfer::Settled;
+
 /// Name of the backend strace in [`Trace::backend`].
 pub const STRACE: &str = "strace";
 
@@ -63,8 +65,10 @@ pub struct Trace {
     pub sees_memory: bool,
     /// The processes, in the order in which they were created, except those in [`merged`](Self::merged).
     pub processes: Vec<Process>,
-    /// Processes that had ended and of which only sums were kept. No transfer has bytes of them.
+    /// Processes that had ended and of which only sums were kept.
     pub merged: Vec<Merged>,
+    /// What the analysis found in merged processes before they were merged.
+    pub settled: Settled,
 }
 
 impl Trace {
@@ -80,7 +84,7 @@ impl Trace {
 }
 
 /// Processes of which only sums were kept.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Merged {
     /// How many.
     pub processes: u64,
@@ -88,6 +92,8 @@ pub struct Merged {
     pub threads: u64,
     /// A process with their sums, and one thread with those of all threads. It has the ids of the first of them.
     pub sums: Process,
+    /// Whether all that matters of their files is in [`Trace::settled`]. Rows may lack files then.
+    pub is_settled: bool,
 }
 
 /// How a process ended.

@@ -39,16 +39,20 @@ mod lower_bounds;
 mod model;
 mod pipes;
 mod rules;
+mod settled;
 mod summary;
 
 pub(crate) use activity::Role;
 pub(crate) use by_call::api as api_of_call;
 pub(crate) use describe::EndTable;
 pub use model::{
-    Api, Attempt, Certainty, DestinationTotals, End, Evidence, Hop, Inode, Reason, Share, SourceTotals, Transfer, Unattributed,
-    VerdictParts,
+    Api, Attempt, Certainty, DestinationTotals, End, Evidence, Hop, Inode, Merged, MergedProcesses, Reason, Share, SourceTotals,
+    Transfer, Unattributed, VerdictParts,
 };
 pub(crate) use rules::{is_telling, may_hide_functions, remedy};
+pub use settled::{Round, Settled};
+
+use std::collections::BTreeSet;
 
 use crate::trace::{File, Process, Trace};
 use activity::Activity;
@@ -64,6 +68,10 @@ pub(crate) struct Analysis {
     pub processes: Vec<InProcess>,
     /// Transfers over several processes, those with the most bytes first.
     pub across: Vec<Transfer>,
+    /// Sums over transfers of merged processes. Their `part_of` are indices into this list.
+    pub merged_transfers: Vec<Transfer>,
+    /// What else is known of merged processes, if there are any.
+    pub merged: Option<MergedProcesses>,
     /// Whether every written byte is in an exact transfer or known to come from memory, and nothing was lost:
     /// [`Report::transfers_exact`](crate::report::Report::transfers_exact).
     pub is_exact: bool,
@@ -85,28 +93,76 @@ pub(crate) struct InProcess {
 /// Analyses a trace.
 pub(crate) fn analyse(trace: &Trace) -> Analysis {
     let ends = EndTable::new(trace);
-    let activities: Vec<Activity> = trace.all_processes().map(|process| Activity::of(process, trace, &trace.files)).collect();
-    let conduits = Conduits::of(trace, &activities);
-    let own_memory = attribution::own_memory(&activities);
-    let first_reads = FirstReads::of(&activities);
-    let has_own_memory = |activity: &Activity<'_>| own_memory.contains(&activity.process.pid);
-    // Merged processes have no flows.
-    let (listed, merged) = activities.split_at(trace.processes.len());
-    let flows = listed.iter().map(|activity| in_process(activity, &conduits, &first_reads, has_own_memory(activity)));
-    let flows: Vec<Vec<Flow>> = flows.chain(merged.iter().map(|_| Vec::new())).collect();
-    let mut is_exact = conduits.has_all_files();
-    let processes = activities.iter().zip(&flows).map(|(activity, flows)| {
-        let has_own = conduits.has_all_files() && has_own_memory(activity);
-        let origin = if has_own { Origin::OwnMemory } else { Origin::Unknown };
-        let Attribution { destinations, sources, unattributed, is_exact: are_exact } =
-            Attribution::of(activity, flows, origin, &ends);
+    let context = Context::of(trace);
+    let flows = context.flows(|_| true);
+    let mut is_exact = context.conduits.has_all_files() && trace.settled.is_exact();
+    let processes = context.activities.iter().zip(&flows).map(|(activity, flows)| {
+        let (process, are_exact) = context.in_process(activity, flows, &ends, true);
         is_exact &= are_exact;
-        InProcess { transfers: describe::transfers(flows, activity, &ends), sources, destinations, unattributed }
+        process
     });
     let mut processes: Vec<InProcess> = processes.collect();
-    processes.truncate(listed.len());
-    let across = conduits::chains(&activities, &flows, &conduits);
-    Analysis { processes, across: describe::chains(&across, &ends), is_exact }
+    let simple = processes.split_off(trace.processes.len());
+    let across = conduits::chains(&context.activities, &flows, &context.conduits);
+    let (merged_transfers, merged) = trace.settled.described(trace, simple, context.conduits.is_complete());
+    Analysis { processes, across: describe::chains(&across, &ends), is_exact, merged_transfers, merged }
+}
+
+/// What the analysis of one process needs to know of the others.
+struct Context<'a> {
+    /// Of all processes that have not been analysed yet, those of [`Trace::processes`] first.
+    activities: Vec<Activity<'a>>,
+    /// How many of them are in [`Trace::processes`]; the others are sums over processes without transfers.
+    listed: usize,
+    conduits: Conduits<'a>,
+    own_memory: BTreeSet<u32>,
+    first_reads: FirstReads,
+}
+
+impl<'a> Context<'a> {
+    fn of(trace: &'a Trace) -> Self {
+        let simple = trace.merged.iter().filter(|merged| !merged.is_settled).map(|merged| &merged.sums);
+        let all = trace.processes.iter().chain(simple);
+        let activities: Vec<Activity> = all.map(|process| Activity::of(process, trace, &trace.files)).collect();
+        Self {
+            listed: trace.processes.len(),
+            conduits: Conduits::of(trace, &activities),
+            own_memory: attribution::own_memory(&activities, trace.settled.are_copies_clean()),
+            first_reads: FirstReads::of(&activities, trace.settled.first_reads()),
+            activities,
+        }
+    }
+
+    fn has_own_memory(&self, activity: &Activity<'_>) -> bool {
+        self.own_memory.contains(&activity.process.pid)
+    }
+
+    /// The flows within each process, as far as they are `wanted` of the process with this index.
+    fn flows(&self, wanted: impl Fn(usize) -> bool) -> Vec<Vec<Flow<'a>>> {
+        let of = |(index, activity): (usize, &Activity<'a>)| {
+            if index < self.listed && wanted(index) {
+                in_process(activity, &self.conduits, &self.first_reads, self.has_own_memory(activity))
+            } else {
+                Vec::new()
+            }
+        };
+        self.activities.iter().enumerate().map(of).collect()
+    }
+
+    /// What was found in one process, and whether every written byte is in an exact flow or known to come from memory; only if
+    /// `may_be_own` can it come from there.
+    fn in_process(
+        &self,
+        activity: &Activity<'_>,
+        flows: &[Flow<'_>],
+        ends: &EndTable<'_>,
+        may_be_own: bool,
+    ) -> (InProcess, bool) {
+        let has_own = may_be_own && self.conduits.has_all_files() && self.has_own_memory(activity);
+        let origin = if has_own { Origin::OwnMemory } else { Origin::Unknown };
+        let Attribution { destinations, sources, unattributed, is_exact } = Attribution::of(activity, flows, origin, ends);
+        (InProcess { transfers: describe::transfers(flows, activity, ends), sources, destinations, unattributed }, is_exact)
+    }
 }
 
 /// With which processes a process can be merged.
@@ -116,6 +172,8 @@ pub(crate) enum Mergeable {
     OfAnyCreator,
     /// With others that were created by the same process, because that may have given them its memory.
     OfTheSameCreator,
+    /// With others that were analysed before.
+    Settled,
 }
 
 /// With which processes this one can be merged, once it has ended: it has no transfers, and neither those of other processes nor what is

@@ -150,7 +150,7 @@ fn select<'a>(lines: Vec<Line<'a>>, options: &Options) -> (Vec<Entry<'a>>, Vec<L
 /// `TRANSFERS, 3`.
 pub(super) fn heading(report: &Report) -> Vec<Piece> {
     let mut heading = vec!["TRANSFERS".to_owned()];
-    heading.push(match shown(report).count() {
+    heading.push(match shown(report).map(|(_, transfer)| transfer.count()).sum::<u64>() {
         0 => "none recognised".to_owned(),
         count => count.to_string(),
     });
@@ -233,8 +233,12 @@ fn item<'a>(line: &Line<'a>, of_many: bool, directory: Option<&str>, shown_texts
         .collect()
 }
 
-/// The process that it lies within, `cp (123)`; only its id if the report does not list it.
+/// The process that it lies within, `cp (123)`; only its id if the report does not list it. The name of those that were merged.
 fn by_whom(line: &Line<'_>) -> Option<String> {
+    if let Some(merged) = &line.transfer.merged {
+        let [program] = merged.programs.as_slice() else { return None };
+        return program.as_deref().map(|name| format!("processes called {}", text::escape(name)));
+    }
     match (line.process, line.transfer.pids.as_slice()) {
         (Some(process), _) => Some(process_name(process)),
         (None, [pid]) => Some(format!("process {pid}")),
@@ -318,7 +322,7 @@ fn costs(crossings: Option<u64>, user_memory_bytes: Option<u64>, total_ns: Optio
 fn other_transfers(others: &[Line<'_>]) -> Vec<Piece> {
     let mut groups: BTreeMap<(Api, &str, &str), u64> = BTreeMap::new();
     for Line { transfer, .. } in others {
-        *groups.entry((transfer.api, end_kind(&transfer.from), end_kind(&transfer.to))).or_default() += 1;
+        *groups.entry((transfer.api, end_kind(&transfer.from), end_kind(&transfer.to))).or_default() += transfer.count();
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|&(_, count)| Reverse(count));
@@ -333,7 +337,8 @@ fn other_transfers(others: &[Line<'_>]) -> Vec<Piece> {
     }
     // A sum with an inferred part is inferred.
     let certainty = others.iter().map(|line| line.transfer.certainty).max().unwrap_or_default();
-    let what = format!("and {} more with {}: ", others.len(), amount(sum_bytes(others), certainty));
+    let count: u64 = others.iter().map(|line| line.transfer.count()).sum();
+    let what = format!("and {count} more with {}: ", amount(sum_bytes(others), certainty));
     words(&format!("{what}{}; --all shows them", shown.join(", ")), Style::Plain)
 }
 
@@ -342,7 +347,8 @@ fn other_transfers(others: &[Line<'_>]) -> Vec<Piece> {
 fn unattributed(report: &Report) -> Vec<Piece> {
     let within = report.transfers.iter().filter(|transfer| !transfer.crosses_processes());
     let explained = within.fold(0_u64, |sum, transfer| sum.saturating_add(transfer.bytes.unwrap_or(0)));
-    let read = report.processes.iter().flat_map(|process| &process.unattributed.read);
+    let merged = report.merged.iter().flat_map(|merged| &merged.unattributed.read);
+    let read = report.processes.iter().flat_map(|process| &process.unattributed.read).chain(merged);
     let read: Files = read.filter_map(|share| Some((share.file.as_ref()?, share.bytes?))).collect();
     let read_bytes = read.bytes();
     let is_read_mentioned = read_bytes >= LEAST_UNATTRIBUTED_BYTES && read_bytes >= explained / 2;
@@ -359,7 +365,8 @@ fn unattributed(report: &Report) -> Vec<Piece> {
 /// The files whose written bytes are not attributed well enough, with the bytes that are not.
 fn poorly_attributed(report: &Report) -> BTreeMap<&End, u64> {
     let mut files: BTreeMap<&End, [u64; 3]> = BTreeMap::new();
-    for one in report.processes.iter().flat_map(|process| &process.destinations) {
+    let merged = report.merged.iter().flat_map(|merged| &merged.destinations);
+    for one in report.processes.iter().flat_map(|process| &process.destinations).chain(merged) {
         let (Some(file), Some(written), Some(rest)) = (&one.file, one.written_bytes, one.unattributed_bytes) else { continue };
         let figures = [written, one.attributed_bytes, rest.saturating_sub(one.memory_bytes)];
         files.entry(file).or_default().iter_mut().zip(figures).for_each(|(sum, bytes)| *sum = sum.saturating_add(bytes));
@@ -368,7 +375,10 @@ fn poorly_attributed(report: &Report) -> BTreeMap<&End, u64> {
         let is_much = rest > written / 100 * (100 - LEAST_ATTRIBUTED_PERCENT);
         rest > 0 && is_much && (attributed > 0 || rest >= LEAST_WRITTEN_BYTES)
     };
-    files.into_iter().filter(|(_, figures)| is_mentioned(*figures)).map(|(file, [_, _, rest])| (file, rest)).collect()
+    // Sums over files that are not told apart say nothing of the single file.
+    let are_many = |file: &End| report.merged.is_some() && file.path.is_none();
+    let is_shown = |file: &End, figures: [u64; 3]| is_mentioned(figures) || (are_many(file) && figures[2] >= LEAST_WRITTEN_BYTES);
+    files.into_iter().filter(|(file, figures)| is_shown(file, *figures)).map(|(file, [_, _, rest])| (file, rest)).collect()
 }
 
 /// Bytes by file, over all processes.

@@ -274,6 +274,7 @@ fn new_trace(backend: &'static str, options: &RunOptions, started_at: SystemTime
         sees_memory: false,
         processes: Vec::new(),
         merged: Vec::new(),
+        settled: crate::trace::Settled::default(),
     })
 }
 

@@ -81,7 +81,7 @@ impl Report {
         let mut analysis = transfer::analyse(trace);
         let within = trace.processes.iter().zip(&mut analysis.processes);
         let within = within.map(|(process, moved)| (process.pid, mem::take(&mut moved.transfers))).collect();
-        let all_transfers = AllTransfers::new(within, analysis.across);
+        let all_transfers = AllTransfers::new(within, analysis.across, analysis.merged_transfers);
         let processes = match options.detail {
             Detail::Total => Vec::new(),
             Detail::Process | Detail::Thread | Detail::Program => {
@@ -112,6 +112,7 @@ impl Report {
             programs: if processes.is_empty() { Vec::new() } else { programs(trace, options.sort) },
             processes,
             transfers: all_transfers.list,
+            merged: analysis.merged,
             calls_without_files: trace.calls_without_files,
             directory: trace.directory.clone(),
             counted: trace.counted.as_ref().map(Counted::of),
@@ -148,7 +149,23 @@ fn notes(trace: &Trace) -> Vec<String> {
     let has_aio = rows().any(|row| row.call.name == "io_submit" && row.calls > row.errors);
     let unknown = has_aio
         .then(|| "the bytes that Linux AIO moved are unknown: only io_submit is counted, and it does not tell them".to_owned());
-    trace.notes.iter().cloned().chain(without_files).chain(without_paths).chain(unknown).collect()
+    let merged = merged_notes(trace);
+    trace.notes.iter().cloned().chain(without_files).chain(without_paths).chain(unknown).chain(merged).collect()
+}
+
+/// What the report lacks because processes were merged.
+fn merged_notes(trace: &Trace) -> impl Iterator<Item = String> {
+    let [merged, unfollowed] = trace.settled.processes();
+    let merged = (merged > 0).then(|| {
+        format!("the transfers of {merged} processes that had ended are shown as sums over those that are alike; --all keeps them apart")
+    });
+    let unfollowed = (unfollowed > 0).then(|| {
+        format!(
+            "{unfollowed} of these processes used pipes or connections that were still open: where the bytes went from there, or had come \
+             from, is not followed; --all does"
+        )
+    });
+    merged.into_iter().chain(unfollowed)
 }
 
 fn totals(trace: &Trace, is_exact: bool, sort: SortKey) -> Totals {
@@ -292,7 +309,7 @@ fn loading(trace: &Trace) -> Option<Loading> {
 }
 
 /// Whether this is the path of a shared library (`libc.so.6`, `codec.so`), or of the loader's cache of their places (`ld.so.cache`).
-pub(super) fn is_library(path: &str) -> bool {
+pub(crate) fn is_library(path: &str) -> bool {
     file_name(path).split('.').skip(1).any(|part| part == "so")
 }
 
@@ -372,6 +389,7 @@ fn violations(report: &Report) -> Vec<String> {
         of_sources(process, &mut violations);
     }
     of_transfers(&report.transfers, &mut violations);
+    of_merged(report, &mut violations);
     let chains = report.transfers.iter().filter(|transfer| transfer.crosses_processes());
     for chain in chains.filter(|chain| chain.hops.iter().any(|hop| hop.bytes < chain.bytes)) {
         violations.push(format!("more bytes arrived than passed through a hop: {chain:?}"));
@@ -381,6 +399,23 @@ fn violations(report: &Report) -> Vec<String> {
         violations.push("transfers are marked as exact, but some bytes are not proven".to_owned());
     }
     violations
+}
+
+fn of_merged(report: &Report, violations: &mut Vec<String>) {
+    let destinations = || report.merged.iter().flat_map(|merged| &merged.destinations);
+    for destination in destinations().filter(|one| !balances(one)) {
+        violations.push(format!("merged: attributed and unattributed do not add up to written: {destination:?}"));
+    }
+    let within = report.transfers.iter().filter(|transfer| transfer.merged.is_some() && !transfer.crosses_processes());
+    let brought = within.filter(|transfer| transfer.api != Api::Reflink).flat_map(|transfer| {
+        let own = transfer.hops.is_empty().then_some(transfer.bytes);
+        transfer.hops.iter().map(|hop| hop.bytes).chain(own)
+    });
+    let brought = brought.fold(0_u64, |sum, bytes| sum.saturating_add(bytes.unwrap_or(0)));
+    let attributed = destinations().fold(0_u64, |sum, one| sum.saturating_add(one.attributed_bytes));
+    if brought != attributed {
+        violations.push(format!("merged transfers add up to {brought}, but {attributed} is attributed"));
+    }
 }
 
 fn of_transfers(transfers: &[Transfer], violations: &mut Vec<String>) {

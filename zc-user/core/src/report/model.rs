@@ -17,7 +17,7 @@ use crate::{
     histogram::{BUCKETS, Histogram, bucket_range},
     syscall::{Selection, covers, ring_operation},
     text::file_name,
-    transfer::{DestinationTotals, End, SourceTotals, Transfer, Unattributed},
+    transfer::{DestinationTotals, End, MergedProcesses, SourceTotals, Transfer, Unattributed},
     words::words,
 };
 
@@ -79,6 +79,10 @@ pub struct Report {
     /// When the sampled calls were made. `None`: it was not kept. JSON does not have it.
     #[serde(skip)]
     pub timeline: Option<Timeline>,
+    /// Processes that had ended and of which only sums were kept, if there are any. Their transfers are sums in `transfers`
+    /// ([`Transfer::merged`]); their calls are in `programs` and `totals`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merged: Option<MergedProcesses>,
     /// Every file, those with the most bytes first, if that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileTotals>,

@@ -72,7 +72,7 @@ fn from_schema_1(mut json: Value) -> serde_json::Result<Report> {
         within.push((process.pid, transfers.into_iter().map(with_proof).collect()));
     }
     let across = report.transfers.into_iter().map(with_proof).collect();
-    let all = AllTransfers::new(within, across);
+    let all = AllTransfers::new(within, across, Vec::new());
     report.transfers = all.list;
     for (process, transfers) in report.processes.iter_mut().zip(all.of_processes) {
         process.transfers = transfers;

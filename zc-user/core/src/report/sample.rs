@@ -125,6 +125,7 @@ pub fn of_threads(threads: Vec<Vec<Row>>) -> Trace {
         stacks: None,
         sees_memory: false,
         merged: Vec::new(),
+        settled: crate::trace::Settled::default(),
         processes: vec![process],
     }
 }

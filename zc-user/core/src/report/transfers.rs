@@ -14,19 +14,28 @@ pub(super) struct AllTransfers {
 }
 
 impl AllTransfers {
-    /// Joins the transfers within each process, given with its id, and those over several processes.
-    pub fn new(within: Vec<(u32, Vec<Transfer>)>, across: Vec<Transfer>) -> Self {
+    /// Joins the transfers within each process, given with its id, those over several processes, and the sums over transfers of merged
+    /// processes, whose `part_of` are indices into `merged`.
+    pub fn new(within: Vec<(u32, Vec<Transfer>)>, across: Vec<Transfer>, merged: Vec<Transfer>) -> Self {
         let mut of_processes = vec![Vec::new(); within.len()];
-        let mut all: Vec<(Option<usize>, Transfer)> = across.into_iter().map(|way| (None, way)).collect();
+        let mut all: Vec<(Origin, Transfer)> = across.into_iter().map(|way| (Origin::Across, way)).collect();
+        all.extend(merged.into_iter().enumerate().map(|(index, sum)| (Origin::Merged(index), sum)));
         for (process, (pid, transfers)) in within.into_iter().enumerate() {
-            let with_pid = |transfer| (Some(process), Transfer { pids: vec![pid], ..transfer });
+            let with_pid = |transfer| (Origin::Within(process), Transfer { pids: vec![pid], ..transfer });
             all.extend(transfers.into_iter().map(with_pid));
         }
         all.sort_by_key(|(_, transfer)| Reverse(transfer.weight()));
-        for (index, (process, _)) in all.iter().enumerate() {
-            if let Some(process) = *process {
-                of_processes[process].push(index);
+        let mut places = BTreeMap::new();
+        for (index, (origin, _)) in all.iter().enumerate() {
+            match *origin {
+                Origin::Within(process) => of_processes[process].push(index),
+                Origin::Merged(place) => drop(places.insert(place, index)),
+                Origin::Across => {}
             }
+        }
+        for (_, sum) in all.iter_mut().filter(|(origin, _)| matches!(origin, Origin::Merged(_))) {
+            sum.part_of = sum.part_of.iter().filter_map(|place| places.get(place).copied()).collect();
+            sum.part_of.sort_unstable();
         }
         let mut list: Vec<Transfer> = all.into_iter().map(|(_, transfer)| transfer).collect();
         name_steps(&mut list);
@@ -34,10 +43,21 @@ impl AllTransfers {
     }
 }
 
+/// Where a transfer comes from.
+#[derive(Debug, Clone, Copy)]
+enum Origin {
+    /// From the process with this index.
+    Within(usize),
+    /// From several processes.
+    Across,
+    /// From the sums with this index.
+    Merged(usize),
+}
+
 /// Lets each transfer within a process name those that it is a step of.
 fn name_steps(list: &mut [Transfer]) {
     let mut ways: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-    for (index, way) in list.iter().enumerate().filter(|(_, way)| way.crosses_processes()) {
+    for (index, way) in list.iter().enumerate().filter(|(_, way)| way.crosses_processes() && way.merged.is_none()) {
         for &pid in &way.pids {
             let of_pid = ways.entry(pid).or_default();
             // A process may do several steps.
@@ -49,6 +69,10 @@ fn name_steps(list: &mut [Transfer]) {
     for index in 0..list.len() {
         let step = &list[index];
         let &[pid] = step.pids.as_slice() else { continue };
+        // Sums know already what they are a part of; the ids in them are only examples.
+        if step.merged.is_some() {
+            continue;
+        }
         let candidates = ways.get(&pid).into_iter().flatten().copied();
         let part_of = candidates.filter(|&way| step.is_hop_of(pid, &list[way])).collect();
         list[index].part_of = part_of;

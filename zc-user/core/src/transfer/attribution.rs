@@ -219,11 +219,13 @@ fn moved(row: &Row) -> bool {
 }
 
 /// The processes that write only their own bytes: they, and all processes whose memory they may have, read nothing but programs.
-pub(super) fn own_memory(activities: &[Activity<'_>]) -> BTreeSet<u32> {
+/// Without a program of its own, a process that was merged may have shared what it read: `are_merged_clean` is whether none read anything.
+pub(super) fn own_memory(activities: &[Activity<'_>], are_merged_clean: bool) -> BTreeSet<u32> {
     let reads_nothing: HashMap<u32, bool> =
         activities.iter().map(|activity| (activity.process.pid, activity.reads_nothing())).collect();
     // A process that never executed a program may share memory with its creator, in both directions.
-    let are_copies_clean = activities.iter().all(|activity| activity.process.exe.is_some() || activity.reads_nothing());
+    let are_copies_clean =
+        are_merged_clean && activities.iter().all(|activity| activity.process.exe.is_some() || activity.reads_nothing());
     let parents: HashMap<u32, u32> =
         activities.iter().filter_map(|activity| Some((activity.process.pid, activity.process.ppid?))).collect();
     let is_clean = |pid: &u32| {

@@ -34,6 +34,8 @@ pub(super) struct Conduits<'a> {
     has_all_files: bool,
     /// Whether, in addition, every call that moves bytes was selected.
     is_complete: bool,
+    /// Pipes and connections that something may still go through, unless this is the end of the trace.
+    open: HashSet<FileId>,
 }
 
 impl<'a> Conduits<'a> {
@@ -47,15 +49,22 @@ impl<'a> Conduits<'a> {
         let tcp = ids()
             .filter(|(_, file)| file.kind == Some(FileKind::Tcp))
             .filter_map(|(id, file)| Some(((address(file.local.as_deref()?), address(file.peer.as_deref()?)), id)));
+        let [of_merged_in, of_merged_out] = trace.settled.conduit_bytes();
         Self {
             files: &trace.files,
-            written: totals(activities, written_rows),
-            read: totals(activities, read_rows),
+            written: totals(activities, written_rows, of_merged_in),
+            read: totals(activities, read_rows, of_merged_out),
             unix: unique(unix),
             tcp: unique(tcp),
             has_all_files,
             is_complete: has_all_files && counts_all(trace),
+            open: HashSet::new(),
         }
+    }
+
+    /// Notes that the trace goes on, and that something may still go through these.
+    pub(super) fn leave_open(&mut self, open: HashSet<FileId>) {
+        self.open = open;
     }
 
     /// Whether every counted call is in a row with its files.
@@ -73,11 +82,27 @@ impl<'a> Conduits<'a> {
         self.read.get(&file).copied().unwrap_or(Some(0))
     }
 
+    /// Whether no call that moves bytes is missing.
+    pub(super) fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
     /// Whether the trace has everything that went into a conduit and came out of it. A pipe with a name is never closed, because processes
     /// that are not traced can open it.
     pub(super) fn is_closed(&self, file: FileId) -> bool {
         let is_named_pipe = self.file(file).is_some_and(|file| file.kind == Some(FileKind::Pipe) && file.path.is_some());
-        self.is_complete && !is_named_pipe
+        self.is_complete && !is_named_pipe && !self.open.contains(&file)
+    }
+
+    /// Whether what is written to this file may come out elsewhere in the trace.
+    pub(super) fn is_conduit(&self, file: FileId) -> bool {
+        let kind = self.file(file).and_then(|file| file.kind);
+        kind.is_none_or(|kind| {
+            matches!(
+                kind,
+                FileKind::Pipe | FileKind::Tcp | FileKind::UnixStream | FileKind::UnixDatagram | FileKind::UnixSeqpacket
+            )
+        })
     }
 
     /// The file where the bytes written into this one come out.
@@ -97,14 +122,15 @@ impl<'a> Conduits<'a> {
 
 /// Whether no counted call is missing, and each has its files.
 fn has_all_files(trace: &Trace, activities: &[Activity<'_>]) -> bool {
-    let moved = |rows: &Vec<&Row>| sum_bytes(rows) != Some(0);
-    let lacks_files = |activity: &Activity<'_>| {
-        let sides = [&activity.reads, &activity.writes];
-        sides.iter().any(|side| side.get(&None).is_some_and(moved))
-    };
     let lost = trace.losses.iter().any(|(loss, &count)| count > 0 && loss.touches_transfers());
     let has_unseen = activities.iter().any(|activity| activity.has_unseen_operations);
-    !lost && !has_unseen && trace.calls_without_files == 0 && !activities.iter().any(lacks_files)
+    !lost && !has_unseen && !trace.settled.lacks_files() && trace.calls_without_files == 0 && !activities.iter().any(lacks_files)
+}
+
+/// Whether it moved bytes of files that are not known.
+pub(super) fn lacks_files(activity: &Activity<'_>) -> bool {
+    let sides = [&activity.reads, &activity.writes];
+    sides.iter().any(|side| side.get(&None).is_some_and(|rows| sum_bytes(rows) != Some(0)))
 }
 
 /// Whether every call that moves bytes was counted. Unknown for a recorded log, so false there.
@@ -132,8 +158,11 @@ fn unique<K: std::hash::Hash + Eq, V>(pairs: impl Iterator<Item = (K, V)>) -> Ha
 type RowsByFile<'a> = fn(&Activity<'a>) -> Vec<(FileId, Vec<&'a Row>)>;
 
 /// The bytes written into (or read from) each file, by all processes. `None`: some call does not say.
-fn totals<'a>(activities: &[Activity<'a>], rows: RowsByFile<'a>) -> HashMap<FileId, Option<u64>> {
-    let mut totals: HashMap<FileId, Option<u64>> = HashMap::new();
+fn totals<'a>(
+    activities: &[Activity<'a>],
+    rows: RowsByFile<'a>,
+    mut totals: HashMap<FileId, Option<u64>>,
+) -> HashMap<FileId, Option<u64>> {
     for (file, rows) in activities.iter().flat_map(rows) {
         let sum = totals.entry(file).or_insert(Some(0));
         *sum = sum.zip(sum_bytes(&rows)).and_then(|(a, b)| a.checked_add(b));
@@ -141,7 +170,7 @@ fn totals<'a>(activities: &[Activity<'a>], rows: RowsByFile<'a>) -> HashMap<File
     totals
 }
 
-fn written_rows<'a>(activity: &Activity<'a>) -> Vec<(FileId, Vec<&'a Row>)> {
+pub(super) fn written_rows<'a>(activity: &Activity<'a>) -> Vec<(FileId, Vec<&'a Row>)> {
     let writes = activity.writes.iter().filter_map(|(file, rows)| Some(((*file)?, rows.clone())));
     let lent = activity.lent.iter().map(|(file, rows)| (*file, rows.clone()));
     let copies = activity.copies.iter().map(|((_, to), rows)| (*to, rows.clone()));
@@ -149,7 +178,7 @@ fn written_rows<'a>(activity: &Activity<'a>) -> Vec<(FileId, Vec<&'a Row>)> {
 }
 
 /// The rows that take bytes out of each file. `tee` takes nothing out.
-fn read_rows<'a>(activity: &Activity<'a>) -> Vec<(FileId, Vec<&'a Row>)> {
+pub(super) fn read_rows<'a>(activity: &Activity<'a>) -> Vec<(FileId, Vec<&'a Row>)> {
     let reads = activity.reads.iter().filter_map(|(file, rows)| Some(((*file)?, rows.clone())));
     let is_tee = |row: &Row| matches!(row.call.as_ring_operation().unwrap_or(&row.call.name), "tee");
     let taken = |rows: &Vec<&'a Row>| rows.iter().copied().filter(|row| !is_tee(row)).collect();

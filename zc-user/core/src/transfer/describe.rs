@@ -131,6 +131,7 @@ fn described(flow: &Flow<'_>, from: End, to: End, summary: Summary, verdict: Str
         pids: Vec::new(),
         part_of: Vec::new(),
         hops: Vec::new(),
+        merged: None,
     }
 }
 
@@ -157,6 +158,16 @@ fn verdict(case: &Case<'_>, reason: Option<&Reason>) -> String {
         sentence.push_str(&reason.text);
     }
     sentence
+}
+
+/// The same for the sum of several transfers.
+pub(super) fn verdict_of_many(sum: &Transfer) -> String {
+    let transfers = match sum.count() {
+        1 => "1 transfer".to_owned(),
+        count => format!("{count} transfers"),
+    };
+    let reason = sum.reason.as_ref().map(|reason| format!(": {}", reason.text)).unwrap_or_default();
+    format!("{transfers}: {}, {}{}{reason}", sum.api.in_words(), calls(sum.calls), after_attempts(&sum.attempts))
 }
 
 /// What one flow did, without its attempts.

@@ -136,8 +136,8 @@ pub(super) struct FirstReads {
 }
 
 impl FirstReads {
-    /// Of all processes.
-    pub(super) fn of(activities: &[Activity<'_>]) -> Self {
+    /// Of all processes. `merged` are those of processes that were merged.
+    pub(super) fn of(activities: &[Activity<'_>], merged: &HashMap<u32, HashMap<FileId, u64>>) -> Self {
         let processes: HashMap<u32, &Process> =
             activities.iter().map(|activity| (activity.process.pid, activity.process)).collect();
         let creator = |pid: &u32| processes.get(pid).and_then(|process| process.ppid).filter(|pid| processes.contains_key(pid));
@@ -145,7 +145,7 @@ impl FirstReads {
         let program = |pid: u32| std::iter::successors(Some(pid), copied_from).take(processes.len()).last().unwrap_or(pid);
         let programs: HashMap<u32, u32> = processes.keys().map(|&pid| (pid, program(pid))).collect();
         let creators = programs.values().filter_map(|&pid| Some((pid, creator(&pid)?))).collect();
-        let mut first: HashMap<u32, HashMap<FileId, u64>> = HashMap::new();
+        let mut first = merged.clone();
         for activity in activities {
             let files = first.entry(programs[&activity.process.pid]).or_default();
             for (file, rows) in &activity.reads {
@@ -155,6 +155,11 @@ impl FirstReads {
             }
         }
         Self { programs, creators, first }
+    }
+
+    /// The process that executed the program that this one runs.
+    pub(super) fn program_of(&self, pid: u32) -> u32 {
+        self.programs.get(&pid).copied().unwrap_or(pid)
     }
 
     /// When the first bytes of the file had been read. Creators count as well: a process may have written what its creator had read before it

@@ -76,6 +76,34 @@ pub struct Transfer {
     /// several processes are also transfers of these processes, which have this one in their `part_of`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<Hop>,
+    /// If this is the sum over several transfers of the same shape, of processes that were merged: what they have in common. `pids` and the
+    /// ids in `hops` are then those of the first of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merged: Option<Merged>,
+}
+
+/// What merged transfers have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Merged {
+    /// How many transfers these are.
+    pub transfers: u64,
+    /// The name of their process; of a way over several processes, that of each step. `None`: unknown.
+    pub programs: Vec<Option<String>>,
+    /// Whether they all have the ends that the sum names. If not, the sum says only of what kind they are.
+    pub same_ends: bool,
+}
+
+/// Processes that had ended and of which only sums were kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MergedProcesses {
+    /// How many.
+    pub processes: u64,
+    /// What they read, by file. Of many files, most are summed by kind.
+    pub sources: Vec<SourceTotals>,
+    /// What they wrote, likewise.
+    pub destinations: Vec<DestinationTotals>,
+    /// Bytes that are in no transfer, likewise.
+    pub unattributed: Unattributed,
 }
 
 /// One step of a transfer through pipes or connections.
@@ -128,6 +156,11 @@ impl Transfer {
         self.bytes.or(self.from.size).unwrap_or(0)
     }
 
+    /// How many transfers this is the sum of.
+    pub fn count(&self) -> u64 {
+        self.merged.as_ref().map_or(1, |merged| merged.transfers)
+    }
+
     /// Whether several processes took part.
     pub fn crosses_processes(&self) -> bool {
         self.pids.len() > 1
@@ -176,7 +209,7 @@ pub struct VerdictParts<'a> {
 }
 
 /// One end of a transfer. `None` (`null`): the backend cannot know.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct End {
     /// The kind of file, see [`FileKind::name`](crate::trace::FileKind::name).
     pub kind: Option<String>,
@@ -203,7 +236,7 @@ impl End {
 }
 
 /// Identifies a file independently of its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Inode {
     /// Device number of the filesystem.
     pub device: u64,

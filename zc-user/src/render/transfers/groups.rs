@@ -18,13 +18,13 @@ use crate::{
 };
 
 /// So many transfers of one shape are shown as one.
-const LEAST_ALIKE: usize = 4;
+const LEAST_ALIKE: u64 = 4;
 
 /// An item of the section.
 #[derive(Debug)]
 pub(super) enum Entry<'a> {
     One(Line<'a>),
-    /// At least [`LEAST_ALIKE`] transfers of the same shape, the largest first.
+    /// At least [`LEAST_ALIKE`] transfers of the same shape, the largest first; of some, only sums are known.
     Alike(Vec<Line<'a>>),
 }
 
@@ -39,7 +39,7 @@ impl<'a> Entry<'a> {
         let transfers: Vec<&'a Transfer> = self.lines().iter().map(|line| line.transfer).collect();
         let side = |end: fn(&'a Transfer) -> &'a End| {
             let all: BTreeSet<&End> = transfers.iter().map(|transfer| end(transfer)).collect();
-            Side { label: ends(all.iter().copied(), ""), ends: all }
+            Side { label: ends(&transfers, end, ""), ends: all }
         };
         let known = transfers.iter().filter_map(|transfer| transfer.bytes);
         let is_exact = transfers.iter().all(|transfer| transfer.certainty == Certainty::Exact && transfer.bytes.is_some());
@@ -63,6 +63,7 @@ impl<'a> Entry<'a> {
 /// What transfers have in common that are shown as one.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Shape<'a> {
+    /// `None`: of several processes, or unknown.
     program: Option<&'a str>,
     api: Api,
     kinds: [&'a str; 2],
@@ -76,7 +77,7 @@ impl<'a> Shape<'a> {
     fn of(line: &Line<'a>) -> Self {
         let transfer = line.transfer;
         Self {
-            program: line.process.and_then(Process::name),
+            program: program(line),
             api: transfer.api,
             kinds: [end_kind(&transfer.from), end_kind(&transfer.to)],
             way: [transfer.hops.len(), transfer.pids.len()],
@@ -85,13 +86,33 @@ impl<'a> Shape<'a> {
     }
 }
 
+/// The name of the process that it lies within.
+fn program<'a>(line: &Line<'a>) -> Option<&'a str> {
+    match line.transfer.merged.as_ref().map(|merged| merged.programs.as_slice()) {
+        Some([program]) => program.as_deref(),
+        Some(_) => None,
+        None => line.process.and_then(Process::name),
+    }
+}
+
+/// How many transfers these are.
+fn count(transfers: &[&Transfer]) -> u64 {
+    transfers.iter().map(|transfer| transfer.count()).sum()
+}
+
+/// Whether some of them are sums, so that not every single transfer is known.
+fn has_sums(transfers: &[&Transfer]) -> bool {
+    transfers.iter().any(|transfer| transfer.count() > 1)
+}
+
 /// Groups the lines, which are in order of size; so are the entries.
 pub(super) fn group(lines: Vec<Line<'_>>) -> Vec<Entry<'_>> {
     let mut shapes: BTreeMap<Shape<'_>, Vec<Line<'_>>> = BTreeMap::new();
     for line in lines {
         shapes.entry(Shape::of(&line)).or_default().push(line);
     }
-    let (alike, few): (Vec<_>, Vec<_>) = shapes.into_values().partition(|lines| lines.len() >= LEAST_ALIKE);
+    let is_many = |lines: &Vec<Line<'_>>| lines.iter().map(|line| line.transfer.count()).sum::<u64>() >= LEAST_ALIKE;
+    let (alike, few): (Vec<_>, Vec<_>) = shapes.into_values().partition(is_many);
     let single = few.into_iter().flatten().map(Entry::One);
     let mut entries: Vec<Entry<'_>> = alike.into_iter().map(Entry::Alike).chain(single).collect();
     // At equal size, those across processes come first, as without groups.
@@ -108,9 +129,9 @@ pub(super) fn item<'a>(
     shown_texts: &mut ShownTexts<'a>,
 ) -> Vec<Vec<Piece>> {
     let transfers: Vec<&'a Transfer> = lines.iter().map(|line| line.transfer).collect();
-    let mut title = ends(transfers.iter().map(|transfer| &transfer.from), "");
+    let mut title = ends(&transfers, |transfer| &transfer.from, "");
     title.push(Piece::new("->", Style::Plain));
-    title.extend(ends(transfers.iter().map(|transfer| &transfer.to), ":"));
+    title.extend(ends(&transfers, |transfer| &transfer.to, ":"));
     let by = by_whom(lines).filter(|_| of_many).map(|who| format!(" by {who}")).unwrap_or_default();
     title.extend(words(&format!("{}{by}{}", amount(&transfers), doubt(&transfers)), Style::Plain));
     let mut item = vec![title, words(&work(&transfers), Style::Plain)];
@@ -127,11 +148,14 @@ pub(super) fn item<'a>(
     item
 }
 
-/// The one end that all have, or their number: `in (regular, ext4)`, `300 tcp connections`, `9990 files in src/`.
-fn ends<'a>(ends: impl Iterator<Item = &'a End>, suffix: &str) -> Vec<Piece> {
-    let all: BTreeSet<&End> = ends.collect();
+/// The one end that all have, or their number: `in (regular, ext4)`, `300 tcp connections`, `9990 files in src/`. Sums do not tell how many
+/// they are: `many files`.
+fn ends<'a>(transfers: &[&'a Transfer], end: fn(&'a Transfer) -> &'a End, suffix: &str) -> Vec<Piece> {
+    let all: BTreeSet<&End> = transfers.iter().map(|transfer| end(transfer)).collect();
     let Some(&first) = all.first() else { return Vec::new() };
-    if all.len() == 1 {
+    let are_unnamed = |transfer: &&&'a Transfer| transfer.count() > 1 && end(transfer).path.is_none();
+    let some_unnamed = transfers.iter().any(|transfer| are_unnamed(&transfer));
+    if all.len() == 1 && !some_unnamed {
         return end_pieces(first, suffix);
     }
     let folder = common_folder(&all).map(|folder| format!(" in {}", text::escape(folder))).unwrap_or_default();
@@ -141,7 +165,8 @@ fn ends<'a>(ends: impl Iterator<Item = &'a End>, suffix: &str) -> Vec<Piece> {
         kind @ ("pipe" | "directory" | "socket") => format!("{kind}s").replace("directorys", "directories"),
         kind => format!("{} ends", text::escape(kind)),
     };
-    vec![Piece::new(format!("{} {name}{folder}{suffix}", all.len()), Style::Heading)]
+    let number = if has_sums(transfers) { "many".to_owned() } else { all.len().to_string() };
+    vec![Piece::new(format!("{number} {name}{folder}{suffix}"), Style::Heading)]
 }
 
 /// The folder that all paths lie in, with a slash at its end, if it is not the root.
@@ -164,8 +189,11 @@ fn folder(end: &End) -> Option<&str> {
     Some(&path[..=path.rfind('/')?])
 }
 
-/// `cp (123)`, or `20 x cp`.
+/// `cp (123)`, or `20 x cp`. How many were merged is only known of the programs.
 fn by_whom(lines: &[Line<'_>]) -> Option<String> {
+    if lines.iter().any(|line| line.transfer.merged.is_some()) {
+        return program(&lines[0]).map(|name| format!("processes called {}", text::escape(name)));
+    }
     let first = lines[0].process?;
     let pids: BTreeSet<u32> = lines.iter().filter_map(|line| Some(line.process?.pid)).collect();
     let name = || first.name().map_or_else(|| units::UNKNOWN.to_owned(), text::escape);
@@ -186,12 +214,14 @@ fn amount(transfers: &[&Transfer]) -> String {
 
 /// `, 12 of 300 inferred, 3.6 MiB proven`; empty if all are exact.
 fn doubt(transfers: &[&Transfer]) -> String {
-    let inferred = transfers.iter().filter(|transfer| transfer.certainty == Certainty::Inferred).count();
+    let inferred = transfers.iter().filter(|transfer| transfer.certainty == Certainty::Inferred);
+    let inferred: u64 = inferred.map(|transfer| transfer.count()).sum();
     if inferred == 0 {
         return String::new();
     }
     let proven = transfers.iter().filter_map(|transfer| transfer.proven_bytes).fold(0_u64, u64::saturating_add);
-    let inferred = if inferred == transfers.len() { "all".to_owned() } else { format!("{inferred} of {}", transfers.len()) };
+    let all = count(transfers);
+    let inferred = if inferred == all { "all".to_owned() } else { format!("{inferred} of {all}") };
     format!(", {inferred} inferred, {} proven", units::least_bytes(proven))
 }
 
@@ -202,7 +232,8 @@ fn work(transfers: &[&Transfer]) -> String {
         Some((*figures.iter().min()?, *figures.iter().max()?))
     };
     let is_exact = transfers.iter().all(|transfer| transfer.certainty == Certainty::Exact);
-    let bytes = range(transfers.iter().map(|transfer| transfer.bytes.filter(|_| is_exact)).collect());
+    let are_known = is_exact && !has_sums(transfers);
+    let bytes = range(transfers.iter().map(|transfer| transfer.bytes.filter(|_| are_known)).collect());
     let of_each = match bytes {
         Some((least, most)) if least == most => format!(" of {} each", units::bytes(most)),
         Some((least, most)) => format!(" of {} to {}", units::bytes(least), units::bytes(most)),
@@ -217,7 +248,7 @@ fn work(transfers: &[&Transfer]) -> String {
         None => String::new(),
     };
     let api = transfers[0].api.in_words();
-    format!("{} transfers{of_each}: {api}, {}{pieces}", transfers.len(), plural(calls, "call", "calls"))
+    format!("{} transfers{of_each}: {api}, {}{pieces}", count(transfers), plural(calls, "call", "calls"))
 }
 
 /// The failed attempts of all, each call and errno once.

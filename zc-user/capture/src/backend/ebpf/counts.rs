@@ -118,6 +118,12 @@ impl Counts {
         self.by_task.entry(task).or_default().row(id, ends, || call)
     }
 
+    /// The rows of a task so far.
+    pub fn rows_of(&self, task: u32) -> Vec<Row> {
+        let sums = self.by_task.get(&task);
+        sums.into_iter().flat_map(|sums| &sums.rows).map(|(_, row)| row.clone()).collect()
+    }
+
     /// Gives the counts of a task away for which nothing is counted any more.
     pub fn take_task(&mut self, serial: u32) -> TaskCounts {
         self.by_task.remove(&serial).map(TaskSums::finish).unwrap_or_default()

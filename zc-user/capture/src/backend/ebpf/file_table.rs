@@ -1,7 +1,10 @@
 //! [`FileTable`]: gives the files that the kernel side numbered their places in the trace. The kernel side may know one file by several
 //! numbers; it is in the trace once.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    mem,
+};
 
 use zc_ebpf::{CHANGED, Ends as NumberedEnds, FROM_BUFFER, FileNumber, MAPPED, UNSAMPLED};
 
@@ -66,6 +69,17 @@ impl FileTable {
         &self.placed
     }
 
+    /// Lends the files of the trace so far, until [`take_back`](Self::take_back).
+    pub fn lend(&mut self) -> Vec<File> {
+        mem::take(&mut self.placed)
+    }
+
+    /// Takes the files back that [`lend`](Self::lend) gave, without what was read and written of them.
+    pub fn take_back(&mut self, files: Vec<File>) {
+        self.placed = files;
+        self.placed.iter_mut().for_each(|file| file.streams = Streams::default());
+    }
+
     /// The files of the trace.
     pub fn into_placed(self) -> Vec<File> {
         self.placed
@@ -77,10 +91,14 @@ impl FileTable {
         (count > 0).then(|| format!("nothing is known of {count} files: the kernel's messages did not fit into the buffer"))
     }
 
-    /// Fills in what was read and written of each file; `streams` looks it up by number.
-    pub fn set_streams<E>(&mut self, streams: impl Fn(FileNumber) -> Result<Streams, E>) -> Result<(), E> {
+    /// Fills in what was read and written of each file that is `wanted`; `streams` looks it up by number.
+    pub fn set_streams<E>(
+        &mut self,
+        wanted: impl Fn(FileId) -> bool,
+        streams: impl Fn(FileNumber) -> Result<Streams, E>,
+    ) -> Result<(), E> {
         let mut seen = HashSet::new();
-        for (&number, id) in &self.by_number {
+        for (&number, id) in self.by_number.iter().filter(|(_, id)| wanted(**id)) {
             let Some(file) = self.placed.get_mut(index_of(*id)) else { continue };
             // If a file has two numbers, the order of their bytes is unknown.
             file.streams = if seen.insert(id) { streams(number)? } else { Streams::default() };

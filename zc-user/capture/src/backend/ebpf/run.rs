@@ -17,6 +17,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 use zc_ebpf::{FileNumber, armed};
+use zctrace_core::report::Files;
 
 use super::{
     callers::{self, Samples},
@@ -374,11 +375,31 @@ impl Seen {
             ended.add(serial, process, run.begun, counts.files.placed());
         }
         // If messages are lost, more may be to come of a process that seems to have ended.
-        if let Listed::Busiest(most) = run.options.listed
+        if let Listed::Busiest { most, files } = run.options.listed
             && run.loaded.maps.lost(zc_ebpf::Loss::LostEvent)? == 0
         {
             ended.merge(most, task_table.creators());
+            if ended.has_many_transfers(most) {
+                self.settle_transfers(most, files, run)?;
+            }
         }
+        Ok(())
+    }
+
+    /// Analyses the transfers of processes that have ended, and merges those that need not be told apart any more.
+    fn settle_transfers(&mut self, most: usize, files: Files, run: &CurrentRun<'_>) -> Result<(), RunError> {
+        let Self { task_table, counts, ended, .. } = self;
+        let (loaded, used) = (run.loaded, ended.files_of_transfers());
+        counts.files.set_streams(|file| used.contains(&file), |number| loaded.maps.streams(number))?;
+        let mut trace = Trace {
+            processes: task_table.living(|task| counts.rows_of(task)),
+            files: counts.files.lend(),
+            losses: loaded.maps.losses()?.into_iter().collect(),
+            calls_without_files: calls_without_files(counts, loaded)?,
+            ..run.begun.clone()
+        };
+        ended.settle(most, task_table.creators(), files, &mut trace);
+        counts.files.take_back(trace.files);
         Ok(())
     }
 
@@ -397,7 +418,7 @@ impl Seen {
             samples.take_all(&mut counts);
         }
         counts.add_unfinished(&live.tasks);
-        counts.files.set_streams(|number| loaded.maps.streams(number))?;
+        counts.files.set_streams(|_| true, |number| loaded.maps.streams(number))?;
         let counted = counts.take_tasks(&live.tasks);
         trace.notes.clone_from(&loaded.notes);
         trace.notes.extend(counts.files.unknown_note());
@@ -405,7 +426,7 @@ impl Seen {
         if !alive.is_empty() && !is_proc_ours() {
             trace.notes.push(FOREIGN_PROC.to_owned());
         }
-        trace.calls_without_files = counts.calls_without_files + loaded.maps.lost(zc_ebpf::Loss::UncountedPart)?;
+        trace.calls_without_files = calls_without_files(&counts, loaded)?;
         trace.files = counts.files.into_placed();
         trace.other_calls = Some(loaded.maps.other_calls(&live.tasks)?);
         trace.sees_memory = loaded.sees_memory;
@@ -415,7 +436,7 @@ impl Seen {
         if !self.task_table.has_seen_exec() {
             trace.notes.extend(loaded.untested.exec.clone());
         }
-        let (ended, merged) = self.ended.into_parts();
+        let (ended, merged, settled) = self.ended.into_parts();
         let (processes, unseen_ends) = self.task_table.into_processes(counted, alive, loaded.counters_known, ended);
         trace.losses.insert(Loss::UnseenEnds, unseen_ends);
         let overflowed = trace.losses.get(&Loss::OverflowedOperations).copied().unwrap_or(0);
@@ -424,13 +445,18 @@ impl Seen {
             trace.notes.extend(loaded.untested.rings.clone());
             trace.notes.extend(unknown_operations_note(&processes, overflowed));
         }
-        (trace.processes, trace.merged) = (processes, merged);
+        (trace.processes, trace.merged, trace.settled) = (processes, merged, settled);
         trace.notes.extend(samples.as_ref().and_then(Samples::note));
         trace.stacks = samples.and_then(Samples::into_stacks);
         let (directory_may_change, has_successes) = (changes_directory(trace), loaded.has_succeeded_paths);
         trace.failed_paths = Some(FailedPaths { directory_may_change, has_successes, ..loaded.maps.failed_paths()? });
         Ok(())
     }
+}
+
+/// The calls in rows that lack their files.
+fn calls_without_files(counts: &Counts, loaded: &Loaded) -> Result<u64, RunError> {
+    Ok(counts.calls_without_files + loaded.maps.lost(zc_ebpf::Loss::UncountedPart)?)
 }
 
 /// Whether a process may have changed the directory in which its relative paths start.

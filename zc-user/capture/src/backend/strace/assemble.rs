@@ -81,6 +81,7 @@ pub fn trace(tasks: Tasks, files: Vec<File>, mut failed_paths: FailedPaths, name
         sees_memory: false,
         processes: Vec::new(),
         merged: Vec::new(),
+        settled: crate::trace::Settled::default(),
     };
     if let Some(root) = root {
         describe_root(&mut trace, &tasks[root], &log);

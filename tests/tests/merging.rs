@@ -1,0 +1,84 @@
+//! Many processes with transfers: what has ended is merged, and the sums are the same as of all processes apart.
+
+use std::collections::BTreeMap;
+
+use zctrace::report::{Api, Certainty, Report, Transfer};
+
+use crate::harness::{Run, TestDir, shell, zctrace};
+
+const BYTES: u64 = 300_001;
+
+/// So often the load runs a copy, a pipeline, a copy to a file of another name, and a program without transfers.
+const TIMES: u64 = 320;
+
+const LOAD: &str = "i=0; while [ $i -lt 320 ]; do i=$((i+1)); cp in out; \
+                    cat in | dd of=/dev/null bs=64k iflag=fullblock status=none; cp in other.$i; rm other.$i; done";
+
+fn run(options: &[&str]) -> Run {
+    let directory = TestDir::new();
+    let bytes: Vec<u8> = (0..BYTES).map(|index| (index * 7 % 251) as u8).collect();
+    directory.write("in", bytes);
+    zctrace().options(options).dir(directory.path()).run(&shell(LOAD))
+}
+
+/// By interface, kinds of the ends, number of processes and certainty: transfers, bytes and proven bytes.
+fn sums(report: &Report) -> BTreeMap<(Api, String, String, usize, Certainty), [u64; 3]> {
+    let mut sums = BTreeMap::new();
+    let kind = |end: &zctrace::report::End| end.kind.clone().unwrap_or_default();
+    for one in &report.transfers {
+        let sum: &mut [u64; 3] =
+            sums.entry((one.api, kind(&one.from), kind(&one.to), one.pids.len(), one.certainty)).or_default();
+        let figures = [one.count(), one.bytes.unwrap_or(0), one.proven_bytes.unwrap_or(0)];
+        sum.iter_mut().zip(figures).for_each(|(sum, figure)| *sum += figure);
+    }
+    sums
+}
+
+/// What was written, what of that is in transfers, proven, and in none.
+fn written(report: &Report) -> [u64; 4] {
+    let merged = report.merged.iter().flat_map(|merged| &merged.destinations);
+    let all = report.processes.iter().flat_map(|process| &process.destinations).chain(merged);
+    all.fold([0; 4], |[written, attributed, proven, rest], one| {
+        [
+            written + one.written_bytes.expect("is known"),
+            attributed + one.attributed_bytes,
+            proven + one.proven_bytes,
+            rest + one.unattributed_bytes.expect("is known"),
+        ]
+    })
+}
+
+#[test]
+fn merged_processes_have_the_same_sums_as_all_processes_apart() {
+    let [few, all] = [run(&[]), run(&["--all"])];
+    for run in [&few, &all] {
+        run.assert_exact();
+        assert_eq!(run.report.totals.processes, 1 + 5 * TIMES);
+        let ways: Vec<&Transfer> = run.report.transfers.iter().filter(|one| one.crosses_processes()).collect();
+        let way = |figure: fn(&Transfer) -> u64| ways.iter().map(|way| figure(way)).sum::<u64>();
+        assert_eq!((way(Transfer::count), way(|way| way.bytes.unwrap_or(0))), (TIMES, TIMES * BYTES));
+        assert!(ways.iter().all(|way| way.certainty == Certainty::Exact), "{ways:?}");
+        let copied = run.report.transfers.iter().filter(|one| one.api == Api::CopyFileRange);
+        assert_eq!(copied.map(|one| one.bytes.expect("is known")).sum::<u64>(), 2 * TIMES * BYTES);
+    }
+    assert_eq!(sums(&few.report), sums(&all.report));
+    assert_eq!(few.report.transfers_exact, all.report.transfers_exact);
+    let calls = |run: &Run, name: &str| run.totals().row(name);
+    assert_eq!(calls(&few, "copy_file_range"), calls(&all, "copy_file_range"));
+    assert_eq!(written(&all.report), [4 * TIMES * BYTES, 4 * TIMES * BYTES, 4 * TIMES * BYTES, 0]);
+    // Of the others only the sums of calls are listed, as the 500 busiest processes are.
+    let listed: u64 = few.report.transfers.iter().map(Transfer::count).sum();
+    assert_eq!(listed, 5 * TIMES);
+    let merged: u64 = few.report.transfers.iter().filter(|one| one.merged.is_some()).map(Transfer::count).sum();
+    assert!(merged >= TIMES, "{merged} of {listed} were merged");
+    assert!(
+        few.report.notes.iter().any(|note| note.contains("shown as sums over those that are alike")),
+        "{:?}",
+        few.report.notes
+    );
+    // Most of the files of other names are told apart by nothing but their kind.
+    let others = few.report.transfers.iter().filter(|one| one.merged.as_ref().is_some_and(|merged| !merged.same_ends));
+    let others: Vec<&Transfer> = others.collect();
+    assert!(!others.is_empty() && others.iter().all(|one| one.to.path.is_none()), "{others:?}");
+    assert!(few.report.transfers.len() < all.report.transfers.len() / 2, "{}", few.report.transfers.len());
+}

@@ -1,0 +1,437 @@
+//! [`Settled`]: what the analysis found in processes that ended while the trace went on, before they were merged.
+//!
+//! A process is analysed early with the same code and the same trace as at the end ([`Round::settle`]), as soon as nothing that is still to
+//! come can matter for it: the pipes and connections that its transfers use are used up, and its creators are still there. Then its
+//! transfers are summed by shape, and the process can be forgotten. What other processes must know of it is kept: what it moved through pipes
+//! that are still open, and when a process that may share its memory first read a file.
+
+mod sums;
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeSet, HashMap, HashSet},
+    ptr,
+};
+
+use super::{
+    Context, InProcess, MergedProcesses, Transfer, Unattributed,
+    activity::Activity,
+    conduits::{self, Chain, Conduits, lacks_files, read_rows, written_rows},
+    describe::{self, EndTable},
+    flow::{Flow, first_moved, sum_bytes},
+};
+use crate::{
+    trace::{FileId, Process, Row, Trace},
+    transfer::Certainty,
+};
+use sums::{FileSums, TransferSums};
+
+/// The processes with so many of the largest transfers stay apart.
+const MOST_LARGE: usize = 64;
+
+/// What is kept of the transfers of merged processes.
+#[derive(Debug, Clone, Default)]
+pub struct Settled {
+    transfers: TransferSums,
+    files: FileSums,
+    /// How many processes were analysed.
+    processes: u64,
+    /// How many of them were merged although their pipes or connections were still in use.
+    unfollowed: u64,
+    /// Whether something was written that is neither in an exact transfer nor known to come from memory.
+    is_inexact: bool,
+    lacks_files: bool,
+    /// Whether one without a program of its own read anything.
+    has_unclean_copies: bool,
+    /// What they moved through pipes and connections.
+    conduits: HashMap<FileId, Moved>,
+    /// The pipes and connections that were empty in the last round, by the file that is written.
+    empty: HashSet<FileId>,
+    /// When processes without a program of their own first read each file, by the process that executed their program.
+    first_reads: HashMap<u32, HashMap<FileId, u64>>,
+}
+
+/// A look at the processes that have ended.
+#[derive(Debug)]
+pub struct Round<'a> {
+    /// The trace so far. First come the processes that have ended, in the order in which they were created, then those that have not.
+    pub trace: &'a mut Trace,
+    /// For each process that has ended, whether it must stay.
+    pub stays: &'a [bool],
+    /// How many processes may wait for the end of others that use the same pipes and connections.
+    pub most_waiting: usize,
+}
+
+/// What is found in a round.
+struct Findings {
+    merged: Vec<usize>,
+    unfollowed: u64,
+    within: Vec<(Option<String>, InProcess)>,
+    across: Vec<(Vec<Option<String>>, Transfer)>,
+    is_inexact: bool,
+    lacks_files: bool,
+    has_unclean_copies: bool,
+    conduits: HashMap<FileId, Moved>,
+    empty: HashSet<FileId>,
+    first_reads: HashMap<u32, HashMap<FileId, u64>>,
+}
+
+impl Round<'_> {
+    /// Analyses the processes that nothing more can happen to, and keeps sums of what was found. Returns which ones these are, by their
+    /// index: they can be merged.
+    pub fn settle(self) -> Vec<usize> {
+        let findings = self.findings();
+        let merged = findings.merged.clone();
+        self.trace.settled.add(findings);
+        merged
+    }
+
+    fn findings(&self) -> Findings {
+        let (trace, ended) = (&*self.trace, self.stays.len());
+        let mut context = Context::of(trace);
+        let use_of_conduits = Use::of(&context, ended, &trace.settled);
+        context.conduits.leave_open(use_of_conduits.not_over());
+        let flows = context.flows(|index| index < ended);
+        let chains = conduits::chains(&context.activities, &flows, &context.conduits);
+        let ends = EndTable::new(trace);
+        let waits = |index: usize| {
+            use_of_conduits.is_awaited_by(&flows[index]) || depends_on_own_memory(&context, index, &flows[index], &ends)
+        };
+        let waiting: Vec<bool> = (0..ended).map(waits).collect();
+        let large = large(&flows[..ended]);
+        let stays = |index: &usize| self.stays[*index] || large.contains(index);
+        let (merged, unfollowed) = choose(&components(trace, &chains, ended), stays, &waiting, self.most_waiting);
+        let mut findings = Findings {
+            unfollowed,
+            within: Vec::new(),
+            across: Vec::new(),
+            is_inexact: false,
+            lacks_files: false,
+            has_unclean_copies: false,
+            conduits: trace.settled.conduits.clone(),
+            empty: use_of_conduits.empty.clone(),
+            first_reads: trace.settled.first_reads.clone(),
+            merged,
+        };
+        for &index in &findings.merged {
+            let activity = &context.activities[index];
+            // What may turn out not to be its own later is not taken for its own.
+            let (process, is_exact) = context.in_process(activity, &flows[index], &ends, !waiting[index]);
+            findings.is_inexact |= !is_exact;
+            findings.lacks_files |= lacks_files(activity) || activity.has_unseen_operations;
+            findings.within.push((activity.process.comm.clone(), process));
+            if activity.process.exe.is_none() {
+                findings.has_unclean_copies |= !activity.reads_nothing();
+                let of_program = findings.first_reads.entry(context.first_reads.program_of(activity.process.pid)).or_default();
+                note_first_reads(of_program, activity);
+            }
+            note_conduits(&mut findings.conduits, activity, &context.conduits);
+        }
+        findings.conduits.retain(|file, _| !use_of_conduits.is_over(*file));
+        let present: HashSet<u32> = trace.processes.iter().map(|process| process.pid).collect();
+        findings.first_reads.retain(|pid, _| present.contains(pid));
+        for files in findings.first_reads.values_mut() {
+            files.retain(|file, _| !use_of_conduits.is_over(*file));
+        }
+        let is_merged: HashSet<*const Process> =
+            findings.merged.iter().map(|&index| ptr::from_ref(&trace.processes[index])).collect();
+        let of_merged =
+            chains.into_iter().filter(|chain| chain.hops.iter().all(|hop| is_merged.contains(&ptr::from_ref(hop.process))));
+        let of_merged: Vec<Chain<'_, '_>> = of_merged.collect();
+        let names: HashMap<u32, &Option<String>> =
+            of_merged.iter().flat_map(|chain| &chain.hops).map(|hop| (hop.process.pid, &hop.process.comm)).collect();
+        let with_programs = |way: Transfer| {
+            let programs = way.pids.iter().map(|pid| names.get(pid).copied().cloned().flatten()).collect();
+            (programs, way)
+        };
+        findings.across = describe::chains(&of_merged, &ends).into_iter().map(with_programs).collect();
+        for ((_, process), &index) in findings.within.iter_mut().zip(&findings.merged) {
+            let pid = trace.processes[index].pid;
+            process.transfers.iter_mut().for_each(|transfer| transfer.pids = vec![pid]);
+        }
+        findings
+    }
+}
+
+impl Settled {
+    fn add(&mut self, findings: Findings) {
+        self.processes += findings.merged.len() as u64;
+        self.unfollowed += findings.unfollowed;
+        self.is_inexact |= findings.is_inexact;
+        self.lacks_files |= findings.lacks_files;
+        self.has_unclean_copies |= findings.has_unclean_copies;
+        (self.conduits, self.empty, self.first_reads) = (findings.conduits, findings.empty, findings.first_reads);
+        let ways: Vec<(usize, Transfer)> =
+            findings.across.into_iter().map(|(programs, way)| (self.transfers.add(way.clone(), &programs), way)).collect();
+        let mut ways_of: HashMap<u32, Vec<&(usize, Transfer)>> = HashMap::new();
+        for way in &ways {
+            for pid in &way.1.pids {
+                ways_of.entry(*pid).or_default().push(way);
+            }
+        }
+        for (program, mut process) in findings.within {
+            for transfer in std::mem::take(&mut process.transfers) {
+                let of_pid = transfer.pids.first().and_then(|pid| Some((*pid, ways_of.get(pid)?)));
+                let part_of: BTreeSet<usize> = of_pid
+                    .into_iter()
+                    .flat_map(|(pid, ways)| ways.iter().map(move |way| (pid, way)))
+                    .filter(|(pid, way)| transfer.is_hop_of(*pid, &way.1))
+                    .map(|(_, way)| way.0)
+                    .collect();
+                self.transfers
+                    .add(Transfer { part_of: part_of.into_iter().collect(), ..transfer }, std::slice::from_ref(&program));
+            }
+            self.files.add(process);
+        }
+    }
+
+    /// How many processes were analysed before the end, and how many of these before nothing could go through their pipes and connections
+    /// any more.
+    pub(crate) fn processes(&self) -> [u64; 2] {
+        [self.processes, self.unfollowed]
+    }
+
+    pub(super) fn is_exact(&self) -> bool {
+        !self.is_inexact
+    }
+
+    pub(super) fn lacks_files(&self) -> bool {
+        self.lacks_files
+    }
+
+    pub(super) fn are_copies_clean(&self) -> bool {
+        !self.has_unclean_copies
+    }
+
+    pub(super) fn first_reads(&self) -> &HashMap<u32, HashMap<FileId, u64>> {
+        &self.first_reads
+    }
+
+    /// What went into each pipe and connection, and what came out of it.
+    pub(super) fn conduit_bytes(&self) -> [HashMap<FileId, Option<u64>>; 2] {
+        [0, 1].map(|side| self.conduits.iter().map(|(file, moved)| (*file, moved.bytes[side])).collect())
+    }
+
+    /// The transfers, and the sums by file together with those of `simple` processes, which had no transfers. If calls are missing, as
+    /// `is_complete` says at the end, others may have used the pipes on the way.
+    pub(super) fn described(
+        &self,
+        trace: &Trace,
+        simple: Vec<InProcess>,
+        is_complete: bool,
+    ) -> (Vec<Transfer>, Option<MergedProcesses>) {
+        let mut transfers = self.transfers.described();
+        if !is_complete {
+            for transfer in transfers.iter_mut().filter(|transfer| !transfer.hops.is_empty()) {
+                transfer.certainty = Certainty::Inferred;
+            }
+        }
+        if trace.merged.is_empty() {
+            return (transfers, None);
+        }
+        let mut files = self.files.clone();
+        for process in simple {
+            files.add(process);
+        }
+        let merged = MergedProcesses {
+            processes: trace.merged.iter().map(|merged| merged.processes).sum(),
+            sources: files.sources.into_sorted(),
+            destinations: files.destinations.into_sorted(),
+            unattributed: Unattributed {
+                read: files.unattributed_read.into_sorted(),
+                written: files.unattributed_written.into_sorted(),
+            },
+        };
+        (transfers, Some(merged))
+    }
+
+    /// How many sums there are.
+    #[cfg(test)]
+    pub(crate) fn sums(&self) -> [usize; 3] {
+        [self.transfers.len(), self.conduits.len(), self.first_reads.values().map(HashMap::len).sum()]
+    }
+}
+
+/// Whether it matters that what the process wrote is its own, which later processes and calls may disprove.
+fn depends_on_own_memory(context: &Context<'_>, index: usize, flows: &[Flow<'_>], ends: &EndTable<'_>) -> bool {
+    let activity = &context.activities[index];
+    if !context.has_own_memory(activity) {
+        return false;
+    }
+    let (process, _) = context.in_process(activity, flows, ends, true);
+    !activity.lent.is_empty() || process.destinations.iter().any(|one| one.unattributed_bytes != Some(0))
+}
+
+/// The processes with the largest transfers.
+fn large(flows: &[Vec<Flow<'_>>]) -> HashSet<usize> {
+    let largest =
+        |(index, flows): (usize, &Vec<Flow<'_>>)| Some((flows.iter().filter_map(|flow| flow.bytes).max()?, Reverse(index)));
+    let mut all: Vec<(u64, Reverse<usize>)> = flows.iter().enumerate().filter_map(largest).collect();
+    all.sort_unstable_by_key(|one| Reverse(*one));
+    all.into_iter().take(MOST_LARGE).map(|(_, Reverse(index))| index).collect()
+}
+
+/// The processes that have ended, those together that have a transfer over several of them.
+fn components(trace: &Trace, chains: &[Chain<'_, '_>], ended: usize) -> Vec<Vec<usize>> {
+    let indices: HashMap<*const Process, usize> =
+        trace.processes.iter().enumerate().map(|(index, process)| (ptr::from_ref(process), index)).collect();
+    let mut first: Vec<usize> = (0..ended).collect();
+    let find = |first: &[usize], mut index: usize| {
+        while first[index] != index {
+            index = first[index];
+        }
+        index
+    };
+    for chain in chains {
+        let members = chain.hops.iter().filter_map(|hop| indices.get(&ptr::from_ref(hop.process)).copied());
+        let roots: Vec<usize> = members.map(|member| find(&first, member)).collect();
+        let Some(&least) = roots.iter().min() else { continue };
+        for root in roots {
+            first[root] = least;
+        }
+    }
+    let mut components: Vec<Vec<usize>> = vec![Vec::new(); ended];
+    for index in 0..ended {
+        components[find(&first, index)].push(index);
+    }
+    components.retain(|members| !members.is_empty());
+    components
+}
+
+/// The processes to merge, and how many of them should have waited. If too many wait, the oldest do so no longer.
+fn choose(components: &[Vec<usize>], stays: impl Fn(&usize) -> bool, waiting: &[bool], most_waiting: usize) -> (Vec<usize>, u64) {
+    let waits = |members: &&Vec<usize>| members.iter().any(|&index| waiting[index]);
+    let free = || components.iter().filter(|members| !members.iter().any(&stays));
+    let mut merged: Vec<usize> = free().filter(|members| !waits(members)).flatten().copied().collect();
+    let mut count: usize = free().filter(waits).map(Vec::len).sum();
+    let mut unfollowed = 0;
+    if count > most_waiting {
+        for members in free().filter(waits) {
+            if count <= most_waiting / 2 {
+                break;
+            }
+            count -= members.len();
+            unfollowed += members.iter().filter(|&&index| waiting[index]).count() as u64;
+            merged.extend(members);
+        }
+    }
+    merged.sort_unstable();
+    (merged, unfollowed)
+}
+
+fn note_first_reads(first: &mut HashMap<FileId, u64>, activity: &Activity<'_>) {
+    for (file, rows) in &activity.reads {
+        let Some((file, order)) = file.zip(first_moved(rows)) else { continue };
+        let earliest = first.entry(file).or_insert(order);
+        *earliest = order.min(*earliest);
+    }
+}
+
+/// What merged processes moved through a pipe or a connection.
+#[derive(Debug, Clone, Copy)]
+struct Moved {
+    /// What they wrote into it, and what they took out of it. `None`: some call does not say.
+    bytes: [Option<u64>; 2],
+    /// Whether one of them saw the end of it.
+    saw_end: bool,
+}
+
+impl Default for Moved {
+    fn default() -> Self {
+        Self { bytes: [Some(0); 2], saw_end: false }
+    }
+}
+
+fn note_conduits(sums: &mut HashMap<FileId, Moved>, activity: &Activity<'_>, conduits: &Conduits<'_>) {
+    for (side, rows) in [written_rows(activity), read_rows(activity)].into_iter().enumerate() {
+        for (file, rows) in rows.into_iter().filter(|(file, _)| conduits.is_conduit(*file)) {
+            let sum = sums.entry(file).or_default();
+            sum.saw_end |= saw_end(side, &rows);
+            let bytes = &mut sum.bytes[side];
+            *bytes = bytes.zip(sum_bytes(&rows)).and_then(|(sum, bytes)| sum.checked_add(bytes));
+        }
+    }
+}
+
+/// The side of a pipe or connection that is written, and the one that is read.
+const SIDES: [usize; 2] = [WRITTEN, READ];
+const WRITTEN: usize = 0;
+const READ: usize = 1;
+
+/// Whether these calls found that nobody has the other side open any more.
+fn saw_end(side: usize, rows: &[&Row]) -> bool {
+    let broken = libc::EPIPE.unsigned_abs();
+    rows.iter().any(|row| if side == READ { row.zero_calls > 0 } else { row.errnos.contains_key(&broken) })
+}
+
+/// Which pipes and connections are still in use.
+#[derive(Debug, Default)]
+struct Use {
+    /// The files that are one, for each side those with calls.
+    all: HashSet<FileId>,
+    /// For each side, those that nothing goes through any more: no live process has used them, and either a process has seen the end, or
+    /// they have been empty for a whole round. A single look would not show a call of a live process that is just moving bytes.
+    over: [HashSet<FileId>; 2],
+    /// Those that are empty and that no live process has used, by the file that is written.
+    empty: HashSet<FileId>,
+    /// For each side, those with calls.
+    used: [HashSet<FileId>; 2],
+}
+
+impl Use {
+    /// `ended` of these processes have ended, the first ones; up to `listed` come those that have not.
+    fn of(context: &Context<'_>, ended: usize, settled: &Settled) -> Self {
+        let (mut found, conduits) = (Self::default(), &context.conduits);
+        let (mut live, mut ends): (HashSet<FileId>, [HashSet<FileId>; 2]) = Default::default();
+        for (index, activity) in context.activities.iter().enumerate() {
+            for (side, rows) in SIDES.into_iter().zip([written_rows(activity), read_rows(activity)]) {
+                for (file, rows) in rows.into_iter().filter(|(file, _)| conduits.is_conduit(*file)) {
+                    found.used[side].insert(file);
+                    if (ended..context.listed).contains(&index) {
+                        live.insert(file);
+                    } else if saw_end(side, &rows) {
+                        ends[side].insert(file);
+                    }
+                }
+            }
+        }
+        for (&file, moved) in &settled.conduits {
+            for side in SIDES {
+                found.used[side].extend((moved.bytes[side] != Some(0)).then_some(file));
+                ends[side].extend(moved.saw_end.then_some(file));
+            }
+        }
+        found.all = found.used.iter().flatten().copied().collect();
+        for &file in &found.all {
+            let Some(outlet) = conduits.outlet(file).filter(|outlet| !live.contains(&file) && !live.contains(outlet)) else {
+                continue;
+            };
+            let is_empty = conduits.written(file).is_some_and(|bytes| conduits.read(outlet) == Some(bytes));
+            found.empty.extend(is_empty.then_some(file));
+            let has_ended = ends[WRITTEN].contains(&file) || ends[READ].contains(&outlet);
+            if has_ended || (is_empty && settled.empty.contains(&file)) {
+                found.over[WRITTEN].insert(file);
+                found.over[READ].insert(outlet);
+            }
+        }
+        found
+    }
+
+    /// Whether nothing goes through it any more, in either direction.
+    fn is_over(&self, file: FileId) -> bool {
+        self.all.contains(&file) && SIDES.iter().all(|&side| !self.used[side].contains(&file) || self.over[side].contains(&file))
+    }
+
+    fn not_over(&self) -> HashSet<FileId> {
+        self.all.iter().copied().filter(|file| !self.is_over(*file)).collect()
+    }
+
+    /// Whether one of these flows may be a part of a longer one that has not come to its end.
+    fn is_awaited_by(&self, flows: &[Flow<'_>]) -> bool {
+        let is_open = |side: usize, file: &FileId| self.all.contains(file) && !self.over[side].contains(file);
+        flows
+            .iter()
+            .flat_map(Flow::legs)
+            .any(|leg| is_open(WRITTEN, &leg.to) || leg.from.file().is_some_and(|from| is_open(READ, &from)))
+    }
+}

@@ -1,0 +1,314 @@
+//! Sums over transfers of the same shape, and over what was done with files. Both keep only a limited number of files apart.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
+    hash::Hash,
+};
+
+use crate::transfer::{
+    Api, Attempt, Certainty, DestinationTotals, End, Evidence, Hop, InProcess, Merged, Share, SourceTotals, Transfer, describe,
+};
+
+/// So many ends of transfers are told apart for each program and interface, and so many files of everything that was read or written.
+const MOST_NAMED: usize = 16;
+
+/// How far files are told apart. Each is used until there are too many of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Level {
+    /// Every file.
+    File,
+    /// Files of the same path are one: a file that is created again and again.
+    Path,
+    /// Files of the same kind and filesystem are one.
+    Kind,
+}
+
+impl Level {
+    const ALL: [Self; 3] = [Self::File, Self::Path, Self::Kind];
+
+    fn end(self, end: &End) -> End {
+        let of_kind = || End { kind: end.kind.clone(), fs: end.fs.clone(), ..End::default() };
+        match self {
+            // Pipes and connections have no names that tell anything.
+            _ if end.path.is_none() => of_kind(),
+            Self::File => end.clone(),
+            Self::Path => End { path: end.path.clone(), ..of_kind() },
+            Self::Kind => of_kind(),
+        }
+    }
+}
+
+/// Finds the place of something by the first level on which it has one, or on which there is room.
+fn place<K: Hash + Eq, G: Hash + Eq>(
+    places: &mut HashMap<K, usize>,
+    named: &mut HashMap<(G, Level), usize>,
+    key: impl Fn(Level) -> K,
+    group: impl Fn() -> G,
+    next: usize,
+) -> (Level, usize) {
+    for level in Level::ALL {
+        let key = key(level);
+        if let Some(&found) = places.get(&key) {
+            return (level, found);
+        }
+        let count = named.entry((group(), level)).or_default();
+        if *count < MOST_NAMED || level == Level::Kind {
+            *count += 1;
+            places.insert(key, next);
+            return (level, next);
+        }
+    }
+    unreachable!("the last level takes everything")
+}
+
+/// Sums over transfers, by shape.
+#[derive(Debug, Clone, Default)]
+pub(super) struct TransferSums {
+    sums: Vec<Transfer>,
+    places: HashMap<Shape, usize>,
+    named: HashMap<(Group, Level), usize>,
+}
+
+/// The names of the processes, and the interface.
+type Group = (Vec<Option<String>>, Api);
+
+/// What transfers must have in common to be summed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Shape {
+    group: Group,
+    evidence: Option<Evidence>,
+    certainty: Certainty,
+    has_bytes: bool,
+    ends: [End; 2],
+    /// Each call and its errno.
+    attempts: Vec<[String; 2]>,
+    hops: Vec<HopShape>,
+    /// What explains them. On the last level this may differ.
+    reason: Option<String>,
+    part_of: Vec<usize>,
+}
+
+type HopShape = (Api, Evidence, Certainty, bool, [End; 2]);
+
+impl Shape {
+    fn of(transfer: &Transfer, programs: &[Option<String>], level: Level) -> Self {
+        let attempt = |attempt: &Attempt| [attempt.syscall.clone(), attempt.errno.clone()];
+        let hop = |hop: &Hop| {
+            let ends = [&hop.from, &hop.to].map(|end| level.end(end));
+            (hop.api, hop.evidence, hop.certainty, hop.bytes.is_some(), ends)
+        };
+        Self {
+            group: (programs.to_vec(), transfer.api),
+            evidence: transfer.evidence,
+            certainty: transfer.certainty,
+            has_bytes: transfer.bytes.is_some(),
+            ends: [&transfer.from, &transfer.to].map(|end| level.end(end)),
+            attempts: transfer.attempts.iter().map(attempt).collect(),
+            hops: transfer.hops.iter().map(hop).collect(),
+            reason: transfer.reason.as_ref().map(|reason| reason.text.clone()).filter(|_| level != Level::Kind),
+            part_of: transfer.part_of.clone(),
+        }
+    }
+}
+
+impl TransferSums {
+    /// Adds a transfer; its `part_of` are places in these sums. Returns its own.
+    pub(super) fn add(&mut self, transfer: Transfer, programs: &[Option<String>]) -> usize {
+        let shape = |level| Shape::of(&transfer, programs, level);
+        let group = || (programs.to_vec(), transfer.api);
+        let (level, place) = place(&mut self.places, &mut self.named, shape, group, self.sums.len());
+        match self.sums.get_mut(place) {
+            Some(sum) => add(sum, transfer),
+            None => self.sums.push(first(transfer, programs, level)),
+        }
+        place
+    }
+
+    /// The sums.
+    pub(super) fn described(&self) -> Vec<Transfer> {
+        self.sums.iter().map(|sum| Transfer { verdict: describe::verdict_of_many(sum), ..sum.clone() }).collect()
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.sums.len()
+    }
+}
+
+/// The sum over one transfer.
+fn first(transfer: Transfer, programs: &[Option<String>], level: Level) -> Transfer {
+    let is_exact_kind = level != Level::Kind || transfer.ends_without_paths();
+    let hops = transfer.hops.into_iter().map(|hop| Hop { from: level.end(&hop.from), to: level.end(&hop.to), ..hop });
+    Transfer {
+        from: level.end(&transfer.from),
+        to: level.end(&transfer.to),
+        hops: hops.collect(),
+        reason: transfer.reason.filter(|_| level != Level::Kind),
+        hint: transfer.hint.filter(|_| level != Level::Kind),
+        verdict: String::new(),
+        callers: None,
+        merged: Some(Merged { transfers: 1, programs: programs.to_vec(), same_ends: is_exact_kind }),
+        ..transfer
+    }
+}
+
+impl Transfer {
+    fn ends_without_paths(&self) -> bool {
+        self.from.path.is_none() && self.to.path.is_none()
+    }
+}
+
+fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    a?.checked_add(b?)
+}
+
+/// Adds a transfer of the same shape.
+fn add(to: &mut Transfer, more: Transfer) {
+    let of_errnos = |sums: &mut BTreeMap<String, u64>, more: BTreeMap<String, u64>| {
+        for (name, count) in more {
+            *sums.entry(name).or_default() += count;
+        }
+    };
+    to.bytes = sum(to.bytes, more.bytes);
+    to.proven_bytes = sum(to.proven_bytes, more.proven_bytes);
+    to.calls += more.calls;
+    of_errnos(&mut to.calls_by_syscall, more.calls_by_syscall);
+    of_errnos(&mut to.retries, more.retries);
+    of_errnos(&mut to.errors, more.errors);
+    for (attempt, more) in to.attempts.iter_mut().zip(&more.attempts) {
+        attempt.calls += more.calls;
+    }
+    // How many calls moved something is not kept.
+    to.mean_bytes = to.mean_bytes.filter(|_| to.mean_bytes == more.mean_bytes);
+    to.crossings = sum(to.crossings, more.crossings);
+    to.user_memory_bytes = sum(to.user_memory_bytes, more.user_memory_bytes);
+    to.short_calls += more.short_calls;
+    to.zero_calls += more.zero_calls;
+    to.total_ns = sum(to.total_ns, more.total_ns);
+    to.hint = to.hint.take().filter(|_| to.hint == more.hint);
+    for (hop, more) in to.hops.iter_mut().zip(&more.hops) {
+        hop.bytes = sum(hop.bytes, more.bytes);
+        hop.proven_bytes = sum(hop.proven_bytes, more.proven_bytes);
+    }
+    if let Some(merged) = &mut to.merged {
+        merged.transfers += 1;
+    }
+}
+
+/// Sums over what processes read and wrote, by file.
+#[derive(Debug, Clone, Default)]
+pub(super) struct FileSums {
+    pub(super) sources: ByFile<SourceTotals>,
+    pub(super) destinations: ByFile<DestinationTotals>,
+    pub(super) unattributed_read: ByFile<Share>,
+    pub(super) unattributed_written: ByFile<Share>,
+}
+
+impl FileSums {
+    /// Adds those of a process.
+    pub(super) fn add(&mut self, process: InProcess) {
+        process.sources.into_iter().for_each(|one| self.sources.add(one));
+        process.destinations.into_iter().for_each(|one| self.destinations.add(one));
+        process.unattributed.read.into_iter().for_each(|one| self.unattributed_read.add(one));
+        process.unattributed.written.into_iter().for_each(|one| self.unattributed_written.add(one));
+    }
+}
+
+/// Sums by file.
+#[derive(Debug, Clone)]
+pub(super) struct ByFile<T> {
+    sums: Vec<T>,
+    places: HashMap<Option<End>, usize>,
+    named: HashMap<((), Level), usize>,
+}
+
+impl<T> Default for ByFile<T> {
+    fn default() -> Self {
+        Self { sums: Vec::new(), places: HashMap::new(), named: HashMap::new() }
+    }
+}
+
+impl<T: OfFile> ByFile<T> {
+    fn add(&mut self, mut one: T) {
+        let file = one.file().clone();
+        let key = |level: Level| file.as_ref().map(|file| level.end(file));
+        let (level, place) = place(&mut self.places, &mut self.named, key, || (), self.sums.len());
+        *one.file() = key(level);
+        match self.sums.get_mut(place) {
+            Some(sum) => sum.add(one),
+            None => self.sums.push(one),
+        }
+    }
+
+    /// The sums, those with the most bytes first.
+    pub(super) fn into_sorted(mut self) -> Vec<T> {
+        self.sums.sort_by_key(|sum| Reverse(sum.bytes()));
+        self.sums
+    }
+}
+
+/// Figures about one file.
+pub(super) trait OfFile {
+    /// The file.
+    fn file(&mut self) -> &mut Option<End>;
+    /// The bytes by which they are ordered.
+    fn bytes(&self) -> Option<u64>;
+    /// Adds the figures of another one.
+    fn add(&mut self, more: Self);
+}
+
+impl OfFile for SourceTotals {
+    fn file(&mut self) -> &mut Option<End> {
+        &mut self.file
+    }
+
+    fn bytes(&self) -> Option<u64> {
+        self.read_bytes
+    }
+
+    fn add(&mut self, more: Self) {
+        self.read_bytes = sum(self.read_bytes, more.read_bytes);
+        self.read_calls += more.read_calls;
+        self.written_on_bytes = sum(self.written_on_bytes, more.written_on_bytes);
+    }
+}
+
+impl OfFile for DestinationTotals {
+    fn file(&mut self) -> &mut Option<End> {
+        &mut self.file
+    }
+
+    fn bytes(&self) -> Option<u64> {
+        self.written_bytes
+    }
+
+    fn add(&mut self, more: Self) {
+        self.written_bytes = sum(self.written_bytes, more.written_bytes);
+        self.written_calls += more.written_calls;
+        self.attributed_bytes = self.attributed_bytes.saturating_add(more.attributed_bytes);
+        self.attributed_calls += more.attributed_calls;
+        self.proven_bytes = self.proven_bytes.saturating_add(more.proven_bytes);
+        self.unattributed_bytes = sum(self.unattributed_bytes, more.unattributed_bytes);
+        self.unattributed_calls += more.unattributed_calls;
+        // A part of an unknown figure is unknown, too; this field has no word for that but 0, as for a single process.
+        self.memory_bytes = self.unattributed_bytes.map_or(0, |_| self.memory_bytes.saturating_add(more.memory_bytes));
+    }
+}
+
+impl OfFile for Share {
+    fn file(&mut self) -> &mut Option<End> {
+        &mut self.file
+    }
+
+    fn bytes(&self) -> Option<u64> {
+        self.bytes
+    }
+
+    fn add(&mut self, more: Self) {
+        self.bytes = sum(self.bytes, more.bytes);
+        self.calls += more.calls;
+        self.partly_attributed_calls += more.partly_attributed_calls;
+    }
+}

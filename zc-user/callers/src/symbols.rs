@@ -86,8 +86,8 @@ fn at_root(mut stack: Stack) -> Stack {
 /// How many frames there are up to the first of these functions that has called another one. One that makes the system call itself has not.
 fn called(stack: &Stack, functions: &[&str]) -> Option<usize> {
     // Symbols of functions in assembler have the name of their calling convention.
-    let name = |frame: &Frame| frame.function.as_deref().map(|name| name.trim_end_matches(".abi0").to_owned());
-    let is_one = |frame: &Frame| name(frame).is_some_and(|name| functions.contains(&name.as_str()));
+    let is_one =
+        |frame: &Frame| frame.function.as_deref().is_some_and(|name| functions.contains(&name.trim_end_matches(".abi0")));
     stack.frames.iter().skip(1).position(is_one).map(|place| place + 2)
 }
 

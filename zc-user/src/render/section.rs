@@ -97,7 +97,9 @@ impl<'a> Section<'a> {
         let returned = self.returned();
         let table = layout.table(&returned);
         let (head, rows) = table.split_at(HEAD_LINES.min(table.len()));
-        head.iter().for_each(|line| page.line(INDENT, Style::Faint, line));
+        for line in head {
+            page.line(INDENT, Style::Faint, line);
+        }
         for (row, line) in rows.iter().zip(returned) {
             page.line(INDENT, Style::Plain, row);
             if let Some(callers) = &line.callers {

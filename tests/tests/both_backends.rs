@@ -201,6 +201,7 @@ pub const WORKLOADS: &[(&[&str], Compared)] = &[
     (&["rusage"], OwnProcess),
     (&["exec-thread", "70", "30"], AllBut(ALIGNMENT)),
     (&["write", "50", "20"], All),
+    (&["deep", "20"], AllBut(ARENAS)),
     // It runs until it is killed.
     (&["bystander"], Nothing),
     (&["exit-code", "7"], All),

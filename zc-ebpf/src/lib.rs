@@ -294,7 +294,7 @@ const _: () = {
     assert!(size_of::<Exec>() == size_of::<EventHeader>() + 8 + size_of::<Counters>() + EXE_BYTES + ARGS_BYTES);
     assert!(size_of::<OtherCalls>() == 5 * 8);
     assert!(size_of::<SampledCall>() == 6 * 4 + 5 * 8 + 8 * SAMPLE_REGISTERS);
-    assert!(size_of::<StackSample>() == size_of::<SampledCall>() + CHUNKS * CHUNK_BYTES);
+    assert!(size_of::<StackSample<MOST_CHUNKS>>() == size_of::<SampledCall>() + MOST_CHUNKS * CHUNK_BYTES);
     assert!(size_of::<CodeMapped>() == 5 * 8 + 2 * 4);
     assert!(size_of::<SpaceCopied>() == 4 * 4);
     assert!(size_of::<Ended>() == size_of::<EventHeader>() + size_of::<Counters>() + size_of::<OtherCalls>());

@@ -2,6 +2,7 @@
 
 use std::{
     fs::File,
+    hint::black_box,
     io,
     os::{
         fd::{AsFd, BorrowedFd},
@@ -38,6 +39,26 @@ pub(crate) fn write_exactly(fd: BorrowedFd<'_>, times: usize, bytes: &[u8]) -> R
         ensure!(count == bytes.len(), "write took {count} of {} bytes", bytes.len());
     }
     Ok(())
+}
+
+/// 4 writes on the first thread and 4 on another one, each with so many KiB on the stack below the function that the thread began with.
+pub(crate) fn deep(mut parameters: Parameters) -> Result<()> {
+    let kib = parameters.count(16)?;
+    parameters.end()?;
+    let null = File::options().write(true).open("/dev/null")?;
+    write_below(kib, null.as_fd())?;
+    thread::scope(|scope| scope.spawn(|| write_below(kib, null.as_fd())).join().expect("a writer does not panic"))
+}
+
+/// Calls itself until there are so many frames of 1 KiB, then writes.
+#[inline(never)]
+fn write_below(kib: usize, fd: BorrowedFd<'_>) -> Result<()> {
+    // A frame has some words more.
+    let mut frame = [0_u8; 960];
+    black_box(&mut frame);
+    let result = if kib == 0 { write_exactly(fd, 4, &[0; 8]) } else { write_below(kib - 1, fd) };
+    black_box(&mut frame);
+    result
 }
 
 /// Executes `workload write N SIZE` from a thread that is not the leader: the process keeps its id, and the thread gets that id.

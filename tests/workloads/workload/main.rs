@@ -66,6 +66,7 @@ const CASES: &[Case] = &[
     case("rusage", "", "a child with faults, switches and CPU time, and its wait4 rusage", counters::rusage),
     case("exec-thread", "[N [SIZE]]", "a thread that is not the leader executes `workload write N SIZE`", basic::exec_thread),
     case("write", "[N [SIZE]]", "N writes (100) of SIZE bytes (10) to /dev/null; prints nothing", basic::write_only),
+    case("deep", "[KIB]", "4 writes to /dev/null on each of two threads, with KIB KiB (16) more on the stack", basic::deep),
     case("bystander", "", "prints `ready`, then reads and writes until its stdin closes", basic::bystander),
     case("exit-code", "N", "exits with status N", basic::exit_code),
     case("kill-self", "SIGNAL", "kills itself with the signal, given as a name or a number", basic::kill_self),

@@ -244,6 +244,10 @@ kernel_fields! {
         /// Where the code of the program begins. Without it, stacks end at the program's own functions.
         mm_start_code: [Offset("mm_struct.start_code")],
     }
+    Optional {
+        /// Where the stack of the first thread begins. Without it, its mapping counts, which has the arguments and the environment, too.
+        mm_start_stack: [Offset("mm_struct.start_stack")],
+    }
     // A kernel before 6.0 keeps the operation elsewhere.
     Optional {
         /// From the beginning of the `io_kiocb`, as the next ones.

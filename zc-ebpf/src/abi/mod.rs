@@ -22,6 +22,6 @@ pub use kernel_fields::{ABSENT, KernelFields};
 pub use kernel_fields::{Field, GROUPS, Group, Need, Place};
 pub use row::{BusyRow, ErrnoKey, FEW_CALLS, FailedPath, OtherCalls, PATH_BYTES, Part, Row, RowKey, UNKNOWN_PATH};
 pub use sample::{
-    CHUNK_BYTES, CHUNKS, CodeMapped, SAMPLE_REGISTERS, SampleHeader, SampledCall, SpaceCopied, StackSample, sample_kind,
+    CHUNK_BYTES, CodeMapped, MOST_CHUNKS, SAMPLE_REGISTERS, SampleHeader, SampledCall, SpaceCopied, StackSample, sample_kind,
 };
 pub use task::{Arguments, Descriptor, Interrupted, Mapping, Outcome, Task, TaskSlot, hook, other, phase};

@@ -7,8 +7,8 @@ use crate::{Control, Task};
 
 /// Stacks are copied in pieces of this size, which begin at multiples of it. So no piece is on two pages.
 pub const CHUNK_BYTES: usize = 1024;
-/// The most pieces of a stack that a sample has.
-pub const CHUNKS: usize = 16;
+/// The most pieces of a stack that a sample has: as many as [`SampledCall::filled`] has bits.
+pub const MOST_CHUNKS: usize = 64;
 /// How many registers a sample has room for.
 pub const SAMPLE_REGISTERS: usize = 16;
 
@@ -52,17 +52,18 @@ pub struct SampledCall {
     pub duration_ns: u64,
     /// The caller's registers. `x86_64`: ip, sp, bp, bx, r12 to r15. arm64: pc, sp, x29, x30, x19 to x28. The rest is 0.
     pub registers: [u64; SAMPLE_REGISTERS],
-    /// The address of the first byte in [`StackSample::stack`]: at most [`CHUNK_BYTES`] below the stack pointer.
+    /// The address of the first byte in [`StackSample::stack`]: less than [`CHUNK_BYTES`] below the stack pointer.
     pub stack_start: u64,
     /// Which pieces of [`StackSample::stack`] are filled, each a bit, from the lowest. The others could not be read: a stack ends, or has
     /// pages that its thread has not touched yet.
     pub filled: u64,
 }
 
-/// A call that returned, with the top of the stack of its caller.
+/// A call that returned, with the top of the stack of its caller. The length of the message says how many pieces it has: as many as the
+/// stack needs, and up to twice as many.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct StackSample {
+pub struct StackSample<const CHUNKS: usize> {
     /// The call.
     pub of: SampledCall,
     /// The stack, from low addresses to high ones.

@@ -4,6 +4,8 @@
 //! A sample is taken when its call returns: the caller has not run since it entered the kernel, and its row is known by then. A stack is
 //! copied straight into the ring buffer, so no memory is shared with other programs on this CPU.
 
+mod depth;
+
 use core::ffi::c_void;
 
 use aya_ebpf::{
@@ -11,8 +13,8 @@ use aya_ebpf::{
     helpers::generated::bpf_find_vma,
 };
 use zc_ebpf::{
-    ABSENT, CHUNK_BYTES, CHUNKS, CodeMapped, Ends, FileNumber, Loss, NO_ROOM, SampleHeader, SpaceCopied, StackSample, Task,
-    recorded, sample_kind,
+    ABSENT, CHUNK_BYTES, CodeMapped, Ends, FileNumber, Loss, MOST_CHUNKS, NO_ROOM, SampleHeader, SampledCall, SpaceCopied,
+    StackSample, Task, recorded, sample_kind,
 };
 
 use crate::{
@@ -30,8 +32,6 @@ use crate::{
 const WITHOUT_FILES: u32 = 1 << 31;
 /// `PROT_EXEC` of the kernel's include/uapi/asm-generic/mman-common.h.
 const PROT_EXEC: u64 = 4;
-/// The place of the stack pointer among the registers of a sample.
-const STACK_POINTER: usize = 1;
 /// Of the ring buffer, this fraction is kept for messages about mappings: without one of them, many stacks end early.
 const KEPT_FRACTION: u64 = 8;
 
@@ -73,32 +73,58 @@ extern "C" fn send_sample(task: *const Task, has_files: u32) -> u32 {
     let (Some(task), Some(control)) = (argument::as_ref(task), CONTROL.entry(0)) else { return 0 };
     // The last number is compared first, so that it does not grow for ever.
     let most = u64::from(control.max_samples);
-    if control.samples >= most || fetch_add(&mut control.samples, 1) >= most || is_nearly_full() {
+    let has_room = control.samples < most && fetch_add(&mut control.samples, 1) < most && !is_nearly_full();
+    if !has_room || !send_stack(task, has_files != 0) {
         count_loss(Loss::UnsampledCaller);
-        return 0;
     }
-    let Some(mut entry) = SAMPLES.reserve::<StackSample>(0) else {
-        count_loss(Loss::UnsampledCaller);
-        return 0;
-    };
+    0
+}
+
+/// Sends a sample with as much of the stack as is in use. `false`: there is no room. The kernel reserves constant sizes only.
+#[inline(always)]
+fn send_stack(task: &Task, has_files: bool) -> bool {
+    match depth::chunks(first_chunk()) {
+        0..=4 => send_chunks::<4>(task, has_files),
+        5..=8 => send_chunks::<8>(task, has_files),
+        9..=16 => send_chunks::<16>(task, has_files),
+        17..=32 => send_chunks::<32>(task, has_files),
+        _ => send_chunks::<MOST_CHUNKS>(task, has_files),
+    }
+}
+
+/// The address of the piece that the caller's stack pointer is in.
+#[inline(always)]
+fn first_chunk() -> u64 {
+    Registers::of_current().stack_pointer() & !(CHUNK_BYTES as u64 - 1)
+}
+
+/// Sends a sample with so many pieces of the stack. `false`: there is no room.
+#[inline(always)]
+fn send_chunks<const CHUNKS: usize>(task: &Task, has_files: bool) -> bool {
+    let Some(mut entry) = SAMPLES.reserve::<StackSample<CHUNKS>>(0) else { return false };
     // SAFETY: room for a StackSample in the ring buffer, which is made of numbers. All of it is written before it is submitted (the stack as
     // far as it is filled; user space reads no further).
-    let sample: &mut StackSample = unsafe { &mut *entry.as_mut_ptr() };
+    let sample: &mut StackSample<CHUNKS> = unsafe { &mut *entry.as_mut_ptr() };
     let of = &mut sample.of;
-    of.header = SampleHeader { kind: sample_kind::STACK, space: task.space };
-    (of.task, of.call) = (task.serial, task.outcome.call);
-    of.ends = if has_files != 0 { task.ends } else { Ends::NONE };
-    (of.result, of.entered_ns, of.duration_ns) = (task.outcome.result, task.entered_ns, task.outcome.duration_ns);
-    Registers::of_current().save_for_unwinding(&mut of.registers);
-    of.stack_start = of.registers[STACK_POINTER] & !(CHUNK_BYTES as u64 - 1);
-    of.filled = 0;
+    describe(task, has_files, of);
     for index in 0..CHUNKS {
         if read_user_bytes(of.stack_start + (index * CHUNK_BYTES) as u64, &mut sample.stack[index]) {
             of.filled |= 1 << index;
         }
     }
     entry.submit(0);
-    0
+    true
+}
+
+/// Fills in all of a sample but its stack.
+#[inline(always)]
+fn describe(task: &Task, has_files: bool, of: &mut SampledCall) {
+    of.header = SampleHeader { kind: sample_kind::STACK, space: task.space };
+    (of.task, of.call) = (task.serial, task.outcome.call);
+    of.ends = if has_files { task.ends } else { Ends::NONE };
+    (of.result, of.entered_ns, of.duration_ns) = (task.outcome.result, task.entered_ns, task.outcome.duration_ns);
+    Registers::of_current().save_for_unwinding(&mut of.registers);
+    (of.stack_start, of.filled) = (first_chunk(), 0);
 }
 
 /// Whether the rest of the ring buffer is kept for messages about mappings.

@@ -2,12 +2,11 @@
 //!
 //! The format is in the DWARF 5 standard, section 6.4; how it is used in `.eh_frame`, in the Linux Standard Base, "Exception Frames".
 
-use std::sync::Arc;
+use std::{cell::RefCell, collections::HashMap, sync::Arc};
 
 use gimli::{
     BaseAddresses, CfaRule, DebugFrame, EhFrame, EhFrameHdr, Encoding, EndianSlice, Evaluation, EvaluationResult, Expression,
-    FrameDescriptionEntry, LittleEndian, Location, ParsedEhFrameHdr, Register, RegisterRule, UnwindContext, UnwindSection,
-    UnwindTableRow, Value,
+    LittleEndian, Location, ParsedEhFrameHdr, Register, RegisterRule, UnwindContext, UnwindSection, Value,
 };
 
 use crate::elf::{Module, Section};
@@ -41,10 +40,6 @@ const ADDRESS_BYTES: u8 = 8;
 const MOST_STEPS: u32 = 1000;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
-
-/// What is reused from frame to frame.
-#[derive(Debug, Default)]
-pub struct Context(Box<UnwindContext<usize>>);
 
 /// The registers of a function, as far as they are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,6 +137,35 @@ pub struct Unwinder {
     index: Index,
     /// Of `debug_frame`.
     debug_index: Index,
+    /// What the tables say of addresses so far. Programs make their calls in few places.
+    known: RefCell<Known>,
+}
+
+/// What tables say of the addresses of a file.
+#[derive(Debug, Default)]
+struct Known {
+    by_address: HashMap<u64, Result<Rules, Failure>>,
+    context: Box<UnwindContext<usize>>,
+}
+
+/// What a table says of an address: where the caller's registers are.
+#[derive(Debug)]
+struct Rules {
+    table: TableKind,
+    encoding: Encoding,
+    is_signal_trampoline: bool,
+    return_address: Register,
+    cfa: CfaRule<usize>,
+    registers: Box<[(Register, RegisterRule<usize>)]>,
+}
+
+/// The two tables that a file may have.
+#[derive(Debug, Clone, Copy)]
+enum TableKind {
+    /// `.eh_frame`
+    Exceptions,
+    /// `.debug_frame`
+    DebugInfo,
 }
 
 /// Where a table has which function.
@@ -165,7 +189,7 @@ impl Unwinder {
             _ => Index::default(),
         };
         let debug_index = module.debug_frame.as_ref().map(|table| Index::of(&debug_frame(&table.bytes), &bases));
-        Self { module, bases, index, debug_index: debug_index.unwrap_or_default() }
+        Self { module, bases, index, debug_index: debug_index.unwrap_or_default(), known: RefCell::default() }
     }
 
     /// The file.
@@ -174,33 +198,21 @@ impl Unwinder {
     }
 
     /// Goes on from the function at this address of the file to its caller. `bias` is what has to be added to addresses of the file.
-    pub fn step(
-        &self,
-        address: u64,
-        bias: u64,
-        registers: &mut Registers,
-        stack: &StackCopy<'_>,
-        context: &mut Context,
-    ) -> Result<Step, Failure> {
-        match self.step_by_exceptions([address, bias], registers, stack, context) {
-            Err(Failure::NoTable) => self.step_by_debug_info([address, bias], registers, stack, context),
-            result => result,
+    pub fn step(&self, address: u64, bias: u64, registers: &mut Registers, stack: &StackCopy<'_>) -> Result<Step, Failure> {
+        let Known { by_address, context } = &mut *self.known.borrow_mut();
+        let rules = by_address.entry(address).or_insert_with(|| self.rules_at(address, context));
+        let rules = rules.as_ref().map_err(|&failure| failure)?;
+        let (next, caller) = match rules.table {
+            TableKind::Exceptions => Frame { section: self.exceptions()?, rules, bias, registers: *registers, stack }.caller()?,
+            TableKind::DebugInfo => Frame { section: self.debug_info()?, rules, bias, registers: *registers, stack }.caller()?,
+        };
+        let Some(next) = next else { return Ok(Step::Root) };
+        // A frame that leaves everything as it was would be repeated for ever.
+        if next == registers.instruction_pointer && caller.stack_pointer() == registers.stack_pointer() {
+            return Err(Failure::BadTable);
         }
-    }
-
-    /// By `.eh_frame`.
-    fn step_by_exceptions(
-        &self,
-        [address, bias]: [u64; 2],
-        registers: &mut Registers,
-        stack: &StackCopy<'_>,
-        context: &mut Context,
-    ) -> Result<Step, Failure> {
-        let section = eh_frame(&self.module.eh_frame.as_ref().ok_or(Failure::NoTable)?.bytes);
-        let offset = self.index.find(address).or_else(|| self.look_up(address));
-        let offset = gimli::EhFrameOffset(offset.ok_or(Failure::NoTable)?);
-        let fde = section.fde_from_offset(&self.bases, offset, EhFrame::cie_from_offset);
-        self.step_by(&section, &fde.map_err(|_| Failure::BadTable)?, [address, bias], registers, stack, context)
+        *registers = Registers { instruction_pointer: next, ..caller };
+        Ok(Step::Caller { is_exact: rules.is_signal_trampoline })
     }
 
     /// What comes after the function at this address, as far as the table says it without a stack. The error [`Failure::Unreadable`] means
@@ -208,21 +220,28 @@ impl Unwinder {
     pub fn kind_of(&self, address: u64) -> Result<Step, Failure> {
         let mut registers = Registers::sampled(&[address; numbers::SAMPLED.len() + 1]);
         let nothing = StackCopy { start: 0, bytes: &[], piece_bytes: 1, filled: 0 };
-        self.step(address, 0, &mut registers, &nothing, &mut Context::default())
+        self.step(address, 0, &mut registers, &nothing)
     }
 
-    /// By `.debug_frame`.
-    fn step_by_debug_info(
-        &self,
-        [address, bias]: [u64; 2],
-        registers: &mut Registers,
-        stack: &StackCopy<'_>,
-        context: &mut Context,
-    ) -> Result<Step, Failure> {
-        let section = debug_frame(&self.module.debug_frame.as_ref().ok_or(Failure::NoTable)?.bytes);
-        let offset = gimli::DebugFrameOffset(self.debug_index.find(address).ok_or(Failure::NoTable)?);
-        let fde = section.fde_from_offset(&self.bases, offset, DebugFrame::cie_from_offset);
-        self.step_by(&section, &fde.map_err(|_| Failure::BadTable)?, [address, bias], registers, stack, context)
+    fn exceptions(&self) -> Result<EhFrame<Slice<'_>>, Failure> {
+        Ok(eh_frame(&self.module.eh_frame.as_ref().ok_or(Failure::NoTable)?.bytes))
+    }
+
+    fn debug_info(&self) -> Result<DebugFrame<Slice<'_>>, Failure> {
+        Ok(debug_frame(&self.module.debug_frame.as_ref().ok_or(Failure::NoTable)?.bytes))
+    }
+
+    /// What the tables say of this address.
+    fn rules_at(&self, address: u64, context: &mut UnwindContext<usize>) -> Result<Rules, Failure> {
+        let place = self.index.find(address).or_else(|| self.look_up(address));
+        let rules = self.exceptions().and_then(|table| self.rules_in(TableKind::Exceptions, &table, place, address, context));
+        match rules {
+            Err(Failure::NoTable) => {
+                let place = self.debug_index.find(address);
+                self.rules_in(TableKind::DebugInfo, &self.debug_info()?, place, address, context)
+            }
+            rules => rules,
+        }
     }
 
     /// Where the table has the function at this address, by the file's index.
@@ -235,29 +254,30 @@ impl Unwinder {
         Some(table.pointer_to_offset(pointer).ok()?.0)
     }
 
-    fn step_by<'t, Table: UnwindSection<Slice<'t>>>(
+    /// What a table says of this address, whose function it has at `place`.
+    fn rules_in<'t, Table: UnwindSection<Slice<'t>>>(
         &self,
+        table: TableKind,
         section: &Table,
-        fde: &FrameDescriptionEntry<Slice<'t>>,
-        [address, bias]: [u64; 2],
-        registers: &mut Registers,
-        stack: &StackCopy<'_>,
-        context: &mut Context,
-    ) -> Result<Step, Failure> {
+        place: Option<usize>,
+        address: u64,
+        context: &mut UnwindContext<usize>,
+    ) -> Result<Rules, Failure> {
+        let place = place.ok_or(Failure::NoTable)?.into();
+        let fde = section.fde_from_offset(&self.bases, place, Table::cie_from_offset).map_err(|_| Failure::BadTable)?;
         if !fde.contains(address) {
             // The index has the last function before this address.
             return Err(Failure::NoTable);
         }
-        let row = fde.unwind_info_for_address(section, &self.bases, &mut context.0, address).map_err(|_| Failure::BadTable)?;
-        let frame = Frame { section, encoding: fde.cie().encoding(), bias, registers: *registers, stack };
-        let (next, caller) = frame.caller(row, fde.cie().return_address_register())?;
-        let Some(next) = next else { return Ok(Step::Root) };
-        // A frame that leaves everything as it was would be repeated for ever.
-        if next == registers.instruction_pointer && caller.stack_pointer() == registers.stack_pointer() {
-            return Err(Failure::BadTable);
-        }
-        *registers = Registers { instruction_pointer: next, ..caller };
-        Ok(Step::Caller { is_exact: fde.is_signal_trampoline() })
+        let row = fde.unwind_info_for_address(section, &self.bases, context, address).map_err(|_| Failure::BadTable)?;
+        Ok(Rules {
+            table,
+            encoding: fde.cie().encoding(),
+            is_signal_trampoline: fde.is_signal_trampoline(),
+            return_address: fde.cie().return_address_register(),
+            cfa: row.cfa().clone(),
+            registers: row.registers().cloned().collect(),
+        })
     }
 }
 
@@ -320,8 +340,8 @@ impl Index {
 
 /// A function that is unwound.
 struct Frame<'f, Table> {
-    section: &'f Table,
-    encoding: Encoding,
+    section: Table,
+    rules: &'f Rules,
     bias: u64,
     registers: Registers,
     stack: &'f StackCopy<'f>,
@@ -329,21 +349,22 @@ struct Frame<'f, Table> {
 
 impl<'t, Table: UnwindSection<Slice<'t>>> Frame<'_, Table> {
     /// Where the caller goes on, and its other registers. `None` instead of the address: there is no caller.
-    fn caller(&self, row: &UnwindTableRow<usize>, return_address: Register) -> Result<(Option<u64>, Registers), Failure> {
-        let cfa = match row.cfa() {
+    fn caller(&self) -> Result<(Option<u64>, Registers), Failure> {
+        let Rules { return_address, cfa, registers, .. } = self.rules;
+        let cfa = match cfa {
             CfaRule::RegisterAndOffset { register, offset } => {
                 self.registers.get(*register).ok_or(Failure::BadTable)?.wrapping_add_signed(*offset)
             }
             CfaRule::Expression(expression) => {
-                self.evaluate(expression.get(self.section).map_err(|_| Failure::BadTable)?, None)?
+                self.evaluate(expression.get(&self.section).map_err(|_| Failure::BadTable)?, None)?
             }
         };
         let mut caller = self.registers;
         caller.by_number[usize::from(numbers::STACK_POINTER)] = Some(cfa);
-        let mut next = self.unsaved_return_address(return_address);
-        for (register, rule) in row.registers() {
+        let mut next = self.unsaved_return_address(*return_address);
+        for (register, rule) in registers {
             let value = self.value(*register, rule, cfa)?;
-            if *register == return_address {
+            if register == return_address {
                 next = value;
             }
             if let Some(place) = caller.by_number.get_mut(usize::from(register.0)) {
@@ -362,7 +383,7 @@ impl<'t, Table: UnwindSection<Slice<'t>>> Frame<'_, Table> {
     /// The caller's value of a register. `None`: it has none.
     fn value(&self, register: Register, rule: &RegisterRule<usize>, cfa: u64) -> Result<Option<u64>, Failure> {
         let expression = |expression: &gimli::UnwindExpression<usize>| {
-            self.evaluate(expression.get(self.section).map_err(|_| Failure::BadTable)?, Some(cfa))
+            self.evaluate(expression.get(&self.section).map_err(|_| Failure::BadTable)?, Some(cfa))
         };
         Ok(match rule {
             RegisterRule::Undefined => None,
@@ -383,7 +404,7 @@ impl<'t, Table: UnwindSection<Slice<'t>>> Frame<'_, Table> {
 
     /// The value of an expression. The address of a frame, if it is given, is what the expression begins with.
     fn evaluate(&self, expression: Expression<Slice<'t>>, first: Option<u64>) -> Result<u64, Failure> {
-        let mut evaluation = expression.evaluation(self.encoding);
+        let mut evaluation = expression.evaluation(self.rules.encoding);
         // The table is the traced program's: its expressions could go on for ever.
         evaluation.set_max_iterations(MOST_STEPS);
         if let Some(first) = first {

@@ -132,11 +132,11 @@ impl Spaces {
     /// Unwinds a stack in this address space.
     pub fn unwind(&self, space: u32, mut registers: Registers, stack: &StackCopy<'_>) -> RawStack {
         let code = self.by_number.get(&space).map(|code| code.as_slice()).unwrap_or_default();
-        let (mut frames, mut context, mut is_exact) = (Vec::new(), cfi::Context::default(), false);
+        let (mut frames, mut is_exact) = (Vec::new(), false);
         loop {
             // A return address is behind the call, and may already belong to the next function.
             let address = registers.instruction_pointer().wrapping_sub(u64::from(!is_exact));
-            let end = match self.step(code, address, &mut registers, stack, &mut context, &mut frames) {
+            let end = match self.step(code, address, &mut registers, stack, &mut frames) {
                 Ok(Step::Caller { is_exact: exact }) if frames.len() < MOST_FRAMES => {
                     is_exact = exact;
                     continue;
@@ -156,7 +156,6 @@ impl Spaces {
         address: u64,
         registers: &mut Registers,
         stack: &StackCopy<'_>,
-        context: &mut cfi::Context,
         frames: &mut Vec<RawFrame>,
     ) -> Result<Step, StackEnd> {
         let placed = code.partition_point(|placed| placed.start <= address).checked_sub(1).map(|index| code[index]);
@@ -174,7 +173,7 @@ impl Spaces {
             Unusable::Gone => StackEnd::FileGone(file.path.clone()),
             Unusable::Replaced => StackEnd::FileReplaced(file.path.clone()),
         })?;
-        unwinder.step(address, placed.bias, registers, stack, context).or_else(|failure| {
+        unwinder.step(address, placed.bias, registers, stack).or_else(|failure| {
             Err(match failure {
                 cfi::Failure::NoTable if unwinder.module().begins_at(address) => return Ok(Step::Root),
                 cfi::Failure::NoTable if unwinder.module().has_frame_pointers => {

@@ -54,15 +54,20 @@ const ROOTS: &[&str] = &["runtime.rt0_go", "_rt0_"];
 const THREAD_ROOTS: &[&str] = &["runtime.clone", "__clone"];
 /// Functions that change to another stack and call a function there: what is above them on that stack is not their caller, but may look
 /// like one (golang/go `src/runtime/asm_amd64.s` and `asm_arm64.s`).
-const STACK_CHANGES: &[&str] = &["runtime.systemstack", "runtime.mcall", "runtime.morestack", "runtime.asmcgocall"];
+const STACK_CHANGES: &[&str] = &["runtime.systemstack", "runtime.morestack", "runtime.asmcgocall"];
+/// The function that Go's scheduler goes on with when a goroutine gives up its thread. It never returns to the goroutine, which is no
+/// caller of what the scheduler does then, and Go's own traces end there, too (`topofstack` in golang/go `src/runtime/traceback.go`).
+const SCHEDULERS: &[&str] = &["runtime.mcall"];
 /// No code is mapped below this: `mmap_min_addr`.
 const FIRST_ADDRESS: u64 = 4096;
 
 /// The stack, which is complete if only what is above its root was taken for one more function.
 fn at_root(mut stack: Stack) -> Stack {
-    if let Some(frames) = called(&stack, STACK_CHANGES) {
+    let changes = [(SCHEDULERS, StackEnd::Root), (STACK_CHANGES, StackEnd::OtherStack)];
+    let first = changes.into_iter().filter_map(|(functions, end)| Some((called(&stack, functions)?, end)));
+    if let Some((frames, end)) = first.min_by_key(|(frames, _)| *frames) {
         stack.frames.truncate(frames);
-        stack.end = StackEnd::OtherStack;
+        stack.end = end;
         return stack;
     }
     let root = called(&stack, THREAD_ROOTS);
@@ -86,8 +91,8 @@ fn at_root(mut stack: Stack) -> Stack {
 /// How many frames there are up to the first of these functions that has called another one. One that makes the system call itself has not.
 fn called(stack: &Stack, functions: &[&str]) -> Option<usize> {
     // Symbols of functions in assembler have the name of their calling convention.
-    let name = |frame: &Frame| frame.function.as_deref().map(|name| name.trim_end_matches(".abi0").to_owned());
-    let is_one = |frame: &Frame| name(frame).is_some_and(|name| functions.contains(&name.as_str()));
+    let is_one =
+        |frame: &Frame| frame.function.as_deref().is_some_and(|name| functions.contains(&name.trim_end_matches(".abi0")));
     stack.frames.iter().skip(1).position(is_one).map(|place| place + 2)
 }
 
@@ -209,6 +214,11 @@ mod tests {
         let names = ["runtime.futex", "runtime.schedule", "runtime.morestack.abi0", "runtime.newproc", "runtime.rt0_go"];
         let stack = at_root(Stack { frames: names.iter().map(frame).collect(), end: StackEnd::Root });
         assert_eq!((stack.end, stack.frames.len()), (StackEnd::OtherStack, 3));
+        let of = |names: &[&str]| at_root(Stack { frames: names.iter().map(frame).collect(), end: StackEnd::NoFile });
+        let scheduler = of(&["runtime.futex", "runtime.schedule", "runtime.park_m", "runtime.mcall", "0xc000012345"]);
+        assert_eq!((scheduler.end, scheduler.frames.len()), (StackEnd::Root, 4), "no goroutine called it");
+        let nearer = of(&["runtime.futex", "runtime.systemstack", "runtime.park_m", "runtime.mcall"]);
+        assert_eq!((nearer.end, nearer.frames.len()), (StackEnd::OtherStack, 2));
     }
 
     #[test]

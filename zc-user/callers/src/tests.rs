@@ -105,6 +105,17 @@ fn this_thread_is_unwound_to_its_start() {
 }
 
 #[test]
+fn what_was_looked_up_before_leads_to_the_same_start() {
+    let spaces = spaces();
+    let first = unwound(&spaces, ALL);
+    let again = unwound(&spaces, ALL);
+    assert_eq!((again.end, again.frames.len()), (StackEnd::Root, first.frames.len()));
+    // A failure that depends on the stack is not kept for its address.
+    assert_eq!(unwound(&spaces, 0b11).end, StackEnd::Unreadable);
+    assert_eq!(unwound(&spaces, ALL).end, StackEnd::Root);
+}
+
+#[test]
 fn a_stack_that_was_not_copied_far_enough_ends_there_and_says_so() {
     // The frame of `middle` is larger than these two pieces.
     let stack = unwound(&spaces(), 0b11);

@@ -18,6 +18,8 @@ use crate::{
 
 /// How many places are named below a transfer.
 const MOST_SITES: usize = 3;
+/// What a line about a caller begins with.
+const CALLER: &str = "caller: ";
 /// How many stacks are shown without `--all`.
 const MOST_STACKS: usize = 10;
 /// How many functions of a stack are shown without `--all`: those that made the call.
@@ -30,7 +32,7 @@ pub(super) fn sites(callers: Option<&Callers>, directory: Option<&str>) -> Vec<V
     let line = |site: &Site| {
         let via = site.via.as_deref().map(|via| format!(" via {}", text::escape(via))).unwrap_or_default();
         let all = plural(callers.samples, "sample", "samples");
-        words(&format!("caller: {}{via}, in {} of {all}", place(&site.at, directory), site.samples), Style::Plain)
+        words(&format!("{CALLER}{}{via}, in {} of {all}", place(&site.at, directory), site.samples), Style::Plain)
     };
     let more: u64 = hidden.iter().map(|site| site.samples).sum();
     let more = (more > 0).then(|| {
@@ -40,6 +42,32 @@ pub(super) fn sites(callers: Option<&Callers>, directory: Option<&str>) -> Vec<V
     shown.iter().map(line).chain(more).collect()
 }
 
+/// Writes below the row of a call who made it most often, on one line; with `--all`, a line for each place. Not the loader, which maps
+/// libraries before the program begins.
+pub(super) fn below_row(page: &mut Page, callers: &Callers, directory: Option<&str>, options: &Options) {
+    let own = callers.sites.iter().filter(|site| !is_loader(&site.at));
+    let width = options.width.map_or(usize::MAX, |width| width.saturating_sub(2 * INDENT).max(20));
+    for site in own.take(if options.all_transfers { usize::MAX } else { 1 }) {
+        page.line(2 * INDENT, Style::Faint, &one_line(site, callers.samples, directory, width));
+    }
+}
+
+/// `caller: copier::run (src/run.rs:41) via std::io::copy, in 5 of 9 samples`. If that does not fit, without the directories of the source,
+/// then with a shorter place.
+fn one_line(site: &Site, samples: u64, directory: Option<&str>, width: usize) -> String {
+    let via = site.via.as_deref().map(|via| format!(" via {}", text::escape(via))).unwrap_or_default();
+    let rest = format!("{via}, in {} of {}", site.samples, plural(samples, "sample", "samples"));
+    let room = width.saturating_sub(text::width(CALLER) + text::width(&rest));
+    let whole = place(&site.at, directory);
+    let without_directories = || {
+        let file = site.at.file.as_deref().map(|path| text::file_name(path).to_owned());
+        place(&Frame { file, ..site.at.clone() }, None)
+    };
+    let shown = if text::width(&whole) <= room { whole } else { without_directories() };
+    let line = format!("{CALLER}{}{rest}", text::shorten_middle(&shown, room.max(10)));
+    text::shorten_middle(&line, width).into_owned()
+}
+
 /// Where a function was, for a person.
 fn place(frame: &Frame, directory: Option<&str>) -> String {
     text::escape(&frame.place(directory))
@@ -47,8 +75,11 @@ fn place(frame: &Frame, directory: Option<&str>) -> String {
 
 /// Whether the stack is only of the loader, which maps libraries before the program begins.
 fn is_loading(stack: &Stack) -> bool {
-    let is_loader = |frame: &Frame| frame.module.as_deref().is_some_and(|path| text::file_name(path).starts_with("ld-"));
     stack.frames.iter().all(is_loader)
+}
+
+fn is_loader(frame: &Frame) -> bool {
+    frame.module.as_deref().is_some_and(|path| text::file_name(path).starts_with("ld-"))
 }
 
 /// What the stacks of all processes say together.

@@ -1,8 +1,9 @@
 //! A section of the report: the calls of one process, of one thread, or of all processes.
 
 use super::{
+    callers,
     columns::{self, Layout},
-    page::{Page, Piece, Style, list},
+    page::{Options, Page, Piece, Style, list},
     text,
 };
 use crate::{
@@ -84,7 +85,8 @@ impl<'a> Section<'a> {
             && (figures(self.usage).contains(&None) || self.returned().into_iter().any(|line| layout.has_unknown(line)))
     }
 
-    pub(super) fn write(&self, page: &mut Page, layout: &Layout) {
+    /// `directory` is the one that the command was launched in.
+    pub(super) fn write(&self, page: &mut Page, layout: &Layout, directory: Option<&str>, options: &Options) {
         page.flow(0, &list(&self.heading, Style::Heading));
         if self.is_one_line() {
             return;
@@ -92,9 +94,17 @@ impl<'a> Section<'a> {
         if let Some(command) = &self.command {
             page.line(INDENT, Style::Faint, &format!("$ {command}"));
         }
-        for (index, row) in layout.table(&self.returned()).iter().enumerate() {
-            let style = if index < 2 { Style::Faint } else { Style::Plain };
-            page.line(INDENT, style, row);
+        let returned = self.returned();
+        let table = layout.table(&returned);
+        let (head, rows) = table.split_at(HEAD_LINES.min(table.len()));
+        for line in head {
+            page.line(INDENT, Style::Faint, line);
+        }
+        for (row, line) in rows.iter().zip(returned) {
+            page.line(INDENT, Style::Plain, row);
+            if let Some(callers) = &line.callers {
+                callers::below_row(page, callers, directory, options);
+            }
         }
         for remark in self.remarks() {
             page.flow(INDENT, &remark);
@@ -120,6 +130,8 @@ impl<'a> Section<'a> {
     }
 }
 
+/// The lines of a table above its rows: titles and a rule.
+const HEAD_LINES: usize = 2;
 /// How deep the body of a section is indented.
 pub(super) const INDENT: usize = 2;
 

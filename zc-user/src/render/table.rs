@@ -34,7 +34,7 @@ pub(super) fn render(report: &Report, options: &Options) -> String {
         if !(after_one_line && section.is_one_line()) {
             page.gap();
         }
-        section.write(&mut page, &layout);
+        section.write(&mut page, &layout, report.directory.as_deref(), options);
         after_one_line = section.is_one_line();
         // The first section is that of all calls.
         if let (0, Some(bars)) = (index, options.histogram) {

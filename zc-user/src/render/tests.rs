@@ -10,7 +10,7 @@ use crate::{
         sample::{self, row},
     },
     syscall::{Abi, Call, Selection},
-    trace::{Exit, FailedPath, FailedPaths, GivenPath, Loss, OtherCalls, Trace},
+    trace::{Exit, FailedPath, FailedPaths, Frame, GivenPath, Loss, OtherCalls, Stack, StackEnd, StackId, Trace},
 };
 
 /// Compares with a snapshot, which was made on `x86_64`: reports name the machine's own table of calls.
@@ -46,6 +46,63 @@ fn one_process_at_several_widths() {
         assert_snapshot(&format!("copier-{width}"), &text);
     }
     assert_snapshot("copier-200", &table(&sample::copier(), None));
+}
+
+/// The sample copier, in which `std::io::copy` and a loop of its own made the calls, and the loader mapped a library.
+fn with_callers() -> Trace {
+    let frame = |function: &str, file: Option<&str>, module: &str| Frame {
+        function: Some(function.into()),
+        file: file.map(str::to_owned),
+        line: file.map(|_| 41),
+        module: Some(module.into()),
+        ..Frame::default()
+    };
+    let own = |function: &str| frame(function, Some("/home/me/copier/src/copiers/one_after_another.rs"), "/bin/copier");
+    let copy = frame("std::io::copy::copy", Some("/rustc/5980/library/std/src/io/copy.rs"), "/bin/copier");
+    let main = || frame("copier::main", Some("/home/me/copier/src/main.rs"), "/bin/copier");
+    let loader = frame("_dl_map_segments", None, "/lib64/ld-linux-x86-64.so.2");
+    let stack = |frames: Vec<Frame>, end| Stack { frames, end };
+    let stacks = vec![
+        stack(vec![copy, own("copier::copiers::one_after_another::copy_all_of_it"), main()], StackEnd::Root),
+        stack(vec![own("copier::copiers::one_after_another::copy_by_hand"), main()], StackEnd::TooDeep),
+        stack(vec![loader], StackEnd::Root),
+    ];
+    let mut trace = Trace { stacks: Some(stacks), ..sample::copier() };
+    for row in trace.processes.iter_mut().flat_map(|process| &mut process.threads).flat_map(|thread| &mut thread.rows) {
+        let samples: &[(u32, u64)] = match row.call.name.as_ref() {
+            "mmap" => &[(2, 2)],
+            "read" if row.calls > 0 => &[(0, 12), (1, 3)],
+            "write" => &[(1, 9)],
+            _ => &[],
+        };
+        row.callers = samples.iter().map(|&(stack, samples)| (StackId(stack), samples)).collect();
+    }
+    trace
+}
+
+#[test]
+fn below_each_row_is_its_most_frequent_caller_on_one_line() {
+    for width in [200, 100, 80, 40] {
+        let text = table(&with_callers(), Some(width));
+        assert_fits(&text, width);
+        assert_snapshot(&format!("callers-{width}"), &text);
+    }
+    for width in 0..200 {
+        table(&with_callers(), Some(width));
+    }
+    let all = Options { width: Some(120), all_transfers: true, ..Options::default() };
+    assert_snapshot("callers-all", &render(&report(&with_callers()), Format::Table, &all));
+}
+
+#[test]
+fn the_rows_of_totals_and_of_programs_have_their_callers() {
+    let mut trace = with_callers();
+    let second = trace.processes[0].clone();
+    trace.processes.push(second);
+    let text = |by| render(&report(&trace), Format::Table, &Options { by: Some(by), ..Options::default() });
+    for by in [Detail::Total, Detail::Program] {
+        assert!(text(by).contains("via std::io::copy, in 48 of 60 samples"), "{}", text(by));
+    }
 }
 
 /// The sample copier with failed calls on paths.

@@ -94,10 +94,9 @@ impl Registers {
     /// function may change are not among them.
     #[inline(always)]
     pub fn save_for_unwinding(self, into: &mut [u64; SAMPLE_REGISTERS]) {
-        // SAFETY: a `Registers` has a whole `struct pt_regs`.
-        let sp = unsafe { core::ptr::read_volatile(&raw const (*self.0).sp) };
         *into = [0; SAMPLE_REGISTERS];
-        [into[0], into[1], into[2], into[3]] = [self.instruction_pointer(), sp, self.register::<29>(), self.register::<30>()];
+        [into[0], into[1], into[2], into[3]] =
+            [self.instruction_pointer(), self.stack_pointer(), self.register::<29>(), self.register::<30>()];
         [into[4], into[5], into[6], into[7], into[8]] =
             [self.register::<19>(), self.register::<20>(), self.register::<21>(), self.register::<22>(), self.register::<23>()];
         [into[9], into[10], into[11], into[12], into[13]] =
@@ -109,5 +108,12 @@ impl Registers {
     pub fn instruction_pointer(self) -> u64 {
         // SAFETY: a `Registers` has a whole `struct pt_regs`.
         unsafe { core::ptr::read_volatile(&raw const (*self.0).pc) }
+    }
+
+    /// The stack pointer.
+    #[inline(always)]
+    pub fn stack_pointer(self) -> u64 {
+        // SAFETY: a `Registers` has a whole `struct pt_regs`.
+        unsafe { core::ptr::read_volatile(&raw const (*self.0).sp) }
     }
 }

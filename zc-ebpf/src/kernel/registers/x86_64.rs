@@ -108,6 +108,12 @@ impl Registers {
     pub fn instruction_pointer(self) -> u64 {
         register!(self.rip)
     }
+
+    /// The stack pointer.
+    #[inline(always)]
+    pub fn stack_pointer(self) -> u64 {
+        register!(self.rsp)
+    }
 }
 
 /// Whether the current call came through the 32-bit entry.

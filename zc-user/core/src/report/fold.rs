@@ -15,9 +15,9 @@ use super::{
     failed_paths::{FailedPath, SucceededPath},
     model::{
         ContextSwitches, Counted, Exit, Loading, OtherCalls, OtherSyscall, PageFaults, Process, Program, Report, SCHEMA, SortKey,
-        State, Thread, Tool, Totals, Usage, name_of,
+        State, Syscall, Thread, Tool, Totals, Usage, name_of,
     },
-    sums::{self, fold_rows, fold_totals, fold_with_callers},
+    sums::{self, add_callers, fold_rows, fold_totals},
     timeline::Timeline,
     transfers::AllTransfers,
 };
@@ -168,11 +168,21 @@ fn merged_notes(trace: &Trace) -> impl Iterator<Item = String> {
     merged.into_iter().chain(unfollowed)
 }
 
+/// The entries of rows, with those who made the calls.
+fn with_callers<'a>(rows: impl Iterator<Item = &'a Row> + Clone, sort: SortKey, stacks: Option<&[trace::Stack]>) -> Vec<Syscall> {
+    let mut syscalls = fold_rows(rows.clone(), sort);
+    add_callers(&mut syscalls, rows, stacks);
+    syscalls
+}
+
 fn totals(trace: &Trace, is_exact: bool, sort: SortKey) -> Totals {
+    let rows = || trace.all_processes().flat_map(rows);
+    let mut syscalls = fold_totals(rows(), sort);
+    add_callers(&mut syscalls, rows(), trace.stacks.as_deref());
     Totals {
         processes: all(trace).map(|(processes, _, _)| processes).sum(),
         threads: all(trace).map(|(_, threads, _)| threads).sum(),
-        syscalls: fold_totals(trace.all_processes().flat_map(rows), sort),
+        syscalls,
         other_syscalls: trace.other_calls.as_ref().map(other_syscalls),
         loading: loading(trace),
         failed_paths: trace.failed_paths.as_ref().map(FailedPath::all_of),
@@ -212,7 +222,7 @@ fn fold_process(
         },
         threads: count(process.threads.len()),
         usage: usage(process.counters),
-        syscalls: fold_with_callers(&rows(process), options.sort, stacks),
+        syscalls: with_callers(rows(process), options.sort, stacks),
         other_calls: sum_other_calls(&process.threads),
         io_uring: fold_rows(process.threads.iter().flat_map(|thread| &thread.ring_rows), options.sort),
         transfers,
@@ -244,7 +254,7 @@ fn programs(trace: &Trace, sort: SortKey) -> Vec<Program> {
             processes: of.iter().map(|(processes, _, _)| processes).sum(),
             threads: of.iter().map(|(_, threads, _)| threads).sum(),
             usage: sum_usage(&of.iter().map(|(_, _, process)| usage(process.counters))),
-            syscalls: fold_rows(traced().flat_map(rows), sort),
+            syscalls: with_callers(traced().flat_map(rows), sort, trace.stacks.as_deref()),
             other_calls: sum_other_calls(threads()),
             io_uring: fold_rows(threads().flat_map(|thread| &thread.ring_rows), sort),
         }
@@ -318,7 +328,7 @@ fn fold_thread(thread: &trace::Thread, sort: SortKey, stacks: Option<&[trace::St
         tid: thread.tid,
         comm: thread.comm.clone(),
         usage: usage(thread.counters),
-        syscalls: fold_with_callers(&thread.rows.iter(), sort, stacks),
+        syscalls: with_callers(thread.rows.iter(), sort, stacks),
         other_calls: thread.other_calls.map(other_calls),
     }
 }

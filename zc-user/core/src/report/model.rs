@@ -301,7 +301,7 @@ pub struct Syscall {
     /// How many of the timed calls took how long, the shortest first; intervals without calls are left out. Only the totals have it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub histogram: Vec<Bucket>,
-    /// Who made the calls that were sampled. Only the calls of processes and threads have it.
+    /// Who made the calls that were sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callers: Option<Callers>,
 }

@@ -1,6 +1,9 @@
 //! Sums rows: to one entry for each call, to the calls of a process on each file, and to everything that was done with a file.
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
+};
 
 use super::{
     callers::Callers,
@@ -14,19 +17,17 @@ use crate::{
     transfer::{EndTable, Role},
 };
 
-/// Sums rows to one entry for each call, with those who made these calls as far as that was sampled.
-pub(super) fn fold_with_callers<'a>(
-    rows: &(impl Iterator<Item = &'a Row> + Clone),
-    sort: SortKey,
-    stacks: Option<&[Stack]>,
-) -> Vec<Syscall> {
-    let mut syscalls = fold_rows(rows.clone(), sort);
-    let Some(stacks) = stacks else { return syscalls };
-    for syscall in &mut syscalls {
-        let own = rows.clone().filter(|row| row.call.name == syscall.name && row.call.abi.name() == syscall.abi);
-        syscall.callers = Callers::of(own, stacks);
+/// Adds to the entries of these rows who made the calls, as far as that was sampled.
+pub(super) fn add_callers<'a>(syscalls: &mut [Syscall], rows: impl Iterator<Item = &'a Row>, stacks: Option<&[Stack]>) {
+    let Some(stacks) = stacks else { return };
+    let mut by_call: HashMap<(&str, &str), Vec<&Row>> = HashMap::new();
+    for row in rows.filter(|row| !row.callers.is_empty()) {
+        by_call.entry((&row.call.name, row.call.abi.name())).or_default().push(row);
     }
-    syscalls
+    for syscall in syscalls {
+        let rows = by_call.remove(&(syscall.name.as_str(), syscall.abi.as_str()));
+        syscall.callers = rows.and_then(|rows| Callers::of(rows.into_iter(), stacks));
+    }
 }
 
 /// Sums rows to one entry for each call, without histograms. Rows are also told apart by thread and files.

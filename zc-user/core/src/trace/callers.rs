@@ -98,7 +98,7 @@ impl StackEnd {
             Self::Root => return None,
             Self::NoUnwindTable(file) => format!("{file} has no unwind table for its last function"),
             Self::BadUnwindTable(file) => format!("the unwind table of {file} could not be followed"),
-            Self::TooDeep => "it is deeper than the 16 KiB that are copied".to_owned(),
+            Self::TooDeep => "it is deeper than the part that was copied, at most 64 KiB".to_owned(),
             Self::TooManyFunctions => "it has more functions than the 512 that are looked at".to_owned(),
             Self::Unreadable => "the rest of it could not be read".to_owned(),
             Self::NoFile => "its last function is in no known file, such as code that was made while the program ran".to_owned(),

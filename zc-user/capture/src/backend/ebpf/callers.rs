@@ -6,7 +6,7 @@ use std::{collections::HashMap, io, mem};
 use aya::maps::{MapData, RingBuf};
 use rustix::time::ClockId;
 use tokio::io::unix::AsyncFd;
-use zc_ebpf::{CHUNK_BYTES, CHUNKS, CodeMapped, FileNumber, RowKey, SampleHeader, SampledCall, SpaceCopied, sample_kind};
+use zc_ebpf::{CHUNK_BYTES, CodeMapped, FileNumber, RowKey, SampleHeader, SampledCall, SpaceCopied, sample_kind};
 use zctrace_callers::{
     CodeFile, Mapping, RawStack, Spaces,
     cfi::{Registers, StackCopy},
@@ -180,7 +180,7 @@ impl CallerTable {
         Some(match read::<SampleHeader>(bytes)?.kind {
             sample_kind::STACK => {
                 let call: SampledCall = read(bytes)?;
-                let stack = bytes.get(size_of::<SampledCall>()..)?.get(..CHUNKS * CHUNK_BYTES)?;
+                let stack = bytes.get(size_of::<SampledCall>()..)?;
                 self.add(&call, stack);
                 Ok(())
             }

@@ -156,7 +156,7 @@ fn a_program_that_the_verifier_rejects_is_reported_everywhere_with_the_reason() 
     let btf = with_swapped("files", "flags");
     let refused = with_btf(btf.path()).refuses().with_status(125);
     let told = refused.sentence();
-    let start = format!("the verifier of Linux {} refuses the eBPF program sys_exit: access beyond ", release());
+    let start = format!("the verifier of Linux {} refuses the eBPF program sys_enter: access beyond ", release());
     assert!(told.starts_with(&start) && told.ends_with("or --backend strace, and please report this"), "{told}");
     assert_reported_everywhere(&zctrace().env("ZCTRACE_BTF", btf.path()), told);
 }

@@ -124,10 +124,11 @@ struct Claim {
 extern "C" fn claim_next(round: u64, claim: &mut Claim) -> i64 {
     claim.index = claim.home.wrapping_add(round as u32) & LAST_SLOT.load();
     let Some(slot) = TASKS.entry(claim.index) else { return 1 };
-    if exchange(&mut slot.is_taken, 1) == 0 {
-        claim.is_taken = 1;
+    if exchange(&mut slot.is_taken, 1) != 0 {
+        return 0;
     }
-    claim.is_taken as i64
+    claim.is_taken = 1;
+    1
 }
 
 #[inline(always)]
@@ -139,6 +140,7 @@ fn away() -> u64 {
 /// Adds to the number of tasks that are not at home.
 #[inline(always)]
 fn add_to_away(number: u64) {
-    // SAFETY: only atomic instructions write it.
-    fetch_add(unsafe { &mut *(&raw mut AWAY) }, number);
+    // SAFETY: only this changes it, with an atomic instruction.
+    let away = unsafe { &mut *core::ptr::addr_of_mut!(AWAY) };
+    fetch_add(away, number);
 }

@@ -54,7 +54,7 @@ impl Maps {
     /// The live tasks that are in scope.
     pub fn live_tasks(&self) -> Result<Vec<Task>, MapError> {
         let mut tasks = Vec::new();
-        for entry in self.task_slots.iter() {
+        for entry in &self.task_slots {
             let (address, index) = entry?;
             let slot = self.tasks.get(&index, 0)?;
             // The slot may be another task's by now.

@@ -226,6 +226,17 @@ fn a_pipeline_is_merged_with_its_way_from_end_to_end() {
 }
 
 #[test]
+fn of_many_files_only_some_keep_their_names() {
+    let [_, few] = reports(&traces(&[1; 300], 100, usize::MAX));
+    let merged = few.transfers.iter().filter(|one| one.merged.is_some());
+    let (named, others): (Vec<&Transfer>, Vec<&Transfer>) =
+        merged.partition(|one| one.merged.as_ref().is_some_and(|merged| merged.same_ends));
+    assert!(!named.is_empty() && named.len() <= 32 && named.iter().all(|one| one.to.path.is_some()), "{named:?}");
+    assert!(!others.is_empty() && others.len() <= 2 && others.iter().all(|one| one.to.path.is_none()), "{others:?}");
+    assert_eq!(few.transfers.iter().map(Transfer::count).sum::<u64>(), 300);
+}
+
+#[test]
 fn what_may_still_go_through_a_pipe_waits_for_it() {
     // Something is left in the pipe; the shell reads it; what is its own depends on later processes.
     for command in [4, 6, 8] {

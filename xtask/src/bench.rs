@@ -67,7 +67,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 
 /// The steps of the work of zctrace, and what each records in addition to those before it. With the last one it is zctrace as users run it.
 const LADDER: [(&str, &str); 7] = [
-    ("+ look-up of the task", "none"),
+    ("look-up of the task", "none"),
     ("+ rows", "rows"),
     ("+ times", "times"),
     ("+ histograms", "histograms"),

@@ -15,7 +15,7 @@ use crate::{
 /// No descriptor.
 pub const NO_FD: u64 = u64::MAX;
 
-/// The number of the file behind a descriptor of the current task, whose entry in TASKS is `task`. 0: there is no file.
+/// The number of the file behind a descriptor of the current task, whose entry is `task`. 0: there is no file.
 #[inline(always)]
 pub fn number(task: &mut Task, fd: u64, side: u32) -> FileNumber {
     // To the kernel a descriptor is an unsigned int: it ignores the upper half of the register.

@@ -38,7 +38,6 @@ pub fn forked(parent: KernelPtr, child: KernelPtr) {
 }
 
 /// What a new task inherits from its creator.
-#[derive(Clone, Copy)]
 struct Creator {
     pid: u32,
     process: u32,

@@ -45,6 +45,7 @@ mod summary;
 pub(crate) use activity::Role;
 pub(crate) use by_call::api as api_of_call;
 pub(crate) use describe::EndTable;
+pub(crate) use flow::sum_known;
 pub use model::{
     Api, Attempt, Certainty, DestinationTotals, End, Evidence, Hop, Inode, Merged, MergedProcesses, Reason, Share, SourceTotals,
     Transfer, Unattributed, VerdictParts,

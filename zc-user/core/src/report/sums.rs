@@ -14,7 +14,7 @@ use crate::{
     histogram::Histogram,
     syscall::Call,
     trace::{FileId, Input, Process, Row, Stack, Times, Trace},
-    transfer::{EndTable, Role},
+    transfer::{EndTable, Role, sum_known},
 };
 
 /// Adds to the entries of these rows who made the calls, as far as that was sampled.
@@ -207,27 +207,23 @@ pub(super) fn totals(trace: &Trace) -> Vec<FileTotals> {
 
 fn read(totals: &mut FileTotals, row: &Row) {
     called(totals, row, |totals| &mut totals.reads);
-    totals.bytes_read = add(totals.bytes_read, moved(row));
+    totals.bytes_read = sum_known(totals.bytes_read, moved(row));
 }
 
 fn written(totals: &mut FileTotals, row: &Row) {
     called(totals, row, |totals| &mut totals.writes);
-    totals.bytes_written = add(totals.bytes_written, moved(row));
+    totals.bytes_written = sum_known(totals.bytes_written, moved(row));
 }
 
 fn called(totals: &mut FileTotals, row: &Row, calls: fn(&mut FileTotals) -> &mut u64) {
     *calls(totals) += row.calls;
     totals.errors += row.errors;
-    totals.total_ns = add(totals.total_ns, row.times.as_ref().map(|times| times.total_ns));
+    totals.total_ns = sum_known(totals.total_ns, row.times.as_ref().map(|times| times.total_ns));
 }
 
 /// Bytes that the calls moved. If all failed that is 0, even for a call whose result does not tell.
 fn moved(row: &Row) -> Option<u64> {
     if row.calls == row.errors { Some(0) } else { row.bytes }
-}
-
-fn add(sum: Option<u64>, figure: Option<u64>) -> Option<u64> {
-    sum?.checked_add(figure?)
 }
 
 /// The calls of a process by file. Each call is in one place.

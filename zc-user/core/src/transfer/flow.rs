@@ -192,6 +192,11 @@ fn last_order(rows: &[&Row]) -> Option<u64> {
     rows.iter().map(|row| row.last_order).reduce(|a, b| Some(a?.max(b?))).flatten()
 }
 
+/// A sum with one more figure. `None`: unknown, as it is if either is unknown, or if it does not fit.
+pub(crate) fn sum_known(sum: Option<u64>, figure: Option<u64>) -> Option<u64> {
+    sum?.checked_add(figure?)
+}
+
 /// The bytes that these rows moved. `None` if one of them does not say.
 pub(super) fn sum_bytes(rows: &[&Row]) -> Option<u64> {
     rows.iter().filter(|row| row.calls > row.errors).map(|row| row.bytes).reduce(|a, b| a?.checked_add(b?)).unwrap_or(Some(0))

@@ -38,6 +38,12 @@ pub struct Settled {
     processes: u64,
     /// How many of them were merged although their pipes or connections were still in use.
     unfollowed: u64,
+    for_others: ForOthers,
+}
+
+/// What the analysis of other processes must know of those that were merged.
+#[derive(Debug, Clone, Default)]
+struct ForOthers {
     /// Whether something was written that is neither in an exact transfer nor known to come from memory.
     is_inexact: bool,
     lacks_files: bool,
@@ -68,12 +74,7 @@ struct Findings {
     unfollowed: u64,
     within: Vec<(Option<String>, InProcess)>,
     across: Vec<(Vec<Option<String>>, Transfer)>,
-    is_inexact: bool,
-    lacks_files: bool,
-    has_unclean_copies: bool,
-    conduits: HashMap<FileId, Moved>,
-    empty: HashSet<FileId>,
-    first_reads: HashMap<u32, HashMap<FileId, u64>>,
+    for_others: ForOthers,
 }
 
 impl Round<'_> {
@@ -105,32 +106,28 @@ impl Round<'_> {
             unfollowed,
             within: Vec::new(),
             across: Vec::new(),
-            is_inexact: false,
-            lacks_files: false,
-            has_unclean_copies: false,
-            conduits: trace.settled.conduits.clone(),
-            empty: use_of_conduits.empty.clone(),
-            first_reads: trace.settled.first_reads.clone(),
+            for_others: ForOthers { empty: use_of_conduits.empty.clone(), ..trace.settled.for_others.clone() },
             merged,
         };
+        let for_others = &mut findings.for_others;
         for &index in &findings.merged {
             let activity = &context.activities[index];
             // What may turn out not to be its own later is not taken for its own.
             let (process, is_exact) = context.in_process(activity, &flows[index], &ends, !waiting[index]);
-            findings.is_inexact |= !is_exact;
-            findings.lacks_files |= lacks_files(activity) || activity.has_unseen_operations;
+            for_others.is_inexact |= !is_exact;
+            for_others.lacks_files |= lacks_files(activity) || activity.has_unseen_operations;
             findings.within.push((activity.process.comm.clone(), process));
             if activity.process.exe.is_none() {
-                findings.has_unclean_copies |= !activity.reads_nothing();
-                let of_program = findings.first_reads.entry(context.first_reads.program_of(activity.process.pid)).or_default();
+                for_others.has_unclean_copies |= !activity.reads_nothing();
+                let of_program = for_others.first_reads.entry(context.first_reads.program_of(activity.process.pid)).or_default();
                 note_first_reads(of_program, activity);
             }
-            note_conduits(&mut findings.conduits, activity, &context.conduits);
+            note_conduits(&mut for_others.conduits, activity, &context.conduits);
         }
-        findings.conduits.retain(|file, _| !use_of_conduits.is_over(*file));
+        for_others.conduits.retain(|file, _| !use_of_conduits.is_over(*file));
         let present: HashSet<u32> = trace.processes.iter().map(|process| process.pid).collect();
-        findings.first_reads.retain(|pid, _| present.contains(pid));
-        for files in findings.first_reads.values_mut() {
+        for_others.first_reads.retain(|pid, _| present.contains(pid));
+        for files in for_others.first_reads.values_mut() {
             files.retain(|file, _| !use_of_conduits.is_over(*file));
         }
         let is_merged: HashSet<*const Process> =
@@ -157,10 +154,7 @@ impl Settled {
     fn add(&mut self, findings: Findings) {
         self.processes += findings.merged.len() as u64;
         self.unfollowed += findings.unfollowed;
-        self.is_inexact |= findings.is_inexact;
-        self.lacks_files |= findings.lacks_files;
-        self.has_unclean_copies |= findings.has_unclean_copies;
-        (self.conduits, self.empty, self.first_reads) = (findings.conduits, findings.empty, findings.first_reads);
+        self.for_others = findings.for_others;
         let ways: Vec<(usize, Transfer)> =
             findings.across.into_iter().map(|(programs, way)| (self.transfers.add(way.clone(), &programs), way)).collect();
         let mut ways_of: HashMap<u32, Vec<&(usize, Transfer)>> = HashMap::new();
@@ -192,24 +186,24 @@ impl Settled {
     }
 
     pub(super) fn is_exact(&self) -> bool {
-        !self.is_inexact
+        !self.for_others.is_inexact
     }
 
     pub(super) fn lacks_files(&self) -> bool {
-        self.lacks_files
+        self.for_others.lacks_files
     }
 
     pub(super) fn are_copies_clean(&self) -> bool {
-        !self.has_unclean_copies
+        !self.for_others.has_unclean_copies
     }
 
     pub(super) fn first_reads(&self) -> &HashMap<u32, HashMap<FileId, u64>> {
-        &self.first_reads
+        &self.for_others.first_reads
     }
 
     /// What went into each pipe and connection, and what came out of it.
     pub(super) fn conduit_bytes(&self) -> [HashMap<FileId, Option<u64>>; 2] {
-        [0, 1].map(|side| self.conduits.iter().map(|(file, moved)| (*file, moved.bytes[side])).collect())
+        [0, 1].map(|side| self.for_others.conduits.iter().map(|(file, moved)| (*file, moved.bytes[side])).collect())
     }
 
     /// The transfers, and the sums by file together with those of `simple` processes, which had no transfers. If calls are missing, as
@@ -248,7 +242,7 @@ impl Settled {
     /// How many sums there are.
     #[cfg(test)]
     pub(crate) fn sums(&self) -> [usize; 3] {
-        [self.transfers.len(), self.conduits.len(), self.first_reads.values().map(HashMap::len).sum()]
+        [self.transfers.len(), self.for_others.conduits.len(), self.for_others.first_reads.values().map(HashMap::len).sum()]
     }
 }
 
@@ -367,7 +361,7 @@ fn saw_end(side: usize, rows: &[&Row]) -> bool {
 /// Which pipes and connections are still in use.
 #[derive(Debug, Default)]
 struct Use {
-    /// The files that are one, for each side those with calls.
+    /// All of them that any process has used.
     all: HashSet<FileId>,
     /// For each side, those that nothing goes through any more: no live process has used them, and either a process has seen the end, or
     /// they have been empty for a whole round. A single look would not show a call of a live process that is just moving bytes.
@@ -395,7 +389,7 @@ impl Use {
                 }
             }
         }
-        for (&file, moved) in &settled.conduits {
+        for (&file, moved) in &settled.for_others.conduits {
             for side in SIDES {
                 found.used[side].extend((moved.bytes[side] != Some(0)).then_some(file));
                 ends[side].extend(moved.saw_end.then_some(file));
@@ -409,7 +403,7 @@ impl Use {
             let is_empty = conduits.written(file).is_some_and(|bytes| conduits.read(outlet) == Some(bytes));
             found.empty.extend(is_empty.then_some(file));
             let has_ended = ends[WRITTEN].contains(&file) || ends[READ].contains(&outlet);
-            if has_ended || (is_empty && settled.empty.contains(&file)) {
+            if has_ended || (is_empty && settled.for_others.empty.contains(&file)) {
                 found.over[WRITTEN].insert(file);
                 found.over[READ].insert(outlet);
             }

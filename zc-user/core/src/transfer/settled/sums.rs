@@ -8,6 +8,7 @@ use std::{
 
 use crate::transfer::{
     Api, Attempt, Certainty, DestinationTotals, End, Evidence, Hop, InProcess, Merged, Share, SourceTotals, Transfer, describe,
+    flow::sum_known,
 };
 
 /// So many ends of transfers are told apart for each program and interface, and so many files of everything that was read or written.
@@ -160,37 +161,33 @@ impl Transfer {
     }
 }
 
-fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
-    a?.checked_add(b?)
-}
-
 /// Adds a transfer of the same shape.
 fn add(to: &mut Transfer, more: Transfer) {
-    let of_errnos = |sums: &mut BTreeMap<String, u64>, more: BTreeMap<String, u64>| {
+    let add_counts = |sums: &mut BTreeMap<String, u64>, more: BTreeMap<String, u64>| {
         for (name, count) in more {
             *sums.entry(name).or_default() += count;
         }
     };
-    to.bytes = sum(to.bytes, more.bytes);
-    to.proven_bytes = sum(to.proven_bytes, more.proven_bytes);
+    to.bytes = sum_known(to.bytes, more.bytes);
+    to.proven_bytes = sum_known(to.proven_bytes, more.proven_bytes);
     to.calls += more.calls;
-    of_errnos(&mut to.calls_by_syscall, more.calls_by_syscall);
-    of_errnos(&mut to.retries, more.retries);
-    of_errnos(&mut to.errors, more.errors);
+    add_counts(&mut to.calls_by_syscall, more.calls_by_syscall);
+    add_counts(&mut to.retries, more.retries);
+    add_counts(&mut to.errors, more.errors);
     for (attempt, more) in to.attempts.iter_mut().zip(&more.attempts) {
         attempt.calls += more.calls;
     }
     // How many calls moved something is not kept.
     to.mean_bytes = to.mean_bytes.filter(|_| to.mean_bytes == more.mean_bytes);
-    to.crossings = sum(to.crossings, more.crossings);
-    to.user_memory_bytes = sum(to.user_memory_bytes, more.user_memory_bytes);
+    to.crossings = sum_known(to.crossings, more.crossings);
+    to.user_memory_bytes = sum_known(to.user_memory_bytes, more.user_memory_bytes);
     to.short_calls += more.short_calls;
     to.zero_calls += more.zero_calls;
-    to.total_ns = sum(to.total_ns, more.total_ns);
+    to.total_ns = sum_known(to.total_ns, more.total_ns);
     to.hint = to.hint.take().filter(|_| to.hint == more.hint);
     for (hop, more) in to.hops.iter_mut().zip(&more.hops) {
-        hop.bytes = sum(hop.bytes, more.bytes);
-        hop.proven_bytes = sum(hop.proven_bytes, more.proven_bytes);
+        hop.bytes = sum_known(hop.bytes, more.bytes);
+        hop.proven_bytes = sum_known(hop.proven_bytes, more.proven_bytes);
     }
     if let Some(merged) = &mut to.merged {
         merged.transfers += 1;
@@ -269,9 +266,9 @@ impl OfFile for SourceTotals {
     }
 
     fn add(&mut self, more: Self) {
-        self.read_bytes = sum(self.read_bytes, more.read_bytes);
+        self.read_bytes = sum_known(self.read_bytes, more.read_bytes);
         self.read_calls += more.read_calls;
-        self.written_on_bytes = sum(self.written_on_bytes, more.written_on_bytes);
+        self.written_on_bytes = sum_known(self.written_on_bytes, more.written_on_bytes);
     }
 }
 
@@ -285,14 +282,14 @@ impl OfFile for DestinationTotals {
     }
 
     fn add(&mut self, more: Self) {
-        self.written_bytes = sum(self.written_bytes, more.written_bytes);
+        self.written_bytes = sum_known(self.written_bytes, more.written_bytes);
         self.written_calls += more.written_calls;
         self.attributed_bytes = self.attributed_bytes.saturating_add(more.attributed_bytes);
         self.attributed_calls += more.attributed_calls;
         self.proven_bytes = self.proven_bytes.saturating_add(more.proven_bytes);
-        self.unattributed_bytes = sum(self.unattributed_bytes, more.unattributed_bytes);
+        self.unattributed_bytes = sum_known(self.unattributed_bytes, more.unattributed_bytes);
         self.unattributed_calls += more.unattributed_calls;
-        // A part of an unknown figure is unknown, too; this field has no word for that but 0, as for a single process.
+        // Of an unknown figure, no part is known. The field is 0 then, as for a single process.
         self.memory_bytes = self.unattributed_bytes.map_or(0, |_| self.memory_bytes.saturating_add(more.memory_bytes));
     }
 }
@@ -307,7 +304,7 @@ impl OfFile for Share {
     }
 
     fn add(&mut self, more: Self) {
-        self.bytes = sum(self.bytes, more.bytes);
+        self.bytes = sum_known(self.bytes, more.bytes);
         self.calls += more.calls;
         self.partly_attributed_calls += more.partly_attributed_calls;
     }

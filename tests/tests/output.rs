@@ -259,6 +259,4 @@ fn with_v_the_ebpf_programs_log_what_they_do() {
     let shown = zctrace().option("-v").run(&program("true")).finished;
     assert!(shown.stderr.lines().all(|line| line.starts_with("zctrace: kernel: ")), "{}", shown.stderr);
     assert!(shown.stderr.contains("is followed") && shown.stderr.contains("executed a program"), "{}", shown.stderr);
-    let full = zctrace().option("-v").option("--max-rows=2").run(&workload("known")).finished;
-    assert!(full.stderr.contains("the map of rows is full"), "{}", full.stderr);
 }

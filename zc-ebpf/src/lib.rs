@@ -6,6 +6,7 @@
 #![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 
 mod abi;
+pub mod opaque;
 pub mod pairing;
 
 pub use abi::*;

@@ -9,7 +9,7 @@ use aya_ebpf::{
 };
 use zc_ebpf::{
     BusyRow, CallId, CallSpec, Control, ErrnoKey, FileKey, FileSeen, KnownFile, LOSSES as LOSS_COUNT, Loss, Memory, OtherCalls,
-    Part, Row, RowKey, SPEC_SLOTS, STREAM_FILES, Stream, TABLE_SLOTS, recorded,
+    Part, Row, RowKey, SPEC_SLOTS, STREAM_FILES, Stream, TABLE_SLOTS, opaque::opaque, recorded,
 };
 
 use crate::kernel::entries::{Entries as _, fetch_add};
@@ -172,23 +172,4 @@ extern "C" fn count_loss_of(loss: u32) -> u32 {
         fetch_add(count, 1);
     }
     0
-}
-
-/// Returns the number, but hides from the compiler where it came from. Otherwise the compiler may compare its origin a second time. The
-/// verifier of 6.1 follows both comparisons even where they contradict each other, and rejects the impossible path.
-#[inline(always)]
-fn opaque(number: u64) -> u64 {
-    let mut value = number;
-    #[cfg(target_arch = "bpf")]
-    // SAFETY: adding 0 changes nothing. There has to be an instruction: without one, two line numbers would belong to one place, and the
-    // kernel refuses that.
-    unsafe {
-        core::arch::asm!("{value} += 0", value = inout(reg) value, options(pure, nomem, nostack));
-    }
-    #[cfg(not(target_arch = "bpf"))]
-    {
-        // On the host this crate is only checked, never run.
-        let _ = &mut value;
-    }
-    value
 }

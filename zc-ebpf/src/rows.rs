@@ -16,31 +16,28 @@ pub struct Place {
     pub row: &'static mut Row,
     /// The count of its errno. `None` if it has no errno, or if there is no room for the count.
     pub errno: Option<&'static mut u64>,
-    /// Whether the call has files, but there was no room for a row with them.
-    pub without_files: bool,
 }
 
-/// Finds the place of a call, or makes one. `serial` is the task's number, `errno` is 0 for a call without one. `None` if the maps are
-/// full.
+/// Finds the place of a call with these files, or without any, or makes one. `serial` is the task's number, `errno` is 0 for a call without
+/// one. `None` if the maps are full.
+///
+/// The maps of calls with and without files share this code. So the kernel does not write out look-ups for each of them.
 #[inline(always)]
 pub fn place(serial: u32, call: CallId, ends: Ends, errno: u32) -> Option<Place> {
     let call = call | epoch();
-    if !ends.is_none() && !ends.lack_room() {
-        let row = find_or_make(&FILE_ROWS, &RowKey { task: serial, call, ends }, &EMPTY_ROW);
-        if errno == 0 {
-            if let Some(row) = row {
-                return Some(Place { row, errno: None, without_files: false });
-            }
-        } else if let (Some(row), Some(count)) =
-            (row, find_or_make(&FILE_ERRNOS, &ErrnoKey { task: serial, call, errno, ends }, &0))
-        {
-            return Some(Place { row, errno: Some(count), without_files: false });
-        }
-    }
-    let row = find_or_make(&ROWS, &RowKey { task: serial, call, ends: Ends::NONE }, &EMPTY_ROW)?;
-    let errno =
-        if errno == 0 { None } else { find_or_make(&ERRNOS, &ErrnoKey { task: serial, call, errno, ends: Ends::NONE }, &0) };
-    Some(Place { row, errno, without_files: !ends.is_none() })
+    let has_files = !ends.is_none();
+    let (rows, errnos) = if has_files { (&FILE_ROWS, &FILE_ERRNOS) } else { (&ROWS, &ERRNOS) };
+    let row = find_or_make(rows, &RowKey { task: serial, call, ends }, &EMPTY_ROW)?;
+    let count = if errno == 0 { None } else { find_or_make(errnos, &ErrnoKey { task: serial, call, errno, ends }, &0) };
+    // Both or none with files: the errnos of a row are those of its calls.
+    let lacks_errno = errno != 0 && count.is_none();
+    if has_files && lacks_errno { None } else { Some(Place { row, errno: count }) }
+}
+
+/// The files by which a call can have a row of its own.
+#[inline(always)]
+pub fn files_of(ends: Ends) -> Ends {
+    if ends.lack_room() { Ends::NONE } else { ends }
 }
 
 /// The row in which a call of this key is counted, if the key has had many calls already.

@@ -24,4 +24,4 @@ pub use row::{BusyRow, ErrnoKey, FEW_CALLS, FailedPath, OtherCalls, PATH_BYTES, 
 pub use sample::{
     CHUNK_BYTES, CodeMapped, MOST_CHUNKS, SAMPLE_REGISTERS, SampleHeader, SampledCall, SpaceCopied, StackSample, sample_kind,
 };
-pub use task::{Arguments, Descriptor, Interrupted, Mapping, Outcome, Task, TaskSlot, hook, other, phase};
+pub use task::{Arguments, Descriptor, Interrupted, Mapping, Outcome, Task, TaskSlot, entry, hook, other, phase};

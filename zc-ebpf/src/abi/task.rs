@@ -22,8 +22,8 @@ pub struct Task {
     pub entered_ns: u64,
     /// When the task began to exit: `CLOCK_MONOTONIC`, ns. 0 before.
     pub exited_ns: u64,
-    /// 1: the next `sys_exit` is expected to have no entry. That is so for a new task, which returns from `clone`.
-    pub exit_without_entry_expected: u32,
+    /// What is known of the entry of the call that returns next: one of [`entry`]'s constants.
+    pub entry: u32,
     /// A call that a signal ended, or [`NO_CALL`](crate::NO_CALL): see [`Interrupted`].
     pub interrupted: CallId,
     /// What is known of that call.
@@ -131,6 +131,8 @@ pub struct Outcome {
 impl Outcome {
     /// The [`duration_ns`](Self::duration_ns) of a call whose time is unknown.
     pub const UNTIMED: u64 = u64::MAX;
+    /// The [`result`](Self::result) of a call that never returns, because its task exits. No call returns this.
+    pub const NEVER: i64 = i64::MIN;
 }
 
 /// The descriptor that the task used last, and its file. The file need not be looked up again as long as
@@ -224,6 +226,16 @@ pub mod hook {
     pub const RING_COMPLETE: u32 = 1 << 8;
     /// A program that the rehearsal does not check.
     pub const OTHER: u32 = 0;
+}
+
+/// What [`Task::entry`](crate::Task::entry) says.
+pub mod entry {
+    /// It was seen, or the next `sys_exit` shows that it was not.
+    pub const SEEN: u32 = 0;
+    /// There is none: a new task returns from `clone`.
+    pub const NONE: u32 = 1;
+    /// It was not seen, and the call returns now.
+    pub const UNSEEN: u32 = 2;
 }
 
 /// What [`Task::other`](crate::Task::other) says.

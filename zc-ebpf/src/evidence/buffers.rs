@@ -2,8 +2,11 @@
 
 use aya_ebpf::bindings::BPF_NOEXIST;
 use zc_ebpf::{
-    ABSENT, FROM_BUFFER, FileNumber, MAPPED, Memory, NO_ROOM, Task, UnwrittenRead, fds, fills, pairing::memory,
-    pairing::range::common_length, requested,
+    ABSENT, FROM_BUFFER, FileNumber, MAPPED, Memory, NO_ROOM, Task, UnwrittenRead, fds, fills,
+    opaque::{is_less, is_not_zero, rounds},
+    pairing::memory,
+    pairing::range::common_length,
+    requested,
 };
 
 use crate::{
@@ -19,7 +22,7 @@ use crate::{
 };
 
 /// How many elements of a vector are looked at.
-const ELEMENTS: u64 = 16;
+const ELEMENTS: usize = 16;
 
 /// Mask for a number of elements. No address space is larger, so a larger number is wrong.
 const ADDRESSES: u64 = (1 << 48) - 1;
@@ -150,17 +153,19 @@ extern "C" fn read(task: *mut Task) -> u32 {
 extern "C" fn written(task: *mut Task) -> u32 {
     let Some(task) = argument::as_mut(task) else { return 0 };
     let bytes = if task.outcome.result > 0 { task.outcome.result as u64 } else { 0 };
-    if task.ends.input & MAPPED != 0 {
-        exchange_memory(task, bytes, intent::MEASURE);
-        return 0;
-    }
     let generation = task.generation;
-    if bytes == 0 {
-        exchange_memory(task, task.outcome.requested_bytes, intent::FIND);
-        task.outcome.paired_bytes = 0;
-        task.outcome.checked_calls = 0;
+    let (intent, exchanged) = if task.ends.input & MAPPED != 0 {
+        (intent::MEASURE, bytes)
+    } else if bytes == 0 {
+        (intent::FIND, task.outcome.requested_bytes)
     } else {
-        exchange_memory(task, bytes, intent::TAKE);
+        (intent::TAKE, bytes)
+    };
+    exchange_memory(task, exchanged, intent);
+    match intent {
+        intent::MEASURE => return 0,
+        intent::FIND => (task.outcome.paired_bytes, task.outcome.checked_calls) = (0, 0),
+        _ => {}
     }
     add_to_stream(task, bytes, streams::slot_of(task.ends.output, true));
     let is_overwritten = generation != task.generation;
@@ -207,8 +212,8 @@ extern "C" fn add_pieces(task: *const Task, bytes: u64, slot: u32) -> u32 {
     let (mut element, count) = buffers(task);
     let stride = stride(task, element);
     let mut left = bytes;
-    for index in 0..ELEMENTS {
-        if index >= count || left == 0 {
+    for index in rounds(ELEMENTS) {
+        if is_over(index, count, left) {
             break;
         }
         left -= add_piece(task, element, left, slot);
@@ -244,8 +249,8 @@ extern "C" fn exchange_memory(task: *mut Task, bytes: u64, intent: u32) -> u32 {
     let (mut element, count) = buffers(task);
     let stride = stride(task, element);
     let mut left = bytes;
-    for index in 0..ELEMENTS {
-        if index >= count || left == 0 {
+    for index in rounds(ELEMENTS) {
+        if is_over(index, count, left) {
             break;
         }
         left -= exchange_piece(task, memory, element, left, intent);
@@ -255,7 +260,8 @@ extern "C" fn exchange_memory(task: *mut Task, bytes: u64, intent: u32) -> u32 {
         memory::forget_all(memory);
     }
     if intent == intent::TAKE || intent == intent::FIND {
-        let settled = settle(memory, task.serial, task.outcome.call, task.ends.output, u32::from(intent == intent::TAKE));
+        let who = u64::from(task.serial) << 32 | u64::from(task.outcome.call);
+        let settled = settle(memory, who, task.ends.output, intent == intent::TAKE);
         if settled != 0 {
             task.ends.input = settled as FileNumber | FROM_BUFFER;
             task.outcome.paired_bytes = settled >> 32;
@@ -320,6 +326,13 @@ fn buffers(task: &Task) -> (u64, u64) {
 struct Piece {
     start: u64,
     bytes: u64,
+}
+
+/// Whether the element with this index is beyond the last one, or no bytes are left. It is one comparison, because the verifier follows
+/// every way out of a loop.
+#[inline(always)]
+fn is_over(index: u32, count: u64, left: u64) -> bool {
+    is_less(index.into(), count) & is_not_zero(left) == 0
 }
 
 /// The distance of the elements of this vector. 0 without a vector.

@@ -2,7 +2,8 @@
 
 use zc_ebpf::{
     CHANGED, CallId, Ends, FROM_BUFFER, FileNumber, Loss, Memory, RowKey, UNSAMPLED,
-    pairing::memory::{self, RANGES},
+    opaque::{if_set, is_less, rounds},
+    pairing::memory::{self, RANGES, SOURCES, Source},
     pairing::range::{Comparison, Range, SAMPLES, Verdict, common_length, compared, folded},
 };
 
@@ -52,7 +53,7 @@ pub extern "C" fn take(memory: *mut Memory, hint: u32, start: u64, length: u64, 
     {
         return take_range(memory, hint, start, end, is_moved);
     }
-    for index in 0..RANGES as u32 {
+    for index in rounds(RANGES) {
         take_range(memory, index, start, end, is_moved);
     }
     0
@@ -91,32 +92,30 @@ extern "C" fn take_range(memory: *mut Memory, index: u32, written: u64, written_
         return 0;
     }
     let is_whole = start == written && end == written_end;
-    let (file, bytes) = match range.judge(start, is_whole, compare(range, start, end)) {
+    let verdict = range.judge(start, is_whole, compare(range, start, end));
+    let (file, bytes) = match verdict {
         Verdict::Same => (range.file, end - start),
         Verdict::Changed => (range.file | CHANGED, end - start),
         Verdict::Unsampled => (range.file | UNSAMPLED, end - start),
-        Verdict::Undecided => (range.file | UNSAMPLED, 0),
-        Verdict::Reused => {
-            range.end = 0;
-            return 0;
-        }
-        Verdict::Overlaid => {
-            range.end = 0;
-            let file = range.file;
-            memory.add_source(file | UNSAMPLED, 0);
-            return 0;
-        }
+        Verdict::Undecided | Verdict::Overlaid => (range.file | UNSAMPLED, 0),
+        Verdict::Reused => (0, 0),
     };
-    let again = start < range.written_to;
-    if is_moved != 0 && end > range.written_to {
-        range.written_to = end;
+    if matches!(verdict, Verdict::Reused | Verdict::Overlaid) {
+        range.end = 0;
+    } else {
+        let again = start < range.written_to;
+        if is_moved != 0 && end > range.written_to {
+            range.written_to = end;
+        }
+        if file & UNSAMPLED != 0 {
+            memory.sample_densely();
+        } else if again {
+            memory.sample_more();
+        }
     }
-    if file & UNSAMPLED != 0 {
-        memory.sample_densely();
-    } else if again {
-        memory.sample_more();
+    if file != 0 {
+        memory.add_source(file, bytes);
     }
-    memory.add_source(file, bytes);
     0
 }
 
@@ -153,48 +152,59 @@ extern "C" fn compare_words(range: *const Range, start: u64, end: u64) -> u32 {
 /// other numbers.
 const NEVER_ZERO: u64 = 1 << 32;
 
-/// Credits the bytes of a call to their sources. The result has the file with the most bytes in its lower half, and how many these are in
-/// its upper half (no call moves 4 GiB). All other files get [`Part`]s.
-#[unsafe(no_mangle)]
-#[inline(never)]
-pub extern "C" fn settle(memory: *mut Memory, serial: u32, call: CallId, output: FileNumber, is_moved: u32) -> u64 {
-    let Some(memory) = argument::as_mut(memory) else { return 0 };
-    let (mut most, mut file) = (0, 0);
-    for source in &memory.sources {
-        if source.file == 0 {
-            break;
-        }
-        if u64::from(source.bytes) > most {
-            (most, file) = (source.bytes.into(), source.file);
-        }
+/// Credits the bytes of a call to their sources, and forgets these. `who` has the task's serial number in its upper half and the call in its
+/// lower half. The result has the file with the most bytes in its lower half, and how many these are in its upper half (no call moves
+/// 4 GiB). All other files get [`Part`](zc_ebpf::Part)s.
+#[inline(always)]
+pub fn settle(memory: &mut Memory, who: u64, output: FileNumber, is_moved: bool) -> u64 {
+    if memory.sources[1].file != 0 {
+        return settle_several(memory, who, if is_moved { output } else { 0 });
     }
-    for source in &mut memory.sources {
-        if source.file == 0 {
-            break;
-        }
-        if source.file != file && is_moved != 0 {
-            add_part(serial, call, source.file, output, source.bytes.into());
-        }
-        (source.file, source.bytes) = (0, 0);
-    }
-    most << 32 | u64::from(file)
+    let only = packed(memory.sources[0]);
+    memory.sources[0] = Source::default();
+    only
 }
 
-/// Counts bytes that a call wrote from a second or later file. If there is no room, these bytes have no known source. The result means
-/// nothing.
+/// As [`settle`], if there are several sources. `output` is 0 if the call failed.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn add_part(serial: u32, call: CallId, file: FileNumber, output: FileNumber, bytes: u64) -> u32 {
+extern "C" fn settle_several(memory: *mut Memory, who: u64, output: FileNumber) -> u64 {
+    let Some(memory) = argument::as_mut(memory) else { return 0 };
+    let mut largest = 0;
+    for index in rounds(SOURCES) {
+        let source = packed(memory.sources[index as usize & (SOURCES - 1)]);
+        largest = if_set(is_less(largest >> 32, source >> 32), source, largest);
+    }
+    for index in rounds(SOURCES) {
+        let source = &mut memory.sources[index as usize & (SOURCES - 1)];
+        add_part(who, largest << 32 | u64::from(output), packed(*source));
+        *source = Source::default();
+    }
+    largest
+}
+
+/// A source as one number: its file (lower half) and its bytes (upper half).
+#[inline(always)]
+fn packed(source: Source) -> u64 {
+    u64::from(source.bytes) << 32 | u64::from(source.file)
+}
+
+/// Counts bytes that a call wrote from a source other than its largest one. `files` has the largest one's file in its upper half and the
+/// output in its lower half. If there is no room, these bytes have no known source. The result means nothing.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn add_part(who: u64, files: u64, source: u64) -> u32 {
+    let (file, output) = (source as FileNumber, files as FileNumber);
     let ends = Ends { input: file | FROM_BUFFER, output };
-    if output == 0 || ends.lack_room() {
+    if file == 0 || file == (files >> 32) as FileNumber || output == 0 || ends.lack_room() {
         return 0;
     }
-    let Some(part) = rows::part(RowKey { task: serial, call, ends }) else {
+    let Some(part) = rows::part(RowKey { task: (who >> 32) as u32, call: who as CallId, ends }) else {
         count_loss(Loss::UncountedPart);
         return 0;
     };
     // Operations of `io_uring` complete on several CPUs at once.
-    fetch_add(&mut part.bytes, bytes);
+    fetch_add(&mut part.bytes, source >> 32);
     fetch_add(&mut part.calls, 1);
     fetch_add(&mut part.checked_calls, 1);
     0

@@ -45,11 +45,12 @@ pub fn skip(slot: u32, bytes: u64) -> bool {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn add(slot: u32, start: u64, length: u64) -> u32 {
-    if skip(slot, length) {
+    let Some(stream) = STREAMS.entry(slot) else { return 0 };
+    let is_sampled = stream.samples_one_of(length);
+    let before = fetch_add(&mut stream.bytes, length);
+    if !is_sampled {
         return 0;
     }
-    let Some(stream) = STREAMS.entry(slot) else { return 0 };
-    let before = fetch_add(&mut stream.bytes, length);
     let mut piece = Piece { stream, slot, start, before, length };
     repeat(PLACES, take_place, &mut piece);
     repeat(WINDOWS as u32, take_window, &mut piece);

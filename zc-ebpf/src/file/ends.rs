@@ -28,37 +28,32 @@ pub fn of_unseen(task: &mut Task) -> Ends {
 
 /// The files of the call in the task: `number` finds those of its descriptors, `mapped` the one that it writes from.
 #[inline(always)]
-fn find(task: &mut Task, number: impl Fn(&mut Task, u64, u32) -> FileNumber, mapped: impl Fn(&Task) -> FileNumber) -> Ends {
+fn find(task: &mut Task, number: impl Fn(&mut Task, u64, u32) -> FileNumber, mapped: impl Fn(&mut Task) -> FileNumber) -> Ends {
     let spec = task.spec;
     if spec.fds == fds::NONE || offset_of_field!(task_files) == ABSENT || !records(recorded::FILES) {
         return Ends::NONE;
     }
     let first = task.arguments.get(spec.first);
-    let (from, to) = match spec.fds {
-        fds::WRITES => (NO_FD, first),
-        fds::PIPE => {
-            let number = number(task, first, identify::PIPE);
-            return if number & FOR_WRITING == 0 {
-                Ends { input: number, output: 0 }
-            } else {
-                Ends { input: mapped(task), output: number & !FOR_WRITING }
-            };
-        }
-        fds::READS | fds::ON => (first, NO_FD),
-        fds::COPIES => (first, task.arguments.get(spec.second)),
+    let (from, to, side) = match spec.fds {
+        fds::WRITES => (NO_FD, first, identify::OUTPUT),
+        fds::PIPE => (NO_FD, first, identify::PIPE),
+        fds::READS | fds::ON => (first, NO_FD, identify::OUTPUT),
+        fds::COPIES => (first, task.arguments.get(spec.second), identify::OUTPUT),
         _ => match task.arguments.get(spec.argument) as u32 {
-            FICLONE => (task.arguments.get(spec.second), first),
-            FICLONERANGE => (range_source(task.arguments.get(spec.second)), first),
-            _ => (first, NO_FD),
+            FICLONE => (task.arguments.get(spec.second), first, identify::OUTPUT),
+            FICLONERANGE => (range_source(task.arguments.get(spec.second)), first, identify::OUTPUT),
+            _ => (first, NO_FD, identify::OUTPUT),
         },
     };
-    let output = number(task, to, identify::OUTPUT);
-    let input = if spec.fds == fds::WRITES {
-        if spec.returns_bytes == 0 { 0 } else { mapped(task) }
-    } else {
-        number(task, from, identify::INPUT)
-    };
-    Ends { input, output }
+    let output = number(task, to, side);
+    let input = number(task, from, identify::INPUT);
+    match spec.fds {
+        fds::PIPE if output & FOR_WRITING == 0 => Ends { input: output, output: 0 },
+        fds::PIPE | fds::WRITES if spec.fds == fds::PIPE || spec.returns_bytes != 0 => {
+            Ends { input: mapped(task), output: output & !FOR_WRITING }
+        }
+        _ => Ends { input, output },
+    }
 }
 
 /// `src_fd`, the first field of a `struct file_clone_range` of the kernel's include/uapi/linux/fs.h.

@@ -61,19 +61,19 @@ fn describe(file: KernelPtr, seen: &mut FileSeen) -> Option<u32> {
     let inode: KernelPtr = fields::probe(file, offset_of_field!(file_inode))?;
     let sb: KernelPtr = fields::probe(inode, offset_of_field!(inode_sb))?;
     seen.kind = event_kind::FILE;
-    seen.inode = fields::probe(inode, offset_of_field!(inode_number))?;
-    seen.size = fields::probe(inode, offset_of_field!(inode_size))?;
-    seen.generation = fields::probe(inode, offset_of_field!(inode_generation))?;
-    seen.device = fields::probe(sb, offset_of_field!(sb_device))?;
-    seen.mode = fields::probe::<u16>(inode, offset_of_field!(inode_mode))?.into();
+    seen.inode = fields::probe_or_zero(inode, offset_of_field!(inode_number));
+    seen.size = fields::probe_or_zero(inode, offset_of_field!(inode_size));
+    seen.generation = fields::probe_or_zero(inode, offset_of_field!(inode_generation));
+    seen.device = fields::probe_or_zero(sb, offset_of_field!(sb_device));
+    seen.mode = fields::probe_or_zero::<u16>(inode, offset_of_field!(inode_mode)).into();
     seen.path_end = path_end::NONE;
     seen.names_length = 0;
     seen.family = 0;
     (seen.local_port, seen.peer_port) = (0, 0);
     seen.peer_inode = 0;
-    let kind: KernelPtr = fields::probe(sb, offset_of_field!(sb_type))?;
-    read_text(fields::probe(kind, offset_of_field!(type_name)), &mut seen.filesystem);
-    read_text(fields::probe(sb, offset_of_field!(sb_subtype)), &mut seen.subtype);
+    let kind = fields::probe_pointer(sb, offset_of_field!(sb_type));
+    read_text(fields::probe_pointer(kind, offset_of_field!(type_name)), &mut seen.filesystem);
+    read_text(fields::probe_pointer(sb, offset_of_field!(sb_subtype)), &mut seen.subtype);
     if is_socket(file) {
         return Some(socket::describe_socket(file as u64)).filter(|&known| known != 0);
     }
@@ -83,11 +83,9 @@ fn describe(file: KernelPtr, seen: &mut FileSeen) -> Option<u32> {
 
 /// Reads a string of the kernel. It is empty if there is none.
 #[inline(always)]
-fn read_text<const BYTES: usize>(text: Option<KernelPtr>, into: &mut [u8; BYTES]) {
+fn read_text<const BYTES: usize>(text: KernelPtr, into: &mut [u8; BYTES]) {
     into[0] = 0;
-    if let Some(text) = text {
-        let _ = read_kernel_text(text, into);
-    }
+    let _ = read_kernel_text(text, into);
 }
 
 /// Sends the part of the event that is filled. `false` if there is no room. Half of the ring buffer is reserved for events of tasks:

@@ -12,7 +12,6 @@ use crate::{
     kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
     kernel::helpers::current_task,
     kernel::registers::untagged,
-    tasks,
 };
 
 /// `VM_WRITE` and `VM_SHARED` of the kernel's include/linux/mm.h.
@@ -27,27 +26,32 @@ const S_IFBLK: u16 = 0o6_0000;
 
 /// The file that the buffer of a write is a mapping of, with [`MAPPED`]. 0: it is not in the mapping of a file.
 #[inline(always)]
-pub fn source(task: &Task) -> FileNumber {
+pub fn source(task: &mut Task) -> FileNumber {
     if offset_of_field!(vma_file) == ABSENT {
         return 0;
     }
-    mapped_file(task, buffers::first(task))
+    let address = buffers::first(task);
+    mapped_file(task, address)
 }
 
 /// As [`source`], for a call whose entry was not seen.
 #[inline(always)]
-pub fn source_unseen(task: &Task) -> FileNumber {
-    if offset_of_field!(vma_file) == ABSENT { 0 } else { look_up_mapping(untagged(buffers::first(task)), 0) }
+pub fn source_unseen(task: &mut Task) -> FileNumber {
+    if offset_of_field!(vma_file) == ABSENT {
+        return 0;
+    }
+    let address = untagged(buffers::first(task));
+    look_up_mapping(task, address, 0)
 }
 
 /// As [`source`]. A global function, so that the verifier checks it once, and not for every way in which a call names its buffer.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn mapped_file(task: *const Task, address: u64) -> FileNumber {
-    let Some(task) = argument::as_ref(task) else { return 0 };
+extern "C" fn mapped_file(task: *mut Task, address: u64) -> FileNumber {
+    let Some(task) = argument::as_mut(task) else { return 0 };
     let address = untagged(address);
     if offset_of_field!(mm_changes) == ABSENT {
-        return look_up_mapping(address, 0);
+        return look_up_mapping(task, address, 0);
     }
     let mm: TypedPtr = TypedPtr::current_task().load(offset_of_field!(task_mm));
     let changes = mm.load(offset_of_field!(mm_changes));
@@ -55,18 +59,21 @@ extern "C" fn mapped_file(task: *const Task, address: u64) -> FileNumber {
     if last.changes == changes && last.start <= address && address < last.end {
         return last.file;
     }
-    look_up_mapping(address, changes)
+    look_up_mapping(task, address, changes)
 }
 
 /// Looks up the mapping, and remembers it for the next call.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn look_up_mapping(address: u64, changes: u32) -> FileNumber {
+extern "C" fn look_up_mapping(task: *mut Task, address: u64, changes: u32) -> FileNumber {
+    let Some(task) = argument::as_mut(task) else { return 0 };
     let mut found = Found { start: 0, end: 0, flags: 0, file: core::ptr::null() };
-    let task = TypedPtr::current_task().address().cast_mut().cast();
+    let current = TypedPtr::current_task().address().cast_mut().cast();
     // SAFETY: `take` has the signature that the helper calls, and `found` lives longer than the call.
-    let result = unsafe { bpf_find_vma(task, address, take as *mut c_void, (&raw mut found).cast(), 0) };
-    let Some(task) = tasks::current().filter(|_| result == 0) else { return 0 };
+    let result = unsafe { bpf_find_vma(current, address, take as *mut c_void, (&raw mut found).cast(), 0) };
+    if result != 0 {
+        return 0;
+    }
     let mapping = Mapping { start: found.start, end: found.end, changes, file: file_of(&found) };
     task.mapping = mapping;
     mapping.file
@@ -91,7 +98,7 @@ extern "C" fn take(_task: *mut task_struct, vma: TypedPtr, found: &mut Found) ->
         end: if end_of_file < end { end_of_file } else { end },
         flags: vma.load(offset_of_field!(vma_flags)),
         // Read with a helper, so that it is a number: a typed pointer could not be passed to a global function.
-        file: fields::probe(vma.address(), offset_of_field!(vma_file)).unwrap_or(core::ptr::null()),
+        file: fields::probe_pointer(vma.address(), offset_of_field!(vma_file)),
     };
     0
 }
@@ -101,15 +108,12 @@ extern "C" fn take(_task: *mut task_struct, vma: TypedPtr, found: &mut Found) ->
 #[inline(always)]
 fn end_of_file(vma: KernelPtr, start: u64) -> u64 {
     const PAGE_SHIFT: u64 = 12;
-    let size = || {
-        let file: KernelPtr = fields::probe(vma, offset_of_field!(vma_file))?;
-        let inode: KernelPtr = fields::probe(file, offset_of_field!(file_inode))?;
-        let bytes: u64 = fields::probe(inode, offset_of_field!(inode_size))?;
-        let pages: u64 = fields::probe(vma, offset_of_field!(vma_page))?;
-        // The inode of a block device's node has no size.
-        (bytes > 0).then(|| bytes.saturating_sub(pages << PAGE_SHIFT))
-    };
-    size().map_or(u64::MAX, |size| start.saturating_add(size))
+    let file = fields::probe_pointer(vma, offset_of_field!(vma_file));
+    let inode = fields::probe_pointer(file, offset_of_field!(file_inode));
+    let bytes: u64 = fields::probe_or_zero(inode, offset_of_field!(inode_size));
+    let pages: u64 = fields::probe_or_zero(vma, offset_of_field!(vma_page));
+    // The inode of a block device's node has no size.
+    if bytes == 0 { u64::MAX } else { start.saturating_add(bytes.saturating_sub(pages << PAGE_SHIFT)) }
 }
 
 /// The number of the mapped file, with [`MAPPED`]. 0 if bytes from the mapping do not count as coming from a file.
@@ -129,10 +133,10 @@ fn file_of(found: &Found) -> FileNumber {
 #[inline(always)]
 fn is_source(file: KernelPtr) -> Option<bool> {
     let inode: KernelPtr = fields::probe(file, offset_of_field!(file_inode))?;
-    let mode: u16 = fields::probe(inode, offset_of_field!(inode_mode))?;
-    let flags: u32 = fields::probe(inode, offset_of_field!(inode_flags))?;
-    let mm: KernelPtr = fields::probe(current_task(), offset_of_field!(task_mm))?;
-    let program: KernelPtr = fields::probe(mm, offset_of_field!(mm_exe_file))?;
-    let program_inode: KernelPtr = fields::probe(program, offset_of_field!(file_inode))?;
+    let mode: u16 = fields::probe_or_zero(inode, offset_of_field!(inode_mode));
+    let flags: u32 = fields::probe_or_zero(inode, offset_of_field!(inode_flags));
+    let mm = fields::probe_pointer(current_task(), offset_of_field!(task_mm));
+    let program = fields::probe_pointer(mm, offset_of_field!(mm_exe_file));
+    let program_inode = fields::probe_pointer(program, offset_of_field!(file_inode));
     Some(matches!(mode & S_IFMT, S_IFREG | S_IFBLK) && flags & S_PRIVATE == 0 && inode != program_inode)
 }

@@ -21,7 +21,7 @@ const SUN_PATH_AT: usize = 2;
 /// What is known about a socket now, as the constants in [`reported`]. A socket without a peer may get one later.
 #[inline(always)]
 pub fn known(file: KernelPtr) -> u32 {
-    sock(file).and_then(known_of).unwrap_or(reported::ALL)
+    sock(file).map_or(reported::ALL, known_of)
 }
 
 /// Writes what the socket is into this CPU's scratch. Returns what is known about it, as the constants in [`reported`]. 0 if it cannot be
@@ -33,18 +33,19 @@ pub extern "C" fn describe_socket(file: u64) -> u32 {
     describe(file as KernelPtr, seen).unwrap_or(0)
 }
 
+/// Reads without branches: the verifier follows each of them, and a null pointer reads as zeroes.
 #[inline(always)]
 fn describe(file: KernelPtr, seen: &mut FileSeen) -> Option<u32> {
     let sk = sock(file)?;
-    seen.family = fields::probe(sk, offset_of_field!(sock_family))?;
-    seen.socket_type = fields::probe(sk, offset_of_field!(sock_type))?;
-    seen.protocol = fields::probe(sk, offset_of_field!(sock_protocol))?;
+    seen.family = fields::probe_or_zero(sk, offset_of_field!(sock_family));
+    seen.socket_type = fields::probe_or_zero(sk, offset_of_field!(sock_type));
+    seen.protocol = fields::probe_or_zero(sk, offset_of_field!(sock_protocol));
     match seen.family {
         AF_INET | AF_INET6 => describe_ip(sk, seen),
         AF_UNIX => describe_unix(sk, seen),
         _ => {}
     }
-    known_of(sk)
+    Some(known_of(sk))
 }
 
 #[inline(always)]
@@ -54,25 +55,25 @@ fn sock(file: KernelPtr) -> Option<KernelPtr> {
 }
 
 #[inline(always)]
-fn known_of(sk: KernelPtr) -> Option<u32> {
-    let family: u16 = fields::probe(sk, offset_of_field!(sock_family))?;
+fn known_of(sk: KernelPtr) -> u32 {
+    let family: u16 = fields::probe_or_zero(sk, offset_of_field!(sock_family));
     let (has_local, has_peer) = match family {
-        AF_INET | AF_INET6 => (local_port(sk)? != 0, peer_port(sk)? != 0),
-        AF_UNIX if offset_of_field!(unix_address) != ABSENT => (unix_address(sk).is_some(), peer_inode(sk).is_some()),
-        _ => return Some(reported::ALL),
+        AF_INET | AF_INET6 => (local_port(sk) != 0, peer_port(sk) != 0),
+        AF_UNIX if offset_of_field!(unix_address) != ABSENT => (!unix_address(sk).is_null(), peer_inode(sk) != 0),
+        _ => return reported::ALL,
     };
     // A socket with a peer has all addresses that it will ever have.
-    Some(match (has_local, has_peer) {
+    match (has_local, has_peer) {
         (_, true) => reported::ALL,
         (true, false) => reported::KIND | reported::LOCAL,
         (false, false) => reported::KIND,
-    })
+    }
 }
 
 #[inline(always)]
 fn describe_ip(sk: KernelPtr, seen: &mut FileSeen) {
-    seen.local_port = local_port(sk).unwrap_or(0);
-    seen.peer_port = peer_port(sk).unwrap_or(0);
+    seen.local_port = local_port(sk);
+    seen.peer_port = peer_port(sk);
     if seen.family == AF_INET {
         read_address::<4>(sk, offset_of_field!(sock_local), &mut seen.local);
         read_address::<4>(sk, offset_of_field!(sock_peer), &mut seen.peer);
@@ -91,14 +92,14 @@ fn read_address<const BYTES: usize>(sk: KernelPtr, offset: u32, into: &mut [u8; 
 
 /// The kernel has it in the machine's byte order.
 #[inline(always)]
-fn local_port(sk: KernelPtr) -> Option<u16> {
-    fields::probe(sk, offset_of_field!(sock_local_port))
+fn local_port(sk: KernelPtr) -> u16 {
+    fields::probe_or_zero(sk, offset_of_field!(sock_local_port))
 }
 
 /// The kernel has it in network byte order.
 #[inline(always)]
-fn peer_port(sk: KernelPtr) -> Option<u16> {
-    fields::probe(sk, offset_of_field!(sock_peer_port)).map(u16::from_be)
+fn peer_port(sk: KernelPtr) -> u16 {
+    u16::from_be(fields::probe_or_zero(sk, offset_of_field!(sock_peer_port)))
 }
 
 /// The path that the socket is bound to or, since connecting sockets are rarely bound, the path of its peer. And the peer's inode.
@@ -107,44 +108,35 @@ fn describe_unix(sk: KernelPtr, seen: &mut FileSeen) {
     if offset_of_field!(unix_address) == ABSENT {
         return;
     }
-    if let Some(address) = unix_address(sk) {
-        seen.names_length = read_unix_path(address, &mut seen.names);
-    }
-    seen.peer_inode = peer_inode(sk).unwrap_or(0);
+    seen.names_length = read_unix_path(unix_address(sk), &mut seen.names);
+    seen.peer_inode = peer_inode(sk);
 }
 
-/// The `struct unix_address` of the socket or of its peer.
+/// The `struct unix_address` of the socket or of its peer. Null: neither has one.
 #[inline(always)]
-fn unix_address(sk: KernelPtr) -> Option<KernelPtr> {
-    let own: KernelPtr = fields::probe(sk, offset_of_field!(unix_address))?;
-    if !own.is_null() {
-        return Some(own);
-    }
-    let address: KernelPtr = fields::probe(unix_peer(sk)?, offset_of_field!(unix_address))?;
-    (!address.is_null()).then_some(address)
+fn unix_address(sk: KernelPtr) -> KernelPtr {
+    let own = fields::probe_pointer(sk, offset_of_field!(unix_address));
+    let other = fields::probe_pointer(unix_peer(sk), offset_of_field!(unix_address));
+    if own.is_null() { other } else { own }
 }
 
 #[inline(always)]
-fn unix_peer(sk: KernelPtr) -> Option<KernelPtr> {
-    let peer: KernelPtr = fields::probe(sk, offset_of_field!(unix_peer))?;
-    (!peer.is_null()).then_some(peer)
+fn unix_peer(sk: KernelPtr) -> KernelPtr {
+    fields::probe_pointer(sk, offset_of_field!(unix_peer))
 }
 
-/// The inode of the peer. It exists once the connection is accepted, next to the `struct socket` in a `struct socket_alloc`.
+/// The inode of the peer. It exists once the connection is accepted, next to the `struct socket` in a `struct socket_alloc`. 0: there is none.
 #[inline(always)]
-fn peer_inode(sk: KernelPtr) -> Option<u64> {
-    let socket: KernelPtr = fields::probe(unix_peer(sk)?, offset_of_field!(sock_socket))?;
-    if socket.is_null() {
-        return None;
-    }
+fn peer_inode(sk: KernelPtr) -> u64 {
+    let socket = fields::probe_pointer(unix_peer(sk), offset_of_field!(sock_socket));
     let inode = socket.wrapping_add(offset_of_field!(socket_inode) as usize);
-    fields::probe(inode, offset_of_field!(inode_number))
+    fields::probe_or_zero(inode, offset_of_field!(inode_number))
 }
 
 #[inline(always)]
 fn read_unix_path(address: KernelPtr, into: &mut [u8; NAMES_BYTES]) -> u32 {
-    let length: Option<u32> = fields::probe(address, offset_of_field!(unix_address_length));
-    let length = (length.unwrap_or(0) as usize).saturating_sub(SUN_PATH_AT);
+    let length: u32 = fields::probe_or_zero(address, offset_of_field!(unix_address_length));
+    let length = (length as usize).saturating_sub(SUN_PATH_AT);
     if length == 0 || length > SUN_PATH_BYTES {
         return 0;
     }

@@ -1,9 +1,8 @@
 //! Counts calls, at every entry and exit of a followed task.
 
-use aya_log_ebpf::warn;
 use zc_ebpf::{
-    ABSENT, Arguments, BusyRow, COMPAT, Ends, FEW_CALLS, Interrupted, Loss, NO_CALL, Outcome, Row, Task, bucket_of, fds, fills,
-    hook, is_restart, other, phase, recorded, requested, selected, spec_slot,
+    ABSENT, Arguments, BusyRow, COMPAT, Ends, FEW_CALLS, Interrupted, Loss, NO_CALL, Outcome, Row, Task, bucket_of, entry, fds,
+    fills, hook, is_restart, other, phase, recorded, requested, selected, spec_slot,
 };
 
 use crate::{
@@ -39,7 +38,7 @@ pub fn enter(task: &mut Task, registers: Registers, number: i64) {
     if task.other == other::INTERRUPTED {
         others::record_interrupted(task);
     }
-    task.exit_without_entry_expected = 0;
+    task.entry = entry::SEEN;
     let is_counted = identify(task, registers, number, |compat| registers.arguments_at_entry(compat));
     if !is_counted || !fds::only_used(task.spec.fds) {
         task.forget_descriptors();
@@ -77,28 +76,41 @@ fn duration_ns(task: &Task) -> u64 {
 #[inline(always)]
 pub fn exit(registers: Registers, result: i64) {
     let Some(task) = tasks::current().filter(|_| !is_over()) else { return };
-    let expected = task.exit_without_entry_expected;
-    task.exit_without_entry_expected = 0;
+    let entry = task.entry;
+    task.entry = entry::SEEN;
     if task.phase != phase::ACTIVE {
         task.hooks |= hook::SYS_EXIT;
         (task.call, task.other) = (NO_CALL, other::NONE);
         return;
     }
     task.outcome.result = result;
+    task.outcome.duration_ns = duration_ns(task);
     if task.call == NO_CALL {
         task.forget_descriptors();
         if task.other != other::UNDER_WAY {
-            if expected == 0 {
-                returned_unseen(task, registers);
+            if entry == entry::NONE {
+                return;
             }
-            return;
+            find_unseen(task, registers);
+            if task.call == NO_CALL && task.other != other::UNDER_WAY {
+                return;
+            }
         }
     }
-    task.outcome.duration_ns = duration_ns(task);
-    if signals() & KILL != 0 {
+    let signals = signals();
+    if signals & KILL != 0 {
         // The caller will never see the result, so the call stays under way until the task exits. Every thread of a process that is
         // killed, or that another thread ends with `exit_group`, has this signal.
         return;
+    }
+    // Read from the task, so that the verifier follows the rest once and not for both kinds of calls.
+    let is_unseen = task.entry == entry::UNSEEN;
+    if is_unseen {
+        // Trapped by seccomp: the call was not made, and what looks like its result is not one.
+        if signals & SYS != 0 && registers.is_rolled_back() {
+            return abandon(task);
+        }
+        count_loss(Loss::UntimedCall);
     }
     failed_paths::count(task, registers);
     sample::note_mapping(task, registers);
@@ -118,18 +130,21 @@ pub fn exit(registers: Registers, result: i64) {
         };
         return;
     }
-    if records(recorded::PAIRING) {
+    if records(recorded::PAIRING) && !is_unseen {
         buffers::moved(task);
     }
     let is_peek = request::is_peek(task);
     task.outcome.returns_bytes = u32::from(task.spec.returns_bytes != 0 && !is_peek);
     let counted = record(task);
-    sample::take(task, registers, counted);
+    if !is_unseen {
+        sample::take(task, registers, counted);
+    }
 }
 
-/// A call returns whose entry was not seen, because seccomp answered it. The registers still show which call it is.
+/// A call returns whose entry was not seen, because seccomp answered it. The registers still show which call it is. It is then under way,
+/// unless it is not counted at all.
 #[inline(always)]
-fn returned_unseen(task: &mut Task, registers: Registers) {
+fn find_unseen(task: &mut Task, registers: Registers) {
     let result = task.outcome.result;
     if task.interrupted != NO_CALL {
         record_interrupted(task);
@@ -138,39 +153,18 @@ fn returned_unseen(task: &mut Task, registers: Registers) {
     if task.other == other::INTERRUPTED {
         others::record_interrupted(task);
     }
-    let is_counted = identify(task, registers, registers.number(), |compat| registers.arguments_at_exit(compat));
-    if !is_counted {
-        task.call = NO_CALL;
-        others::enter(task);
-        if task.other == other::NONE {
-            return;
-        }
-    }
-    let signals = signals();
-    if signals & KILL != 0 {
-        return;
-    }
     task.entered_ns = clock_ns();
+    let is_counted = identify(task, registers, registers.number(), |compat| registers.arguments_at_exit(compat));
     if is_counted {
         task.ends = ends::of_unseen(task);
+    } else {
+        task.call = NO_CALL;
+        others::enter(task);
     }
-    // Trapped by seccomp: the call was not made, and what looks like its result is not one.
-    if signals & SYS != 0 && registers.is_rolled_back() {
-        return abandon(task);
-    }
-    count_loss(Loss::UntimedCall);
-    failed_paths::count(task, registers);
-    if !is_counted {
-        return others::returned_unseen(task);
-    }
-    task.outcome.call = task.call;
-    task.call = NO_CALL;
+    task.entry = entry::UNSEEN;
     task.outcome.duration_ns = Outcome::UNTIMED;
     task.outcome.paired_bytes = 0;
     task.outcome.checked_calls = 0;
-    task.outcome.returns_bytes = task.spec.returns_bytes.into();
-    request::measure(task);
-    record(task);
 }
 
 /// The current task exits. The call under way never returns, nor does one that was interrupted and not continued.
@@ -187,13 +181,10 @@ pub fn abandon(task: &mut Task) {
     if call == NO_CALL {
         return;
     }
-    match rows::place(task.serial, call, task.ends, 0) {
-        Some(place) => {
-            begin(place.row, task, place.without_files);
-            place.row.unfinished += 1;
-        }
-        None => count_loss(Loss::UncountedCall),
-    }
+    task.outcome.call = call;
+    task.outcome.result = Outcome::NEVER;
+    task.outcome.duration_ns = Outcome::UNTIMED;
+    count_in_rows(task, 0);
 }
 
 /// Counts a call that a signal ended. The task has gone on, so the call has returned. The result means nothing.
@@ -231,32 +222,60 @@ extern "C" fn record(task: *const Task) -> u32 {
     {
         return sample::counted(add_to_busy_row(busy, task, 0), false);
     }
-    count_in_row(task, errno).unwrap_or_else(|| {
-        count_loss(Loss::UncountedCall);
-        warn!((), "a call of task {} is not counted: the map of rows is full", task.tid);
-        0
-    })
+    count_in_rows(task, errno)
 }
 
-/// Counts the call in [`Task::outcome`], which has this errno or 0, in its row and its errno. Returns what [`record`] returns. `None` if there
-/// is no room for its row.
-#[inline(always)]
-fn count_in_row(task: &Task, errno: u32) -> Option<u32> {
+/// Counts the call in [`Task::outcome`], which has this errno or 0, in the row with its files, or else in that without files. Returns
+/// what [`record`] returns.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn count_in_rows(task: *const Task, errno: u32) -> u32 {
+    let Some(task) = argument::as_ref(task) else { return 0 };
+    if !rows::files_of(task.ends).is_none() {
+        let counted = count_in_row(task, errno, 1);
+        if counted != UNCOUNTED {
+            return counted as u32;
+        }
+    }
+    match count_in_row(task, errno, 0) {
+        UNCOUNTED => {
+            count_loss(Loss::UncountedCall);
+            0
+        }
+        counted => counted as u32,
+    }
+}
+
+/// Counts the call in the row with its files, or in that without files, and its errno. Returns what [`record`] returns, or [`UNCOUNTED`].
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn count_in_row(task: *const Task, errno: u32, has_files: u32) -> u64 {
+    let Some(task) = argument::as_ref(task) else { return 0 };
     let call = task.outcome.call;
-    let place = rows::place(task.serial, call, task.ends, errno)?;
+    let ends = if has_files == 0 { Ends::NONE } else { task.ends };
+    let without_files = has_files == 0 && !task.ends.is_none();
+    let Some(place) = rows::place(task.serial, call, ends, errno) else { return UNCOUNTED };
+    if task.outcome.result == Outcome::NEVER {
+        begin(place.row, task, without_files);
+        place.row.unfinished += 1;
+        return 0;
+    }
     let calls = if place.row.calls < FEW_CALLS as u64 {
-        add_to_new_row(place.row, task, place.without_files)
+        add_to_new_row(place.row, task, without_files)
     } else {
-        let ends = if place.without_files { Ends::NONE } else { task.ends };
-        add_to_busy_row(rows::make_busy(task.serial, call, ends)?, task, place.without_files.into())
+        let Some(busy) = rows::make_busy(task.serial, call, ends) else { return UNCOUNTED };
+        add_to_busy_row(busy, task, without_files.into())
     };
     match place.errno {
         Some(count) => *count += 1,
         None if errno != 0 => count_loss(Loss::UncountedErrno),
         None => {}
     }
-    Some(sample::counted(calls, place.without_files))
+    sample::counted(calls, without_files).into()
 }
+
+/// What [`count_in_row`] returns if there is no room.
+const UNCOUNTED: u64 = u64::MAX;
 
 /// Adds the call in [`Task::outcome`] to a row that has few calls. Returns how many it has now.
 #[inline(always)]

@@ -7,7 +7,7 @@ use aya_ebpf::helpers::generated::bpf_get_ns_current_pid_tgid;
 use aya_log_ebpf::{debug, warn};
 use zc_ebpf::{
     ABSENT, ARGS_BYTES, Arguments, COMM_BYTES, CallSpec, Control, Descriptor, Ended, Ends, EventHeader, Exec, Interrupted, Loss,
-    Mapping, NO_CALL, OtherCalls, Outcome, Task, UnwrittenRead, armed, event_kind, hook, other, phase,
+    Mapping, NO_CALL, OtherCalls, Outcome, Task, UnwrittenRead, armed, entry, event_kind, hook, other, phase,
 };
 
 use crate::{
@@ -81,7 +81,7 @@ pub static NEW_TASK: Task = Task {
     call: NO_CALL,
     entered_ns: 0,
     exited_ns: 0,
-    exit_without_entry_expected: 1,
+    entry: entry::NONE,
     interrupted: NO_CALL,
     interruption: Interrupted { errno: 0, request_unknown: 0, requested_bytes: 0, duration_ns: 0 },
     ends: Ends::NONE,

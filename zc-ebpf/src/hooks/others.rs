@@ -5,6 +5,7 @@ use zc_ebpf::{OtherCalls, Outcome, Task, is_restart, other, recorded};
 
 use crate::{
     hooks::count::is_error,
+    kernel::argument,
     kernel::entries::{Entries as _, fetch_add},
     maps::{OTHER_CALLS, records},
 };
@@ -20,56 +21,54 @@ pub fn enter(task: &mut Task) {
 /// That call returns with the result and the time in [`Task::outcome`].
 #[inline(always)]
 pub fn returned(task: &mut Task) {
-    let result = task.outcome.result;
+    let Outcome { result, duration_ns, .. } = task.outcome;
     if is_error(result) && is_restart(-result as u32) {
         task.other = other::INTERRUPTED;
-        task.interruption.duration_ns = task.outcome.duration_ns;
+        task.interruption.duration_ns = duration_ns;
         return;
     }
-    let failed = u64::from(is_error(result));
-    add(task, OtherCalls { calls: 1, errors: failed, ..lasting(task.outcome.duration_ns) });
-}
-
-/// The time of a call.
-#[inline(always)]
-fn lasting(ns: u64) -> OtherCalls {
-    if ns == Outcome::UNTIMED {
-        OtherCalls { untimed: 1, ..OtherCalls::NONE }
-    } else {
-        OtherCalls { total_ns: ns, ..OtherCalls::NONE }
-    }
-}
-
-/// That call returns, but its entry was not seen.
-#[inline(always)]
-pub fn returned_unseen(task: &mut Task) {
-    let failed = u64::from(is_error(task.outcome.result));
-    add(task, OtherCalls { calls: 1, errors: failed, ..lasting(Outcome::UNTIMED) });
+    add_other_call(task, is_error(result).into(), duration_ns);
 }
 
 /// The task goes on after a signal ended the call, so the call has returned.
 #[inline(always)]
 pub fn record_interrupted(task: &mut Task) {
-    add(task, OtherCalls { calls: 1, errors: 1, ..lasting(task.interruption.duration_ns) });
+    add_other_call(task, FAILED, task.interruption.duration_ns);
 }
 
 /// The call will never return.
 #[inline(always)]
 pub fn abandon(task: &mut Task) {
-    add(task, OtherCalls { unfinished: 1, ..OtherCalls::NONE });
+    add_other_call(task, UNFINISHED, 0);
 }
 
-/// Adds the call in [`Task::slot`] to both sums.
-#[inline(always)]
-fn add(task: &mut Task, call: OtherCalls) {
+/// How a call ended: it failed. 0: it succeeded.
+const FAILED: u32 = 1;
+/// It never returns.
+const UNFINISHED: u32 = 2;
+
+/// Adds the call in [`Task::slot`] to both sums. A global function, so that the verifier checks it once. The result means nothing.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn add_other_call(task: *mut Task, end: u32, ns: u64) -> u32 {
+    let Some(task) = argument::as_mut(task) else { return 0 };
     task.other = other::NONE;
+    let is_unfinished = u64::from(end == UNFINISHED);
+    let is_untimed = u64::from(ns == Outcome::UNTIMED);
+    let call = OtherCalls {
+        calls: 1 - is_unfinished,
+        errors: u64::from(end == FAILED),
+        unfinished: is_unfinished,
+        untimed: is_untimed,
+        total_ns: if is_untimed == 0 { ns } else { 0 },
+    };
     let sum = &mut task.other_calls;
     sum.calls += call.calls;
     sum.errors += call.errors;
     sum.unfinished += call.unfinished;
     sum.untimed += call.untimed;
     sum.total_ns += call.total_ns;
-    let Some(sum) = OTHER_CALLS.entry(task.slot) else { return };
+    let Some(sum) = OTHER_CALLS.entry(task.slot) else { return 0 };
     // Atomic, because another program may have been preempted here on this CPU.
     let parts = [
         (&mut sum.calls, call.calls),
@@ -83,4 +82,5 @@ fn add(task: &mut Task, call: OtherCalls) {
             fetch_add(sum, addend);
         }
     }
+    0
 }

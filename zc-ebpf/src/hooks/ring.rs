@@ -18,7 +18,8 @@ use crate::{
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::{current_task, now_ns},
     maps::{count_loss, is_over, records, spec},
-    rows, tasks,
+    rows::{self, Place},
+    tasks,
 };
 
 /// `IORING_SETUP_SQPOLL` of the kernel's `include/uapi/linux/io_uring.h`: a kernel thread takes operations from the ring.
@@ -163,13 +164,9 @@ pub fn completed(ring: KernelPtr, request: KernelPtr) {
     }
     let is_invalid = call == RING | NOP && result == -EINVAL;
     let call = if is_invalid { RING | INVALID_OPERATION } else { call };
-    record_operation(
-        u64::from(credit.serial) << 32 | u64::from(call),
-        u64::from(ends.input) << 32 | u64::from(ends.output),
-        result.into(),
-        spec.returns_bytes.into(),
-        paired_bytes,
-    );
+    let returns = if spec.returns_bytes == 0 { 0 } else { RETURNS_BYTES };
+    let files = u64::from(ends.input) << 32 | u64::from(ends.output);
+    record_operation(who(credit, call), files, result.into(), returns, paired_bytes);
 }
 
 /// The buffer of an operation.
@@ -231,7 +228,7 @@ fn take(credit: Credit, call: CallId, output: FileNumber, buffer: Buffer) -> u64
         return 0;
     }
     ranges::take(memory, NO_HINT, buffer.start, buffer.bytes, 1);
-    let settled = ranges::settle(memory, credit.serial, call, output, 1);
+    let settled = ranges::settle(memory, who(credit, call), output, true);
     unlock(memory);
     settled
 }
@@ -240,7 +237,7 @@ fn take(credit: Credit, call: CallId, output: FileNumber, buffer: Buffer) -> u64
 fn unknown_completed(ring: KernelPtr, hook: u32) -> bool {
     let Some(credit) = credited(ring, current_task() as u64, hook) else { return false };
     buffers::forget(credit.space);
-    record(credit.serial, RING | UNKNOWN_OPERATION, Ends::NONE, 0, false, 0);
+    record_operation(who(credit, RING | UNKNOWN_OPERATION), 0, 0, 0, 0);
     true
 }
 
@@ -320,21 +317,54 @@ fn take_input(request: u64) -> FileNumber {
     input.map_or(NO_ROOM, |input| identify::number_of_former(input.file as KernelPtr, input.key))
 }
 
-/// Counts a known operation. `who` has the task's serial number in its upper half and the call in its lower half; `ends` has the input and
-/// the output. The result means nothing.
+/// The key of a row as one number: the task's serial number in its upper half and the call in its lower half.
+#[inline(always)]
+fn who(credit: Credit, call: CallId) -> u64 {
+    u64::from(credit.serial) << 32 | u64::from(call)
+}
+
+#[inline(always)]
+const fn ends_of(files: u64) -> Ends {
+    Ends { input: (files >> 32) as FileNumber, output: files as FileNumber }
+}
+
+/// For [`record_in_row`]: the result is a number of bytes.
+const RETURNS_BYTES: u32 = 1;
+/// For [`record_in_row`]: the operation has files, but there was no room for a row with them.
+const WITHOUT_FILES: u32 = 2;
+
+/// Counts an operation in the row with its files, or else in that without files. `files` has the input in its upper half and the output in
+/// its lower half. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn record_operation(who: u64, ends: u64, result: i64, returns_bytes: u32, paired_bytes: u64) -> u32 {
-    let ends = Ends { input: (ends >> 32) as u32, output: ends as u32 };
-    record((who >> 32) as u32, who as CallId, ends, result, returns_bytes != 0, paired_bytes);
+extern "C" fn record_operation(who: u64, files: u64, result: i64, flags: u32, paired_bytes: u64) -> u32 {
+    let has_files = files != 0 && !ends_of(files).lack_room();
+    if has_files && record_in_row(who, files, result, flags, paired_bytes) != 0 {
+        return 0;
+    }
+    let flags = if files == 0 { flags } else { flags | WITHOUT_FILES };
+    if record_in_row(who, 0, result, flags, paired_bytes) == 0 {
+        count_loss(Loss::UncountedCall);
+    }
     0
 }
 
-/// Counts an operation. Several may complete at once on different CPUs, so all sums are atomic.
-#[inline(always)]
-fn record(serial: u32, call: CallId, ends: Ends, result: i64, returns_bytes: bool, paired_bytes: u64) {
+/// Counts an operation in the row with these files: the input in the upper half, the output in the lower half. Returns 0 if there is no
+/// room.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn record_in_row(who: u64, files: u64, result: i64, flags: u32, paired_bytes: u64) -> u32 {
+    let ends = ends_of(files);
     let errno = if is_error(result) { -result as u32 } else { 0 };
-    let Some(place) = rows::place(serial, call, ends, errno) else { return count_loss(Loss::UncountedCall) };
+    let Some(place) = rows::place((who >> 32) as u32, who as CallId, ends, errno) else { return 0 };
+    let bytes = if flags & RETURNS_BYTES != 0 && errno == 0 { Some(result as u64) } else { None };
+    add(place, errno, bytes, paired_bytes, flags & WITHOUT_FILES != 0);
+    1
+}
+
+/// Adds an operation to its place. Several may complete at once on different CPUs, so all sums are atomic.
+#[inline(always)]
+fn add(place: Place, errno: u32, bytes: Option<u64>, paired_bytes: u64, without_files: bool) {
     let row = place.row;
     let now = now_ns();
     if row.first_ns == 0 {
@@ -342,15 +372,14 @@ fn record(serial: u32, call: CallId, ends: Ends, result: i64, returns_bytes: boo
     }
     row.last_ns = now;
     fetch_add(&mut row.calls, 1);
-    fetch_add(&mut row.without_files, u64::from(place.without_files));
-    if errno != 0 {
-        fetch_add(&mut row.errors, 1);
-    } else if returns_bytes {
-        fetch_add(&mut row.bytes, result as u64);
+    fetch_add(&mut row.without_files, without_files.into());
+    fetch_add(&mut row.errors, (errno != 0).into());
+    if let Some(bytes) = bytes {
+        fetch_add(&mut row.bytes, bytes);
         fetch_add(&mut row.paired_bytes, paired_bytes);
         fetch_add(&mut row.checked_calls, u64::from(paired_bytes > 0));
-        fetch_add(&mut row.zero_calls, u64::from(result == 0));
-        if row.moved_ns == 0 && result != 0 {
+        fetch_add(&mut row.zero_calls, u64::from(bytes == 0));
+        if row.moved_ns == 0 && bytes != 0 {
             row.moved_ns = now;
         }
     }

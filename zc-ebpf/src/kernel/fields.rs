@@ -132,6 +132,12 @@ pub fn probe_or_zero<T: Plain>(base: KernelPtr, offset: u32) -> T {
     }
 }
 
+/// As [`probe_or_zero`], for a pointer. Whatever is read through a null pointer is zero, too.
+#[inline(always)]
+pub fn probe_pointer(base: KernelPtr, offset: u32) -> KernelPtr {
+    probe_or_zero::<u64>(base, offset) as KernelPtr
+}
+
 /// A task's counters. A counter is 0 if this kernel lacks the field; user space knows which.
 #[inline(always)]
 pub fn counters(task: KernelPtr) -> Counters {

@@ -7,7 +7,8 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "a hash is cut")]
 
-use super::{FACTOR, is_not_zero, sign_bit};
+use super::FACTOR;
+use crate::opaque::{is_not_zero, sign_bit};
 
 /// How many windows of a stream are marked.
 pub const WINDOWS: usize = 8;

@@ -8,9 +8,12 @@
 
 use super::{
     SPREAD, argument,
-    range::{BLOCK_BYTES, Blocks, Plan, Range, overlap},
+    range::{BLOCK_BYTES, Blocks, Plan, Range},
 };
-use crate::FileNumber;
+use crate::{
+    FileNumber,
+    opaque::{if_set, is_less, larger, rounds, smaller},
+};
 
 /// How many ranges of an address space are remembered.
 pub const RANGES: usize = 26;
@@ -149,7 +152,8 @@ impl Memory {
     /// Adds bytes of the call under way. If there is no room for another source, these bytes have none.
     #[inline(always)]
     pub fn add_source(&mut self, file: FileNumber, bytes: u64) {
-        for source in &mut self.sources {
+        for index in rounds(SOURCES) {
+            let source = &mut self.sources[index as usize & (SOURCES - 1)];
             if source.file == file || source.file == 0 {
                 source.file = file;
                 source.bytes += bytes as u32;
@@ -199,7 +203,7 @@ extern "C" fn take_room(memory: *mut Memory, file: FileNumber, start: u64, end: 
     let Some(memory) = argument(memory) else { return 0 };
     // These are in the map because the verifier would follow every value that variables can have.
     (memory.continued, memory.adjacent, memory.empty) = (RANGES as u32, RANGES as u32, RANGES as u32);
-    for index in 0..RANGES as u32 {
+    for index in rounds(RANGES) {
         remove(memory, index, file, start, end);
     }
     if memory.continued < RANGES as u32 {
@@ -260,23 +264,29 @@ fn cut(range: &mut Range, file: FileNumber, start: u64, end: u64) -> u32 {
     if range.low >= end || range.high <= start {
         return Cut::NOTHING;
     }
-    let is_overwritten = overlap(range.start, range.end, start, end) > 0;
-    let before = overlap(range.start, range.end, 0, start);
-    let after = overlap(range.start, range.end, end, u64::MAX);
-    if is_overwritten && range.written_to > range.start {
-        // The program no longer needs the bytes that it has written, and reuses their memory.
-        range.start = if range.written_to > end { range.written_to } else { end };
-    } else if before >= after {
-        range.end = if range.end < start { range.end } else { start };
-    } else {
-        range.start = if range.start > end { range.start } else { end };
-    }
+    // What lies beyond the range does not matter. From here on there are no branches: the verifier follows this for each range.
+    let end = if end > range.high { range.high } else { end };
+    let is_overwritten = is_less(larger(range.start, start), smaller(range.end, end));
+    let before = length(range.start, smaller(range.end, start));
+    let after = length(larger(range.start, end), range.end);
+    // The program no longer needs the bytes that it has written, and reuses their memory.
+    let is_reused = is_overwritten & is_less(range.start, range.written_to);
+    let is_cut_before = is_reused | is_less(before, after);
+    let rest = larger(if_set(is_reused, range.written_to, range.start), end);
+    range.end = if_set(is_cut_before, range.end, smaller(range.end, start));
+    range.start = if_set(is_cut_before, rest, range.start);
     if range.start >= range.end {
         range.empty();
     } else {
         (range.low, range.high) = (range.start, range.end);
     }
-    if is_overwritten && range.file != file { Cut::FOREIGN } else { Cut::NOTHING }
+    if is_overwritten != 0 && range.file != file { Cut::FOREIGN } else { Cut::NOTHING }
+}
+
+/// The number of bytes between these addresses, 0 if the second is not larger.
+#[inline(always)]
+fn length(start: u64, end: u64) -> u64 {
+    if_set(is_less(start, end), end.wrapping_sub(start), 0)
 }
 
 /// Ends all ranges, because something was written into this address space at an unknown place. The result means nothing.
@@ -296,7 +306,7 @@ pub extern "C" fn forget_all(memory: *mut Memory) -> u32 {
 #[inline(never)]
 pub extern "C" fn clear(memory: *mut Memory, start: u64, end: u64) -> u32 {
     let Some(memory) = argument(memory) else { return 0 };
-    for index in 0..RANGES as u32 {
+    for index in rounds(RANGES) {
         remove(memory, index, 0, start, end);
     }
     0

@@ -22,25 +22,3 @@ fn argument<'a, T>(argument: *mut T) -> Option<&'a mut T> {
     // SAFETY: null, or what the caller of the global function has: the verifier lets no program pass anything else.
     unsafe { argument.as_mut() }
 }
-
-/// 1 unless the number is 0. It is not a comparison, because the compiler would make that a branch.
-#[inline(always)]
-fn is_not_zero(number: u64) -> u64 {
-    sign_bit(number | number.wrapping_neg())
-}
-
-/// The highest bit of a number. The compiler does not see that it is one bit, and so makes no branch of what is done with it.
-#[inline(always)]
-fn sign_bit(number: u64) -> u64 {
-    let mut sign = number;
-    #[cfg(target_arch = "bpf")]
-    // SAFETY: a shift.
-    unsafe {
-        core::arch::asm!("{sign} >>= 63", sign = inout(reg) sign, options(pure, nomem, nostack));
-    }
-    #[cfg(not(target_arch = "bpf"))]
-    {
-        sign >>= 63;
-    }
-    sign
-}

@@ -4,8 +4,9 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "there are few samples, and no call moves 4 GiB")]
 
-use super::{FACTOR, SPREAD, argument, is_not_zero};
+use super::{FACTOR, SPREAD, argument};
 use crate::FileNumber;
+use crate::opaque::{is_not_zero, rounds};
 
 /// The most words that are sampled in a range.
 pub const SAMPLES: usize = 8;
@@ -199,8 +200,8 @@ const fn varying_place(room: u32, number: u32) -> u64 {
 #[inline(never)]
 extern "C" fn place_evenly(range: *mut Range, start: u64, stride: u32, last: u32) -> u32 {
     let Some(range) = argument(range) else { return 0 };
-    for index in 1..SAMPLES as u32 - 1 {
-        if index < last {
+    for index in rounds(SAMPLES - 1) {
+        if 0 < index && index < last {
             range.place(start + u64::from(stride * index));
         }
     }
@@ -349,12 +350,6 @@ impl Range {
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 pub extern "C" fn common_length(start: u64, end: u64, other_start: u64, other_end: u64) -> u64 {
-    overlap(start, end, other_start, other_end)
-}
-
-/// As [`common_length`], but inlined, for where the stack has no room for a call.
-#[inline(always)]
-pub(super) const fn overlap(start: u64, end: u64, other_start: u64, other_end: u64) -> u64 {
     let start = if start > other_start { start } else { other_start };
     let end = if end < other_end { end } else { other_end };
     end.saturating_sub(start)

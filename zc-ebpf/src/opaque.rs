@@ -1,0 +1,75 @@
+//! Numbers that the compiler knows less about than is true, so that the verifier has less to follow.
+
+use core::ops::Range;
+
+/// Returns the number, but hides from the compiler where it came from. Otherwise the compiler may compare its origin a second time. The
+/// verifier of 6.1 follows both comparisons even where they contradict each other, and rejects the impossible path.
+#[inline(always)]
+pub fn opaque(number: u64) -> u64 {
+    let mut value = number;
+    #[cfg(target_arch = "bpf")]
+    // SAFETY: adding 0 changes nothing. There has to be an instruction: without one, two line numbers would belong to one place, and the
+    // kernel refuses that.
+    unsafe {
+        core::arch::asm!("{value} += 0", value = inout(reg) value, options(pure, nomem, nostack));
+    }
+    #[cfg(not(target_arch = "bpf"))]
+    {
+        // On the host there is no verifier.
+        let _ = &mut value;
+    }
+    value
+}
+
+/// The numbers from 0 to `end - 1`, for a loop that the compiler must not write out round by round. Before the verifier accepts a program,
+/// the kernel follows each chain of calls in it, and a call that is written out 26 times begins 26 chains. The verifier knows `end`.
+#[inline(always)]
+pub fn rounds(end: usize) -> Range<u32> {
+    0..opaque(end as u64) as u32
+}
+
+/// 1 unless the number is 0. It is not a comparison, because the compiler would make that a branch.
+#[inline(always)]
+pub fn is_not_zero(number: u64) -> u64 {
+    sign_bit(number | number.wrapping_neg())
+}
+
+/// 1 if the first number is smaller, for numbers below 2^63. It is not a comparison either. 0 if only the second is larger than that.
+#[inline(always)]
+pub fn is_less(number: u64, than: u64) -> u64 {
+    sign_bit(number.wrapping_sub(than))
+}
+
+/// The first number if `bit` is 1, the second if it is 0. Nor is this a branch.
+#[inline(always)]
+pub fn if_set(bit: u64, number: u64, otherwise: u64) -> u64 {
+    otherwise ^ ((number ^ otherwise) & bit.wrapping_neg())
+}
+
+/// The smaller one of two numbers below 2^63.
+#[inline(always)]
+pub fn smaller(one: u64, other: u64) -> u64 {
+    if_set(is_less(one, other), one, other)
+}
+
+/// The larger one of two numbers below 2^63.
+#[inline(always)]
+pub fn larger(one: u64, other: u64) -> u64 {
+    if_set(is_less(one, other), other, one)
+}
+
+/// The highest bit of a number. The compiler does not see that it is one bit, and so makes no branch of what is done with it.
+#[inline(always)]
+pub(crate) fn sign_bit(number: u64) -> u64 {
+    let mut sign = number;
+    #[cfg(target_arch = "bpf")]
+    // SAFETY: a shift.
+    unsafe {
+        core::arch::asm!("{sign} >>= 63", sign = inout(reg) sign, options(pure, nomem, nostack));
+    }
+    #[cfg(not(target_arch = "bpf"))]
+    {
+        sign >>= 63;
+    }
+    sign
+}

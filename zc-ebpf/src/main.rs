@@ -1,5 +1,8 @@
 //! The programs: one short function for each hook. What they do is in [`hooks`], where the replacements for kernels that may preempt
 //! programs are, too.
+//!
+//! Those that run most often have typed arguments (`btf_tracepoint`), whose fields they load without a helper. For each of them the kernel
+//! searches all its types when it loads the program, so the others have plain ones (`raw_tracepoint`).
 #![no_std]
 #![no_main]
 #![expect(clippy::needless_pass_by_value, reason = "the macro passes the context by value")]
@@ -40,22 +43,22 @@ fn sys_exit(ctx: BtfTracePointContext) -> i32 {
 }
 
 /// `sched_process_fork(struct task_struct *parent, struct task_struct *child)`. It fires before the child can run.
-#[btf_tracepoint(function = "sched_process_fork")]
-fn sched_process_fork(ctx: BtfTracePointContext) -> i32 {
+#[raw_tracepoint(tracepoint = "sched_process_fork")]
+fn sched_process_fork(ctx: RawTracePointContext) -> i32 {
     follow::forked(ctx.arg(0), ctx.arg(1));
     0
 }
 
 /// `sched_process_exec(struct task_struct *p, pid_t old_pid, struct linux_binprm *bprm)`
-#[btf_tracepoint(function = "sched_process_exec")]
-fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
+#[raw_tracepoint(tracepoint = "sched_process_exec")]
+fn sched_process_exec(ctx: RawTracePointContext) -> i32 {
     follow::executed(ctx.arg(0), follow::filename(ctx.arg(2)));
     0
 }
 
 /// `sched_process_exit(struct task_struct *p, ...)`
-#[btf_tracepoint(function = "sched_process_exit")]
-fn sched_process_exit(_ctx: BtfTracePointContext) -> i32 {
+#[raw_tracepoint(tracepoint = "sched_process_exit")]
+fn sched_process_exit(_ctx: RawTracePointContext) -> i32 {
     follow::exiting();
     0
 }
@@ -75,29 +78,29 @@ fn scope(ctx: RawTracePointContext) -> i32 {
 }
 
 /// `io_uring_create(int fd, void *ctx, u32 sq_entries, u32 cq_entries, u32 flags)`
-#[btf_tracepoint(function = "io_uring_create")]
-fn ring_create(ctx: BtfTracePointContext) -> i32 {
+#[raw_tracepoint(tracepoint = "io_uring_create")]
+fn ring_create(ctx: RawTracePointContext) -> i32 {
     ring::created(ctx.arg(1), ctx.arg(4));
     0
 }
 
 /// `io_uring_submit_req(struct io_kiocb *req)`
-#[btf_tracepoint(function = "io_uring_submit_req")]
-fn ring_submit(ctx: BtfTracePointContext) -> i32 {
+#[raw_tracepoint(tracepoint = "io_uring_submit_req")]
+fn ring_submit(ctx: RawTracePointContext) -> i32 {
     ring::submitted(ctx.arg(0));
     0
 }
 
 /// `io_uring_complete(struct io_ring_ctx *ctx, void *req, ...)`
-#[btf_tracepoint(function = "io_uring_complete")]
-fn ring_complete(ctx: BtfTracePointContext) -> i32 {
+#[raw_tracepoint(tracepoint = "io_uring_complete")]
+fn ring_complete(ctx: RawTracePointContext) -> i32 {
     ring::completed(ctx.arg(0), ctx.arg(1));
     0
 }
 
 /// `io_uring_cqe_overflow(void *ctx, unsigned long long user_data, ...)`
-#[btf_tracepoint(function = "io_uring_cqe_overflow")]
-fn ring_overflow(ctx: BtfTracePointContext) -> i32 {
+#[raw_tracepoint(tracepoint = "io_uring_cqe_overflow")]
+fn ring_overflow(ctx: RawTracePointContext) -> i32 {
     ring::overflowed(ctx.arg(0));
     0
 }

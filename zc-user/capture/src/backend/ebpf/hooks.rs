@@ -8,7 +8,7 @@ use std::{
 
 use aya::{
     Btf,
-    programs::{BtfTracePoint, Program, ProgramError, TracePoint},
+    programs::{Program, ProgramError, RawTracePoint, TracePoint},
 };
 use zc_ebpf::{
     programs::{self, Site},
@@ -147,9 +147,10 @@ impl Hook {
     }
 
     fn load(self, program: &mut Program, types: &Btf) -> Result<(), ProgramError> {
-        match self.site {
-            Site::Tracepoint(name) => <&mut BtfTracePoint>::try_from(program)?.load(name, types),
-            Site::Event { .. } => <&mut TracePoint>::try_from(program)?.load(),
+        match (self.site, program) {
+            (Site::Tracepoint(name), Program::BtfTracePoint(program)) => program.load(name, types),
+            (Site::Tracepoint(_), program) => <&mut RawTracePoint>::try_from(program)?.load(),
+            (Site::Event { .. }, program) => <&mut TracePoint>::try_from(program)?.load(),
         }
     }
 
@@ -159,18 +160,20 @@ impl Hook {
     }
 
     fn try_to_attach(self, program: &mut Program) -> Result<(), ProgramError> {
-        match self.site {
-            Site::Tracepoint(_) => <&mut BtfTracePoint>::try_from(program)?.attach().map(drop),
-            Site::Event { category, name } => <&mut TracePoint>::try_from(program)?.attach(category, name).map(drop),
+        match (self.site, program) {
+            (Site::Tracepoint(_), Program::BtfTracePoint(program)) => program.attach().map(drop),
+            (Site::Tracepoint(name), program) => <&mut RawTracePoint>::try_from(program)?.attach(name).map(drop),
+            (Site::Event { category, name }, program) => <&mut TracePoint>::try_from(program)?.attach(category, name).map(drop),
         }
     }
 
     /// Detaches and unloads the program.
     pub(super) fn unload(self, program: &mut Program) {
         // This fails only if it is not loaded.
-        let _ = match self.site {
-            Site::Tracepoint(_) => <&mut BtfTracePoint>::try_from(program).and_then(BtfTracePoint::unload),
-            Site::Event { .. } => <&mut TracePoint>::try_from(program).and_then(TracePoint::unload),
+        let _ = match (self.site, program) {
+            (Site::Tracepoint(_), Program::BtfTracePoint(program)) => program.unload(),
+            (Site::Tracepoint(_), program) => <&mut RawTracePoint>::try_from(program).and_then(RawTracePoint::unload),
+            (Site::Event { .. }, program) => <&mut TracePoint>::try_from(program).and_then(TracePoint::unload),
         };
     }
 }

@@ -204,7 +204,7 @@ extern "C" fn record_interrupted(task: *mut Task) -> u32 {
         call: task.interrupted,
     };
     task.interrupted = NO_CALL;
-    record(task)
+    count_in_rows(task, interruption.errno)
 }
 
 /// Counts the call in [`Task::outcome`]. Returns how many calls its row has now, see [`sample::counted`]. 0: the call is not counted.
@@ -212,12 +212,10 @@ extern "C" fn record_interrupted(task: *mut Task) -> u32 {
 #[inline(never)]
 extern "C" fn record(task: *const Task) -> u32 {
     let Some(task) = argument::as_ref(task) else { return 0 };
-    if !records(recorded::ROWS) {
-        return 0;
-    }
     let outcome = &task.outcome;
     let errno = if is_error(outcome.result) { -outcome.result as u32 } else { 0 };
     if errno == 0
+        && records(recorded::ROWS)
         && let Some(busy) = rows::busy(task.serial, outcome.call, task.ends)
     {
         return sample::counted(add_to_busy_row(busy, task, 0), false);
@@ -230,7 +228,7 @@ extern "C" fn record(task: *const Task) -> u32 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn count_in_rows(task: *const Task, errno: u32) -> u32 {
-    let Some(task) = argument::as_ref(task) else { return 0 };
+    let Some(task) = argument::as_ref(task).filter(|_| records(recorded::ROWS)) else { return 0 };
     if !rows::files_of(task.ends).is_none() {
         let counted = count_in_row(task, errno, 1);
         if counted != UNCOUNTED {
@@ -251,26 +249,38 @@ extern "C" fn count_in_rows(task: *const Task, errno: u32) -> u32 {
 #[inline(never)]
 extern "C" fn count_in_row(task: *const Task, errno: u32, has_files: u32) -> u64 {
     let Some(task) = argument::as_ref(task) else { return 0 };
-    let call = task.outcome.call;
     let ends = if has_files == 0 { Ends::NONE } else { task.ends };
-    let without_files = has_files == 0 && !task.ends.is_none();
-    let Some(place) = rows::place(task.serial, call, ends, errno) else { return UNCOUNTED };
-    if task.outcome.result == Outcome::NEVER {
-        begin(place.row, task, without_files);
-        place.row.unfinished += 1;
-        return 0;
+    let Some(place) = rows::place(task.serial, task.outcome.call, ends, errno) else { return UNCOUNTED };
+    let counted = add_call(place.row, task, has_files);
+    if counted == UNCOUNTED {
+        return UNCOUNTED;
     }
-    let calls = if place.row.calls < FEW_CALLS as u64 {
-        add_to_new_row(place.row, task, without_files)
-    } else {
-        let Some(busy) = rows::make_busy(task.serial, call, ends) else { return UNCOUNTED };
-        add_to_busy_row(busy, task, without_files.into())
-    };
     match place.errno {
         Some(count) => *count += 1,
         None if errno != 0 => count_loss(Loss::UncountedErrno),
         None => {}
     }
+    counted
+}
+
+/// Adds the call to its row, or to the busy row that this has become. Returns what [`count_in_row`] returns.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn add_call(row: *mut Row, task: *const Task, has_files: u32) -> u64 {
+    let (Some(row), Some(task)) = (argument::as_mut(row), argument::as_ref(task)) else { return 0 };
+    let without_files = has_files == 0 && !task.ends.is_none();
+    if task.outcome.result == Outcome::NEVER {
+        begin(row, task, without_files);
+        row.unfinished += 1;
+        return 0;
+    }
+    let calls = if row.calls < FEW_CALLS as u64 {
+        add_to_new_row(row, task, without_files)
+    } else {
+        let ends = if has_files == 0 { Ends::NONE } else { task.ends };
+        let Some(busy) = rows::make_busy(task.serial, task.outcome.call, ends) else { return UNCOUNTED };
+        add_to_busy_row(busy, task, without_files.into())
+    };
     sample::counted(calls, without_files).into()
 }
 

@@ -4,7 +4,7 @@ use std::{
     fs, io,
     num::NonZero,
     sync::{Mutex, PoisonError},
-    thread,
+    thread::{self, JoinHandle},
 };
 
 use aya::{
@@ -114,11 +114,10 @@ impl Loaded {
         }
         let recorded = settings.recorded.bits();
         let last_slot = task_slots(settings.limits) - 1;
-        let (types, ebpf) = thread::scope(|scope| {
-            let types = thread::Builder::new().spawn_scoped(scope, || kernel.types());
-            (types.map(joined), load(&mut loader, &kernel.fields, &specs, &recorded, &last_slot, settings))
-        });
-        let (types, mut ebpf) = (types.map_err(|error| no_thread(&error))??.map_err(|error| refused(&error))?, ebpf?);
+        let tracepoints = kernel.tracepoints;
+        let types = spawn(move || tracepoints.to_types())?;
+        let mut ebpf = load(&mut loader, &kernel.fields, &specs, &recorded, &last_slot, settings)?;
+        let types = joined(types)?.map_err(|error| refused(&error))?;
         attach(&mut ebpf, &types, &hooks)?;
         let events = take(&mut ebpf, maps::EVENTS)?;
         let this = Self {
@@ -228,20 +227,17 @@ impl Loaded {
 
 /// Finds out what has to be known of the kernel with these types, and meanwhile prepares aya.
 fn prepare(types: TypesFile) -> Result<(Kernel, EbpfLoader<'static>), EbpfUnavailable> {
-    thread::scope(|scope| {
-        let loader = thread::Builder::new().spawn_scoped(scope, || {
-            // aya probes the kernel's features at the first use.
-            let _ = aya::features();
-            loader::new()
-        });
-        let loader = loader.map_err(|error| no_thread(&error))?;
-        let kernel = kernel::describe(types)?;
-        Ok((kernel, joined(loader)?.map_err(|error| no_thread(&error))?))
-    })
+    let loader = spawn(loader::new)?;
+    Ok((kernel::describe(types)?, joined(loader)?))
 }
 
-/// The result of a thread that prepares something.
-fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> Result<T, EbpfUnavailable> {
+/// Starts a thread that prepares something.
+fn spawn<T: Send + 'static>(prepare: impl FnOnce() -> T + Send + 'static) -> Result<JoinHandle<T>, EbpfUnavailable> {
+    thread::Builder::new().spawn(prepare).map_err(|error| no_thread(&error))
+}
+
+/// The result of such a thread.
+fn joined<T>(thread: JoinHandle<T>) -> Result<T, EbpfUnavailable> {
     thread.join().map_err(|_| EbpfUnavailable::Refused("a thread panicked that prepares them".into()))
 }
 

@@ -252,6 +252,7 @@ fn load<'a>(
     settings: &Settings<'_>,
 ) -> Result<Ebpf, EbpfUnavailable> {
     let limits = settings.limits;
+    let processors = thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX));
     loader
         .override_global(globals::FIELDS, fields, true)
         .override_global(globals::SPECS, specs, true)
@@ -269,7 +270,7 @@ fn load<'a>(
         .map_max_entries(maps::FILE_ERRNOS, rare_entries(limits.max_rows))
         .map_max_entries(maps::FILES, files_entries(limits.max_files))
         .map_max_entries(maps::FAILED_PATHS, limits.max_files)
-        .map_max_entries(maps::EVENTS, events_bytes(limits.max_tasks))
+        .map_max_entries(maps::EVENTS, events_bytes(limits.max_tasks, processors))
         .map_max_entries(maps::SAMPLES, samples_bytes(settings.recorded))
         // If the verifier refuses, its log has the reason, without the megabytes of states that led there.
         .verifier_log_level(VerifierLogLevel::STATS)
@@ -281,10 +282,13 @@ fn load<'a>(
 static DEBUG_LEVEL: u8 = aya_log::Level::Debug as u8;
 static SILENT_LEVEL: u8 = 0;
 
-/// Room for the events of as many tasks as may be alive at once, within limits, and as much again for messages about files. The
-/// event of an exec is the largest.
-fn events_bytes(max_tasks: u32) -> u32 {
-    2 * max_tasks.saturating_mul(256).clamp(1 << 13, 1 << 23).next_power_of_two()
+/// Room for the events of as many tasks as may be alive at once, and as much again for messages about files, but no more than 2 MiB for each
+/// processor, nor than 8 MiB. User space reads them meanwhile. A process sends about 1.6 KB, and one processor starts and ends fewer than
+/// 2,000 processes a second, so 4 MiB are a second of two processors. The kernel clears these pages at the start, and a fork copies their
+/// page tables.
+fn events_bytes(max_tasks: u32, processors: u32) -> u32 {
+    let most = processors.saturating_mul(1 << 21).clamp(1 << 22, 1 << 23).next_power_of_two();
+    max_tasks.saturating_mul(512).clamp(1 << 14, most).next_power_of_two()
 }
 
 /// Room for what few rows have: errors by errno, and more than one source. A quarter of the rows if they are many, because the kernel clears
@@ -387,5 +391,30 @@ impl Loaded {
         let mut options = RawTracePointRunOptions::new();
         options.args[0] = wanted;
         program.test_run(options).map(drop).map_err(|error| program_refused(programs::SCOPE, &error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ring_of_events_grows_with_tasks_and_processors_within_limits() {
+        assert_eq!(
+            [1, 16, 1000, 16_384, u32::MAX].map(|tasks| events_bytes(tasks, 2)),
+            [1 << 14, 1 << 14, 1 << 19, 1 << 22, 1 << 22]
+        );
+        assert_eq!(
+            [1, 2, 3, 4, 5, u32::MAX].map(|processors| events_bytes(16_384, processors)),
+            [22, 22, 23, 23, 23, 23].map(|bits| 1 << bits)
+        );
+    }
+
+    #[test]
+    fn by_default_no_table_is_rounded_up_to_twice_its_entries() {
+        let limits = Limits::default();
+        for entries in [limits.max_rows, files_entries(limits.max_files), limits.max_tasks, rare_entries(limits.max_rows)] {
+            assert!(entries.is_power_of_two(), "{entries}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The eBPF object: embedded in this program, loaded with what this kernel needs, attached and detached.
 
 use std::{
+    borrow::Cow,
     fs, io,
     num::NonZero,
     sync::{Mutex, PoisonError},
@@ -21,7 +22,7 @@ use super::{
     epochs::Epochs,
     hooks::{Hook, misses},
     kernel::{self, Kernel, TypesFile},
-    loader,
+    loader, needed,
     unavailable::{self, EbpfUnavailable, TooOld, no_thread, object_refused, program_refused, refused},
 };
 use crate::{
@@ -116,7 +117,8 @@ impl Loaded {
         let last_slot = task_slots(settings.limits) - 1;
         let tracepoints = kernel.tracepoints;
         let types = spawn(move || tracepoints.to_types())?;
-        let mut ebpf = load(&mut loader, &kernel.fields, &specs, &recorded, &last_slot, settings)?;
+        let object = needed_object(&hooks);
+        let mut ebpf = load(&mut loader, &object, &kernel.fields, &specs, &recorded, &last_slot, settings)?;
         let types = joined(types)?.map_err(|error| refused(&error))?;
         attach(&mut ebpf, &types, &hooks)?;
         let events = take(&mut ebpf, maps::EVENTS)?;
@@ -241,10 +243,18 @@ fn joined<T>(thread: JoinHandle<T>) -> Result<T, EbpfUnavailable> {
     thread.join().map_err(|_| EbpfUnavailable::Refused("a thread panicked that prepares them".into()))
 }
 
+/// The object as far as these programs need it, and closures.
+fn needed_object(hooks: &[Hook]) -> Cow<'static, [u8]> {
+    let programs: Vec<&str> = hooks.iter().map(|hook| hook.program).chain([programs::SCOPE]).collect();
+    // aya says what is wrong with an object that cannot be parsed.
+    needed::with_programs(OBJECT, &programs).map_or(Cow::Borrowed(OBJECT), Cow::Owned)
+}
+
 /// Loads the object with maps of the size that the settings say.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the loader keeps the reference")]
 fn load<'a>(
     loader: &mut EbpfLoader<'a>,
+    object: &[u8],
     fields: &'a KernelFields,
     specs: &'a [CallSpec],
     recorded: &'a u32,
@@ -274,7 +284,7 @@ fn load<'a>(
         .map_max_entries(maps::SAMPLES, samples_bytes(settings.recorded))
         // If the verifier refuses, its log has the reason, without the megabytes of states that led there.
         .verifier_log_level(VerifierLogLevel::STATS)
-        .load(OBJECT)
+        .load(object)
         .map_err(|error| object_refused(&error))
 }
 

@@ -13,22 +13,27 @@ const EXECUTABLE: u8 = 4;
 /// The section of the functions that programs call.
 const FUNCTIONS: &str = ".text";
 
-/// A copy of the object in which sections without any of these programs are not executable, so that aya ignores them. `None` if the object
-/// cannot be parsed.
-pub(super) fn with_programs(object: &[u8], programs: &[&str]) -> Option<Vec<u8>> {
+/// Makes the sections of an object that have none of these programs not executable, so that aya ignores them. If the object cannot be
+/// parsed, it stays as it is: aya says what is wrong with it.
+pub(super) fn keep_programs(object: &mut [u8], programs: &[&str]) {
+    for flags in flags_of_others(object, programs).unwrap_or_default() {
+        if let Some(flags) = object.get_mut(flags) {
+            *flags &= !EXECUTABLE;
+        }
+    }
+}
+
+/// Where the object has the flags of its sections without any of these programs.
+fn flags_of_others(object: &[u8], programs: &[&str]) -> Option<Vec<usize>> {
     let file = object::File::parse(object).ok()?;
-    let is_needed = |section: &object::Section<'_, '_>| {
+    let headers = usize::try_from(u64::from_le_bytes(*object.get(SECTION_HEADERS..)?.first_chunk()?)).ok()?;
+    let has_one = |section: &object::Section<'_, '_>| {
         let mut symbols = file.symbols().filter(|symbol| symbol.section_index() == Some(section.index()));
         symbols.any(|symbol| symbol.kind() == SymbolKind::Text && symbol.name().is_ok_and(|name| programs.contains(&name)))
     };
-    let headers = usize::try_from(u64::from_le_bytes(*object.get(SECTION_HEADERS..)?.first_chunk()?)).ok()?;
-    let mut kept = object.to_vec();
-    for section in file.sections().filter(|section| section.kind() == SectionKind::Text && section.name() != Ok(FUNCTIONS)) {
-        if !is_needed(&section) {
-            *kept.get_mut(headers + section.index().0 * SECTION_HEADER_BYTES + FLAGS)? &= !EXECUTABLE;
-        }
-    }
-    Some(kept)
+    let others = file.sections().filter(|section| section.kind() == SectionKind::Text && section.name() != Ok(FUNCTIONS));
+    let others = others.filter(|section| !has_one(section));
+    Some(others.map(|section| headers + section.index().0 * SECTION_HEADER_BYTES + FLAGS).collect())
 }
 
 #[cfg(test)]
@@ -45,13 +50,26 @@ mod tests {
 
     #[test]
     fn only_the_sections_of_needed_programs_stay_executable() {
-        let kept = with_programs(OBJECT, &["sys_exit", "scope"]).expect("our own object");
+        let mut kept = OBJECT.to_vec();
+        keep_programs(&mut kept, &["sys_exit", "scope"]);
         let mut sections = executable(&kept);
         sections.sort_unstable();
         assert_eq!(sections, [".text", "raw_tp", "tp_btf/sys_exit"]);
-        assert_eq!(kept.len(), OBJECT.len());
-        let events = with_programs(OBJECT, &["sys_exit_event"]).expect("our own object");
-        assert_eq!(executable(&events).len(), 2, "one section has the programs of all events");
-        assert_eq!(with_programs(b"\x7fELF", &["sys_exit"]), None);
+        let changed = OBJECT.iter().zip(&kept).filter(|(before, after)| before != after).count();
+        assert_eq!(changed, executable(OBJECT).len() - sections.len(), "only flags are changed");
+    }
+
+    #[test]
+    fn the_programs_of_events_share_a_section() {
+        let mut kept = OBJECT.to_vec();
+        keep_programs(&mut kept, &["sys_exit_event"]);
+        assert_eq!(executable(&kept), [".text", "tracepoint"]);
+    }
+
+    #[test]
+    fn what_is_no_object_stays_as_it_is() {
+        let mut data = *b"\x7fELF and so on";
+        keep_programs(&mut data, &["sys_exit"]);
+        assert_eq!(&data, b"\x7fELF and so on");
     }
 }

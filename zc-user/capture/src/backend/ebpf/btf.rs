@@ -288,17 +288,13 @@ impl Tracepoints {
     /// Type information in which these tracepoints have these ids. All other types are pointers without a name.
     fn to_btf(&self) -> Vec<u8> {
         let count = self.0.last_key_value().map_or(0, |(&id, _)| id);
-        let (mut types, mut strings) = (Vec::with_capacity(TYPE_HEADER * count as usize), vec![0]);
-        for id in 1..=count {
-            let words = match self.0.get(&id) {
-                Some(name) => {
-                    let at = offset(&strings);
-                    strings.extend([TRACEPOINT, name.as_bytes(), b"\0"].concat());
-                    [at, KIND_TYPEDEF << 24, 0]
-                }
-                None => [0, KIND_POINTER << 24, 0],
-            };
-            types.extend(words.map(u32::to_ne_bytes).as_flattened());
+        let bytes = |words: [u32; 3]| words.map(u32::to_ne_bytes).as_flattened().to_vec();
+        let mut types = bytes([0, KIND_POINTER << 24, 0]).repeat(count as usize);
+        let mut strings = vec![0];
+        for (&id, name) in &self.0 {
+            let begin = TYPE_HEADER * (id as usize - 1);
+            types[begin..begin + TYPE_HEADER].copy_from_slice(&bytes([offset(&strings), KIND_TYPEDEF << 24, 0]));
+            strings.extend([TRACEPOINT, name.as_bytes(), b"\0"].concat());
         }
         let header = [24, 0, offset(&types), offset(&types), offset(&strings)].map(u32::to_ne_bytes);
         [&MAGIC.to_ne_bytes(), &[1, 0], header.as_flattened(), &types, &strings].concat()

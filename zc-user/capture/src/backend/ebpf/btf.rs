@@ -130,7 +130,7 @@ impl<'a> Btf<'a> {
             Self { types, strings, starts: Vec::new(), count: 0, structures: HashMap::new(), tracepoints: HashMap::new() };
         let mut at = 0;
         while at < types.len() {
-            if btf.count % NOTED == 0 {
+            if btf.count.is_multiple_of(NOTED) {
                 btf.starts.push(u32::try_from(at).map_err(|_| BtfError::Damaged)?);
             }
             let found = btf.type_at(at).ok_or(BtfError::Damaged)?;
@@ -303,7 +303,6 @@ impl Tracepoints {
 
 impl Type {
     /// The one that begins here; `None` if it does not end within the types.
-    #[inline(always)]
     fn at(types: &[u8], start: usize) -> Option<Self> {
         let header: &[u8; TYPE_HEADER] = types.get(start..)?.first_chunk()?;
         let word = |at: usize| u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);

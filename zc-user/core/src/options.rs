@@ -39,7 +39,8 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_rows: 131_072, max_files: 65_536, max_tasks: 16_384 }
+        // The kernel rounds the tables of rows and files up to powers of two. That of files has one more entry.
+        Self { max_rows: 65_536, max_files: 65_535, max_tasks: 16_384 }
     }
 }
 

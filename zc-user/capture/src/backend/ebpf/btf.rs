@@ -1,15 +1,19 @@
 //! The kernel's types (BTF): a minimal reader, which finds the offsets of fields and nothing else; and the fields that zctrace needs, by the list
 //! [`GROUPS`].
 //!
-//! The reader runs at every start, so it goes through the types once: it notes where each begins, and where structs and tracepoints are. It
-//! parses only the types that are looked up.
+//! The reader runs at every start, so it goes through the types once. It notes where some of them begin, and where the structs and
+//! tracepoints are whose names zctrace looks up; it parses only those.
 //! Format: the kernel's Documentation/bpf/btf.rst. Tests compare it with the crate `btf` on the running kernel.
 
 use std::{collections::BTreeMap, ffi::CStr};
 
-use foldhash::{HashMap, HashMapExt as _};
+use foldhash::{HashMap, HashMapExt as _, HashSet};
 use thiserror::Error;
-use zc_ebpf::{ABSENT, Field, GROUPS, Group, KernelFields, Need, Place};
+use zc_ebpf::{
+    ABSENT, Field, GROUPS, Group, KernelFields, Need, Place,
+    programs::{self, Site},
+    records,
+};
 
 /// Why type information could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -36,17 +40,53 @@ const TYPE_HEADER: usize = 12;
 /// What the name of the type of each tracepoint begins with.
 const TRACEPOINT: &[u8] = b"btf_trace_";
 
+/// Every type whose place in this order is a multiple of it is noted with its beginning; those between are found from there.
+const NOTED: u32 = 32;
+
 /// The types of a kernel.
 #[derive(Debug)]
 pub struct Btf<'a> {
     types: &'a [u8],
     strings: &'a [u8],
-    /// Where in `types` the type with this id minus 1 begins.
+    /// Where in `types` the type with the id 1 begins, and each [`NOTED`]th after it.
     starts: Vec<u32>,
+    /// How many types there are.
+    count: u32,
     /// Where in `types` the structs with members begin, by name.
     structures: HashMap<&'a [u8], usize>,
     /// The ids of the types of tracepoints, by the tracepoint's name.
     tracepoints: HashMap<&'a [u8], u32>,
+}
+
+/// The names of the structs and tracepoints that are looked up. To note all of a kernel takes longer than the rest of its reading.
+#[derive(Debug)]
+struct Names {
+    /// The [`beginning`] of each: most other names differ there already.
+    beginnings: HashSet<u64>,
+    whole: HashSet<Vec<u8>>,
+}
+
+impl Names {
+    /// Those of these structs, and of the types of these tracepoints.
+    fn new<'n>(structures: impl IntoIterator<Item = &'n str>, tracepoints: impl IntoIterator<Item = &'n str>) -> Self {
+        let tracepoints = tracepoints.into_iter().map(|name| [TRACEPOINT, name.as_bytes()].concat());
+        let whole: HashSet<Vec<u8>> = structures.into_iter().map(|name| name.as_bytes().to_vec()).chain(tracepoints).collect();
+        Self { beginnings: whole.iter().map(|name| beginning(name)).collect(), whole }
+    }
+
+    /// All that zctrace ever looks up.
+    fn of_zctrace() -> Self {
+        let places = GROUPS.iter().flat_map(|group| group.fields).flat_map(|field| field.places);
+        let places =
+            places.flat_map(|place| names_of(*place)).map(|name| name.split_once('.').map_or(name, |(structure, _)| structure));
+        let sites = programs::NOT_PREEMPTED.iter().filter_map(|(_, _, site)| match site {
+            Site::Tracepoint(name) => Some(*name),
+            Site::Event { .. } => None,
+        });
+        let rings = programs::RING.iter().flat_map(|(_, tracepoints)| *tracepoints).copied();
+        let tracepoints = programs::ALL.iter().map(|(_, tracepoint)| *tracepoint).chain(rings).chain(sites);
+        Self::new(places.chain(records::ALL.iter().map(|field| field.structure)), tracepoints)
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -67,8 +107,13 @@ struct Member {
 }
 
 impl<'a> Btf<'a> {
-    /// Reads the header and notes where each type begins.
+    /// Reads the header, and finds the structs and tracepoints that zctrace may look up.
     pub fn parse(data: &'a [u8]) -> Result<Self, BtfError> {
+        Self::find(data, &Names::of_zctrace())
+    }
+
+    /// Reads the header, and finds the structs and tracepoints of these names.
+    fn find(data: &'a [u8], names: &Names) -> Result<Self, BtfError> {
         let word = |at| read_u32(data, at).ok_or(BtfError::NotBtf);
         let magic = data.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes));
         if magic != Some(MAGIC) {
@@ -81,18 +126,18 @@ impl<'a> Btf<'a> {
         };
         let types = section(word(8)?, word(12)?).ok_or(BtfError::Damaged)?;
         let strings = section(word(16)?, word(20)?).ok_or(BtfError::Damaged)?;
-        let mut btf = Self {
-            types,
-            strings,
-            starts: Vec::with_capacity(types.len() / 24),
-            structures: HashMap::with_capacity(types.len() / 256),
-            tracepoints: HashMap::with_capacity(types.len() / 2048),
-        };
+        let mut btf =
+            Self { types, strings, starts: Vec::new(), count: 0, structures: HashMap::new(), tracepoints: HashMap::new() };
         let mut at = 0;
         while at < types.len() {
-            btf.starts.push(u32::try_from(at).map_err(|_| BtfError::Damaged)?);
+            if btf.count.is_multiple_of(NOTED) {
+                btf.starts.push(u32::try_from(at).map_err(|_| BtfError::Damaged)?);
+            }
             let found = btf.type_at(at).ok_or(BtfError::Damaged)?;
-            btf.note(found).ok_or(BtfError::Damaged)?;
+            btf.count += 1;
+            if matches!(found.kind, KIND_STRUCT | KIND_TYPEDEF) {
+                btf.note(found, names);
+            }
             at += found.bytes().ok_or(BtfError::Damaged)?;
         }
         Ok(btf)
@@ -128,24 +173,21 @@ impl<'a> Btf<'a> {
         Tracepoints(names.into_iter().filter_map(|name| Some((*self.tracepoints.get(name.as_bytes())?, name))).collect())
     }
 
-    /// Notes the type that was found last if it is a struct with members or that of a tracepoint. If there are several of a name, the first
-    /// counts. `None` if there are too many.
-    fn note(&mut self, found: Type) -> Option<()> {
-        let id = u32::try_from(self.starts.len()).ok()?;
-        match found.kind {
-            KIND_STRUCT if found.members > 0 => {
-                if let Some(name) = self.name_bytes(found.name) {
-                    self.structures.entry(name).or_insert(found.start);
-                }
-            }
-            KIND_TYPEDEF => {
-                if let Some(name) = self.name_bytes(found.name).and_then(|name| name.strip_prefix(TRACEPOINT)) {
-                    self.tracepoints.entry(name).or_insert(id);
-                }
-            }
-            _ => {}
+    /// Notes the type that was found last if it is a struct with members or that of a tracepoint, and has one of these names. If there are
+    /// several of a name, the first counts.
+    fn note(&mut self, found: Type, names: &Names) {
+        let Some(tail) = self.tail(found.name).filter(|tail| names.beginnings.contains(&beginning(tail))) else { return };
+        let name = until_nul(tail);
+        if !names.whole.contains(name) {
+            return;
         }
-        Some(())
+        if found.kind == KIND_TYPEDEF {
+            if let Some(name) = name.strip_prefix(TRACEPOINT) {
+                self.tracepoints.entry(name).or_insert(self.count);
+            }
+        } else if found.members > 0 {
+            self.structures.entry(name).or_insert(found.start);
+        }
     }
 
     fn structure(&self, name: &str) -> Option<Type> {
@@ -180,8 +222,7 @@ impl<'a> Btf<'a> {
     fn resolve(&self, type_id: u32) -> Option<Type> {
         let mut id = type_id;
         for _ in 0..MAX_ALIASES {
-            let index = usize::try_from(id.checked_sub(1)?).ok()?;
-            let found = self.type_at(*self.starts.get(index)? as usize)?;
+            let found = self.type_of(id)?;
             match found.kind {
                 KIND_STRUCT | KIND_UNION => return Some(found),
                 // typedef, volatile, const, restrict, type tag
@@ -192,16 +233,18 @@ impl<'a> Btf<'a> {
         None
     }
 
+    /// The type with this id.
+    fn type_of(&self, id: u32) -> Option<Type> {
+        let index = id.checked_sub(1).filter(|&index| index < self.count)?;
+        let mut found = self.type_at(*self.starts.get((index / NOTED) as usize)? as usize)?;
+        for _ in 0..index % NOTED {
+            found = self.type_at(found.start + found.bytes()?)?;
+        }
+        Some(found)
+    }
+
     fn type_at(&self, start: usize) -> Option<Type> {
-        let info = read_u32(self.types, start + 4)?;
-        Some(Type {
-            start,
-            name: read_u32(self.types, start)?,
-            kind: (info >> 24) & 0x1f,
-            members: info & 0xffff,
-            has_bitfields: info >> 31 != 0,
-            payload: read_u32(self.types, start + 8)?,
-        })
+        Type::at(self.types, start)
     }
 
     fn is_named(&self, offset: u32, name: &str) -> bool {
@@ -209,9 +252,27 @@ impl<'a> Btf<'a> {
     }
 
     fn name_bytes(&self, offset: u32) -> Option<&'a [u8]> {
-        let tail = self.strings.get(usize::try_from(offset).ok()?..)?;
-        Some(CStr::from_bytes_until_nul(tail).map_or(tail, CStr::to_bytes))
+        self.tail(offset).map(until_nul)
     }
+
+    /// All strings from this one on.
+    fn tail(&self, offset: u32) -> Option<&'a [u8]> {
+        self.strings.get(usize::try_from(offset).ok()?..)
+    }
+}
+
+/// The string that the bytes begin with. The last one may lack its NUL.
+fn until_nul(bytes: &[u8]) -> &[u8] {
+    CStr::from_bytes_until_nul(bytes).map_or(bytes, CStr::to_bytes)
+}
+
+/// The first eight bytes of the string that the bytes begin with, and zeroes if it is shorter.
+fn beginning(bytes: &[u8]) -> u64 {
+    let mut first = [0; 8];
+    for (to, &from) in first.iter_mut().zip(bytes).take_while(|(_, from)| **from != 0) {
+        *to = from;
+    }
+    u64::from_ne_bytes(first)
 }
 
 /// Tracepoints, by the ids of their types.
@@ -219,21 +280,21 @@ impl<'a> Btf<'a> {
 pub struct Tracepoints(BTreeMap<u32, &'static str>);
 
 impl Tracepoints {
-    /// Type information in which these tracepoints have these ids. All other types are pointers without a name. It is for a parser that
-    /// builds a value for every type and needs no more than these ids.
-    pub fn to_btf(&self) -> Vec<u8> {
+    /// The kernel's types as far as aya needs them: aya builds a value for every type that it reads, but looks up only those of tracepoints.
+    pub(super) fn to_types(&self) -> Result<aya::Btf, aya::BtfError> {
+        aya::Btf::parse(&self.to_btf(), aya::Endianness::default())
+    }
+
+    /// Type information in which these tracepoints have these ids. All other types are pointers without a name.
+    fn to_btf(&self) -> Vec<u8> {
         let count = self.0.last_key_value().map_or(0, |(&id, _)| id);
-        let (mut types, mut strings) = (Vec::with_capacity(TYPE_HEADER * count as usize), vec![0]);
-        for id in 1..=count {
-            let words = match self.0.get(&id) {
-                Some(name) => {
-                    let at = offset(&strings);
-                    strings.extend([TRACEPOINT, name.as_bytes(), b"\0"].concat());
-                    [at, KIND_TYPEDEF << 24, 0]
-                }
-                None => [0, KIND_POINTER << 24, 0],
-            };
-            types.extend(words.map(u32::to_ne_bytes).as_flattened());
+        let bytes = |words: [u32; 3]| words.map(u32::to_ne_bytes).as_flattened().to_vec();
+        let mut types = bytes([0, KIND_POINTER << 24, 0]).repeat(count as usize);
+        let mut strings = vec![0];
+        for (&id, name) in &self.0 {
+            let begin = TYPE_HEADER * (id as usize - 1);
+            types[begin..begin + TYPE_HEADER].copy_from_slice(&bytes([offset(&strings), KIND_TYPEDEF << 24, 0]));
+            strings.extend([TRACEPOINT, name.as_bytes(), b"\0"].concat());
         }
         let header = [24, 0, offset(&types), offset(&types), offset(&strings)].map(u32::to_ne_bytes);
         [&MAGIC.to_ne_bytes(), &[1, 0], header.as_flattened(), &types, &strings].concat()
@@ -241,6 +302,21 @@ impl Tracepoints {
 }
 
 impl Type {
+    /// The one that begins here; `None` if it does not end within the types.
+    fn at(types: &[u8], start: usize) -> Option<Self> {
+        let header: &[u8; TYPE_HEADER] = types.get(start..)?.first_chunk()?;
+        let word = |at: usize| u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let info = word(4);
+        Some(Self {
+            start,
+            name: word(0),
+            kind: (info >> 24) & 0x1f,
+            members: info & 0xffff,
+            has_bitfields: info >> 31 != 0,
+            payload: word(8),
+        })
+    }
+
     /// The length of the type in bytes; `None` if its kind is unknown.
     fn bytes(self) -> Option<usize> {
         let members = usize::try_from(self.members).ok()?;
@@ -330,6 +406,16 @@ fn find_place(btf: &Btf<'_>, place: Place) -> Option<u32> {
         Place::Distance(to, from) => Some(offset(to)?.wrapping_sub(offset(from)?)),
         Place::Absent => Some(ABSENT),
     }
+}
+
+/// The names of all that may be looked up for it.
+fn names_of(place: Place) -> impl Iterator<Item = &'static str> {
+    let (one, other) = match place {
+        Place::Offset(name) | Place::Size(name) => (Some(name), None),
+        Place::OffsetIf(one, other) | Place::Sum(one, other) | Place::Distance(one, other) => (Some(one), Some(other)),
+        Place::Absent => (None, None),
+    };
+    one.into_iter().chain(other)
 }
 
 /// The kernel's name of what is looked up.

@@ -11,7 +11,6 @@ use std::{
     slice,
 };
 
-use aya::{Btf, Endianness};
 use rustix::{
     fs::fstatfs,
     mm::{MapFlags, ProtFlags, mmap, munmap},
@@ -181,13 +180,6 @@ pub(crate) fn describe(file: TypesFile) -> Result<Kernel, EbpfUnavailable> {
     notes.extend(preemption.note());
     let tracepoints = types.tracepoints(Hook::choose(&rings, preemption).iter().filter_map(Hook::tracepoint));
     Ok(Kernel { tracepoints, fields, rings, preemption, notes })
-}
-
-impl Kernel {
-    /// Its types as far as aya needs them: aya builds a value for every type it reads, but looks up only those of the tracepoints.
-    pub(super) fn types(&self) -> Result<Btf, aya::BtfError> {
-        Btf::parse(&self.tracepoints.to_btf(), Endianness::default())
-    }
 }
 
 /// The programs for `io_uring`, all or none; adds a note if none.

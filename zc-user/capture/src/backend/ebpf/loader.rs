@@ -5,7 +5,7 @@
 //! no longer needed. If the file cannot be opened, aya does without. So the loader is created in a thread that cannot open files: a
 //! seccomp filter of this thread alone lets these calls fail.
 
-use std::{io, mem::offset_of, thread};
+use std::{io, mem::offset_of};
 
 use aya::EbpfLoader;
 use libc::{
@@ -21,13 +21,13 @@ const OPEN: &[libc::c_long] = &[
     libc::SYS_openat2,
 ];
 
-/// A new loader. If its thread can open files after all, that only takes longer.
-pub(super) fn new() -> io::Result<EbpfLoader<'static>> {
-    let create = || {
-        let _ = forbid_open();
-        EbpfLoader::new()
-    };
-    thread::Builder::new().spawn(create)?.join().map_err(|_| io::Error::other("a new loader panicked"))
+/// A new loader, once aya has probed the kernel's features. To be called in a thread of its own: from now on it cannot open files. If it can
+/// after all, this only takes longer.
+pub(super) fn new() -> EbpfLoader<'static> {
+    // aya probes them at the first use, and opens files for it.
+    let _ = aya::features();
+    let _ = forbid_open();
+    EbpfLoader::new()
 }
 
 /// Lets this thread open no files any more. Needs no privileges, and concerns no other thread.
@@ -60,7 +60,7 @@ fn instruction(code: u32, value: impl TryInto<u32>, skipped: u8) -> sock_filter 
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{fs, thread};
 
     use super::*;
 
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_new_loader_has_no_types_of_the_kernel() {
-        let loader = new().expect("a thread");
+        let loader = thread::spawn(new).join().expect("no panic");
         assert!(format!("{loader:?}").starts_with("EbpfLoader { btf: None,"));
     }
 }

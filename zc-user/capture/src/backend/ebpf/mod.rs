@@ -14,6 +14,7 @@ pub(crate) mod hooks;
 pub(crate) mod kernel;
 mod live_tasks;
 mod loader;
+mod needed;
 pub(crate) mod object;
 pub(crate) mod rehearsal;
 mod run;

@@ -21,7 +21,7 @@ use super::{
     epochs::Epochs,
     hooks::{Hook, misses},
     kernel::{self, Kernel, TypesFile},
-    loader,
+    loader, needed,
     unavailable::{self, EbpfUnavailable, TooOld, no_thread, object_refused, program_refused, refused},
 };
 use crate::{
@@ -105,21 +105,23 @@ impl Loaded {
             return Err(EbpfUnavailable::NotBuilt);
         }
         TooOld::check(&unavailable::release())?;
-        let (kernel, mut loader) = prepare(types)?;
+        let processors = thread::available_parallelism().map_or(1, NonZero::get);
+        let (kernel, Prepared { mut loader, specs, mut object }) = prepare(types, settings.selection)?;
+        let tracepoints = kernel.tracepoints;
+        let types = thread::Builder::new().spawn(move || tracepoints.to_types()).map_err(|error| no_thread(&error))?;
         let rings = if settings.selection.contains_rings() { kernel.rings.as_slice() } else { &[] };
         let hooks = Hook::choose(rings, kernel.preemption);
-        let mut specs = vec![CallSpec::NONE; SPEC_SLOTS as usize];
-        for (slot, spec) in settings.selection.kernel_specs() {
-            specs[slot as usize] = spec;
-        }
-        let recorded = settings.recorded.bits();
-        let last_slot = task_slots(settings.limits) - 1;
-        let (types, ebpf) = thread::scope(|scope| {
-            let types = thread::Builder::new().spawn_scoped(scope, || kernel.types());
-            (types.map(joined), load(&mut loader, &kernel.fields, &specs, &recorded, &last_slot, settings))
-        });
-        let (types, mut ebpf) = (types.map_err(|error| no_thread(&error))??.map_err(|error| refused(&error))?, ebpf?);
-        attach(&mut ebpf, &types, &hooks)?;
+        let programs: Vec<&str> = hooks.iter().map(|hook| hook.program).chain([programs::SCOPE]).collect();
+        needed::keep_programs(&mut object, &programs);
+        let globals = Globals {
+            fields: kernel.fields,
+            specs,
+            recorded: settings.recorded.bits(),
+            last_slot: task_slots(settings.limits) - 1,
+        };
+        let mut ebpf = load(&mut loader, &object, &globals, settings, processors)?;
+        let types = joined(types.join())?.map_err(|error| refused(&error))?;
+        attach(&mut ebpf, &types, &hooks, processors)?;
         let events = take(&mut ebpf, maps::EVENTS)?;
         let this = Self {
             maps: Maps {
@@ -226,41 +228,63 @@ impl Loaded {
     }
 }
 
-/// Finds out what has to be known of the kernel with these types, and meanwhile prepares aya.
-fn prepare(types: TypesFile) -> Result<(Kernel, EbpfLoader<'static>), EbpfUnavailable> {
+/// What a second thread prepares while the first one reads the kernel's types.
+struct Prepared {
+    loader: EbpfLoader<'static>,
+    /// By slot.
+    specs: Vec<CallSpec>,
+    /// A copy of [`OBJECT`].
+    object: Vec<u8>,
+}
+
+/// Finds out what has to be known of the kernel with these types, and meanwhile prepares what does not depend on it.
+fn prepare(types: TypesFile, selection: &Selection) -> Result<(Kernel, Prepared), EbpfUnavailable> {
     thread::scope(|scope| {
-        let loader = thread::Builder::new().spawn_scoped(scope, || {
-            // aya probes the kernel's features at the first use.
-            let _ = aya::features();
-            loader::new()
-        });
-        let loader = loader.map_err(|error| no_thread(&error))?;
-        let kernel = kernel::describe(types)?;
-        Ok((kernel, joined(loader)?.map_err(|error| no_thread(&error))?))
+        let prepare = || {
+            let (specs, object) = (specs(selection), OBJECT.to_vec());
+            Prepared { specs, object, loader: loader::new() }
+        };
+        let prepared = thread::Builder::new().spawn_scoped(scope, prepare).map_err(|error| no_thread(&error))?;
+        Ok((kernel::describe(types)?, joined(prepared.join())?))
     })
 }
 
 /// The result of a thread that prepares something.
-fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> Result<T, EbpfUnavailable> {
-    thread.join().map_err(|_| EbpfUnavailable::Refused("a thread panicked that prepares them".into()))
+fn joined<T>(result: thread::Result<T>) -> Result<T, EbpfUnavailable> {
+    result.map_err(|_| EbpfUnavailable::Refused("a thread panicked that prepares them".into()))
+}
+
+/// What to do with each call, by slot.
+fn specs(selection: &Selection) -> Vec<CallSpec> {
+    let mut specs = vec![CallSpec::NONE; SPEC_SLOTS as usize];
+    for (slot, spec) in selection.kernel_specs() {
+        specs[slot as usize] = spec;
+    }
+    specs
+}
+
+/// The globals that user space fills in.
+struct Globals {
+    fields: KernelFields,
+    specs: Vec<CallSpec>,
+    recorded: u32,
+    last_slot: u32,
 }
 
 /// Loads the object with maps of the size that the settings say.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the loader keeps the reference")]
 fn load<'a>(
     loader: &mut EbpfLoader<'a>,
-    fields: &'a KernelFields,
-    specs: &'a [CallSpec],
-    recorded: &'a u32,
-    last_slot: &'a u32,
+    object: &[u8],
+    globals: &'a Globals,
     settings: &Settings<'_>,
+    processors: usize,
 ) -> Result<Ebpf, EbpfUnavailable> {
     let limits = settings.limits;
     loader
-        .override_global(globals::FIELDS, fields, true)
-        .override_global(globals::SPECS, specs, true)
-        .override_global(globals::RECORDED, recorded, true)
-        .override_global(globals::LAST_SLOT, last_slot, true)
+        .override_global(globals::FIELDS, &globals.fields, true)
+        .override_global(globals::SPECS, globals.specs.as_slice(), true)
+        .override_global(globals::RECORDED, &globals.recorded, true)
+        .override_global(globals::LAST_SLOT, &globals.last_slot, true)
         .override_global(aya_log::LEVEL, if settings.verbose { &DEBUG_LEVEL } else { &SILENT_LEVEL }, true)
         .map_max_entries(maps::TASKS, task_slots(limits))
         .map_max_entries(maps::TASK_SLOTS, limits.max_tasks)
@@ -273,11 +297,11 @@ fn load<'a>(
         .map_max_entries(maps::FILE_ERRNOS, rare_entries(limits.max_rows))
         .map_max_entries(maps::FILES, files_entries(limits.max_files))
         .map_max_entries(maps::FAILED_PATHS, limits.max_files)
-        .map_max_entries(maps::EVENTS, events_bytes(limits.max_tasks))
+        .map_max_entries(maps::EVENTS, events_bytes(limits.max_tasks, processors))
         .map_max_entries(maps::SAMPLES, samples_bytes(settings.recorded))
         // If the verifier refuses, its log has the reason, without the megabytes of states that led there.
         .verifier_log_level(VerifierLogLevel::STATS)
-        .load(OBJECT)
+        .load(object)
         .map_err(|error| object_refused(&error))
 }
 
@@ -285,10 +309,13 @@ fn load<'a>(
 static DEBUG_LEVEL: u8 = aya_log::Level::Debug as u8;
 static SILENT_LEVEL: u8 = 0;
 
-/// Room for the events of as many tasks as may be alive at once, within limits, and as much again for messages about files. The
-/// event of an exec is the largest.
-fn events_bytes(max_tasks: u32) -> u32 {
-    2 * max_tasks.saturating_mul(256).clamp(1 << 13, 1 << 23).next_power_of_two()
+/// Room for the events of as many tasks as may be alive at once, and as much again for messages about files, but no more than 2 MiB for each
+/// processor, nor than 8 MiB. User space reads them meanwhile. A process sends about 1.6 KB, and one processor starts and ends fewer than
+/// 2,000 processes a second, so 2 MiB for each hold more than half a second. The kernel clears these pages at the start, and a fork copies their
+/// page tables.
+fn events_bytes(max_tasks: u32, processors: usize) -> u32 {
+    let most = if processors > 2 { 1 << 23 } else { 1 << 22 };
+    max_tasks.saturating_mul(512).clamp(1 << 14, most).next_power_of_two()
 }
 
 /// Room for what few rows have: errors by errno, and more than one source. A quarter of the rows if they are many, because the kernel clears
@@ -316,7 +343,7 @@ const fn files_entries(max_files: u32) -> u32 {
 }
 
 /// Loads the programs and attaches them in their order.
-fn attach(ebpf: &mut Ebpf, types: &Btf, hooks: &[Hook]) -> Result<(), EbpfUnavailable> {
+fn attach(ebpf: &mut Ebpf, types: &Btf, hooks: &[Hook], processors: usize) -> Result<(), EbpfUnavailable> {
     let mut loads: Vec<_> = ebpf
         .programs_mut()
         .filter_map(|(name, program)| {
@@ -325,7 +352,7 @@ fn attach(ebpf: &mut Ebpf, types: &Btf, hooks: &[Hook]) -> Result<(), EbpfUnavai
         })
         .collect();
     loads.sort_by_key(|load| load.hook.rank());
-    let refusals = load_in_parallel(loads, types).map_err(|error| no_thread(&error))?;
+    let refusals = load_in_parallel(loads, types, processors).map_err(|error| no_thread(&error))?;
     // If several are refused, the message always names the same one.
     if let Some((_, refusal)) = refusals.into_iter().min_by_key(|(place, _)| *place) {
         return Err(refusal);
@@ -347,8 +374,8 @@ struct Load<'a> {
 
 /// Loads the programs, each in the first thread that is free: most of the start-up time is the verifier's. There are as many threads as
 /// processors. Returns why programs were refused, with their places.
-fn load_in_parallel(loads: Vec<Load<'_>>, types: &Btf) -> io::Result<Vec<(usize, EbpfUnavailable)>> {
-    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(loads.len());
+fn load_in_parallel(loads: Vec<Load<'_>>, types: &Btf, processors: usize) -> io::Result<Vec<(usize, EbpfUnavailable)>> {
+    let threads = processors.min(loads.len());
     let queue = Mutex::new(loads.into_iter());
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = || -> Vec<_> {
@@ -391,5 +418,30 @@ impl Loaded {
         let mut options = RawTracePointRunOptions::new();
         options.args[0] = wanted;
         program.test_run(options).map(drop).map_err(|error| program_refused(programs::SCOPE, &error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ring_of_events_grows_with_tasks_and_processors_within_limits() {
+        assert_eq!(
+            [1, 16, 1000, 16_384, u32::MAX].map(|tasks| events_bytes(tasks, 2)),
+            [1 << 14, 1 << 14, 1 << 19, 1 << 22, 1 << 22]
+        );
+        assert_eq!(
+            [1, 2, 3, 4, 5, usize::MAX].map(|processors| events_bytes(16_384, processors)),
+            [22, 22, 23, 23, 23, 23].map(|bits| 1 << bits)
+        );
+    }
+
+    #[test]
+    fn by_default_no_table_is_rounded_up_to_twice_its_entries() {
+        let limits = Limits::default();
+        for entries in [limits.max_rows, files_entries(limits.max_files), limits.max_tasks, rare_entries(limits.max_rows)] {
+            assert!(entries.is_power_of_two(), "{entries}");
+        }
     }
 }

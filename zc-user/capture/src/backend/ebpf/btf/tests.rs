@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeSet, fs};
 
-use zc_ebpf::{GROUPS, KernelFields, Place};
+use zc_ebpf::{GROUPS, KernelFields};
 
-use super::{Btf, BtfError, KIND_POINTER, KIND_STRUCT, KIND_TYPEDEF, KIND_UNION, TYPE_HEADER};
+use super::{Btf, BtfError, KIND_POINTER, KIND_STRUCT, KIND_TYPEDEF, KIND_UNION, NOTED, Names, TYPE_HEADER, Type, names_of};
 
 const KERNEL: &str = "/sys/kernel/btf/vmlinux";
 const KIND_INT: u32 = 1;
@@ -53,14 +53,23 @@ mod oracle {
 /// Structs of other architectures and of older or newer kernels.
 const MAY_BE_ABSENT: [&str; 5] = ["pt_regs", "io_kiocb", "io_uring_task", "io_splice", "io_rw"];
 
+/// Reads it, and finds the structs and tracepoints that these tests look up.
+fn parse(data: &[u8]) -> Result<Btf<'_>, BtfError> {
+    Btf::find(
+        data,
+        &Names::new(["outer", "inner", "matryoshka", "hole", "no_such_struct", ""], ["sys_enter", "sys_exit", "no such"]),
+    )
+}
+
+/// All its types.
+fn all<'b>(btf: &'b Btf<'_>) -> impl Iterator<Item = Type> + 'b {
+    (1..=btf.count).filter_map(|id| btf.type_of(id))
+}
+
 /// The structs that the list of fields names.
 fn structures() -> BTreeSet<&'static str> {
     let places = GROUPS.iter().flat_map(|group| group.fields).flat_map(|field| field.places);
-    let names = places.flat_map(|place| match *place {
-        Place::Offset(name) | Place::Size(name) => vec![name],
-        Place::OffsetIf(one, other) | Place::Sum(one, other) | Place::Distance(one, other) => vec![one, other],
-        Place::Absent => Vec::new(),
-    });
+    let names = places.flat_map(|place| names_of(*place));
     names.map(|name| name.split('.').next().unwrap_or(name)).collect()
 }
 
@@ -124,7 +133,7 @@ fn tracepoints_keep_their_ids_where_nothing_else_has_a_name() {
     let cut = Btf::parse(&data).expect("sound");
     for name in names {
         let id = whole.tracepoints[name.as_bytes()];
-        let found = whole.type_at(whole.starts[id as usize - 1] as usize).expect("it is there");
+        let found = whole.type_of(id).expect("it is there");
         assert_eq!(whole.name_bytes(found.name), Some(format!("btf_trace_{name}").as_bytes()));
         assert_eq!(cut.tracepoints[name.as_bytes()], id, "{name}");
     }
@@ -135,15 +144,13 @@ fn tracepoints_keep_their_ids_where_nothing_else_has_a_name() {
 #[test]
 fn type_information_without_tracepoints_is_empty() {
     let data = small();
-    let btf = Btf::parse(&data).expect("sound");
+    let btf = parse(&data).expect("sound");
     let none = btf.tracepoints(["sys_exit"]).to_btf();
-    assert!(
-        aya::Btf::parse(&none, aya::Endianness::default()).is_ok() && Btf::parse(&none).is_ok_and(|btf| btf.starts.is_empty())
-    );
+    assert!(aya::Btf::parse(&none, aya::Endianness::default()).is_ok() && Btf::parse(&none).is_ok_and(|btf| btf.count == 0));
     let one = btf.tracepoints(["sys_enter", "sys_exit"]).to_btf();
-    let one = Btf::parse(&one).expect("sound");
+    let one = parse(&one).expect("sound");
     assert!(one.has_tracepoint("sys_enter") && !one.has_tracepoint("sys_exit") && one.size_of("outer").is_none());
-    assert_eq!(one.starts.len(), btf.starts.len(), "it is the last type");
+    assert_eq!(one.count, btf.count, "it is the last type");
 }
 
 /// Type information made by a test.
@@ -225,9 +232,42 @@ fn small() -> Vec<u8> {
 }
 
 #[test]
+fn types_between_the_noted_ones_are_found() {
+    let mut blob = Blob::new();
+    let ids: Vec<u32> = (0..3 * NOTED).map(|at| blob.add(1 + at % 2, "", at, &vec![0; ((at + 1) % 2) as usize])).collect();
+    let data = blob.finish();
+    let btf = parse(&data).expect("sound");
+    let payloads: Vec<u32> = ids.iter().map(|&id| btf.type_of(id).expect("it is there").payload).collect();
+    assert_eq!(payloads, (0..3 * NOTED).collect::<Vec<_>>());
+    assert!(btf.type_of(0).is_none() && btf.type_of(3 * NOTED + 1).is_none());
+}
+
+#[test]
+fn names_differ_after_their_beginning_and_may_begin_within_others() {
+    let mut blob = Blob::new();
+    let int = blob.add(KIND_INT, "int", 4, &[32]);
+    for (name, size) in
+        [("task_structure", 1), ("task_struc", 2), ("task_str", 3), ("task_struct", 4), ("task_struct", 5), ("rq", 6)]
+    {
+        blob.add_members(KIND_STRUCT, name, size, &[("a", int, 0)]);
+    }
+    // A forward declaration, and a name that is the end of another.
+    blob.add_members(KIND_STRUCT, "cred", 7, &[]);
+    let at = blob.name("my_cred");
+    let start = blob.types.len();
+    blob.add_members(KIND_STRUCT, "", 8, &[("a", int, 0)]);
+    blob.types[start..start + 4].copy_from_slice(&(at + 3).to_ne_bytes());
+    let data = blob.finish();
+    let btf = Btf::find(&data, &Names::new(["task_struct", "rq", "cred", "task"], [])).expect("sound");
+    let sizes = ["task_struct", "rq", "cred", "task", "task_str"].map(|name| btf.size_of(name));
+    assert_eq!(sizes, [Some(4), Some(6), Some(8), None, None]);
+    assert_eq!(btf.structures.len(), 3, "what is not looked up is not noted");
+}
+
+#[test]
 fn members_of_anonymous_structs_and_unions_are_found() {
     let data = small();
-    let btf = Btf::parse(&data).expect("sound");
+    let btf = parse(&data).expect("sound");
     let offset = |path: &[&str]| btf.offset_of("outer", path);
     assert_eq!([offset(&["a"]), offset(&["b"]), offset(&["c"]), offset(&["d"])], [Some(0), Some(4), Some(4), Some(8)]);
     assert_eq!([offset(&["d", "x"]), offset(&["d", "y"])], [Some(8), Some(12)], "through const and typedef");
@@ -245,7 +285,7 @@ fn circular_and_dangling_types_are_not_followed_for_ever() {
     blob.add_members(KIND_STRUCT, "matryoshka", 4, &[("", 2, 0), ("", 2, 32), ("", 1, 0)]);
     blob.add_members(KIND_STRUCT, "hole", 4, &[("", 99, 0), ("far", 99, 0), ("circle", 1, 0)]);
     let data = blob.finish();
-    let btf = Btf::parse(&data).expect("sound as far as its lengths go");
+    let btf = parse(&data).expect("sound as far as its lengths go");
     assert_eq!(btf.offset_of("matryoshka", &["x"]), None);
     assert_eq!(btf.offset_of("hole", &["x"]), None);
     assert_eq!((btf.offset_of("hole", &["far"]), btf.offset_of("hole", &["far", "x"])), (Some(0), None));
@@ -269,7 +309,7 @@ fn truncated_btf_is_refused() {
 
 /// Looks up everything, so that every path of the reader runs. Only panics matter.
 fn exercise(data: &[u8]) {
-    let Ok(btf) = Btf::parse(data) else { return };
+    let Ok(btf) = parse(data) else { return };
     for structure in ["outer", "inner", "matryoshka", "no_such_struct", ""] {
         btf.size_of(structure);
         for path in [&["a"][..], &["c"], &["d", "y"], &["flags"], &["next", "a"], &["no such"], &[""], &[]] {
@@ -277,8 +317,7 @@ fn exercise(data: &[u8]) {
         }
     }
     let _ = btf.tracepoints(["sys_enter", "no such"]).to_btf();
-    let all = btf.starts.iter().filter_map(|&start| btf.type_at(start as usize));
-    for structure in all.filter(|found| matches!(found.kind, KIND_STRUCT | KIND_UNION)).take(20) {
+    for structure in all(&btf).filter(|found| matches!(found.kind, KIND_STRUCT | KIND_UNION)).take(20) {
         btf.member(structure, "no such", super::MAX_DEPTH);
     }
 }
@@ -324,11 +363,11 @@ fn damaged_btf_of_this_kernel_never_panics() {
     let data = fs::read(KERNEL).expect("needs a kernel with BTF");
     let whole = Btf::parse(&data).expect("the kernel's own BTF is sound");
     // The first types and the strings that they may name.
-    let types = whole.starts.iter().copied().take_while(|&start| start < 20_000).last().expect("there are types");
+    let types = all(&whole).map(|found| found.start).take_while(|&start| start < 20_000).last().expect("there are types");
     let mut blob = Blob::new();
-    blob.types = whole.types[..usize::try_from(types).expect("small")].to_vec();
+    blob.types = whole.types[..types].to_vec();
     blob.strings = whole.strings[..20_000].to_vec();
     let cut = blob.finish();
-    assert!(Btf::parse(&cut).is_ok_and(|btf| btf.starts.len() > 20_000 / (8 * TYPE_HEADER)));
+    assert!(Btf::parse(&cut).is_ok_and(|btf| btf.count as usize > 20_000 / (8 * TYPE_HEADER)));
     read_damaged(&cut, 1_500);
 }

@@ -73,3 +73,29 @@ pub(crate) fn sign_bit(number: u64) -> u64 {
     }
     sign
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The largest number that the functions here can tell from others.
+    const MOST: u64 = (1 << 63) - 1;
+
+    #[test]
+    fn numbers_are_compared_without_branches() {
+        for one in [0, 1, 2, 4096, MOST - 1, MOST] {
+            assert_eq!(is_not_zero(one), u64::from(one != 0));
+            for other in [0, 1, 2, 4096, MOST - 1, MOST] {
+                assert_eq!(is_less(one, other), u64::from(one < other), "{one} {other}");
+                assert_eq!((smaller(one, other), larger(one, other)), (one.min(other), one.max(other)));
+                assert_eq!((if_set(1, one, other), if_set(0, one, other)), (one, other));
+            }
+        }
+    }
+
+    #[test]
+    fn a_loop_has_all_its_rounds() {
+        assert!(rounds(3).eq(0..3) && rounds(0).eq(0..0));
+        assert_eq!(opaque(u64::MAX), u64::MAX);
+    }
+}

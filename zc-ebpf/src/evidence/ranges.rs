@@ -157,15 +157,17 @@ const NEVER_ZERO: u64 = 1 << 32;
 /// 4 GiB). All other files get [`Part`](zc_ebpf::Part)s.
 #[inline(always)]
 pub fn settle(memory: &mut Memory, who: u64, output: FileNumber, is_moved: bool) -> u64 {
-    if memory.sources[1].file != 0 {
+    let [first, second, ..] = memory.sources;
+    // A source without bytes may have some that are not proven. It is no largest source, but gets a part.
+    let is_only = second.file == 0 && (first.bytes != 0 || first.file == 0);
+    if !is_only {
         return settle_several(memory, who, if is_moved { output } else { 0 });
     }
-    let only = packed(memory.sources[0]);
     memory.sources[0] = Source::default();
-    only
+    packed(first)
 }
 
-/// As [`settle`], if there are several sources. `output` is 0 if the call failed.
+/// As [`settle`], for any number of sources. `output` is 0 if the call failed.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn settle_several(memory: *mut Memory, who: u64, output: FileNumber) -> u64 {

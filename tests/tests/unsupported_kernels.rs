@@ -251,7 +251,7 @@ fn btf_in_a_fifo_or_a_device_is_refused() {
 
 #[test]
 fn low_limits_of_descriptors_or_memory_are_reported_in_one_line() {
-    for limit in ["-n 10", "-n 30", "-v 20000", "-v 25000", "-v 30000"] {
+    for limit in ["-n 10", "-n 30", "-v 20000", "-v 23000", "-v 27000"] {
         let limited = zctrace().ebpf().through(&["bash", "-c", &format!(r#"ulimit {limit}; exec "$@""#), "bash"]);
         let what = if limit.starts_with("-n") { "Too many open files" } else { "memory" };
         limited.refuses().with_status(125).saying(what);

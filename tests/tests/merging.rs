@@ -14,11 +14,11 @@ const TIMES: u64 = 500;
 const LOAD: &str = "i=0; while [ $i -lt 500 ]; do i=$((i+1)); cp in out; \
                     cat in | dd of=/dev/null bs=64k iflag=fullblock status=none; cp in other.$i; rm other.$i; done";
 
-fn run(options: &[&str]) -> Run {
+fn run(options: &[&str], load: &str) -> Run {
     let directory = TestDir::new();
     let bytes: Vec<u8> = (0..BYTES).map(|index| (index * 7 % 251) as u8).collect();
     directory.write("in", bytes);
-    zctrace().options(options).dir(directory.path()).run(&shell(LOAD))
+    zctrace().options(options).dir(directory.path()).run(&shell(load))
 }
 
 /// By interface, kinds of the ends, number of processes and certainty: transfers, bytes and proven bytes.
@@ -50,7 +50,7 @@ fn written(report: &Report) -> [u64; 4] {
 
 #[test]
 fn merged_processes_have_the_same_sums_as_all_processes_apart() {
-    let [few, all] = [run(&[]), run(&["--all"])];
+    let [few, all] = [run(&[], LOAD), run(&["--all"], LOAD)];
     for run in [&few, &all] {
         run.assert_exact();
         assert_eq!(run.report.totals.processes, 1 + 5 * TIMES);
@@ -80,4 +80,30 @@ fn merged_processes_have_the_same_sums_as_all_processes_apart() {
     let mut others = few.report.transfers.iter().filter(|one| one.merged.as_ref().is_some_and(|merged| !merged.same_ends));
     assert!(others.all(|one| one.to.path.is_none()), "names that do not belong to all of a sum");
     assert!(few.report.transfers.len() < all.report.transfers.len(), "{}", few.report.transfers.len());
+}
+
+/// So often a copy to a file of a new name and a pipeline, and what a program writes is read by the shell. After each, the shell waits until
+/// zctrace sleeps, so that the result does not depend on speed: zctrace is woken when there is little room for files.
+const NEW_FILES: &str = "idle() { while read -r line < /proc/$PPID/stat; do set -- ${line##*) }; [ $1 = S ] && return; done; }; \
+                         i=0; while [ $i -lt 500 ]; do i=$((i+1)); cp in new.$i; idle; \
+                         cat in | dd of=/dev/null bs=64k iflag=fullblock status=none; idle; x=$(expr $i + 1); idle; done";
+
+#[test]
+fn more_files_than_there_is_room_for_have_room_one_after_the_other() {
+    let [few, all] = [["--max-files=128"].as_slice(), &["--max-files=128", "--all"]].map(|options| run(options, NEW_FILES));
+    for run in [&few, &all] {
+        run.assert_exact();
+        assert_eq!((run.report.calls_without_files, run.report.totals.processes), (0, 1 + 4 * TIMES));
+        let copied = run.report.transfers.iter().filter(|one| one.api == Api::CopyFileRange);
+        assert_eq!(copied.map(|one| one.bytes.expect("is known")).sum::<u64>(), TIMES * BYTES);
+        let ways: Vec<&Transfer> = run.report.transfers.iter().filter(|one| one.crosses_processes()).collect();
+        assert!(ways.iter().all(|way| way.certainty == Certainty::Exact), "{ways:?}");
+        let bytes: u64 = ways.iter().map(|way| way.bytes.expect("is known")).sum();
+        assert_eq!((ways.iter().map(|way| way.count()).sum::<u64>(), bytes), (TIMES, TIMES * BYTES));
+    }
+    assert_eq!(sums(&few.report), sums(&all.report));
+    // `expr` wrote the numbers from 2 to 501.
+    let of_expr = 8 * 2 + 90 * 3 + 402 * 4;
+    let copied = 3 * TIMES * BYTES;
+    assert_eq!(written(&all.report), [copied + of_expr, copied, copied, of_expr]);
 }

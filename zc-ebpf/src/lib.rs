@@ -122,6 +122,13 @@ pub mod maps {
     /// So user space can take entries out of these maps while tasks count: it changes the epoch and waits until every program has ended
     /// that ran meanwhile. From then on nobody writes to the entries of the epoch before, whichever task they belong to.
     pub const EPOCH: &str = ".data.epoch";
+    /// Array of one [`FileRoom`](crate::FileRoom).
+    ///
+    /// Its generation goes into the keys of [`FILES`]. So user space can take entries out while programs use others: it copies those that it
+    /// keeps to the next generation, begins that, and waits until every program has ended that ran meanwhile. From then on nobody has a
+    /// reference to an entry of the generation before, and they can all be removed. To remove a single entry would not do: the kernel may give
+    /// its memory to another file at once, while a program on another CPU reads the number.
+    pub const FILE_ROOM: &str = ".data.files";
     /// Array of one u32. 1: every event wakes user space. 0: events wake it when many of them wait, because there is nothing that it would
     /// do at each.
     pub const IS_AWAITED: &str = ".data.awaited";
@@ -155,7 +162,7 @@ pub struct Control {
     pub armed: u32,
     /// How deep the tracer's PID namespace is nested. Found when the root is forked.
     pub pidns_level: u32,
-    /// How many files can get a number.
+    /// How many files can have a number at once, see [`FileRoom`].
     pub max_files: u32,
     /// How many calls may be sampled for their callers.
     pub max_samples: u32,
@@ -238,7 +245,9 @@ mod pod {
         ErrnoKey,
         FailedPath,
         FileKey,
+        FileRoom,
         KnownFile,
+        Memory,
         Control,
         KernelFields,
         Stream,
@@ -288,6 +297,7 @@ const _: () = {
     assert!(size_of::<FailedPath>() == 4 * 4 + PATH_BYTES);
     assert!(size_of::<FileKey>() == 24);
     assert!(size_of::<KnownFile>() == 8);
+    assert!(size_of::<FileRoom>() == 8);
     assert!(size_of::<FileSeen>() == 2 * 4 + 2 * 8 + 5 * 4 + 6 * 2 + 8 + 2 * 16 + 2 * FILESYSTEM_BYTES + NAMES_BYTES);
     assert!(size_of::<Control>() == 2 * 8 + 6 * 4 + 4 * 8);
     assert!(size_of::<EventHeader>() == 6 * 4 + 8 + COMM_BYTES);

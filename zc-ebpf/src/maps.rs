@@ -8,8 +8,8 @@ use aya_ebpf::{
     maps::{Array, HashMap, PerCpuArray, RingBuf},
 };
 use zc_ebpf::{
-    BusyRow, CallId, CallSpec, Control, ErrnoKey, FileKey, FileSeen, KnownFile, LOSSES as LOSS_COUNT, Loss, Memory, OtherCalls,
-    Part, Row, RowKey, SPEC_SLOTS, STREAM_FILES, Stream, TABLE_SLOTS, opaque::opaque, recorded,
+    BusyRow, CallId, CallSpec, Control, ErrnoKey, FileKey, FileNumber, FileRoom, FileSeen, KnownFile, LOSSES as LOSS_COUNT, Loss,
+    Memory, OtherCalls, Part, Row, RowKey, SPEC_SLOTS, STREAM_FILES, Stream, TABLE_SLOTS, opaque::opaque, recorded,
 };
 
 use crate::kernel::entries::{Entries as _, fetch_add};
@@ -115,6 +115,11 @@ static mut EPOCH: u32 = 0;
 #[unsafe(link_section = ".data.awaited")]
 static mut IS_AWAITED: u32 = 1;
 
+/// Which files count, see [`zc_ebpf::maps::FILE_ROOM`]. In a section of its own, like [`EPOCH`].
+#[unsafe(no_mangle)]
+#[unsafe(link_section = ".data.files")]
+static mut FILE_ROOM: FileRoom = FileRoom { generation: 0, given_up: 0 };
+
 /// How many bytes of events wait before they wake user space that does not wait for each. Less in a small ring.
 const MANY_BYTES: u64 = 1 << 16;
 
@@ -127,6 +132,30 @@ pub fn wakeup() -> u64 {
     let waiting = EVENTS.query(BPF_RB_AVAIL_DATA.into());
     let is_full = waiting > MANY_BYTES || waiting > EVENTS.query(BPF_RB_RING_SIZE.into()) / 4;
     if is_awaited || is_full { BPF_RB_FORCE_WAKEUP.into() } else { BPF_RB_NO_WAKEUP.into() }
+}
+
+/// The flag for an event about the file with this number: it also wakes user space if there is not much room for other files.
+#[inline(always)]
+pub fn wakeup_for_file(number: FileNumber) -> u64 {
+    let is_low = CONTROL.entry(0).is_some_and(|control| {
+        let used = u64::from(number).saturating_sub(numbers_given_up());
+        used > u64::from(control.max_files) / 4 * 3
+    });
+    if is_low { BPF_RB_FORCE_WAKEUP.into() } else { wakeup() }
+}
+
+/// What keys of [`FILES`] have in [`FileKey::shared`]: 0 or [`ODD_GENERATION`](zc_ebpf::ODD_GENERATION).
+#[inline(always)]
+pub fn file_generation() -> u32 {
+    // SAFETY: there is no reference to it. Volatile because user space writes it while programs run.
+    unsafe { core::ptr::read_volatile(&raw const FILE_ROOM.generation) }
+}
+
+/// See [`FileRoom::given_up`].
+#[inline(always)]
+pub fn numbers_given_up() -> u64 {
+    // SAFETY: as above.
+    unsafe { core::ptr::read_volatile(&raw const FILE_ROOM.given_up) }.into()
 }
 
 /// What keys of rows have in their call: 0 or [`ODD_EPOCH`](zc_ebpf::ODD_EPOCH).

@@ -1,6 +1,6 @@
 //! Files: how the programs tell them apart, and what they report about each.
 
-/// Number of a file, unique within a trace. 0: none. Two numbers may belong to the same file (see [`FileSeen`]).
+/// Number of a file, unique within a trace: none is given out twice. 0: none. Two numbers may belong to the same file (see [`FileSeen`]).
 pub type FileNumber = u32;
 
 /// In [`Ends::input`]: the call names only its output, and its buffer lies in a mapping of this file.
@@ -56,8 +56,22 @@ pub struct FileKey {
     pub inode: u64,
     /// `inode.i_generation`.
     pub generation: u32,
-    /// 1: it shares its inode with other files, as all files that the kernel calls `anon_inode` do.
+    /// 1: it shares its inode with other files, as all files that the kernel calls `anon_inode` do. In the map with [`ODD_GENERATION`] or not.
     pub shared: u32,
+}
+
+/// In [`FileKey::shared`]: the entry belongs to an odd generation, see [`maps::FILE_ROOM`](crate::maps::FILE_ROOM).
+pub const ODD_GENERATION: u32 = 1 << 31;
+
+/// Which entries of [`maps::FILES`](crate::maps::FILES) count, and how many files can still get a number.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileRoom {
+    /// 0 or [`ODD_GENERATION`]: what the keys have that programs use.
+    pub generation: u32,
+    /// How many of the numbers given out so far stand for files that no longer count. So many more than
+    /// [`Control::max_files`](crate::Control::max_files) can be given out.
+    pub given_up: u32,
 }
 
 /// Files below this number have [`Stream`](crate::Stream)s.
@@ -103,7 +117,8 @@ pub const FILESYSTEM_BYTES: usize = 16;
 /// A counted call used a file for the first time, or a socket has got an address since. A later event with the same number replaces the
 /// earlier one.
 ///
-/// If the kernel drops an inode from memory and reads it again, its file gets a second number. Device, inode and generation stay the same.
+/// A file gets a second number if the kernel drops its inode from memory and reads it again, or if it is used again after user space gave up
+/// its entry ([`maps::FILE_ROOM`](crate::maps::FILE_ROOM)). Device, inode and generation stay the same.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct FileSeen {

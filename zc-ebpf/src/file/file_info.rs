@@ -9,7 +9,7 @@ use crate::{
     kernel::entries::Entries as _,
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::read_kernel_text,
-    maps::{EVENTS, SCRATCH, wakeup},
+    maps::{EVENTS, SCRATCH, wakeup_for_file},
 };
 
 /// `ANON_INODE_FS_MAGIC` of the kernel's include/uapi/linux/magic.h: files of this filesystem share one inode.
@@ -99,5 +99,5 @@ fn send(seen: &FileSeen) -> bool {
     let length = core::mem::offset_of!(FileSeen, names) + names;
     // SAFETY: no more than the whole of it.
     let bytes = unsafe { core::slice::from_raw_parts(core::ptr::from_ref(seen).cast::<u8>(), length) };
-    EVENTS.output::<[u8]>(bytes, wakeup()).is_ok()
+    EVENTS.output::<[u8]>(bytes, wakeup_for_file(seen.number)).is_ok()
 }

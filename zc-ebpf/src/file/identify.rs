@@ -9,7 +9,7 @@ use crate::{
     kernel::entries::{Entries as _, fetch_add},
     kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
     kernel::helpers::current_task,
-    maps::{CONTROL, FILES, records},
+    maps::{CONTROL, FILES, file_generation, numbers_given_up, records},
 };
 
 /// No descriptor.
@@ -123,7 +123,7 @@ pub fn number_of_former(file: KernelPtr, key: FileKey) -> FileNumber {
     if key_of(file) == Some(key) {
         return number_of(file);
     }
-    FILES.entry(key).map_or(NO_ROOM, |known| known.number)
+    FILES.entry(in_map(key)).map_or(NO_ROOM, |known| known.number)
 }
 
 /// The number of an open file.
@@ -135,7 +135,7 @@ pub fn number_of(file: KernelPtr) -> FileNumber {
 /// The number of an open file. `None` unless everything about it has been reported to user space.
 #[inline(always)]
 fn known_number(file: KernelPtr) -> Option<FileNumber> {
-    let known = FILES.entry(key_of(file)?)?;
+    let known = FILES.entry(in_map(key_of(file)?))?;
     (known.reported == reported::ALL).then_some(known.number)
 }
 
@@ -151,6 +151,12 @@ pub fn key_of(file: KernelPtr) -> Option<FileKey> {
     })
 }
 
+/// The key that a file has in the map now. To be asked for once: a moment later it may be another.
+#[inline(always)]
+fn in_map(key: FileKey) -> FileKey {
+    FileKey { shared: key.shared | file_generation(), ..key }
+}
+
 /// The number of a file that is seen for the first time, that is not completely reported yet, or that shares its inode with others.
 ///
 /// A global function, so that the verifier checks it once, and not wherever a file is used.
@@ -159,7 +165,7 @@ pub fn key_of(file: KernelPtr) -> Option<FileKey> {
 extern "C" fn look_closer(file: u64) -> FileNumber {
     let file = file as KernelPtr;
     let Some(key) = key_of(file) else { return 0 };
-    let Some(key) = key_of_its_own(file, key) else { return NO_ROOM };
+    let Some(key) = key_of_its_own(file, in_map(key)) else { return NO_ROOM };
     let Some(known) = FILES.entry(key).or_else(|| add(key)) else { return NO_ROOM };
     // Two CPUs may report the same at once, which does no harm.
     if known.reported != reported::ALL {
@@ -179,7 +185,7 @@ fn key_of_its_own(file: KernelPtr, key: FileKey) -> Option<FileKey> {
         }
         None => return Some(key),
     }
-    Some(FileKey { address: file as u64, shared: 1, ..key })
+    Some(FileKey { address: file as u64, shared: key.shared | 1, ..key })
 }
 
 /// Gives a file a number. `None` if there is no room for it.
@@ -187,7 +193,7 @@ fn key_of_its_own(file: KernelPtr, key: FileKey) -> Option<FileKey> {
 fn add(key: FileKey) -> Option<&'static mut KnownFile> {
     let control = CONTROL.entry(0)?;
     // The last number is compared first, so that it does not grow for ever.
-    if control.last_file >= u64::from(control.max_files) {
+    if control.last_file >= u64::from(control.max_files) + numbers_given_up() {
         return None;
     }
     let number = fetch_add(&mut control.last_file, 1) as FileNumber + 1;

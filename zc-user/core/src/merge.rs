@@ -5,16 +5,22 @@
 //! rows are added to those of other processes of the same kind. All sums of the report stay as they are: those of calls, programs and files,
 //! and what is attributed.
 
-use std::{collections::HashMap, mem};
+mod file_uses;
+
+use std::{
+    collections::{HashMap, HashSet},
+    mem,
+};
 
 use crate::{
     report::is_library,
     syscall::Call,
-    trace::{Counters, Ends, File, FileId, Input, Merged, OtherCalls, Process, State, Thread, Trace},
+    trace::{Counters, Ends, File, FileId, Input, Merged, OtherCalls, Process, Row, State, Thread, Trace},
     transfer::{self, Mergeable},
 };
 
-pub use crate::transfer::Round;
+pub use crate::transfer::{Round, used_connections};
+pub use file_uses::FileUses;
 
 /// What processes must have in common to be merged.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -69,7 +75,7 @@ pub struct MergedProcesses {
 struct Group {
     merged: Merged,
     /// Where the rows are.
-    places: HashMap<(Call, Ends, [bool; 3]), usize>,
+    places: HashMap<Shape, usize>,
 }
 
 impl MergedProcesses {
@@ -89,6 +95,28 @@ impl MergedProcesses {
     pub fn take_back(&mut self, sums: Vec<Merged>) {
         for (group, sums) in self.by_kind.values_mut().zip(sums) {
             group.merged = sums;
+        }
+    }
+
+    /// The files that the rows of analysed processes name.
+    pub fn files_of_settled(&self) -> impl Iterator<Item = FileId> + '_ {
+        self.rows(true).flat_map(Row::files)
+    }
+
+    /// Adds the rows of the others.
+    pub fn add_uses(&self, uses: &mut FileUses) {
+        self.rows(false).for_each(|row| uses.add(row));
+    }
+
+    fn rows(&self, is_settled: bool) -> impl Iterator<Item = &Row> {
+        let sums = self.by_kind.values().map(|group| &group.merged).filter(move |merged| merged.is_settled == is_settled);
+        sums.flat_map(|merged| &merged.sums.threads).flat_map(|thread| &thread.rows)
+    }
+
+    /// Sums the rows that name one of these files.
+    pub fn replace(&mut self, files: &HashSet<FileId>, by: FileId) {
+        for group in self.by_kind.values_mut().filter(|group| !group.merged.is_settled) {
+            group.replace(files, by);
         }
     }
 
@@ -131,19 +159,43 @@ impl Group {
                 *calls += more;
             }
             for mut row in thread.rows {
-                // Figures that are unknown stay apart, because they would make the sum unknown.
-                let is_known = [row.times.is_some(), row.bytes.is_some(), row.requested_bytes.is_some()];
-                let is_new = !self.places.contains_key(&(row.call.clone(), row.ends, is_known));
+                let is_new = !self.places.contains_key(&shape(&row));
                 if let Some(files) = files.filter(|_| is_new && self.places.len() >= MOST_ROWS_BY_FILE) {
                     row.ends = of_library(row.ends, files);
                 }
-                let place = *self.places.entry((row.call.clone(), row.ends, is_known)).or_insert(sum.rows.len());
-                match sum.rows.get_mut(place) {
-                    Some(known) => known.add(&row),
-                    None => sum.rows.push(row),
-                }
+                add_row(&mut sum.rows, &mut self.places, row);
             }
         }
+    }
+}
+
+impl Group {
+    /// Sums the rows that name one of these files.
+    fn replace(&mut self, files: &HashSet<FileId>, by: FileId) {
+        let Some(thread) = self.merged.sums.threads.first_mut() else { return };
+        if !thread.rows.iter().any(|row| row.files().any(|file| files.contains(&file))) {
+            return;
+        }
+        self.places.clear();
+        for row in mem::take(&mut thread.rows) {
+            add_row(&mut thread.rows, &mut self.places, Row { ends: row.ends.replaced(|file| files.contains(&file), by), ..row });
+        }
+    }
+}
+
+/// What rows must have in common to be summed. Figures that are unknown stay apart, because they would make the sum unknown.
+type Shape = (Call, Ends, [bool; 3]);
+
+fn shape(row: &Row) -> Shape {
+    (row.call.clone(), row.ends, [row.times.is_some(), row.bytes.is_some(), row.requested_bytes.is_some()])
+}
+
+/// Adds a row to these, which are at these places.
+fn add_row(rows: &mut Vec<Row>, places: &mut HashMap<Shape, usize>, row: Row) {
+    let place = *places.entry(shape(&row)).or_insert(rows.len());
+    match rows.get_mut(place) {
+        Some(known) => known.add(&row),
+        None => rows.push(row),
     }
 }
 

@@ -31,7 +31,7 @@ pub enum Until {
 pub struct Limits {
     /// Limit for the rows of the trace: threads times calls. The same limit applies again to rows that are told apart by files.
     pub max_rows: u32,
-    /// Limit for the files that are told apart.
+    /// Limit for the files that are in use at the same time and told apart.
     pub max_files: u32,
     /// Limit for the tasks that exist at the same time.
     pub max_tasks: u32,

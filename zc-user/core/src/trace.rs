@@ -309,6 +309,11 @@ impl Row {
         matches!(self.call.name.as_ref(), "io_submit" | "io_uring_enter") && self.calls > self.errors
     }
 
+    /// The files that it names.
+    pub fn files(&self) -> impl Iterator<Item = FileId> + use<> {
+        self.ends.input.map(Input::file).into_iter().chain(self.ends.output)
+    }
+
     /// Adds the figures of a row of the same call and files.
     pub fn add(&mut self, more: &Self) {
         let earliest = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();

@@ -44,6 +44,7 @@ mod summary;
 
 pub(crate) use activity::Role;
 pub(crate) use by_call::api as api_of_call;
+pub use conduits::used_connections;
 pub(crate) use describe::EndTable;
 pub(crate) use flow::sum_known;
 pub use model::{

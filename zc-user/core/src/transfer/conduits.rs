@@ -43,8 +43,6 @@ impl<'a> Conduits<'a> {
     pub(super) fn of(trace: &'a Trace, activities: &[Activity<'a>]) -> Self {
         let has_all_files = has_all_files(trace, activities);
         let ids = || (0..).map(FileId).zip(&trace.files);
-        let is_unix =
-            |file: &File| matches!(file.kind, Some(FileKind::UnixStream | FileKind::UnixSeqpacket | FileKind::UnixDatagram));
         let unix = ids().filter(|(_, file)| is_unix(file)).filter_map(|(id, file)| Some((file.identity?.inode, id)));
         let tcp = ids()
             .filter(|(_, file)| file.kind == Some(FileKind::Tcp))
@@ -191,6 +189,36 @@ fn address(address: &str) -> Cow<'_, str> {
         Some((host, port)) if host.contains('.') => format!("{host}{port}").into(),
         _ => address.into(),
     }
+}
+
+/// Both ends of all connections of which one end is used.
+pub fn used_connections(files: &[File], is_used: impl Fn(FileId) -> bool) -> HashSet<FileId> {
+    /// What the two ends of a connection have in common.
+    #[derive(PartialEq, Eq, Hash)]
+    enum Connection<'a> {
+        /// The inode of one of them, which the other one names.
+        Unix(u64),
+        /// Both addresses.
+        Tcp([Cow<'a, str>; 2]),
+    }
+    let mut ends: HashMap<Connection<'_>, Vec<FileId>> = HashMap::new();
+    for (id, file) in (0..).map(FileId).zip(files) {
+        let inodes = [file.identity.map(|identity| identity.inode).filter(|_| is_unix(file)), file.peer_inode];
+        let mut addresses = [file.local.as_deref(), file.peer.as_deref()].map(|one| one.map(address));
+        addresses.sort_unstable();
+        let tcp = match addresses {
+            [Some(one), Some(other)] => Some(Connection::Tcp([one, other])),
+            _ => None,
+        };
+        for connection in inodes.into_iter().flatten().map(Connection::Unix).chain(tcp) {
+            ends.entry(connection).or_default().push(id);
+        }
+    }
+    ends.into_values().filter(|ids| ids.len() > 1 && ids.iter().any(|id| is_used(*id))).flatten().collect()
+}
+
+fn is_unix(file: &File) -> bool {
+    matches!(file.kind, Some(FileKind::UnixStream | FileKind::UnixSeqpacket | FileKind::UnixDatagram))
 }
 
 /// Flows of several processes: each begins where the one before it ended.

@@ -185,6 +185,27 @@ impl Settled {
         [self.processes, self.unfollowed]
     }
 
+    /// The files that the analysis of other processes asks for, except the [`conduits`](Self::conduits).
+    pub fn files(&self) -> impl Iterator<Item = FileId> + '_ {
+        self.for_others.first_reads.values().flat_map(HashMap::keys).copied()
+    }
+
+    /// The pipes and connections that the analysis of other processes asks for.
+    pub fn conduits(&self) -> impl Iterator<Item = FileId> + '_ {
+        self.for_others.conduits.keys().chain(&self.for_others.empty).copied()
+    }
+
+    /// The bytes that merged processes wrote into a pipe or connection and took out of it, as far as they are known.
+    pub fn moved(&self, conduit: FileId) -> [Option<u64>; 2] {
+        self.for_others.conduits.get(&conduit).copied().unwrap_or_default().bytes
+    }
+
+    /// Forgets pipes that nobody will use any more.
+    pub fn forget(&mut self, pipes: &HashSet<FileId>) {
+        self.for_others.conduits.retain(|file, _| !pipes.contains(file));
+        self.for_others.empty.retain(|file| !pipes.contains(file));
+    }
+
     pub(super) fn is_exact(&self) -> bool {
         !self.for_others.is_inexact
     }

@@ -1,10 +1,14 @@
 //! [`Counts`]: what was read from the maps of the kernel side so far, by task.
 
-use std::collections::HashMap;
+use std::{
+    collections::{HashMap, HashSet},
+    mem,
+};
 
 use zc_ebpf::{CallId, Ends as NumberedEnds, ErrnoKey, NO_CALL, RowKey, Task, other};
 #[cfg(feature = "callers")]
 use zc_ebpf::{Outcome, SampledCall};
+use zctrace_core::merge::FileUses;
 
 use super::{drain::UNFINISHED, events::sum_of, file_table::FileTable};
 #[cfg(feature = "callers")]
@@ -124,6 +128,17 @@ impl Counts {
         sums.into_iter().flat_map(|sums| &sums.rows).map(|(_, row)| row.clone()).collect()
     }
 
+    /// Adds the rows of all tasks.
+    pub fn add_uses(&self, uses: &mut FileUses) {
+        self.by_task.values().flat_map(|sums| &sums.rows).for_each(|(_, row)| uses.add(row));
+        self.by_task.values().flat_map(|sums| sums.parts.values()).for_each(|part| uses.add_part(part));
+    }
+
+    /// Sums the rows of each task that name one of these files. None of them has a part.
+    pub fn replace(&mut self, files: &HashSet<FileId>, by: FileId) {
+        self.by_task.values_mut().for_each(|sums| sums.replace(files, by));
+    }
+
     /// Gives the counts of a task away for which nothing is counted any more.
     pub fn take_task(&mut self, serial: u32) -> TaskCounts {
         self.by_task.remove(&serial).map(TaskSums::finish).unwrap_or_default()
@@ -131,7 +146,7 @@ impl Counts {
 
     /// Gives the counts of each task away, by its serial number. `live` are the tasks that are still alive.
     pub fn take_tasks(&mut self, live: &[Task]) -> HashMap<u32, TaskCounts> {
-        let all = std::mem::take(&mut self.by_task);
+        let all = mem::take(&mut self.by_task);
         let mut by_task: HashMap<u32, TaskCounts> = all.into_iter().map(|(task, sums)| (task, sums.finish())).collect();
         for task in live {
             let mut sum = sum_of(&task.other_calls);
@@ -171,6 +186,15 @@ impl TaskSums {
             self.rows.len() - 1
         });
         &mut self.rows[place].1
+    }
+
+    fn replace(&mut self, files: &HashSet<FileId>, by: FileId) {
+        if self.rows.iter().any(|(_, row)| row.files().any(|file| files.contains(&file))) {
+            self.places.clear();
+            for (id, row) in mem::take(&mut self.rows) {
+                self.add(id, Row { ends: row.ends.replaced(|file| files.contains(&file), by), ..row });
+            }
+        }
     }
 
     fn place(&self, id: CallId, ends: Ends) -> Option<usize> {

@@ -6,11 +6,11 @@ use std::{
 };
 
 use zctrace_core::{
-    merge::{Kind, MergedProcesses, Round},
+    merge::{FileUses, Kind, MergedProcesses, Round},
     report::Files,
 };
 
-use crate::trace::{File, FileId, Input, Merged, Process, Settled, Trace};
+use crate::trace::{File, FileId, Merged, Process, Row, Settled, Trace};
 
 /// Processes that have ended, complete with their rows. If there are many, only the busiest are kept apart.
 #[derive(Debug, Clone, Default)]
@@ -79,7 +79,31 @@ impl EndedProcesses {
     pub fn files_of_transfers(&self) -> HashSet<FileId> {
         let kept = self.kept.values().filter(|kept| kept.kind.is_none());
         let rows = kept.flat_map(|kept| &kept.process.threads).flat_map(|thread| &thread.rows);
-        rows.flat_map(|row| row.ends.input.map(Input::file).into_iter().chain(row.ends.output)).collect()
+        rows.flat_map(Row::files).collect()
+    }
+
+    /// The files that must stay apart: those that rows name of processes that are kept or were analysed, and those that were read.
+    pub fn files(&self) -> HashSet<FileId> {
+        let threads = self.kept.values().flat_map(|kept| &kept.process.threads);
+        let parts = threads.clone().flat_map(|thread| &thread.parts).flat_map(|part| [part.from.file(), part.to]);
+        let rows = threads.flat_map(|thread| thread.rows.iter().chain(&thread.ring_rows)).flat_map(Row::files);
+        rows.chain(parts).chain(self.merged.files_of_settled()).chain(self.settled.files()).collect()
+    }
+
+    /// Adds the rows of merged processes that were not analysed.
+    pub fn add_uses(&self, uses: &mut FileUses) {
+        self.merged.add_uses(uses);
+    }
+
+    /// What was found in merged processes.
+    pub fn settled(&self) -> &Settled {
+        &self.settled
+    }
+
+    /// Sums what is known of these pipes, which nothing goes through any more.
+    pub fn replace(&mut self, pipes: &HashSet<FileId>, by: FileId) {
+        self.merged.replace(pipes, by);
+        self.settled.forget(pipes);
     }
 
     /// Analyses and merges processes with transfers, except so many: those with the most CPU time. `trace` is that of the moment, without

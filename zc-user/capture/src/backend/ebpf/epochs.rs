@@ -42,9 +42,9 @@ impl Epochs {
         (has_several && can_wait).then_some(Self { map, current: 0, occasions: 0, most: FEWEST })
     }
 
-    /// Notes that a task has ended or that a file was seen: then there may be new rows.
-    pub fn note_occasion(&mut self) {
-        self.occasions += 1;
+    /// Notes that so many tasks have ended or files were seen: then there may be new rows.
+    pub fn note_occasions(&mut self, count: usize) {
+        self.occasions += count;
     }
 
     /// Whether it is time to end the epoch.
@@ -76,6 +76,6 @@ pub struct EndedEpoch(CallId);
 
 /// Waits until all programs that run now have ended: `MEMBARRIER_CMD_GLOBAL` waits for a grace period (`synchronize_rcu` in the kernel's
 /// kernel/sched/membarrier.c).
-fn wait_for_programs() -> io::Result<()> {
+pub fn wait_for_programs() -> io::Result<()> {
     Ok(membarrier(MembarrierCommand::Global)?)
 }

@@ -23,11 +23,33 @@ pub struct FileTable {
     by_identity: HashMap<(FileIdentity, Option<String>), FileId>,
     /// The placed files that nothing is known of.
     unknown: HashSet<FileId>,
+    /// How many of those were forgotten.
+    unknown_forgotten: usize,
+    /// The last number that a message was about.
+    last_number: FileNumber,
+    /// The numbers that the kernel side no longer finds.
+    given_up: HashMap<FileNumber, GivenUp>,
+    /// Files that had another number, which was forgotten: so not all of what was read from them and written to them is known by number.
+    split: HashSet<FileId>,
+    /// Places of files that were forgotten.
+    free: Vec<FileId>,
+}
+
+/// What is known of a number that was given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum GivenUp {
+    /// Something in the kernel may still name it.
+    Lingering,
+    /// Nothing but a row in the maps can still name it.
+    Unmentioned,
+    /// Nothing will name it any more.
+    Dead,
 }
 
 impl FileTable {
     /// Records a message about a file. It replaces an earlier one about the same number: a socket may have got an address since.
     pub fn record(&mut self, number: FileNumber, file: File) {
+        self.last_number = self.last_number.max(number);
         match self.by_number.get(&number) {
             None => drop(self.seen.insert(number, file)),
             Some(id) => {
@@ -87,7 +109,7 @@ impl FileTable {
 
     /// A note on files that nothing is known of because their messages were lost, if there are any.
     pub fn unknown_note(&self) -> Option<String> {
-        let count = self.unknown.len();
+        let count = self.unknown.len() + self.unknown_forgotten;
         (count > 0).then(|| format!("nothing is known of {count} files: the kernel's messages did not fit into the buffer"))
     }
 
@@ -101,7 +123,8 @@ impl FileTable {
         for (&number, id) in self.by_number.iter().filter(|(_, id)| wanted(**id)) {
             let Some(file) = self.placed.get_mut(index_of(*id)) else { continue };
             // If a file has two numbers, the order of their bytes is unknown.
-            file.streams = if seen.insert(id) { streams(number)? } else { Streams::default() };
+            let has_one = seen.insert(id) && !self.split.contains(id);
+            file.streams = if has_one { streams(number)? } else { Streams::default() };
         }
         Ok(())
     }
@@ -109,6 +132,9 @@ impl FileTable {
     fn id(&mut self, number: FileNumber) -> Option<FileId> {
         if number == 0 {
             return None;
+        }
+        if let Some(given_up @ GivenUp::Unmentioned) = self.given_up.get_mut(&number) {
+            *given_up = GivenUp::Lingering;
         }
         if let Some(&id) = self.by_number.get(&number) {
             return Some(id);
@@ -123,7 +149,7 @@ impl FileTable {
     /// or a btrfs snapshot and its original, have the same numbers. So a file that comes back by another of its names counts as another
     /// file.
     fn place(&mut self, number: FileNumber) -> FileId {
-        let next = FileId(u32::try_from(self.placed.len()).unwrap_or(u32::MAX));
+        let next = self.next();
         let file = self.seen.remove(&number).unwrap_or_else(|| {
             self.unknown.insert(next);
             File::default()
@@ -134,8 +160,119 @@ impl FileTable {
                 return id;
             }
         }
+        self.insert(file)
+    }
+
+    /// Puts a file into the next place.
+    fn insert(&mut self, file: File) -> FileId {
+        if let Some(id) = self.free.pop() {
+            self.placed[index_of(id)] = file;
+            return id;
+        }
         self.placed.push(file);
-        next
+        FileId(u32::try_from(self.placed.len() - 1).unwrap_or(u32::MAX))
+    }
+
+    /// The next place.
+    fn next(&self) -> FileId {
+        self.free.last().copied().unwrap_or(FileId(u32::try_from(self.placed.len()).unwrap_or(u32::MAX)))
+    }
+}
+
+/// Numbers and files that nothing needs any more. What nothing mentions can be forgotten: a file that is used again is then a new one.
+impl FileTable {
+    /// The last number that a message was about.
+    pub fn last_number(&self) -> FileNumber {
+        self.last_number
+    }
+
+    /// How many files the table has.
+    pub fn len(&self) -> usize {
+        self.placed.len() - self.free.len()
+    }
+
+    /// The file with this number, if it is in the trace.
+    pub fn placed_as(&self, number: FileNumber) -> Option<FileId> {
+        self.by_number.get(&number).copied()
+    }
+
+    /// The kernel side no longer finds these numbers.
+    pub fn give_up(&mut self, numbers: Vec<FileNumber>) {
+        self.given_up.extend(numbers.into_iter().map(|number| (number, GivenUp::Lingering)));
+    }
+
+    /// Of the numbers that were given up, the kernel side still names at most these, and rows that will be taken out of its maps.
+    pub fn retain_mentioned(&mut self, mentioned: &HashSet<FileNumber>) {
+        for (_, given_up) in self.given_up.iter_mut().filter(|(number, _)| !mentioned.contains(number)) {
+            if *given_up == GivenUp::Lingering {
+                *given_up = GivenUp::Unmentioned;
+            }
+        }
+    }
+
+    /// The rows were taken out of the maps that there were when [`retain_mentioned`](Self::retain_mentioned) was called. So what none of them
+    /// has named will never be named again.
+    pub fn bury_unmentioned(&mut self) {
+        for given_up in self.given_up.values_mut().filter(|given_up| **given_up == GivenUp::Unmentioned) {
+            *given_up = GivenUp::Dead;
+        }
+    }
+
+    /// Forgets numbers that will never be named again, and the files with only such numbers that are not `used`. Returns those that are used,
+    /// but have only such numbers.
+    pub fn forget(&mut self, used: impl Fn(FileId) -> bool) -> HashSet<FileId> {
+        let is_dead = |number: &FileNumber| self.given_up.get(number) == Some(&GivenUp::Dead);
+        self.seen.retain(|number, _| !is_dead(number));
+        let living: HashSet<FileId> = self.by_number.iter().filter(|(number, _)| !is_dead(number)).map(|(_, id)| *id).collect();
+        let (mut unused, mut nameless) = (HashSet::new(), HashSet::new());
+        self.by_number.retain(|number, id| {
+            if !is_dead(number) {
+                return true;
+            }
+            if !living.contains(id) && !used(*id) {
+                unused.insert(*id);
+                return false;
+            }
+            // If this is its last number, its streams are still known by that.
+            let is_last = !living.contains(id) && nameless.insert(*id);
+            if !is_last {
+                self.split.insert(*id);
+            }
+            is_last
+        });
+        self.given_up.retain(|number, given_up| *given_up != GivenUp::Dead || self.by_number.contains_key(number));
+        self.remove(&unused);
+        nameless
+    }
+
+    /// Forgets files of those that [`forget`](Self::forget) returned.
+    pub fn forget_nameless(&mut self, files: &HashSet<FileId>) {
+        self.by_number.retain(|number, id| {
+            let stays = !files.contains(id);
+            if !stays {
+                self.given_up.remove(number);
+            }
+            stays
+        });
+        self.remove(files);
+    }
+
+    fn remove(&mut self, ids: &HashSet<FileId>) {
+        // Not by the identity that it has now: a message may have changed that.
+        self.by_identity.retain(|_, id| !ids.contains(id));
+        self.split.retain(|id| !ids.contains(id));
+        let before = self.unknown.len();
+        self.unknown.retain(|id| !ids.contains(id));
+        self.unknown_forgotten += before - self.unknown.len();
+        for &id in ids {
+            self.placed[index_of(id)] = File::default();
+            self.free.push(id);
+        }
+    }
+
+    /// Adds a file without a number, for what is told of several.
+    pub fn add(&mut self, file: File) -> FileId {
+        self.insert(file)
     }
 }
 
@@ -147,6 +284,7 @@ fn index_of(id: FileId) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::Stream;
 
     fn on(filesystem: &str, inode: u64, path: &str) -> File {
         File {
@@ -226,5 +364,79 @@ mod tests {
         assert_ne!(files.ends(&read, ends(1, 0)), files.ends(&read, ends(2, 0)));
         assert!(files.unknown_note().is_some_and(|note| note.contains(" 2 files")));
         assert_eq!(files.into_placed(), vec![File::default(); 2]);
+    }
+
+    /// Gives a number up, with nothing in the kernel that still names it but rows.
+    fn give_up(files: &mut FileTable, number: FileNumber) {
+        files.give_up(vec![number]);
+        files.retain_mentioned(&HashSet::new());
+    }
+
+    #[test]
+    fn a_file_that_nothing_names_is_forgotten_and_another_one_gets_its_place() {
+        let mut files = FileTable::default();
+        let read = Call::native("read");
+        files.record(1, on("ext4", 10, "/a"));
+        let a = files.ends(&read, ends(1, 0));
+        give_up(&mut files, 1);
+        assert!(files.forget(|_| false).is_empty());
+        assert_eq!(files.len(), 1, "a row may name it");
+        files.bury_unmentioned();
+        files.forget(|_| false);
+        assert_eq!((files.len(), files.known(1)), (0, None));
+        files.record(2, on("ext4", 20, "/b"));
+        assert_eq!(files.ends(&read, ends(2, 0)), a, "the place is free");
+        files.record(3, on("ext4", 10, "/a"));
+        assert_ne!(files.ends(&read, ends(3, 0)), a, "the first file is another one now");
+        assert_eq!(files.into_placed(), [on("ext4", 20, "/b"), on("ext4", 10, "/a")]);
+    }
+
+    #[test]
+    fn a_number_that_something_names_is_not_forgotten() {
+        let read = Call::native("read");
+        let mut files = FileTable::default();
+        files.record(1, on("ext4", 10, "/a"));
+        let a = files.ends(&read, ends(1, 0));
+        give_up(&mut files, 1);
+        assert_eq!(files.ends(&read, ends(1, 0)), a, "of a row that was still in the maps");
+        files.bury_unmentioned();
+        files.forget(|_| false);
+        assert_eq!(files.len(), 1);
+        files.retain_mentioned(&HashSet::from([1]));
+        files.bury_unmentioned();
+        files.forget(|_| false);
+        assert_eq!(files.len(), 1, "memory holds bytes of it");
+        files.retain_mentioned(&HashSet::new());
+        files.bury_unmentioned();
+        assert_eq!(files.forget(|_| true), HashSet::from([FileId(0)]), "a report names it");
+        assert_eq!((files.len(), files.ends(&read, ends(1, 0))), (1, a));
+    }
+
+    #[test]
+    fn a_file_that_got_another_number_stays_one_file_and_its_streams_are_unknown() {
+        let read = Call::native("read");
+        let mut files = FileTable::default();
+        files.record(1, on("ext4", 10, "/a"));
+        let a = files.ends(&read, ends(1, 0));
+        give_up(&mut files, 1);
+        files.record(2, on("ext4", 10, "/a"));
+        assert_eq!(files.ends(&read, ends(2, 0)), a);
+        files.bury_unmentioned();
+        assert!(files.forget(|_| true).is_empty(), "it has a number");
+        assert_eq!((files.placed_as(1), files.placed_as(2)), (None, Some(FileId(0))));
+        let some = || Stream { bytes: 1, sum: 2, telling: 3, windows: Vec::new(), gaps: 0 };
+        files.set_streams(|_| true, |_| Ok::<_, ()>(Streams { read: Some(some()), written: None })).expect("no error");
+        assert_eq!(files.placed()[0].streams, Streams::default());
+    }
+
+    #[test]
+    fn files_that_nothing_was_known_of_are_noted_when_they_are_forgotten() {
+        let mut files = FileTable::default();
+        files.ends(&Call::native("read"), ends(1, 0));
+        give_up(&mut files, 1);
+        files.bury_unmentioned();
+        files.forget(|_| false);
+        assert_eq!(files.len(), 0);
+        assert!(files.unknown_note().is_some_and(|note| note.contains(" 1 files")));
     }
 }

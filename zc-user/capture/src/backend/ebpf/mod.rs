@@ -10,6 +10,7 @@ mod ended;
 mod epochs;
 mod events;
 mod file_table;
+mod forgetting;
 pub(crate) mod hooks;
 pub(crate) mod kernel;
 mod live_tasks;

@@ -19,6 +19,7 @@ use super::{
     btf,
     drain::Maps,
     epochs::Epochs,
+    forgetting::Forgetting,
     hooks::{Hook, misses},
     kernel::{self, Kernel, TypesFile},
     loader, needed,
@@ -78,6 +79,7 @@ pub struct Loaded {
     is_over: Array<MapData, u32>,
     is_awaited: Option<Array<MapData, u32>>,
     epoch: Option<Array<MapData, u32>>,
+    forgetting: Option<Forgetting>,
     max_files: u32,
     max_samples: u32,
     /// The messages about callers; `None` if they are not recorded.
@@ -141,6 +143,7 @@ impl Loaded {
             is_over: take(&mut ebpf, maps::IS_OVER)?,
             is_awaited: Some(take(&mut ebpf, maps::IS_AWAITED)?),
             epoch: Some(take(&mut ebpf, maps::EPOCH)?),
+            forgetting: (!settings.recorded.has_callers()).then(|| forgetting(&mut ebpf, settings.limits)).transpose()?,
             max_files: settings.limits.max_files,
             max_samples: settings.recorded.most_samples(),
             samples: settings.recorded.has_callers().then(|| take(&mut ebpf, maps::SAMPLES)).transpose()?,
@@ -169,6 +172,11 @@ impl Loaded {
     /// The epochs, for the one that ends them. `None` if rows stay in the maps until the trace ends.
     pub fn take_epochs(&mut self) -> Option<Epochs> {
         Epochs::new(self.epoch.take()?)
+    }
+
+    /// What gives up files, for the one that has it do so. `None` if callers are sampled: their samples name files long after the calls.
+    pub fn take_forgetting(&mut self) -> Option<Forgetting> {
+        self.forgetting.take()
     }
 
     /// Says what the next task that this thread creates is, by a constant of [`armed`](zc_ebpf::armed): the root of the trace, for example.
@@ -337,9 +345,10 @@ const fn samples_bytes(recorded: Recorded) -> u32 {
     if recorded.has_callers() { SAMPLES_BYTES } else { 1 << 12 }
 }
 
-/// One more than files: the inode that all `anon_inode` files share has an entry, too.
-const fn files_entries(max_files: u32) -> u32 {
-    max_files.saturating_add(1)
+/// While a generation of the map of files begins, it has those that are kept twice. The inode that all `anon_inode` files share has an entry,
+/// too.
+fn files_entries(max_files: u32) -> u32 {
+    max_files.saturating_mul(2).max(64)
 }
 
 /// Loads the programs and attaches them in their order.
@@ -390,6 +399,11 @@ fn load_in_parallel(loads: Vec<Load<'_>>, types: &Btf, processors: usize) -> io:
         }
         Ok(refusals)
     })
+}
+
+fn forgetting(ebpf: &mut Ebpf, limits: Limits) -> Result<Forgetting, EbpfUnavailable> {
+    let (room, files, memories) = (take(ebpf, maps::FILE_ROOM)?, take(ebpf, maps::FILES)?, take(ebpf, maps::MEMORIES)?);
+    Ok(Forgetting::new(room, files, memories, limits))
 }
 
 fn take<T: TryFrom<Map, Error = MapError>>(ebpf: &mut Ebpf, name: &str) -> Result<T, EbpfUnavailable> {

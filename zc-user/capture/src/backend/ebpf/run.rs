@@ -25,6 +25,7 @@ use super::{
     ended::EndedProcesses,
     epochs::Epochs,
     events::{Kind, Message},
+    forgetting::{Forgetting, SummedPipes},
     kernel::TypesFile,
     live_tasks::{LiveTasks, is_proc_ours},
     object::{Loaded, Settings, Wakeups},
@@ -64,6 +65,8 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
     let (mut loaded, events) = rehearsal::load(&settings, types)?;
     let mut log = Log::open(options.verbose, &mut loaded);
     let mut watch = TaskWatcher { epochs: loaded.take_epochs(), wakeups: loaded.take_wakeups(), ..TaskWatcher::new(events)? };
+    watch.forgetting = loaded.take_forgetting();
+    watch.seen.pipes.is_wanted = loaded.sees_memory && matches!(options.listed, Listed::Busiest { files: Files::Omitted, .. });
     watch.wakeups.as_mut().map_or(Ok(()), Wakeups::await_many)?;
     watch.samples = Samples::open(&mut loaded, options.recorded)?;
     loaded.arm(armed::ROOT)?;
@@ -135,6 +138,8 @@ pub struct TaskWatcher {
     events: AsyncFd<RingBuf<MapData>>,
     /// `None`: rows stay in the maps until the trace ends.
     epochs: Option<Epochs>,
+    /// `None`: files keep their numbers.
+    forgetting: Option<Forgetting>,
     /// `None`: each event wakes this watcher.
     wakeups: Option<Wakeups>,
     samples: Samples,
@@ -146,6 +151,7 @@ struct Seen {
     task_table: TaskTable,
     counts: Counts,
     ended: EndedProcesses,
+    pipes: SummedPipes,
     /// How many events could not be parsed.
     unreadable: u64,
 }
@@ -157,6 +163,7 @@ impl TaskWatcher {
             seen: Seen::default(),
             events: watch_readable(events)?,
             epochs: None,
+            forgetting: None,
             wakeups: None,
             samples: Samples::default(),
         })
@@ -303,21 +310,23 @@ impl TaskWatcher {
     }
 
     fn drain(&mut self) {
+        // Ends of tasks, and files.
+        let mut occasions = 0;
         while let Some(bytes) = self.events.get_mut().next() {
             match Message::parse(&bytes) {
                 Some(Message::Task(event)) => {
-                    if let Some(epochs) = self.epochs.as_mut().filter(|_| matches!(event.kind, Kind::Ended { .. })) {
-                        epochs.note_occasion();
-                    }
+                    occasions += usize::from(matches!(event.kind, Kind::Ended { .. }));
                     self.seen.task_table.record(event);
                 }
                 Some(Message::File(number, file)) => {
-                    self.epochs.iter_mut().for_each(Epochs::note_occasion);
+                    occasions += 1;
                     self.seen.counts.files.record(number, file);
                 }
                 None => self.seen.unreadable += 1,
             }
         }
+        self.epochs.iter_mut().for_each(|epochs| epochs.note_occasions(occasions));
+        self.forgetting.iter_mut().for_each(|forgetting| forgetting.note_occasions(occasions));
     }
 
     /// Reads a batch of the messages about callers. They name files, whose own messages have come before.
@@ -348,9 +357,11 @@ impl TaskWatcher {
 
     /// Moves what was counted out of the maps, if there may be much in them.
     fn empty_maps(&mut self, run: &CurrentRun<'_>) -> Result<(), RunError> {
-        let Some(epochs) = self.epochs.as_mut().filter(|epochs| epochs.is_due()) else { return Ok(()) };
+        let needs_room = self.forgetting.as_ref().is_some_and(|forgetting| forgetting.is_urgent(&self.seen.counts.files));
+        let Some(epochs) = self.epochs.as_mut().filter(|epochs| epochs.is_due() || needs_room) else { return Ok(()) };
         // Of these, all rows are in this epoch or in earlier ones.
         let just_ended = self.seen.task_table.take_just_ended();
+        let last_number = self.seen.counts.files.last_number();
         let ended = epochs.end()?;
         // The messages about the files in its rows.
         self.drain();
@@ -358,7 +369,12 @@ impl TaskWatcher {
             epochs.take(ended, &run.loaded.maps, &mut self.seen.counts)?;
         }
         self.read_samples();
-        self.seen.settle(just_ended, run, &mut self.samples)
+        self.seen.settle(just_ended, run, &mut self.samples)?;
+        let Seen { counts, ended, pipes, .. } = &mut self.seen;
+        match self.forgetting.as_mut().filter(|forgetting| forgetting.is_due(&counts.files)) {
+            Some(forgetting) => forgetting.forget(counts, ended, &run.loaded.maps, last_number, pipes),
+            None => Ok(()),
+        }
     }
 }
 
@@ -422,6 +438,7 @@ impl Seen {
         let counted = counts.take_tasks(&live.tasks);
         trace.notes.clone_from(&loaded.notes);
         trace.notes.extend(counts.files.unknown_note());
+        trace.notes.extend(self.pipes.note());
         trace.notes.extend(loaded.maps.untimed_note()?);
         if !alive.is_empty() && !is_proc_ours() {
             trace.notes.push(FOREIGN_PROC.to_owned());

@@ -19,6 +19,10 @@ use aya::{
 /// `BPF_MAP_LOOKUP_BATCH` and `BPF_MAP_DELETE_BATCH` of the kernel's include/uapi/linux/bpf.h.
 const LOOKUP_BATCH: c_int = 24;
 const DELETE_BATCH: c_int = 27;
+/// `BPF_MAP_UPDATE_ELEM` of the same file.
+const UPDATE: c_int = 2;
+/// `BPF_NOEXIST` of the same file: an entry that is there stays as it is.
+const ONLY_NEW: u64 = 1;
 
 /// How many entries are read at once.
 const BATCH: usize = 256;
@@ -54,6 +58,16 @@ struct Attributes {
     flags: u64,
 }
 
+/// The member of the kernel's `union bpf_attr` for single entries.
+#[repr(C)]
+struct Update {
+    map_fd: u32,
+    padding: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
 impl<K: Pod, V: Pod> Table<K, V> {
     /// Calls the function with every entry. An entry that is there all the time is seen once, whatever is inserted or removed meanwhile.
     pub fn for_each(&self, mut entry: impl FnMut(K, &V)) -> io::Result<()> {
@@ -74,6 +88,21 @@ impl<K: Pod, V: Pod> Table<K, V> {
             }
             self.remove(&taken)
         })
+    }
+
+    /// Adds an entry. Returns whether there was none with its key; otherwise nothing changes.
+    pub fn insert(&self, key: &K, value: &V) -> io::Result<bool> {
+        let mut attributes = Update {
+            map_fd: self.attributes().map_fd,
+            padding: 0,
+            key: std::ptr::from_ref(key).expose_provenance() as u64,
+            value: std::ptr::from_ref(value).expose_provenance() as u64,
+            flags: ONLY_NEW,
+        };
+        match bpf(UPDATE, &mut attributes) {
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(false),
+            result => result.map(|()| true),
+        }
     }
 
     fn for_each_batch(&self, mut batch: impl FnMut(&[K], &[V]) -> io::Result<()>) -> io::Result<()> {
@@ -200,8 +229,10 @@ impl Attributes {
     }
 }
 
-fn bpf(command: c_int, attributes: &mut Attributes) -> io::Result<()> {
-    // SAFETY: the pointers in the attributes are valid for as many keys and values as `count` says, and the kernel writes no further.
-    let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), size_of::<Attributes>()) };
+/// `T` is the member of the kernel's `union bpf_attr` that the command takes.
+fn bpf<T>(command: c_int, attributes: &mut T) -> io::Result<()> {
+    // SAFETY: the pointers in the attributes are valid for as many keys and values as `count` says, or for one of each, and the kernel writes
+    // no further.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), size_of::<T>()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -1,0 +1,127 @@
+//! [`FileUses`]: which files rows name, and which pipes among them have nothing more to tell.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::{
+    syscall::Fds,
+    trace::{Ends, File, FileId, FileKind, Input, Part, Row},
+    transfer::{Settled, sum_known},
+};
+
+/// The files that rows of live processes name, and of merged ones that were not analysed.
+#[derive(Debug, Clone, Default)]
+pub struct FileUses {
+    used: HashSet<FileId>,
+    /// Files that some row names together with another file, or not for bytes to be read or written.
+    entangled: HashSet<FileId>,
+    /// What the other rows wrote and read.
+    moved: HashMap<FileId, [Option<u64>; 2]>,
+    /// Files that some row saw the end of.
+    ended: HashSet<FileId>,
+}
+
+impl FileUses {
+    /// Adds a row.
+    pub fn add(&mut self, row: &Row) {
+        self.used.extend(row.files());
+        let Some((file, side)) = plain(row) else { return self.entangled.extend(row.files()) };
+        let sums = self.moved.entry(file).or_insert([Some(0); 2]);
+        sums[side] = sum_known(sums[side], row.bytes);
+        self.ended.extend((side == READ && row.zero_calls > 0).then_some(file));
+    }
+
+    /// Adds a part.
+    pub fn add_part(&mut self, part: &Part) {
+        self.used.extend([part.from.file(), part.to]);
+        self.entangled.extend([part.from.file(), part.to]);
+    }
+
+    /// The files.
+    pub fn used(&self) -> &HashSet<FileId> {
+        &self.used
+    }
+
+    /// The pipes without a name that somebody has read up to the end, so that nothing goes through them any more.
+    pub fn ended_pipes(&self, files: &[File]) -> HashSet<FileId> {
+        let file = |id: FileId| usize::try_from(id.0).ok().and_then(|index| files.get(index));
+        let is_pipe = |file: &File| file.kind == Some(FileKind::Pipe) && file.path.is_none() && file.identity.is_some();
+        self.ended.iter().copied().filter(|id| file(*id).is_some_and(is_pipe)).collect()
+    }
+
+    /// Whether all that went into a pipe has come out, and no row joins it to another file: what was read from it has not been written on as
+    /// far as memory shows. `settled` are processes that were analysed and merged.
+    pub fn is_used_up(&self, pipe: FileId, settled: &Settled) -> bool {
+        let [written, read] = [WRITTEN, READ].map(|side| sum_known(self.moved.get(&pipe)?[side], settled.moved(pipe)[side]));
+        written.is_some() && written == read && !self.entangled.contains(&pipe)
+    }
+}
+
+const WRITTEN: usize = 0;
+const READ: usize = 1;
+
+/// The file of calls that only read it, or only write it from memory of unknown content, and the side.
+fn plain(row: &Row) -> Option<(FileId, usize)> {
+    match (row.call.spec().fds, row.ends) {
+        (Fds::Reads(_), Ends { input: Some(Input::Named(file)), output: None }) => Some((file, READ)),
+        (Fds::Writes(_), Ends { input: None, output: Some(file) }) => Some((file, WRITTEN)),
+        _ => None,
+    }
+}
+
+impl Ends {
+    /// The same ends, with this file in place of some others.
+    #[must_use]
+    pub fn replaced(self, is_one: impl Fn(FileId) -> bool, by: FileId) -> Self {
+        let output = self.output.map(|file| if is_one(file) { by } else { file });
+        let input = match self.input {
+            Some(Input::Named(file)) if is_one(file) => Some(Input::Named(by)),
+            input => input,
+        };
+        Self { input, output }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        report::sample::files::{Scene, copy, read, write, written_after},
+        transfer::used_connections,
+    };
+
+    /// Whether this pipe has ended, and whether it is used up, if live processes have these rows.
+    fn of(scene: &Scene, pipe: FileId, rows: &[Row]) -> [bool; 2] {
+        let mut uses = FileUses::default();
+        for row in rows {
+            uses.add(row);
+        }
+        [uses.ended_pipes(&scene.trace.files).contains(&pipe), uses.is_used_up(pipe, &Settled::default())]
+    }
+
+    #[test]
+    fn a_pipe_that_was_read_to_the_end_is_used_up() {
+        let mut scene = Scene::new();
+        let (pipe, other) = (scene.pipe(), scene.regular("out"));
+        let written = || write("write", pipe, 2, 20);
+        let at_end = || read("read", pipe, 3, 20).zero(1);
+        assert_eq!(of(&scene, pipe, &[written(), at_end()]), [true, true]);
+        assert_eq!(of(&scene, pipe, &[written(), read("read", pipe, 3, 20)]), [false, true], "more may come");
+        assert_eq!(of(&scene, pipe, &[written(), read("read", pipe, 3, 10).zero(1)]), [true, false], "something is in it");
+        let rows = [written(), at_end(), written_after("write", pipe, other, 1, 20, 20)];
+        assert_eq!(of(&scene, pipe, &rows), [true, false], "it was written on");
+        assert_eq!(of(&scene, pipe, &[copy("splice", other, pipe, 1, 20), at_end()]), [true, false]);
+        assert_eq!(of(&scene, other, &[write("write", other, 1, 1), read("read", other, 1, 1).zero(1)]), [false, true]);
+    }
+
+    #[test]
+    fn the_other_end_of_a_connection_is_used_with_it() {
+        let mut scene = Scene::new();
+        let [one, other] = scene.socketpair();
+        let [client, server] = scene.connection("127.0.0.1:1000", "[::ffff:127.0.0.1]:80");
+        let alone = scene.regular("file");
+        for (used, both) in [(one, [one, other]), (other, [one, other]), (client, [client, server]), (server, [client, server])] {
+            assert_eq!(used_connections(&scene.trace.files, |file| file == used), HashSet::from(both));
+        }
+        assert!(used_connections(&scene.trace.files, |file| file == alone).is_empty());
+    }
+}

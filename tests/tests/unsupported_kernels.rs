@@ -127,7 +127,7 @@ fn attaches_to_events() -> bool {
 #[test]
 fn a_kernel_without_a_required_tracepoint_is_refused() {
     let tracepoints =
-        if attaches_to_events() { ["sched_switch", "sched_wakeup_new"] } else { ["sys_enter", "sched_process_fork"] };
+        if attaches_to_events() { ["sched_switch", "sched_wakeup_new"] } else { ["sys_enter", "sched_process_exit"] };
     for tracepoint in tracepoints {
         with_btf(without(&format!("btf_trace_{tracepoint}")).path()).refuses().with_status(125).saying(tracepoint);
     }

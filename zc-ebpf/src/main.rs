@@ -2,7 +2,8 @@
 //! programs are, too.
 //!
 //! Those that run most often have typed arguments (`btf_tracepoint`), whose fields they load without a helper. For each of them the kernel
-//! searches all its types when it loads the program, so the others have plain ones (`raw_tracepoint`).
+//! searches all its types when it loads the program, so the others have plain ones (`raw_tracepoint`). Only `sched_process_exit` is
+//! attached by its type for another reason: so a test can attach it to a tracepoint that never fires.
 #![no_std]
 #![no_main]
 #![expect(clippy::needless_pass_by_value, reason = "the macro passes the context by value")]
@@ -57,8 +58,8 @@ fn sched_process_exec(ctx: RawTracePointContext) -> i32 {
 }
 
 /// `sched_process_exit(struct task_struct *p, ...)`
-#[raw_tracepoint(tracepoint = "sched_process_exit")]
-fn sched_process_exit(_ctx: RawTracePointContext) -> i32 {
+#[btf_tracepoint(function = "sched_process_exit")]
+fn sched_process_exit(_ctx: BtfTracePointContext) -> i32 {
     follow::exiting();
     0
 }

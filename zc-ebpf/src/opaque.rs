@@ -24,6 +24,7 @@ pub fn opaque(number: u64) -> u64 {
 /// The numbers from 0 to `end - 1`, for a loop that the compiler must not write out round by round. Before the verifier accepts a program,
 /// the kernel follows each chain of calls in it, and a call that is written out 26 times begins 26 chains. The verifier knows `end`.
 #[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "a loop has few rounds")]
 pub fn rounds(end: usize) -> Range<u32> {
     0..opaque(end as u64) as u32
 }

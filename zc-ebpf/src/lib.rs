@@ -94,7 +94,8 @@ pub mod maps {
     pub const ERRNOS: &str = "ERRNOS";
     /// Hash, [`ErrnoKey`](crate::ErrnoKey) with files -> number of calls that failed with this errno, for [`FILE_ROWS`].
     pub const FILE_ERRNOS: &str = "FILE_ERRNOS";
-    /// Per-CPU array, [`spec_slot`](crate::spec_slot) -> [`OtherCalls`](crate::OtherCalls): the calls that have no rows.
+    /// Per-CPU array, [`spec_slot`](crate::spec_slot) / [`OTHER_CALLS_IN_BLOCK`](crate::OTHER_CALLS_IN_BLOCK) ->
+    /// [`OtherCallsBlock`](crate::OtherCallsBlock): the calls that have no rows.
     pub const OTHER_CALLS: &str = "OTHER_CALLS";
     /// Hash, [`FailedPath`](crate::FailedPath) -> how often such a call returned.
     pub const FAILED_PATHS: &str = "FAILED_PATHS";
@@ -238,7 +239,7 @@ mod pod {
         BusyRow,
         CallSpec,
         TaskSlot,
-        OtherCalls,
+        OtherCallsBlock,
         RowKey,
         Row,
         Part,
@@ -304,6 +305,9 @@ const _: () = {
     assert!(size_of::<Counters>() == 7 * 8);
     assert!(size_of::<Exec>() == size_of::<EventHeader>() + 8 + size_of::<Counters>() + EXE_BYTES + ARGS_BYTES);
     assert!(size_of::<OtherCalls>() == 5 * 8);
+    assert!(size_of::<OtherCallsBlock>() == OTHER_CALLS_IN_BLOCK as usize * size_of::<OtherCalls>());
+    // The kernel's limit for an entry that each CPU has (`PCPU_MIN_UNIT_SIZE`).
+    assert!(size_of::<OtherCallsBlock>() <= 32 << 10);
     assert!(size_of::<SampledCall>() == 6 * 4 + 5 * 8 + 8 * SAMPLE_REGISTERS);
     assert!(size_of::<StackSample<MOST_CHUNKS>>() == size_of::<SampledCall>() + MOST_CHUNKS * CHUNK_BYTES);
     assert!(size_of::<CodeMapped>() == 5 * 8 + 2 * 4);

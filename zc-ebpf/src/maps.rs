@@ -9,7 +9,7 @@ use aya_ebpf::{
 };
 use zc_ebpf::{
     BusyRow, CallId, CallSpec, Control, ErrnoKey, FileKey, FileNumber, FileRoom, FileSeen, KnownFile, LOSSES as LOSS_COUNT, Loss,
-    Memory, OtherCalls, Part, Row, RowKey, SPEC_SLOTS, STREAM_FILES, Stream, TABLE_SLOTS, opaque::opaque, recorded,
+    Memory, OTHER_CALLS_BLOCKS, OtherCallsBlock, Part, Row, RowKey, SPEC_SLOTS, STREAM_FILES, Stream, opaque::opaque, recorded,
 };
 
 use crate::kernel::entries::{Entries as _, fetch_add};
@@ -31,9 +31,9 @@ pub static BUSY_ROWS: HashMap<RowKey, BusyRow> = HashMap::with_max_entries(1, BP
 #[map]
 pub static MEMORIES: HashMap<u32, Memory> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
-/// The calls that have no rows, by their slot in [`SPECS`].
+/// The calls that have no rows, by their slot in [`SPECS`]. Few large entries: the kernel allocates each by itself at the start.
 #[map]
-pub static OTHER_CALLS: PerCpuArray<OtherCalls> = PerCpuArray::with_max_entries(2 * TABLE_SLOTS, 0);
+pub static OTHER_CALLS: PerCpuArray<OtherCallsBlock> = PerCpuArray::with_max_entries(OTHER_CALLS_BLOCKS, 0);
 
 /// Bytes that calls wrote from files other than the one in their row.
 #[map]
@@ -74,15 +74,30 @@ static SPECS: Global<[CallSpec; SPEC_SLOTS as usize]> = Global::new([CallSpec::N
 /// What to do with the call in this slot.
 #[inline(always)]
 pub fn spec(slot: u32) -> Option<CallSpec> {
+    // SAFETY: any two words are a CallSpec.
+    Some(unsafe { core::mem::transmute::<[u64; 2], CallSpec>(words_of_spec(slot)?) })
+}
+
+/// Stores what to do with the call in this slot. Returns whether there is such a slot.
+#[inline(always)]
+pub fn store_spec(slot: u32, spec: &mut CallSpec) -> bool {
+    let Some(words) = words_of_spec(slot) else { return false };
+    // SAFETY: any two words are a CallSpec, which is aligned like a word. Volatile because the compiler would store each byte by itself.
+    unsafe { core::ptr::from_mut(spec).cast::<[u64; 2]>().write_volatile(words) };
+    true
+}
+
+/// The words of the [`CallSpec`] in this slot.
+#[inline(always)]
+fn words_of_spec(slot: u32) -> Option<[u64; 2]> {
     let slot = opaque(slot.into());
     if slot >= u64::from(SPEC_SLOTS) {
         return None;
     }
-    // SAFETY: `slot` is within the array, and any two words are a CallSpec. Volatile because user space fills the global in after
-    // compilation.
+    // SAFETY: `slot` is within the array. Volatile because user space fills the global in after compilation.
     unsafe {
         let words = (&raw const SPECS).cast::<[u64; 2]>().add(slot as usize).cast::<u64>();
-        Some(core::mem::transmute::<[u64; 2], CallSpec>([words.read_volatile(), words.add(1).read_volatile()]))
+        Some([words.read_volatile(), words.add(1).read_volatile()])
     }
 }
 

@@ -2,7 +2,7 @@
 
 #[cfg(doc)]
 use crate::Task;
-use crate::{BUCKETS, CallId, Ends};
+use crate::{BUCKETS, CallId, Ends, TABLE_SLOTS};
 
 /// After how many calls a row is busy.
 pub const FEW_CALLS: usize = 8;
@@ -149,6 +149,19 @@ pub struct OtherCalls {
 impl OtherCalls {
     /// No calls.
     pub const NONE: Self = Self { calls: 0, errors: 0, unfinished: 0, untimed: 0, total_ns: 0 };
+}
+
+/// How many calls share an entry of the map of [`OtherCalls`].
+pub const OTHER_CALLS_IN_BLOCK: u32 = 256;
+/// How many entries that map has: the slots of the tables of calls.
+pub const OTHER_CALLS_BLOCKS: u32 = 2 * TABLE_SLOTS / OTHER_CALLS_IN_BLOCK;
+
+/// An entry of the map of [`OtherCalls`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct OtherCallsBlock {
+    /// By the slot of the call, less that of the first one in this block.
+    pub calls: [OtherCalls; OTHER_CALLS_IN_BLOCK as usize],
 }
 
 /// Most bytes of a path that are kept, with the NUL at its end.

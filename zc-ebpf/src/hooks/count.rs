@@ -13,7 +13,7 @@ use crate::{
     kernel::fields::{TypedPtr, offset_of_field},
     kernel::helpers::now_ns,
     kernel::registers::{Numbered, Registers},
-    maps::{count_loss, is_over, records, spec},
+    maps::{count_loss, is_over, records, spec, store_spec},
     request, rows, tasks,
 };
 
@@ -348,15 +348,13 @@ fn identify(task: &mut Task, registers: Registers, number: i64, arguments: impl 
     let Numbered { number, table } = registers.table(number);
     let compat = table & COMPAT != 0;
     task.slot = spec_slot(number, compat);
-    let Some(spec) = spec(task.slot) else { return false };
-    task.spec = spec;
-    if spec.selected == selected::NEVER && spec.fills == fills::NONE {
+    if !store_spec(task.slot, &mut task.spec) || (task.spec.selected == selected::NEVER && task.spec.fills == fills::NONE) {
         return false;
     }
     task.arguments = Arguments { values: arguments(compat) };
     task.compat = compat.into();
     task.call = number | table;
-    spec.selected != selected::NEVER && request::choose_variant(task)
+    task.spec.selected != selected::NEVER && request::choose_variant(task)
 }
 
 /// The signals that are pending for the current task alone, not for its process.

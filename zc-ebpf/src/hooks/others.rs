@@ -1,7 +1,7 @@
 //! Sums up the calls that have no rows, so that the report accounts for all time in calls. A call costs an addition to two sums, whatever it
 //! is.
 
-use zc_ebpf::{OtherCalls, Outcome, Task, is_restart, other, recorded};
+use zc_ebpf::{OTHER_CALLS_IN_BLOCK, OtherCalls, Outcome, Task, is_restart, other, recorded};
 
 use crate::{
     hooks::count::is_error,
@@ -68,7 +68,8 @@ extern "C" fn add_other_call(task: *mut Task, end: u32, ns: u64) -> u32 {
     sum.unfinished += call.unfinished;
     sum.untimed += call.untimed;
     sum.total_ns += call.total_ns;
-    let Some(sum) = OTHER_CALLS.entry(task.slot) else { return 0 };
+    let Some(block) = OTHER_CALLS.entry(task.slot / OTHER_CALLS_IN_BLOCK) else { return 0 };
+    let sum = &mut block.calls[(task.slot % OTHER_CALLS_IN_BLOCK) as usize];
     // Atomic, because another program may have been preempted here on this CPU.
     let parts = [
         (&mut sum.calls, call.calls),

@@ -7,7 +7,8 @@ use std::{collections::BTreeMap, io};
 
 use aya::maps::{Array, HashMap as KernelHashMap, MapData, MapError, PerCpuArray};
 use zc_ebpf::{
-    CallId, ErrnoKey, FileNumber, ODD_EPOCH, RowKey, STREAM_FILES, Task, TaskSlot, other,
+    CallId, ErrnoKey, FileNumber, ODD_EPOCH, OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK, OtherCallsBlock, RowKey, STREAM_FILES,
+    Task, TaskSlot, other,
     pairing::marks::{Window, windows_reached},
     phase, stream_slot,
 };
@@ -15,7 +16,7 @@ use zc_ebpf::{
 use super::{
     counts::{Counts, calls_of},
     events::sum_of,
-    table::{PerCpuTable, Table},
+    table::Table,
 };
 use crate::{
     histogram::Histogram,
@@ -37,7 +38,7 @@ pub struct Maps {
     /// The errnos of calls without files, and of those with.
     pub errnos: [Table<ErrnoKey, u64>; 2],
     /// The calls without rows, by [`spec_slot`](zc_ebpf::spec_slot).
-    pub other_calls: PerCpuTable<zc_ebpf::OtherCalls>,
+    pub other_calls: PerCpuArray<MapData, OtherCallsBlock>,
     /// The failed calls by path.
     pub failed_paths: Table<zc_ebpf::FailedPath, u64>,
     pub losses: PerCpuArray<MapData, u64>,
@@ -133,15 +134,18 @@ impl Maps {
     /// The calls that have no rows. One that a live task is in counts as unfinished.
     pub fn other_calls(&self, live: &[Task]) -> io::Result<BTreeMap<Call, OtherCalls>> {
         let mut by_call = BTreeMap::new();
-        self.other_calls.for_each(|slot, on_cpus| {
-            let mut sum = OtherCalls::NONE;
-            for on_cpu in on_cpus {
-                sum += sum_of(on_cpu);
+        for block in 0..OTHER_CALLS_BLOCKS {
+            let on_cpus = self.other_calls.get(&block, 0).map_err(io::Error::other)?;
+            for (place, slot) in (block * OTHER_CALLS_IN_BLOCK..).take(OTHER_CALLS_IN_BLOCK as usize).enumerate() {
+                let mut sum = OtherCalls::NONE;
+                for on_cpu in on_cpus.iter() {
+                    sum += sum_of(&on_cpu.calls[place]);
+                }
+                if !sum.is_none() {
+                    by_call.insert(Call::from_slot(slot), sum);
+                }
             }
-            if !sum.is_none() {
-                by_call.insert(Call::from_slot(slot), sum);
-            }
-        })?;
+        }
         for task in live.iter().filter(|task| task.other != other::NONE) {
             *by_call.entry(Call::from_slot(task.slot)).or_insert(OtherCalls::NONE) += UNFINISHED;
         }

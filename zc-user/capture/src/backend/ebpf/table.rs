@@ -12,8 +12,7 @@ use std::{
 
 use aya::{
     Pod,
-    maps::{HashMap, Map, MapData, MapError, PerCpuArray},
-    util::nr_cpus,
+    maps::{HashMap, Map, MapData, MapError},
 };
 
 /// `BPF_MAP_LOOKUP_BATCH` and `BPF_MAP_DELETE_BATCH` of the kernel's include/uapi/linux/bpf.h.
@@ -126,7 +125,7 @@ impl<K: Pod, V: Pod> Table<K, V> {
     /// Reads as many entries as there is room for, from this position on. Returns the position after them; `None` at the end.
     fn read(&self, position: Option<u32>, keys: &mut Vec<K>, values: &mut Vec<V>) -> io::Result<Option<u32>> {
         // SAFETY: a hash map of these types, see `try_from`.
-        unsafe { read_batch(&self.map, position, 1, keys, values) }
+        unsafe { read_batch(&self.map, position, keys, values) }
     }
 
     fn remove(&self, keys: &[K]) -> io::Result<()> {
@@ -146,45 +145,7 @@ impl<K: Pod, V: Pod> Table<K, V> {
     }
 }
 
-/// An array of the kernel side with a value for each CPU.
-#[derive(Debug)]
-pub struct PerCpuTable<V> {
-    map: MapData,
-    cpus: usize,
-    values: PhantomData<V>,
-}
-
-impl<V: Pod> TryFrom<Map> for PerCpuTable<V> {
-    type Error = MapError;
-
-    fn try_from(map: Map) -> Result<Self, MapError> {
-        // Between the CPUs, the kernel pads values to this.
-        const { assert!(size_of::<V>().is_multiple_of(8)) };
-        // Compares the size of values with that of the map.
-        PerCpuArray::<&MapData, V>::try_from(&map)?;
-        let Map::PerCpuArray(map) = map else { return Err(MapError::InvalidMapType { map_type: 0 }) };
-        let cpus = nr_cpus().map_err(|(_, error)| MapError::IoError(error))?;
-        Ok(Self { map, cpus, values: PhantomData })
-    }
-}
-
-impl<V: Pod> PerCpuTable<V> {
-    /// Calls the function with every index and its values, one for each CPU. Kernels before 5.13 cannot read arrays like this.
-    pub fn for_each(&self, mut entry: impl FnMut(u32, &[V])) -> io::Result<()> {
-        let (mut keys, mut values) = (Vec::<u32>::with_capacity(BATCH), Vec::with_capacity(BATCH * self.cpus));
-        let mut position = None;
-        loop {
-            // SAFETY: an array of these types, see `try_from`; it has a value for each of these CPUs.
-            let next = unsafe { read_batch(&self.map, position, self.cpus, &mut keys, &mut values) }?;
-            keys.iter().zip(values.chunks_exact(self.cpus)).for_each(|(index, values)| entry(*index, values));
-            let Some(next) = next else { return Ok(()) };
-            position = Some(next);
-        }
-    }
-}
-
-/// Reads as many entries as there is room for, from this position on; each has so many values. Returns the position after them; `None` at
-/// the end.
+/// Reads as many entries as there is room for, from this position on. Returns the position after them; `None` at the end.
 ///
 /// # Safety
 ///
@@ -192,14 +153,13 @@ impl<V: Pod> PerCpuTable<V> {
 unsafe fn read_batch<K: Pod, V: Pod>(
     map: &MapData,
     position: Option<u32>,
-    values_of_each: usize,
     keys: &mut Vec<K>,
     values: &mut Vec<V>,
 ) -> io::Result<Option<u32>> {
     keys.clear();
     values.clear();
     let mut next = 0_u32;
-    let room = keys.capacity().min(values.capacity() / values_of_each);
+    let room = keys.capacity().min(values.capacity());
     let mut attributes = Attributes {
         in_batch: position.as_ref().map_or(0, |position| std::ptr::from_ref(position).expose_provenance() as u64),
         out_batch: (&raw mut next).expose_provenance() as u64,
@@ -217,7 +177,7 @@ unsafe fn read_batch<K: Pod, V: Pod>(
     // SAFETY: the kernel has filled so many, which are valid by the contract of this function.
     unsafe {
         keys.set_len(filled);
-        values.set_len(filled * values_of_each);
+        values.set_len(filled);
     }
     Ok((!is_end).then_some(next))
 }

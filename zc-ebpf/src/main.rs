@@ -26,20 +26,26 @@ use aya_ebpf::{
 
 use crate::{
     hooks::{count, follow, ring, scope},
-    kernel::{fields::TypedPtr, registers::Registers},
+    kernel::{fields::TypedPtr, helpers::current_task, registers::Registers},
 };
 
 /// `sys_enter(struct pt_regs *regs, long id)`
 #[btf_tracepoint(function = "sys_enter")]
 fn sys_enter(ctx: BtfTracePointContext) -> i32 {
-    scope::call(Registers::of_tracepoint(&ctx), ctx.arg(1));
+    let task = current_task() as u64;
+    if scope::concerns(task) {
+        scope::call(Registers::of_tracepoint(&ctx), ctx.arg(1), task);
+    }
     0
 }
 
 /// `sys_exit(struct pt_regs *regs, long ret)`
 #[btf_tracepoint(function = "sys_exit")]
 fn sys_exit(ctx: BtfTracePointContext) -> i32 {
-    count::exit(Registers::of_tracepoint(&ctx), ctx.arg(1));
+    let task = current_task() as u64;
+    if tasks::may_be_followed(task) {
+        count::exit(Registers::of_tracepoint(&ctx), ctx.arg(1), task);
+    }
     0
 }
 

@@ -1,8 +1,8 @@
 //! The tasks that are followed, found by the addresses of their `task_struct`s.
 //!
-//! Each call of each task on the machine looks for its task twice. So the tasks are in an array, which programs read without calling the
-//! kernel. A task is in the slot that its address chooses, its home, unless that is taken. Then it is in the next free slot, and a hash
-//! says in which. As long as every task is at home, nobody looks into the hash, not even tasks that are not followed.
+//! Each call of each task on the machine looks for its task twice. Most tasks are not followed, and a table of numbers says so after one
+//! load. The others are in an array, which programs read without calling the kernel. A task is in the slot that its address chooses, its
+//! home, unless that is taken. Then it is in the next free slot, and a hash says in which.
 
 use aya_ebpf::{
     Global,
@@ -28,10 +28,14 @@ static TASK_SLOTS: HashMap<u64, u32> = HashMap::with_max_entries(1, 0);
 #[unsafe(no_mangle)]
 static LAST_SLOT: Global<u32> = Global::new(0);
 
-/// How many tasks are not at home. In a section of its own, because user space expects only `IS_OVER` in `.bss`.
+/// How many of the tasks that are followed have their number here, by [`mix`] of their addresses. In a section of its own, because user
+/// space expects only `IS_OVER` in `.bss`.
 #[unsafe(no_mangle)]
-#[unsafe(link_section = ".data.away")]
-static mut AWAY: u64 = 0;
+#[unsafe(link_section = ".data.followed")]
+static mut FOLLOWED: [u64; NUMBERS] = [0; NUMBERS];
+
+/// The length of [`FOLLOWED`], a power of two.
+const NUMBERS: usize = 1 << 13;
 
 /// The current task, if it is followed.
 #[inline(always)]
@@ -42,12 +46,22 @@ pub fn current() -> Option<&'static mut Task> {
 /// The task whose `task_struct` is at this address, if it is followed.
 #[inline(always)]
 pub fn find(address: u64) -> Option<&'static mut Task> {
+    if may_be_followed(address) { look_up(address) } else { None }
+}
+
+/// Whether the task whose `task_struct` is at this address may be followed. No: it is not. Yes: [`look_up`] knows.
+#[inline(always)]
+pub fn may_be_followed(address: u64) -> bool {
+    // SAFETY: within the array, and there is no reference to it. Volatile because it changes while programs run.
+    unsafe { number_of(address).read_volatile() != 0 }
+}
+
+/// The task whose `task_struct` is at this address, if it is followed. Slower than [`find`] if it is not.
+#[inline(always)]
+pub fn look_up(address: u64) -> Option<&'static mut Task> {
     let home = TASKS.entry(home_of(address))?;
     if home.address == address {
         return Some(&mut home.task);
-    }
-    if away() == 0 {
-        return None;
     }
     Some(&mut TASKS.entry(*TASK_SLOTS.entry(address)?)?.task)
 }
@@ -78,9 +92,7 @@ extern "C" fn take_slot(address: u64) -> u32 {
         free(claim.index);
         return NO_SLOT;
     }
-    if claim.index != home {
-        add_to_away(1);
-    }
+    add_to_followed(address, 1);
     claim.index
 }
 
@@ -93,9 +105,7 @@ pub fn remove(address: u64) {
     let Some(index) = TASK_SLOTS.entry(address).map(|index| *index) else { return };
     let _ = TASK_SLOTS.remove(address);
     free(index);
-    if index != home_of(address) {
-        add_to_away(u64::MAX);
-    }
+    add_to_followed(address, u64::MAX);
 }
 
 /// Leaves a slot to other tasks.
@@ -109,7 +119,19 @@ fn free(index: u32) {
 /// The index of the slot that an address chooses.
 #[inline(always)]
 fn home_of(address: u64) -> u32 {
-    (address.wrapping_mul(FACTOR) >> 32) as u32 & LAST_SLOT.load()
+    mix(address) as u32 & LAST_SLOT.load()
+}
+
+/// A number that an address chooses.
+#[inline(always)]
+fn mix(address: u64) -> u64 {
+    address.wrapping_mul(FACTOR) >> 32
+}
+
+/// The place in [`FOLLOWED`] that an address chooses.
+#[inline(always)]
+fn number_of(address: u64) -> *mut u64 {
+    (&raw mut FOLLOWED).cast::<u64>().wrapping_add(mix(address) as usize & (NUMBERS - 1))
 }
 
 /// The state of the search for a free slot.
@@ -131,16 +153,9 @@ extern "C" fn claim_next(round: u64, claim: &mut Claim) -> i64 {
     1
 }
 
+/// Adds to the number of tasks that are followed and have an address like this.
 #[inline(always)]
-fn away() -> u64 {
-    // SAFETY: there is no reference to it. Volatile because it changes while programs run.
-    unsafe { core::ptr::read_volatile(&raw const AWAY) }
-}
-
-/// Adds to the number of tasks that are not at home.
-#[inline(always)]
-fn add_to_away(number: u64) {
-    // SAFETY: only this changes it, with an atomic instruction.
-    let away = unsafe { &mut *core::ptr::addr_of_mut!(AWAY) };
-    fetch_add(away, number);
+fn add_to_followed(address: u64, number: u64) {
+    // SAFETY: within the array. Only this changes it, with an atomic instruction.
+    fetch_add(unsafe { &mut *number_of(address) }, number);
 }

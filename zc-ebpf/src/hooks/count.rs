@@ -72,10 +72,11 @@ fn duration_ns(task: &Task) -> u64 {
     if records(recorded::TIMES) { now_ns().wrapping_sub(task.entered_ns) } else { Outcome::UNTIMED }
 }
 
-/// A call returns to its task. If the trace is over by then, the call stays under way.
+/// A call returns to the task whose `task_struct` is at this address, the current one. If the trace is over by then, the call stays under
+/// way.
 #[inline(always)]
-pub fn exit(registers: Registers, result: i64) {
-    let Some(task) = tasks::current().filter(|_| !is_over()) else { return };
+pub fn exit(registers: Registers, result: i64, task: u64) {
+    let Some(task) = tasks::look_up(task).filter(|_| !is_over()) else { return };
     let entry = task.entry;
     task.entry = entry::SEEN;
     if task.phase != phase::ACTIVE {

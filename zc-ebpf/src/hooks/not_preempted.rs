@@ -17,6 +17,7 @@ use crate::{
     kernel::fields::{self, KernelPtr, Plain, TypedPtr, offset_of_field},
     kernel::helpers::current_task,
     kernel::registers::Registers,
+    tasks,
 };
 
 /// `PF_IO_WORKER` and `PF_USER_WORKER` of the kernel's include/linux/sched.h: a thread that works for a process and never leaves the
@@ -26,14 +27,20 @@ const IS_WORKER: u32 = 0x10 | 0x4000;
 /// `sys_enter`: `long id; unsigned long args[6]`
 #[tracepoint]
 fn sys_enter_event(ctx: TracePointContext) -> u32 {
-    scope::call(Registers::of_current(), read::<i64, { records::CALL_NUMBER.offset }>(&ctx));
+    let task = current_task() as u64;
+    if scope::concerns(task) {
+        scope::call(Registers::of_current(), read::<i64, { records::CALL_NUMBER.offset }>(&ctx), task);
+    }
     0
 }
 
 /// `sys_exit`: `long id; long ret`
 #[tracepoint]
 fn sys_exit_event(ctx: TracePointContext) -> u32 {
-    count::exit(Registers::of_current(), read::<i64, { records::CALL_RESULT.offset }>(&ctx));
+    let task = current_task() as u64;
+    if tasks::may_be_followed(task) {
+        count::exit(Registers::of_current(), read::<i64, { records::CALL_RESULT.offset }>(&ctx), task);
+    }
     0
 }
 

@@ -23,10 +23,17 @@ use crate::{
 #[unsafe(link_section = ".data.scope")]
 static mut SCOPED_PROCESS: u32 = 0;
 
-/// A task enters the kernel for a call.
+/// Whether a call of the task whose `task_struct` is at this address may have to be counted.
 #[inline(always)]
-pub fn call(registers: Registers, number: i64) {
-    match tasks::current() {
+pub fn concerns(task: u64) -> bool {
+    tasks::may_be_followed(task) || process() != 0
+}
+
+/// The task whose `task_struct` is at this address, the current one, enters the kernel for a call. A function of its own, so that the programs
+/// that call it need few registers, and no stack, for tasks that are not followed.
+#[inline(never)]
+pub fn call(registers: Registers, number: i64, task: u64) {
+    match tasks::look_up(task) {
         Some(task) => count::enter(task, registers, number),
         None => call_of_untraced(registers, number),
     }
@@ -36,8 +43,7 @@ pub fn call(registers: Registers, number: i64) {
 /// it may be work that the thread in scope has handed over, and nothing shows whether it is.
 #[inline(always)]
 fn call_of_untraced(registers: Registers, number: i64) {
-    // SAFETY: there is no reference to it. Volatile because it changes while programs run.
-    let process = unsafe { core::ptr::read_volatile(&raw const SCOPED_PROCESS) };
+    let process = process();
     if process == 0 || process != tgid() || is_over() {
         return;
     }
@@ -45,6 +51,13 @@ fn call_of_untraced(registers: Registers, number: i64) {
     if count::is_selected(registers, number) && bpf_get_current_comm().ok() != Some(WATCHER_COMM) {
         count_loss(Loss::OtherThread);
     }
+}
+
+/// The process of the thread that entered the scope by itself. 0: there is none.
+#[inline(always)]
+fn process() -> u32 {
+    // SAFETY: there is no reference to it. Volatile because it changes while programs run.
+    unsafe { core::ptr::read_volatile(&raw const SCOPED_PROCESS) }
 }
 
 #[inline(always)]

@@ -65,6 +65,10 @@ pub struct Task {
     pub other: u32,
     /// 1: other tasks may have the same address space, because this one shares it with its creator, or with a task that it created.
     pub shares_space: u32,
+    /// 1: it has a row in [`maps::BUSY_ROWS`](crate::maps::BUSY_ROWS), or had one.
+    pub has_busy_rows: u32,
+    /// 1: it has read something, so its address space may have an entry in [`maps::MEMORIES`](crate::maps::MEMORIES).
+    pub has_memory: u32,
     /// Its calls without rows.
     pub other_calls: OtherCalls,
 }
@@ -82,6 +86,13 @@ pub struct TaskSlot {
 }
 
 impl Task {
+    /// Whether its address space may have an entry in [`maps::MEMORIES`](crate::maps::MEMORIES): another task, or an operation of `io_uring`,
+    /// may have made it.
+    #[inline(always)]
+    pub const fn may_have_memory(&self) -> bool {
+        self.has_memory | self.shares_space | self.has_ring != 0
+    }
+
     /// Forgets which files its descriptors stand for, because that may change now.
     #[inline(always)]
     pub const fn forget_descriptors(&mut self) {

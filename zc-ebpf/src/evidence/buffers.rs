@@ -68,7 +68,7 @@ extern "C" fn overwrite_argument(task: *const Task) -> u32 {
         (untagged(task.arguments.get(task.spec.fills.wrapping_sub(1))), count.saturating_mul(task.spec.fills_bytes.into()))
     };
     let end = start.saturating_add(length);
-    let Some(memory) = MEMORIES.entry(task.space).filter(|_| start != 0) else { return 0 };
+    let Some(memory) = memory_of_task(task).filter(|_| start != 0) else { return 0 };
     if !lock(memory, true) {
         return 0;
     }
@@ -242,7 +242,9 @@ extern "C" fn exchange_memory(task: *mut Task, bytes: u64, intent: u32) -> u32 {
     if bytes == 0 {
         return 0;
     }
-    let Some(memory) = memory_of(task.space, intent == intent::FILL) else { return 0 };
+    let memory = if intent == intent::FILL { memory_of(task.space, true) } else { memory_of_task(task) };
+    let Some(memory) = memory else { return 0 };
+    task.has_memory = 1;
     if !lock_for(task, memory, intent <= intent::CLEAR) {
         return 0;
     }
@@ -297,6 +299,12 @@ extern "C" fn exchange_piece(task: *mut Task, memory: *mut Memory, element: u64,
         }
     }
     length
+}
+
+/// What is known about the address space of a task. `None` if nothing was read there.
+#[inline(always)]
+fn memory_of_task(task: &Task) -> Option<&'static mut Memory> {
+    if task.may_have_memory() { memory_of(task.space, false) } else { None }
 }
 
 /// What is known about an address space. The first read there makes the entry.

@@ -211,11 +211,13 @@ extern "C" fn record_interrupted(task: *mut Task) -> u32 {
 /// Counts the call in [`Task::outcome`]. Returns how many calls its row has now, see [`sample::counted`]. 0: the call is not counted.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn record(task: *const Task) -> u32 {
-    let Some(task) = argument::as_ref(task) else { return 0 };
+extern "C" fn record(task: *mut Task) -> u32 {
+    let Some(task) = argument::as_mut(task) else { return 0 };
     let outcome = &task.outcome;
     let errno = if is_error(outcome.result) { -outcome.result as u32 } else { 0 };
+    // Most processes end before they have a busy row. A look-up would often wait for memory, as the tables are large.
     if errno == 0
+        && task.has_busy_rows != 0
         && records(recorded::ROWS)
         && let Some(busy) = rows::busy(task.serial, outcome.call, task.ends)
     {
@@ -228,8 +230,8 @@ extern "C" fn record(task: *const Task) -> u32 {
 /// what [`record`] returns.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn count_in_rows(task: *const Task, errno: u32) -> u32 {
-    let Some(task) = argument::as_ref(task).filter(|_| records(recorded::ROWS)) else { return 0 };
+extern "C" fn count_in_rows(task: *mut Task, errno: u32) -> u32 {
+    let Some(task) = argument::as_mut(task).filter(|_| records(recorded::ROWS)) else { return 0 };
     if !rows::files_of(task.ends).is_none() {
         let counted = count_in_row(task, errno, 1);
         if counted != UNCOUNTED {
@@ -248,8 +250,8 @@ extern "C" fn count_in_rows(task: *const Task, errno: u32) -> u32 {
 /// Counts the call in the row with its files, or in that without files, and its errno. Returns what [`record`] returns, or [`UNCOUNTED`].
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn count_in_row(task: *const Task, errno: u32, has_files: u32) -> u64 {
-    let Some(task) = argument::as_ref(task) else { return 0 };
+extern "C" fn count_in_row(task: *mut Task, errno: u32, has_files: u32) -> u64 {
+    let Some(task) = argument::as_mut(task) else { return 0 };
     let ends = if has_files == 0 { Ends::NONE } else { task.ends };
     let Some(place) = rows::place(task.serial, task.outcome.call, ends, errno) else { return UNCOUNTED };
     let counted = add_call(place.row, task, has_files);
@@ -267,8 +269,8 @@ extern "C" fn count_in_row(task: *const Task, errno: u32, has_files: u32) -> u64
 /// Adds the call to its row, or to the busy row that this has become. Returns what [`count_in_row`] returns.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn add_call(row: *mut Row, task: *const Task, has_files: u32) -> u64 {
-    let (Some(row), Some(task)) = (argument::as_mut(row), argument::as_ref(task)) else { return 0 };
+extern "C" fn add_call(row: *mut Row, task: *mut Task, has_files: u32) -> u64 {
+    let (Some(row), Some(task)) = (argument::as_mut(row), argument::as_mut(task)) else { return 0 };
     let without_files = has_files == 0 && !task.ends.is_none();
     if task.outcome.result == Outcome::NEVER {
         begin(row, task, without_files);
@@ -280,6 +282,7 @@ extern "C" fn add_call(row: *mut Row, task: *const Task, has_files: u32) -> u64 
     } else {
         let ends = if has_files == 0 { Ends::NONE } else { task.ends };
         let Some(busy) = rows::make_busy(task.serial, task.outcome.call, ends) else { return UNCOUNTED };
+        task.has_busy_rows = 1;
         add_to_busy_row(busy, task, without_files.into())
     };
     sample::counted(calls, without_files).into()

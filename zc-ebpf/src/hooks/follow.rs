@@ -111,6 +111,8 @@ pub static NEW_TASK: Task = Task {
     slot: 0,
     other: other::NONE,
     shares_space: 0,
+    has_busy_rows: 0,
+    has_memory: 0,
     other_calls: OtherCalls::NONE,
 };
 
@@ -204,7 +206,7 @@ pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
     if let Some(control) = CONTROL.entry(0) {
         end_space(state);
         state.space = new_space(control);
-        (state.owns_space, state.shares_space) = (1, 0);
+        (state.owns_space, state.shares_space, state.has_memory) = (1, 0, 0);
         sample::note_program(state.space);
     }
     state.forget_descriptors();

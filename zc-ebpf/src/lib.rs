@@ -82,11 +82,14 @@ pub mod maps {
     pub const TASKS: &str = "TASKS";
     /// Hash, address of a `task_struct` -> index in [`TASKS`].
     pub const TASK_SLOTS: &str = "TASK_SLOTS";
+    /// Hash, [`RowKey`](crate::RowKey) -> [`Row`](crate::Row): the first rows of an epoch. Those for which there is no room here are in
+    /// [`ROWS`] and [`FILE_ROWS`].
+    pub const NEAR_ROWS: &str = "NEAR_ROWS";
     /// Hash, [`RowKey`](crate::RowKey) without files -> [`Row`](crate::Row): the calls that have no row in [`FILE_ROWS`].
     pub const ROWS: &str = "ROWS";
     /// Hash, [`RowKey`](crate::RowKey) with files -> [`Row`](crate::Row).
     pub const FILE_ROWS: &str = "FILE_ROWS";
-    /// Hash, [`RowKey`](crate::RowKey) -> [`BusyRow`](crate::BusyRow): further calls of the rows in [`ROWS`] and [`FILE_ROWS`] that have many.
+    /// Hash, [`RowKey`](crate::RowKey) -> [`BusyRow`](crate::BusyRow): further calls of rows that have many.
     pub const BUSY_ROWS: &str = "BUSY_ROWS";
     /// Hash, [`RowKey`](crate::RowKey) -> [`Part`](crate::Part): bytes that calls wrote from files other than the one in their row.
     pub const PARTS: &str = "PARTS";
@@ -117,8 +120,8 @@ pub mod maps {
     pub const LOSSES: &str = "LOSSES";
     /// Array of one u32: 1 once the trace is over and nothing more is counted.
     pub const IS_OVER: &str = ".bss";
-    /// Array of one u32: 0 or [`ODD_EPOCH`](crate::ODD_EPOCH), which goes into the keys of [`ROWS`], [`FILE_ROWS`], [`BUSY_ROWS`], [`PARTS`], [`ERRNOS`] and
-    /// [`FILE_ERRNOS`].
+    /// Array of one [`Epoch`](crate::Epoch), which goes into the keys of [`NEAR_ROWS`], [`ROWS`], [`FILE_ROWS`], [`BUSY_ROWS`], [`PARTS`],
+    /// [`ERRNOS`] and [`FILE_ERRNOS`].
     ///
     /// So user space can take entries out of these maps while tasks count: it changes the epoch and waits until every program has ended
     /// that ran meanwhile. From then on nobody writes to the entries of the epoch before, whichever task they belong to.
@@ -143,6 +146,8 @@ pub mod globals {
     pub const SPECS: &str = "SPECS";
     /// Of type u32: the last index of [`TASKS`](crate::maps::TASKS), one less than a power of two.
     pub const LAST_SLOT: &str = "LAST_SLOT";
+    /// Of type u32: 1 if [`NEAR_ROWS`](crate::maps::NEAR_ROWS) is used, 0 if not.
+    pub const USES_NEAR_ROWS: &str = "USES_NEAR_ROWS";
     /// Of type u32: bits of [`recorded`](crate::recorded).
     pub const RECORDED: &str = "RECORDED";
 }
@@ -243,6 +248,7 @@ mod pod {
         RowKey,
         Row,
         Part,
+        Epoch,
         ErrnoKey,
         FailedPath,
         FileKey,
@@ -294,6 +300,7 @@ const _: () = {
     assert!(size_of::<Row>() + size_of::<RowKey>() + 48 <= 256);
     assert!(size_of::<BusyRow>() == size_of::<Row>() + 4 * BUCKETS);
     assert!(size_of::<Part>() == 3 * 8);
+    assert!(size_of::<Epoch>() == 2 * 4);
     assert!(size_of::<ErrnoKey>() == 20);
     assert!(size_of::<FailedPath>() == 4 * 4 + PATH_BYTES);
     assert!(size_of::<FileKey>() == 24);

@@ -8,17 +8,42 @@ use aya_ebpf::{
     maps::{Array, HashMap, PerCpuArray, RingBuf},
 };
 use zc_ebpf::{
-    BusyRow, CallId, CallSpec, Control, ErrnoKey, FileKey, FileNumber, FileRoom, FileSeen, KnownFile, LOSSES as LOSS_COUNT, Loss,
-    Memory, OTHER_CALLS_BLOCKS, OtherCallsBlock, Part, Row, RowKey, SPEC_SLOTS, STREAM_FILES, Stream, opaque::opaque, recorded,
+    BusyRow, CallId, CallSpec, Control, Epoch, ErrnoKey, FileKey, FileNumber, FileRoom, FileSeen, KnownFile,
+    LOSSES as LOSS_COUNT, Loss, Memory, OTHER_CALLS_BLOCKS, OtherCallsBlock, Part, Row, RowKey, SPEC_SLOTS, STREAM_FILES, Stream,
+    opaque::opaque, recorded,
 };
 
 use crate::kernel::entries::{Entries as _, fetch_add};
 
-/// The counts. Nobody knows how many rows there will be, so each is allocated when it is needed.
+/// The counts, with files or without, as long as there is room: epochs keep their number small. The rows are allocated at the start, because
+/// short-lived processes make rows all the time, and to allocate one takes longer than all else that a call costs. The table is small, because
+/// a look-up in a large one waits for memory.
+#[map]
+pub static NEAR_ROWS: HashMap<RowKey, Row> = HashMap::with_max_entries(1, 0);
+
+/// Whether [`NEAR_ROWS`] is used: 1 or 0.
+#[unsafe(no_mangle)]
+static USES_NEAR_ROWS: Global<u32> = Global::new(1);
+
+/// Whether there may be room in [`NEAR_ROWS`] for further rows of this epoch.
+#[inline(always)]
+pub fn is_room_near() -> bool {
+    // SAFETY: there is no reference to it. Volatile because it changes while programs run.
+    USES_NEAR_ROWS.load() != 0 && unsafe { core::ptr::read_volatile(&raw const EPOCH.is_near_full) } == 0
+}
+
+/// Notes that there is no room in [`NEAR_ROWS`] for further rows of this epoch.
+#[inline(always)]
+pub fn note_no_room_near() {
+    // SAFETY: as above.
+    unsafe { core::ptr::write_volatile(&raw mut EPOCH.is_near_full, 1) }
+}
+
+/// The other counts without files. Nobody knows how many rows there will be, so each is allocated when it is needed.
 #[map]
 pub static ROWS: HashMap<RowKey, Row> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
-/// The counts by file. They have a map of their own, so that many files cannot take the room that calls need.
+/// The other counts with files. They have a map of their own, so that many files cannot take the room that calls need.
 #[map]
 pub static FILE_ROWS: HashMap<RowKey, Row> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
@@ -123,7 +148,7 @@ static mut IS_OVER: u32 = 0;
 /// The epoch, see [`zc_ebpf::maps::EPOCH`]. In a section of its own, because user space expects only `IS_OVER` in `.bss`.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".data.epoch")]
-static mut EPOCH: u32 = 0;
+static mut EPOCH: Epoch = Epoch { current: 0, is_near_full: 0 };
 
 /// Whether user space waits for events, see [`zc_ebpf::maps::IS_AWAITED`]. In a section of its own, like [`EPOCH`].
 #[unsafe(no_mangle)]
@@ -177,7 +202,7 @@ pub fn numbers_given_up() -> u64 {
 #[inline(always)]
 pub fn epoch() -> CallId {
     // SAFETY: there is no reference to it. Volatile because user space writes it while programs run.
-    unsafe { core::ptr::read_volatile(&raw const EPOCH) }
+    unsafe { core::ptr::read_volatile(&raw const EPOCH.current) }
 }
 
 /// How often each [`Loss`] happened.

@@ -6,7 +6,10 @@ use zc_ebpf::{BusyRow, CallId, Ends, ErrnoKey, Part, Row, RowKey};
 
 use crate::{
     kernel::entries::Entries as _,
-    maps::{BUSY_ROWS, EMPTY_BUSY_ROW, EMPTY_ROW, ERRNOS, FILE_ERRNOS, FILE_ROWS, PARTS, ROWS, epoch},
+    maps::{
+        BUSY_ROWS, EMPTY_BUSY_ROW, EMPTY_ROW, ERRNOS, FILE_ERRNOS, FILE_ROWS, NEAR_ROWS, PARTS, ROWS, epoch, is_room_near,
+        note_no_room_near,
+    },
 };
 
 /// A call's place in the maps. Only its own task writes a row, except for those of `io_uring` operations. Programs remove nothing, and user
@@ -27,11 +30,28 @@ pub fn place(serial: u32, call: CallId, ends: Ends, errno: u32) -> Option<Place>
     let call = call | epoch();
     let has_files = !ends.is_none();
     let (rows, errnos) = if has_files { (&FILE_ROWS, &FILE_ERRNOS) } else { (&ROWS, &ERRNOS) };
-    let row = find_or_make(rows, &RowKey { task: serial, call, ends }, &EMPTY_ROW)?;
+    let key = RowKey { task: serial, call, ends };
+    let row = match near(&key) {
+        Some(row) => row,
+        None => find_or_make(rows, &key, &EMPTY_ROW)?,
+    };
     let count = if errno == 0 { None } else { find_or_make(errnos, &ErrnoKey { task: serial, call, errno, ends }, &0) };
     // Both or none with files: the errnos of a row are those of its calls.
     let lacks_errno = errno != 0 && count.is_none();
     if has_files && lacks_errno { None } else { Some(Place { row, errno: count }) }
+}
+
+/// Finds the row of this key in [`NEAR_ROWS`], or makes one there. `None` if it is full.
+#[inline(always)]
+fn near(key: &RowKey) -> Option<&'static mut Row> {
+    if !is_room_near() {
+        return NEAR_ROWS.entry(key);
+    }
+    let row = find_or_make(&NEAR_ROWS, key, &EMPTY_ROW);
+    if row.is_none() {
+        note_no_room_near();
+    }
+    row
 }
 
 /// The files by which a call can have a row of its own.

@@ -20,6 +20,16 @@ pub struct RowKey {
     pub ends: Ends,
 }
 
+/// The epoch that tasks count in. User space writes it when it begins one.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Epoch {
+    /// 0 or [`ODD_EPOCH`](crate::ODD_EPOCH).
+    pub current: CallId,
+    /// 1: there was no room for a row in [`maps::NEAR_ROWS`](crate::maps::NEAR_ROWS), so further ones are made elsewhere.
+    pub is_near_full: u32,
+}
+
 /// The sums of a [`RowKey`]. Most rows have few calls; when there are [`FEW_CALLS`] in it, further ones are counted in a [`BusyRow`] of
 /// the same key.
 #[repr(C)]

@@ -29,8 +29,8 @@ pub struct Maps {
     pub tasks: Array<MapData, TaskSlot>,
     /// Address of a `task_struct` -> index in `tasks`.
     pub task_slots: KernelHashMap<MapData, u64, u32>,
-    /// Calls without files, and calls with files.
-    pub rows: [Table<RowKey, zc_ebpf::Row>; 2],
+    /// The first rows of an epoch, those of further calls without files, and those of further calls with files.
+    pub rows: [Table<RowKey, zc_ebpf::Row>; 3],
     /// Further calls of rows that have many.
     pub busy_rows: Table<RowKey, zc_ebpf::BusyRow>,
     /// What calls wrote from more files than a row has room for.

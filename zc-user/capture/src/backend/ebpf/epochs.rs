@@ -9,7 +9,7 @@ use std::io;
 use aya::maps::{Array, MapData};
 use nix::unistd::{SysconfVar, sysconf};
 use rustix::thread::{MembarrierCommand, membarrier, membarrier_query};
-use zc_ebpf::{CallId, ODD_EPOCH};
+use zc_ebpf::{CallId, Epoch, ODD_EPOCH};
 
 use super::{counts::Counts, drain::Maps};
 use crate::backend::RunError;
@@ -22,7 +22,7 @@ const MOST: usize = 1024;
 
 /// The epochs of a trace.
 pub struct Epochs {
-    map: Array<MapData, u32>,
+    map: Array<MapData, Epoch>,
     /// The one that tasks count in: 0 or [`ODD_EPOCH`].
     current: CallId,
     /// How many tasks have ended in it, and how many files were seen.
@@ -34,7 +34,7 @@ pub struct Epochs {
 impl Epochs {
     /// The first one. `None` if this machine does not say when the programs of an epoch have ended; then rows stay in the maps until the
     /// trace ends.
-    pub fn new(map: Array<MapData, u32>) -> Option<Self> {
+    pub fn new(map: Array<MapData, Epoch>) -> Option<Self> {
         // On a machine with one CPU, the barrier does not wait for a grace period.
         let has_several = sysconf(SysconfVar::_NPROCESSORS_ONLN).ok().flatten().is_some_and(|count| count > 1);
         // Only asks: to wait once takes some milliseconds. The kernel leaves the command out if it refuses it (`nohz_full`).
@@ -56,7 +56,7 @@ impl Epochs {
     pub fn end(&mut self) -> Result<EndedEpoch, RunError> {
         let ended = self.current;
         self.current ^= ODD_EPOCH;
-        self.map.set(0, self.current, 0)?;
+        self.map.set(0, Epoch { current: self.current, is_near_full: 0 }, 0)?;
         wait_for_programs()?;
         Ok(EndedEpoch(ended))
     }

@@ -13,7 +13,7 @@ use aya::{
     programs::{Program, RawTracePoint, RawTracePointRunOptions, TestRun as _},
 };
 use nix::unistd::gettid;
-use zc_ebpf::{ABSENT, CallSpec, Control, KernelFields, SPEC_SLOTS, globals, maps, programs};
+use zc_ebpf::{ABSENT, CallSpec, Control, Epoch, KernelFields, SPEC_SLOTS, globals, maps, programs};
 
 use super::{
     btf,
@@ -78,7 +78,7 @@ pub struct Loaded {
     control: Array<MapData, Control>,
     is_over: Array<MapData, u32>,
     is_awaited: Option<Array<MapData, u32>>,
-    epoch: Option<Array<MapData, u32>>,
+    epoch: Option<Array<MapData, Epoch>>,
     forgetting: Option<Forgetting>,
     max_files: u32,
     max_samples: u32,
@@ -120,6 +120,7 @@ impl Loaded {
             specs,
             recorded: settings.recorded.bits(),
             last_slot: task_slots(settings.limits) - 1,
+            uses_near_rows: u32::from(near_rows(settings.limits.max_rows) > 0),
         };
         let mut ebpf = load(&mut loader, &object, &globals, settings, processors)?;
         let types = joined(types.join())?.map_err(|error| refused(&error))?;
@@ -129,7 +130,7 @@ impl Loaded {
             maps: Maps {
                 tasks: take(&mut ebpf, maps::TASKS)?,
                 task_slots: take(&mut ebpf, maps::TASK_SLOTS)?,
-                rows: [take(&mut ebpf, maps::ROWS)?, take(&mut ebpf, maps::FILE_ROWS)?],
+                rows: [take(&mut ebpf, maps::NEAR_ROWS)?, take(&mut ebpf, maps::ROWS)?, take(&mut ebpf, maps::FILE_ROWS)?],
                 busy_rows: take(&mut ebpf, maps::BUSY_ROWS)?,
                 parts: take(&mut ebpf, maps::PARTS)?,
                 errnos: [take(&mut ebpf, maps::ERRNOS)?, take(&mut ebpf, maps::FILE_ERRNOS)?],
@@ -277,6 +278,7 @@ struct Globals {
     specs: Vec<CallSpec>,
     recorded: u32,
     last_slot: u32,
+    uses_near_rows: u32,
 }
 
 /// Loads the object with maps of the size that the settings say.
@@ -293,9 +295,11 @@ fn load<'a>(
         .override_global(globals::SPECS, globals.specs.as_slice(), true)
         .override_global(globals::RECORDED, &globals.recorded, true)
         .override_global(globals::LAST_SLOT, &globals.last_slot, true)
+        .override_global(globals::USES_NEAR_ROWS, &globals.uses_near_rows, true)
         .override_global(aya_log::LEVEL, if settings.verbose { &DEBUG_LEVEL } else { &SILENT_LEVEL }, true)
         .map_max_entries(maps::TASKS, task_slots(limits))
         .map_max_entries(maps::TASK_SLOTS, limits.max_tasks)
+        .map_max_entries(maps::NEAR_ROWS, near_rows(limits.max_rows).max(1))
         .map_max_entries(maps::ROWS, limits.max_rows)
         .map_max_entries(maps::FILE_ROWS, limits.max_rows)
         .map_max_entries(maps::BUSY_ROWS, limits.max_rows)
@@ -324,6 +328,13 @@ static SILENT_LEVEL: u8 = 0;
 fn events_bytes(max_tasks: u32, processors: usize) -> u32 {
     let most = if processors > 2 { 1 << 23 } else { 1 << 22 };
     max_tasks.saturating_mul(512).clamp(1 << 14, most).next_power_of_two()
+}
+
+/// Room for the first rows of an epoch, twice as many as there mostly are. It is not a part of the limit, so it is left out where that is
+/// small.
+const fn near_rows(max_rows: u32) -> u32 {
+    const MOST: u32 = 8192;
+    if max_rows < 4 * MOST { 0 } else { MOST }
 }
 
 /// Room for what few rows have: errors by errno, and more than one source. A quarter of the rows if they are many, because the kernel clears

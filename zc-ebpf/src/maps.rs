@@ -21,20 +21,26 @@ use crate::kernel::entries::{Entries as _, fetch_add};
 #[map]
 pub static NEAR_ROWS: HashMap<RowKey, Row> = HashMap::with_max_entries(1, 0);
 
-/// Whether [`NEAR_ROWS`] is used: 1 or 0.
+/// 1: [`NEAR_ROWS`] is used.
 #[unsafe(no_mangle)]
 static USES_NEAR_ROWS: Global<u32> = Global::new(1);
 
-/// Whether there may be room in [`NEAR_ROWS`] for further rows of this epoch.
+/// Whether [`NEAR_ROWS`] is used.
 #[inline(always)]
-pub fn is_room_near() -> bool {
-    // SAFETY: there is no reference to it. Volatile because it changes while programs run.
-    USES_NEAR_ROWS.load() != 0 && unsafe { core::ptr::read_volatile(&raw const EPOCH.is_near_full) } == 0
+pub fn uses_near_rows() -> bool {
+    USES_NEAR_ROWS.load() != 0
 }
 
-/// Notes that there is no room in [`NEAR_ROWS`] for further rows of this epoch.
+/// Whether there was no room in [`NEAR_ROWS`] for a row of this epoch.
 #[inline(always)]
-pub fn note_no_room_near() {
+pub fn is_near_full() -> bool {
+    // SAFETY: there is no reference to it. Volatile because it changes while programs run.
+    unsafe { core::ptr::read_volatile(&raw const EPOCH.is_near_full) != 0 }
+}
+
+/// Notes that [`NEAR_ROWS`] is full, so that further rows of this epoch are made elsewhere.
+#[inline(always)]
+pub fn note_near_full() {
     // SAFETY: as above.
     unsafe { core::ptr::write_volatile(&raw mut EPOCH.is_near_full, 1) }
 }

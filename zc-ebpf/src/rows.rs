@@ -7,8 +7,8 @@ use zc_ebpf::{BusyRow, CallId, Ends, ErrnoKey, Part, Row, RowKey};
 use crate::{
     kernel::entries::Entries as _,
     maps::{
-        BUSY_ROWS, EMPTY_BUSY_ROW, EMPTY_ROW, ERRNOS, FILE_ERRNOS, FILE_ROWS, NEAR_ROWS, PARTS, ROWS, epoch, is_room_near,
-        note_no_room_near,
+        BUSY_ROWS, EMPTY_BUSY_ROW, EMPTY_ROW, ERRNOS, FILE_ERRNOS, FILE_ROWS, NEAR_ROWS, PARTS, ROWS, epoch, is_near_full,
+        note_near_full, uses_near_rows,
     },
 };
 
@@ -27,6 +27,24 @@ pub struct Place {
 /// The maps of calls with and without files share this code. So the kernel does not write out look-ups for each of them.
 #[inline(always)]
 pub fn place(serial: u32, call: CallId, ends: Ends, errno: u32) -> Option<Place> {
+    place_with(near, serial, call, ends, errno)
+}
+
+/// As [`place`], for an operation of `io_uring`. These are not in [`NEAR_ROWS`]: few processes have them, so the kernel need not check the code
+/// for that.
+#[inline(always)]
+pub fn place_of_operation(serial: u32, call: CallId, ends: Ends, errno: u32) -> Option<Place> {
+    place_with(|_| None, serial, call, ends, errno)
+}
+
+#[inline(always)]
+fn place_with(
+    near: impl Fn(&RowKey) -> Option<&'static mut Row>,
+    serial: u32,
+    call: CallId,
+    ends: Ends,
+    errno: u32,
+) -> Option<Place> {
     let call = call | epoch();
     let has_files = !ends.is_none();
     let (rows, errnos) = if has_files { (&FILE_ROWS, &FILE_ERRNOS) } else { (&ROWS, &ERRNOS) };
@@ -41,15 +59,18 @@ pub fn place(serial: u32, call: CallId, ends: Ends, errno: u32) -> Option<Place>
     if has_files && lacks_errno { None } else { Some(Place { row, errno: count }) }
 }
 
-/// Finds the row of this key in [`NEAR_ROWS`], or makes one there. `None` if it is full.
+/// Finds the row of this key in [`NEAR_ROWS`], or makes one there. `None` if there is no room.
 #[inline(always)]
 fn near(key: &RowKey) -> Option<&'static mut Row> {
-    if !is_room_near() {
+    if !uses_near_rows() {
+        return None;
+    }
+    if is_near_full() {
         return NEAR_ROWS.entry(key);
     }
     let row = find_or_make(&NEAR_ROWS, key, &EMPTY_ROW);
     if row.is_none() {
-        note_no_room_near();
+        note_near_full();
     }
     row
 }

@@ -356,7 +356,7 @@ extern "C" fn record_operation(who: u64, files: u64, result: i64, flags: u32, pa
 extern "C" fn record_in_row(who: u64, files: u64, result: i64, flags: u32, paired_bytes: u64) -> u32 {
     let ends = ends_of(files);
     let errno = if is_error(result) { -result as u32 } else { 0 };
-    let Some(place) = rows::place((who >> 32) as u32, who as CallId, ends, errno) else { return 0 };
+    let Some(place) = rows::place_of_operation((who >> 32) as u32, who as CallId, ends, errno) else { return 0 };
     let bytes = if flags & RETURNS_BYTES != 0 && errno == 0 { Some(result as u64) } else { None };
     add(place, errno, bytes, paired_bytes, flags & WITHOUT_FILES != 0);
     1

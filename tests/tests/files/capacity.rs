@@ -23,6 +23,17 @@ fn ten_thousand_copies_by_one_process_are_reported() {
 }
 
 #[test]
+fn rows_that_pile_up_while_the_tracer_is_stopped_are_exact() {
+    // The kernel side keeps more rows than its small table has room for.
+    let script = format!("kill -STOP $PPID; {} thousands 10000; kill -CONT $PPID", env!("CARGO_BIN_EXE_odd-files"));
+    let directory = directory();
+    let run = zctrace().dir(directory.path()).run(&shell(&script));
+    run.assert_exact();
+    let write = run.totals().row("write");
+    assert_eq!((write.calls, write.bytes, run.report.calls_without_files), (10_000, Some(10 * 500_500), 0));
+}
+
+#[test]
 fn ten_thousand_files_with_room_for_a_thousand_are_counted_exactly() {
     let directory = directory();
     let run = zctrace().option("--max-files=1000").option("--files").dir(directory.path()).run(&odd("thousands").arg("10000"));

@@ -1,7 +1,9 @@
 //! `cargo xtask bench`: what tracing costs. The figures are printed and never asserted.
 
+mod bystander;
 mod measure;
 mod plot;
+mod soak;
 mod works;
 
 use std::{
@@ -42,6 +44,9 @@ pub(crate) struct Options {
     /// Also run the worst case under strace, which takes most of a minute
     #[arg(long)]
     slow: bool,
+    /// Measure only the memory during a mixed load that runs for so long
+    #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u64).range(1..))]
+    soak: Option<u64>,
     /// Skip the build
     #[arg(long, hide = true)]
     built: bool,
@@ -58,10 +63,15 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         let error = Command::new("sudo").arg("-E").arg(env::current_exe()?).args(env::args_os().skip(1)).arg("--built").exec();
         return Err(error).context("measuring needs root, and sudo does not start");
     }
+    if let Some(minutes) = options.soak {
+        soak::measure(minutes)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     measure_worst_case(options)?;
     works::measure(options.rounds)?;
     measure_start_up()?;
     measure_growth()?;
+    bystander::measure(options.rounds)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -158,8 +168,13 @@ fn zctrace() -> Result<Vec<String>> {
 
 /// The same with these options.
 fn zctrace_with(options: &[&str]) -> Result<Vec<String>> {
+    zctrace_reporting_to("/dev/null", options)
+}
+
+/// zctrace with these options, and its report sent to this file.
+fn zctrace_reporting_to(file: &str, options: &[&str]) -> Result<Vec<String>> {
     let program = vec![release_dir()?.join("zctrace").display().to_string()];
-    Ok([program, words(&["--backend", "ebpf", "-o", "/dev/null"]), words(options), words(&["--"])].concat())
+    Ok([program, words(&["--backend", "ebpf", "-o", file]), words(options), words(&["--"])].concat())
 }
 
 /// The least that any design with tracepoints costs: programs that do nothing, or what the options say.

@@ -49,7 +49,8 @@ fn measure_in(directory: &Path, minutes: u64) -> Result<()> {
     let report = directory.join("report");
     let argv = zctrace_reporting_to(&report.display().to_string(), &[])?;
     let mut zctrace = Command::new(&argv[0]);
-    zctrace.args(&argv[1..]).args(["sh", "-c", LOAD, "sh", &seconds.to_string()]).current_dir(directory);
+    fs::write(directory.join("load.sh"), LOAD)?;
+    zctrace.args(&argv[1..]).args(["sh", "load.sh", &seconds.to_string()]).current_dir(directory);
     zctrace.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let start = Instant::now();
     let mut zctrace = zctrace.spawn().with_context(|| format!("cannot start {}", argv[0]))?;

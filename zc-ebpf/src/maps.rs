@@ -10,7 +10,7 @@ use aya_ebpf::{
 use zc_ebpf::{
     BusyRow, CallId, CallSpec, Control, Epoch, ErrnoKey, FileKey, FileNumber, FileRoom, FileSeen, KnownFile,
     LOSSES as LOSS_COUNT, Loss, Memory, OTHER_CALLS_BLOCKS, OtherCallsBlock, Part, Row, RowKey, SPEC_SLOTS, STREAM_FILES, Stream,
-    opaque::opaque, recorded,
+    is_room_low, opaque::opaque, recorded,
 };
 
 use crate::kernel::entries::{Entries as _, fetch_add};
@@ -180,13 +180,10 @@ pub fn wakeup() -> u64 {
     if is_awaited || is_full { BPF_RB_FORCE_WAKEUP.into() } else { BPF_RB_NO_WAKEUP.into() }
 }
 
-/// The flag for an event about the file with this number: it also wakes user space if there is not much room for other files.
+/// The flag for an event about this file: if room for files is low, it wakes user space, which can make some.
 #[inline(always)]
 pub fn wakeup_for_file(number: FileNumber) -> u64 {
-    let is_low = CONTROL.entry(0).is_some_and(|control| {
-        let used = u64::from(number).saturating_sub(numbers_given_up());
-        used > u64::from(control.max_files) / 4 * 3
-    });
+    let is_low = CONTROL.entry(0).is_some_and(|control| is_room_low(number, numbers_given_up(), control.max_files));
     if is_low { BPF_RB_FORCE_WAKEUP.into() } else { wakeup() }
 }
 
@@ -199,9 +196,9 @@ pub fn file_generation() -> u32 {
 
 /// See [`FileRoom::given_up`].
 #[inline(always)]
-pub fn numbers_given_up() -> u64 {
+pub fn numbers_given_up() -> u32 {
     // SAFETY: as above.
-    unsafe { core::ptr::read_volatile(&raw const FILE_ROOM.given_up) }.into()
+    unsafe { core::ptr::read_volatile(&raw const FILE_ROOM.given_up) }
 }
 
 /// What keys of rows have in their call: 0 or [`ODD_EPOCH`](zc_ebpf::ODD_EPOCH).

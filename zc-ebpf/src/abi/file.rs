@@ -69,9 +69,14 @@ pub const ODD_GENERATION: u32 = 1 << 31;
 pub struct FileRoom {
     /// 0 or [`ODD_GENERATION`]: what the keys have that programs use.
     pub generation: u32,
-    /// How many of the numbers given out so far stand for files that no longer count. So many more than
-    /// [`Control::max_files`](crate::Control::max_files) can be given out.
+    /// How many numbers given out so far no longer count. [`Control::max_files`](crate::Control::max_files) limits the others.
     pub given_up: u32,
+}
+
+/// Whether most of the room for files is used: `last` is the last number that was given out, `given_up` is [`FileRoom::given_up`].
+#[inline(always)]
+pub const fn is_room_low(last: FileNumber, given_up: u32, max_files: u32) -> bool {
+    last.saturating_sub(given_up) > max_files / 4 * 3
 }
 
 /// Files below this number have [`Stream`](crate::Stream)s.

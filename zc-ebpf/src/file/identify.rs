@@ -193,7 +193,7 @@ fn key_of_its_own(file: KernelPtr, key: FileKey) -> Option<FileKey> {
 fn add(key: FileKey) -> Option<&'static mut KnownFile> {
     let control = CONTROL.entry(0)?;
     // The last number is compared first, so that it does not grow for ever.
-    if control.last_file >= u64::from(control.max_files) + numbers_given_up() {
+    if control.last_file >= u64::from(control.max_files) + u64::from(numbers_given_up()) {
         return None;
     }
     let number = fetch_add(&mut control.last_file, 1) as FileNumber + 1;

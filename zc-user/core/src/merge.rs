@@ -113,7 +113,7 @@ impl MergedProcesses {
         sums.flat_map(|merged| &merged.sums.threads).flat_map(|thread| &thread.rows)
     }
 
-    /// Sums the rows that name one of these files.
+    /// Replaces these files, and sums the rows that become equal.
     pub fn replace(&mut self, files: &HashSet<FileId>, by: FileId) {
         for group in self.by_kind.values_mut().filter(|group| !group.merged.is_settled) {
             group.replace(files, by);
@@ -170,15 +170,15 @@ impl Group {
 }
 
 impl Group {
-    /// Sums the rows that name one of these files.
+    /// Replaces these files, and sums the rows that become equal.
     fn replace(&mut self, files: &HashSet<FileId>, by: FileId) {
         let Some(thread) = self.merged.sums.threads.first_mut() else { return };
-        if !thread.rows.iter().any(|row| row.files().any(|file| files.contains(&file))) {
+        if !thread.rows.iter().any(|row| row.names_one_of(files)) {
             return;
         }
         self.places.clear();
         for row in mem::take(&mut thread.rows) {
-            add_row(&mut thread.rows, &mut self.places, Row { ends: row.ends.replaced(|file| files.contains(&file), by), ..row });
+            add_row(&mut thread.rows, &mut self.places, Row { ends: row.ends.replaced(files, by), ..row });
         }
     }
 }
@@ -190,7 +190,7 @@ fn shape(row: &Row) -> Shape {
     (row.call.clone(), row.ends, [row.times.is_some(), row.bytes.is_some(), row.requested_bytes.is_some()])
 }
 
-/// Adds a row to these, which are at these places.
+/// Adds a row to `rows`; `places` says where each shape is.
 fn add_row(rows: &mut Vec<Row>, places: &mut HashMap<Shape, usize>, row: Row) {
     let place = *places.entry(shape(&row)).or_insert(rows.len());
     match rows.get_mut(place) {

@@ -14,6 +14,7 @@ use zc_ebpf::pairing::marks::Window;
 use crate::{
     histogram::Histogram,
     syscall::{Call, Requested, Returned, Selection},
+    transfer::sum_known,
     words::names,
 };
 
@@ -334,10 +335,8 @@ impl Row {
             *self.errnos.entry(errno).or_default() += count;
         }
         add_callers(&mut self.callers, &more.callers);
-        // A sum that overflows is unknown.
-        let sum = |a: Option<u64>, b: Option<u64>| a?.checked_add(b?);
-        self.bytes = sum(self.bytes, more.bytes);
-        self.requested_bytes = sum(self.requested_bytes, more.requested_bytes);
+        self.bytes = sum_known(self.bytes, more.bytes);
+        self.requested_bytes = sum_known(self.requested_bytes, more.requested_bytes);
         match (&mut self.times, &more.times) {
             (Some(times), Some(more)) => times.add(more),
             (None, Some(more)) => self.times = Some(more.clone()),

@@ -52,6 +52,7 @@ pub use model::{
     Transfer, Unattributed, VerdictParts,
 };
 pub(crate) use rules::{is_telling, may_hide_functions, remedy};
+pub(crate) use settled::{READ, WRITTEN};
 pub use settled::{Round, Settled};
 
 use std::collections::BTreeSet;

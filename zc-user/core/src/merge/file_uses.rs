@@ -1,22 +1,22 @@
-//! [`FileUses`]: which files rows name, and which pipes among them have nothing more to tell.
+//! [`FileUses`]: which files rows name, and which pipes can be summed.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::{
     syscall::Fds,
     trace::{Ends, File, FileId, FileKind, Input, Part, Row},
-    transfer::{Settled, sum_known},
+    transfer::{READ, Settled, WRITTEN, sum_known},
 };
 
 /// The files that rows of live processes name, and of merged ones that were not analysed.
 #[derive(Debug, Clone, Default)]
 pub struct FileUses {
     used: HashSet<FileId>,
-    /// Files that some row names together with another file, or not for bytes to be read or written.
+    /// Files that a row names together with another file, or in a call that neither reads nor writes bytes.
     entangled: HashSet<FileId>,
-    /// What the other rows wrote and read.
+    /// Bytes that all other rows wrote and read, by file.
     moved: HashMap<FileId, [Option<u64>; 2]>,
-    /// Files that some row saw the end of.
+    /// Files whose end a read has seen.
     ended: HashSet<FileId>,
 }
 
@@ -30,6 +30,11 @@ impl FileUses {
         self.ended.extend((side == READ && row.zero_calls > 0).then_some(file));
     }
 
+    /// Adds what a row says about ends, and nothing else: of a process whose files are kept anyway.
+    pub fn add_end(&mut self, row: &Row) {
+        self.ended.extend(plain(row).filter(|(_, side)| *side == READ && row.zero_calls > 0).map(|(file, _)| file));
+    }
+
     /// Adds a part.
     pub fn add_part(&mut self, part: &Part) {
         self.used.extend([part.from.file(), part.to]);
@@ -41,23 +46,20 @@ impl FileUses {
         &self.used
     }
 
-    /// The pipes without a name that somebody has read up to the end, so that nothing goes through them any more.
-    pub fn ended_pipes(&self, files: &[File]) -> HashSet<FileId> {
+    /// Unnamed pipes that were read to the end: nothing goes through them any more. `settled` has what merged processes saw.
+    pub fn ended_pipes(&self, files: &[File], settled: &Settled) -> HashSet<FileId> {
         let file = |id: FileId| usize::try_from(id.0).ok().and_then(|index| files.get(index));
         let is_pipe = |file: &File| file.kind == Some(FileKind::Pipe) && file.path.is_none() && file.identity.is_some();
-        self.ended.iter().copied().filter(|id| file(*id).is_some_and(is_pipe)).collect()
+        let by_settled = settled.conduits().filter(|id| settled.saw_end(*id));
+        self.ended.iter().copied().chain(by_settled).filter(|id| file(*id).is_some_and(is_pipe)).collect()
     }
 
-    /// Whether all that went into a pipe has come out, and no row joins it to another file: what was read from it has not been written on as
-    /// far as memory shows. `settled` are processes that were analysed and merged.
+    /// Whether everything written into the pipe was read, and no row connects it with another file. `settled` has what merged processes moved.
     pub fn is_used_up(&self, pipe: FileId, settled: &Settled) -> bool {
         let [written, read] = [WRITTEN, READ].map(|side| sum_known(self.moved.get(&pipe)?[side], settled.moved(pipe)[side]));
         written.is_some() && written == read && !self.entangled.contains(&pipe)
     }
 }
-
-const WRITTEN: usize = 0;
-const READ: usize = 1;
 
 /// The file of calls that only read it, or only write it from memory of unknown content, and the side.
 fn plain(row: &Row) -> Option<(FileId, usize)> {
@@ -69,15 +71,22 @@ fn plain(row: &Row) -> Option<(FileId, usize)> {
 }
 
 impl Ends {
-    /// The same ends, with this file in place of some others.
+    /// The same ends, with this file in place of those.
     #[must_use]
-    pub fn replaced(self, is_one: impl Fn(FileId) -> bool, by: FileId) -> Self {
-        let output = self.output.map(|file| if is_one(file) { by } else { file });
+    pub fn replaced(self, files: &HashSet<FileId>, by: FileId) -> Self {
+        let output = self.output.map(|file| if files.contains(&file) { by } else { file });
         let input = match self.input {
-            Some(Input::Named(file)) if is_one(file) => Some(Input::Named(by)),
+            Some(Input::Named(file)) if files.contains(&file) => Some(Input::Named(by)),
             input => input,
         };
         Self { input, output }
+    }
+}
+
+impl Row {
+    /// Whether it names one of these files.
+    pub fn names_one_of(&self, files: &HashSet<FileId>) -> bool {
+        self.files().any(|file| files.contains(&file))
     }
 }
 
@@ -95,7 +104,8 @@ mod tests {
         for row in rows {
             uses.add(row);
         }
-        [uses.ended_pipes(&scene.trace.files).contains(&pipe), uses.is_used_up(pipe, &Settled::default())]
+        let settled = Settled::default();
+        [uses.ended_pipes(&scene.trace.files, &settled).contains(&pipe), uses.is_used_up(pipe, &settled)]
     }
 
     #[test]
@@ -111,6 +121,19 @@ mod tests {
         assert_eq!(of(&scene, pipe, &rows), [true, false], "it was written on");
         assert_eq!(of(&scene, pipe, &[copy("splice", other, pipe, 1, 20), at_end()]), [true, false]);
         assert_eq!(of(&scene, other, &[write("write", other, 1, 1), read("read", other, 1, 1).zero(1)]), [false, true]);
+    }
+
+    #[test]
+    fn a_row_of_a_process_that_is_kept_says_no_more_than_that_a_pipe_has_ended() {
+        let mut scene = Scene::new();
+        let (pipe, other) = (scene.pipe(), scene.pipe());
+        let mut uses = FileUses::default();
+        for row in [read("read", pipe, 3, 20).zero(1), read("read", other, 3, 20), write("write", other, 1, 0).zero(1)] {
+            uses.add_end(&row);
+        }
+        let settled = Settled::default();
+        assert_eq!(uses.ended_pipes(&scene.trace.files, &settled), HashSet::from([pipe]));
+        assert!(uses.used().is_empty() && !uses.is_used_up(pipe, &settled));
     }
 
     #[test]

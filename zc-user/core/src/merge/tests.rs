@@ -141,6 +141,30 @@ fn equal_processes_take_the_memory_of_one() {
     assert_eq!((*processes, *threads, sums.threads.len(), sums.threads[0].rows.len()), (200, 200, 1, 3));
 }
 
+#[test]
+fn rows_that_become_equal_by_a_replacement_are_summed() {
+    let mut scene = Scene::new();
+    let (pipes, kept, sum) = ([scene.pipe(), scene.pipe()], scene.pipe(), scene.pipe());
+    let begun = Trace { sees_memory: true, ..scene.trace.clone() };
+    let mut sums = MergedProcesses::default();
+    let mut add = |sums: &mut MergedProcesses, pipe| {
+        let process = scene.process("tool", vec![read("read", pipe, 2, 20).zero(1)]).clone();
+        sums.add(Kind::of(&process, &begun, &begun.files).expect("has no transfers"), process, None);
+    };
+    for pipe in [pipes[0], kept, pipes[1]] {
+        add(&mut sums, pipe);
+    }
+    sums.replace(&HashSet::from(pipes), sum);
+    for pipe in [sum, kept] {
+        add(&mut sums, pipe);
+    }
+    let sums = sums.into_sums();
+    let [Merged { sums, .. }] = sums.as_slice() else { panic!("{sums:?}") };
+    let mut found: Vec<_> = sums.threads[0].rows.iter().map(|row| (row.files().collect(), row.calls, row.bytes)).collect();
+    found.sort();
+    assert_eq!(found, [(vec![kept], 6, Some(40)), (vec![sum], 9, Some(60))]);
+}
+
 proptest! {
     #[test]
     fn the_report_is_the_same(processes in vec((0..BEHAVIOURS, 0..4_u8, proptest::bool::weighted(0.8)), 0..12)) {

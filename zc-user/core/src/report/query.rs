@@ -9,6 +9,7 @@ use super::{Process, Report, Syscall, Transfer};
 use crate::{
     Sysno,
     syscall::{Abi, Call, Requested, Returned},
+    transfer::sum_known,
 };
 
 /// Why a report has no answer.
@@ -153,10 +154,9 @@ impl Calls {
             *self.errnos.entry(errno.clone()).or_default() += count;
         }
         if row.calls > 0 {
-            let add = |sum: Option<u64>, figure: Option<u64>| sum?.checked_add(figure?);
-            self.bytes = add(self.bytes, row.bytes);
-            self.requested_bytes = add(self.requested_bytes, row.requested_bytes);
-            self.total_ns = add(self.total_ns, row.total_ns);
+            self.bytes = sum_known(self.bytes, row.bytes);
+            self.requested_bytes = sum_known(self.requested_bytes, row.requested_bytes);
+            self.total_ns = sum_known(self.total_ns, row.total_ns);
         }
         self
     }

@@ -12,7 +12,7 @@ use std::{
 
 use super::{
     activity::Activity,
-    flow::{Flow, sum_bytes},
+    flow::{Flow, sum_bytes, sum_known},
 };
 use crate::{
     syscall::{Fds, TABLE},
@@ -163,7 +163,7 @@ fn totals<'a>(
 ) -> HashMap<FileId, Option<u64>> {
     for (file, rows) in activities.iter().flat_map(rows) {
         let sum = totals.entry(file).or_insert(Some(0));
-        *sum = sum.zip(sum_bytes(&rows)).and_then(|(a, b)| a.checked_add(b));
+        *sum = sum_known(*sum, sum_bytes(&rows));
     }
     totals
 }
@@ -191,7 +191,7 @@ fn address(address: &str) -> Cow<'_, str> {
     }
 }
 
-/// Both ends of all connections of which one end is used.
+/// Both ends of all connections of which one end is used. Wider than [`Conduits::outlet`]: a file too many is kept, none too few.
 pub fn used_connections(files: &[File], is_used: impl Fn(FileId) -> bool) -> HashSet<FileId> {
     /// What the two ends of a connection have in common.
     #[derive(PartialEq, Eq, Hash)]

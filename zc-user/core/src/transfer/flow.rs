@@ -199,7 +199,7 @@ pub(crate) fn sum_known(sum: Option<u64>, figure: Option<u64>) -> Option<u64> {
 
 /// The bytes that these rows moved. `None` if one of them does not say.
 pub(super) fn sum_bytes(rows: &[&Row]) -> Option<u64> {
-    rows.iter().filter(|row| row.calls > row.errors).map(|row| row.bytes).reduce(|a, b| a?.checked_add(b?)).unwrap_or(Some(0))
+    rows.iter().filter(|row| row.calls > row.errors).map(|row| row.bytes).fold(Some(0), sum_known)
 }
 
 /// The first order of these rows. `None` if one is unknown.

@@ -18,7 +18,7 @@ use super::{
     activity::Activity,
     conduits::{self, Chain, Conduits, lacks_files, read_rows, written_rows},
     describe::{self, EndTable},
-    flow::{Flow, first_moved, sum_bytes},
+    flow::{Flow, first_moved, sum_bytes, sum_known},
 };
 use crate::{
     trace::{FileId, Process, Row, Trace},
@@ -185,12 +185,12 @@ impl Settled {
         [self.processes, self.unfollowed]
     }
 
-    /// The files that the analysis of other processes asks for, except the [`conduits`](Self::conduits).
+    /// The files whose first reads matter to other processes.
     pub fn files(&self) -> impl Iterator<Item = FileId> + '_ {
         self.for_others.first_reads.values().flat_map(HashMap::keys).copied()
     }
 
-    /// The pipes and connections that the analysis of other processes asks for.
+    /// The pipes and connections whose bytes matter to other processes.
     pub fn conduits(&self) -> impl Iterator<Item = FileId> + '_ {
         self.for_others.conduits.keys().chain(&self.for_others.empty).copied()
     }
@@ -198,6 +198,11 @@ impl Settled {
     /// The bytes that merged processes wrote into a pipe or connection and took out of it, as far as they are known.
     pub fn moved(&self, conduit: FileId) -> [Option<u64>; 2] {
         self.for_others.conduits.get(&conduit).copied().unwrap_or_default().bytes
+    }
+
+    /// Whether merged processes found that nobody has the other side of this pipe or connection open any more.
+    pub fn saw_end(&self, conduit: FileId) -> bool {
+        self.for_others.conduits.get(&conduit).is_some_and(|moved| moved.saw_end)
     }
 
     /// Forgets pipes that nobody will use any more.
@@ -363,15 +368,15 @@ fn note_conduits(sums: &mut HashMap<FileId, Moved>, activity: &Activity<'_>, con
             let sum = sums.entry(file).or_default();
             sum.saw_end |= saw_end(side, &rows);
             let bytes = &mut sum.bytes[side];
-            *bytes = bytes.zip(sum_bytes(&rows)).and_then(|(sum, bytes)| sum.checked_add(bytes));
+            *bytes = sum_known(*bytes, sum_bytes(&rows));
         }
     }
 }
 
 /// The side of a pipe or connection that is written, and the one that is read.
 const SIDES: [usize; 2] = [WRITTEN, READ];
-const WRITTEN: usize = 0;
-const READ: usize = 1;
+pub(crate) const WRITTEN: usize = 0;
+pub(crate) const READ: usize = 1;
 
 /// Whether these calls found that nobody has the other side open any more.
 fn saw_end(side: usize, rows: &[&Row]) -> bool {

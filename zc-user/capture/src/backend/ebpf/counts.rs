@@ -134,7 +134,7 @@ impl Counts {
         self.by_task.values().flat_map(|sums| sums.parts.values()).for_each(|part| uses.add_part(part));
     }
 
-    /// Sums the rows of each task that name one of these files. None of them has a part.
+    /// Replaces these files by another one, and sums the rows that become equal. No part may name them.
     pub fn replace(&mut self, files: &HashSet<FileId>, by: FileId) {
         self.by_task.values_mut().for_each(|sums| sums.replace(files, by));
     }
@@ -189,10 +189,10 @@ impl TaskSums {
     }
 
     fn replace(&mut self, files: &HashSet<FileId>, by: FileId) {
-        if self.rows.iter().any(|(_, row)| row.files().any(|file| files.contains(&file))) {
+        if self.rows.iter().any(|(_, row)| row.names_one_of(files)) {
             self.places.clear();
             for (id, row) in mem::take(&mut self.rows) {
-                self.add(id, Row { ends: row.ends.replaced(|file| files.contains(&file), by), ..row });
+                self.add(id, Row { ends: row.ends.replaced(files, by), ..row });
             }
         }
     }
@@ -221,5 +221,41 @@ impl TaskSums {
         let rows = self.rows.into_iter().map(|(_, row)| row).collect();
         let parts = self.parts.into_values().collect();
         TaskCounts { rows, parts, other_calls: None, timed_calls: self.timed_calls }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rows of task 1 by the number of their only file: the file, and the calls.
+    fn rows(counts: &Counts) -> Vec<(Vec<FileId>, u64)> {
+        counts.rows_of(1).iter().map(|row| (row.files().collect(), row.calls)).collect()
+    }
+
+    fn read(counts: &mut Counts, file: u32) {
+        let read = Call::native("read");
+        let key = RowKey {
+            task: 1,
+            call: CallId::try_from(libc::SYS_read).expect("fits"),
+            ends: NumberedEnds { input: file, output: 0 },
+        };
+        let row = Row { calls: 1, ..Row::new(read, Ends::default()) };
+        counts.add_row(key, row, 0);
+    }
+
+    #[test]
+    fn rows_that_become_equal_by_a_replacement_are_summed() {
+        for count in [3, 40] {
+            let mut counts = Counts::default();
+            (1..=count).for_each(|file| read(&mut counts, file));
+            let sum = counts.files.insert(crate::trace::File::default());
+            let last = FileId(count - 1);
+            counts.replace(&(0..count - 1).map(FileId).collect(), sum);
+            assert_eq!(rows(&counts), [(vec![sum], u64::from(count - 1)), (vec![last], 1)]);
+            read(&mut counts, count);
+            read(&mut counts, count + 1);
+            assert_eq!(rows(&counts)[1..], [(vec![last], 2), (vec![FileId(count + 1)], 1)]);
+        }
     }
 }

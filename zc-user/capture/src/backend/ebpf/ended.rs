@@ -82,7 +82,7 @@ impl EndedProcesses {
         rows.flat_map(Row::files).collect()
     }
 
-    /// The files that must stay apart: those that rows name of processes that are kept or were analysed, and those that were read.
+    /// The files named by rows and parts of kept processes, by rows of analysed ones, and by the first reads that were noted.
     pub fn files(&self) -> HashSet<FileId> {
         let threads = self.kept.values().flat_map(|kept| &kept.process.threads);
         let parts = threads.clone().flat_map(|thread| &thread.parts).flat_map(|part| [part.from.file(), part.to]);
@@ -90,9 +90,11 @@ impl EndedProcesses {
         rows.chain(parts).chain(self.merged.files_of_settled()).chain(self.settled.files()).collect()
     }
 
-    /// Adds the rows of merged processes that were not analysed.
+    /// Adds the rows of merged processes that were not analysed, and the ends of files that kept processes saw.
     pub fn add_uses(&self, uses: &mut FileUses) {
         self.merged.add_uses(uses);
+        let threads = self.kept.values().flat_map(|kept| &kept.process.threads);
+        threads.flat_map(|thread| &thread.rows).for_each(|row| uses.add_end(row));
     }
 
     /// What was found in merged processes.
@@ -100,7 +102,7 @@ impl EndedProcesses {
         &self.settled
     }
 
-    /// Sums what is known of these pipes, which nothing goes through any more.
+    /// Sums the rows of these pipes, and forgets them.
     pub fn replace(&mut self, pipes: &HashSet<FileId>, by: FileId) {
         self.merged.replace(pipes, by);
         self.settled.forget(pipes);

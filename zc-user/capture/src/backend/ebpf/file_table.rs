@@ -25,11 +25,11 @@ pub struct FileTable {
     unknown: HashSet<FileId>,
     /// How many of those were forgotten.
     unknown_forgotten: usize,
-    /// The last number that a message was about.
+    /// The highest number in any message.
     last_number: FileNumber,
-    /// The numbers that the kernel side no longer finds.
+    /// Numbers without an entry on the kernel side, and what may still name them.
     given_up: HashMap<FileNumber, GivenUp>,
-    /// Files that had another number, which was forgotten: so not all of what was read from them and written to them is known by number.
+    /// Files that lost one of several numbers, so their streams are incomplete.
     split: HashSet<FileId>,
     /// Places of files that were forgotten.
     free: Vec<FileId>,
@@ -38,11 +38,11 @@ pub struct FileTable {
 /// What is known of a number that was given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GivenUp {
-    /// Something in the kernel may still name it.
+    /// A task or memory may still name it.
     Lingering,
-    /// Nothing but a row in the maps can still name it.
+    /// Only rows that are still in the maps may name it.
     Unmentioned,
-    /// Nothing will name it any more.
+    /// Nothing names it any more.
     Dead,
 }
 
@@ -163,8 +163,8 @@ impl FileTable {
         self.insert(file)
     }
 
-    /// Puts a file into the next place.
-    fn insert(&mut self, file: File) -> FileId {
+    /// Puts a file into the next place, without a number.
+    pub fn insert(&mut self, file: File) -> FileId {
         if let Some(id) = self.free.pop() {
             self.placed[index_of(id)] = file;
             return id;
@@ -179,9 +179,9 @@ impl FileTable {
     }
 }
 
-/// Numbers and files that nothing needs any more. What nothing mentions can be forgotten: a file that is used again is then a new one.
+/// Forgetting. A file that is used again afterwards is a new file.
 impl FileTable {
-    /// The last number that a message was about.
+    /// The highest number in any message.
     pub fn last_number(&self) -> FileNumber {
         self.last_number
     }
@@ -201,7 +201,7 @@ impl FileTable {
         self.given_up.extend(numbers.into_iter().map(|number| (number, GivenUp::Lingering)));
     }
 
-    /// Of the numbers that were given up, the kernel side still names at most these, and rows that will be taken out of its maps.
+    /// `mentioned` are the numbers that tasks and memory name. Of the others that were given up, only rows in the maps can still name some.
     pub fn retain_mentioned(&mut self, mentioned: &HashSet<FileNumber>) {
         for (_, given_up) in self.given_up.iter_mut().filter(|(number, _)| !mentioned.contains(number)) {
             if *given_up == GivenUp::Lingering {
@@ -210,16 +210,15 @@ impl FileTable {
         }
     }
 
-    /// The rows were taken out of the maps that there were when [`retain_mentioned`](Self::retain_mentioned) was called. So what none of them
-    /// has named will never be named again.
+    /// All rows that were in the maps at the last [`retain_mentioned`](Self::retain_mentioned) have been taken: a number that none of them
+    /// named is dead.
     pub fn bury_unmentioned(&mut self) {
         for given_up in self.given_up.values_mut().filter(|given_up| **given_up == GivenUp::Unmentioned) {
             *given_up = GivenUp::Dead;
         }
     }
 
-    /// Forgets numbers that will never be named again, and the files with only such numbers that are not `used`. Returns those that are used,
-    /// but have only such numbers.
+    /// Forgets dead numbers, and files that have no other number and are not `used`. Returns the used files that have only dead numbers.
     pub fn forget(&mut self, used: impl Fn(FileId) -> bool) -> HashSet<FileId> {
         let is_dead = |number: &FileNumber| self.given_up.get(number) == Some(&GivenUp::Dead);
         self.seen.retain(|number, _| !is_dead(number));
@@ -233,7 +232,7 @@ impl FileTable {
                 unused.insert(*id);
                 return false;
             }
-            // If this is its last number, its streams are still known by that.
+            // A used file keeps one number: its streams are found by it.
             let is_last = !living.contains(id) && nameless.insert(*id);
             if !is_last {
                 self.split.insert(*id);
@@ -245,7 +244,7 @@ impl FileTable {
         nameless
     }
 
-    /// Forgets files of those that [`forget`](Self::forget) returned.
+    /// Forgets these files, which [`forget`](Self::forget) has returned.
     pub fn forget_nameless(&mut self, files: &HashSet<FileId>) {
         self.by_number.retain(|number, id| {
             let stays = !files.contains(id);
@@ -258,7 +257,7 @@ impl FileTable {
     }
 
     fn remove(&mut self, ids: &HashSet<FileId>) {
-        // Not by the identity that it has now: a message may have changed that.
+        // By id, because a message may have changed the identity since.
         self.by_identity.retain(|_, id| !ids.contains(id));
         self.split.retain(|id| !ids.contains(id));
         let before = self.unknown.len();
@@ -268,11 +267,6 @@ impl FileTable {
             self.placed[index_of(id)] = File::default();
             self.free.push(id);
         }
-    }
-
-    /// Adds a file without a number, for what is told of several.
-    pub fn add(&mut self, file: File) -> FileId {
-        self.insert(file)
     }
 }
 
@@ -366,23 +360,29 @@ mod tests {
         assert_eq!(files.into_placed(), vec![File::default(); 2]);
     }
 
-    /// Gives a number up, with nothing in the kernel that still names it but rows.
-    fn give_up(files: &mut FileTable, number: FileNumber) {
-        files.give_up(vec![number]);
+    /// The file /a, which a call read under number 1 before that was given up. Only rows may still name it.
+    fn given_up() -> (FileTable, Ends) {
+        let mut files = FileTable::default();
+        files.record(1, on("ext4", 10, "/a"));
+        let a = files.ends(&Call::native("read"), ends(1, 0));
+        files.give_up(vec![1]);
         files.retain_mentioned(&HashSet::new());
+        (files, a)
+    }
+
+    /// Forgets what is dead once all rows have been taken. Returns the used files that have only dead numbers.
+    fn take_and_forget(files: &mut FileTable, is_used: bool) -> HashSet<FileId> {
+        files.bury_unmentioned();
+        files.forget(|_| is_used)
     }
 
     #[test]
     fn a_file_that_nothing_names_is_forgotten_and_another_one_gets_its_place() {
-        let mut files = FileTable::default();
+        let (mut files, a) = given_up();
         let read = Call::native("read");
-        files.record(1, on("ext4", 10, "/a"));
-        let a = files.ends(&read, ends(1, 0));
-        give_up(&mut files, 1);
         assert!(files.forget(|_| false).is_empty());
         assert_eq!(files.len(), 1, "a row may name it");
-        files.bury_unmentioned();
-        files.forget(|_| false);
+        take_and_forget(&mut files, false);
         assert_eq!((files.len(), files.known(1)), (0, None));
         files.record(2, on("ext4", 20, "/b"));
         assert_eq!(files.ends(&read, ends(2, 0)), a, "the place is free");
@@ -393,36 +393,25 @@ mod tests {
 
     #[test]
     fn a_number_that_something_names_is_not_forgotten() {
+        let (mut files, a) = given_up();
         let read = Call::native("read");
-        let mut files = FileTable::default();
-        files.record(1, on("ext4", 10, "/a"));
-        let a = files.ends(&read, ends(1, 0));
-        give_up(&mut files, 1);
         assert_eq!(files.ends(&read, ends(1, 0)), a, "of a row that was still in the maps");
-        files.bury_unmentioned();
-        files.forget(|_| false);
+        take_and_forget(&mut files, false);
         assert_eq!(files.len(), 1);
         files.retain_mentioned(&HashSet::from([1]));
-        files.bury_unmentioned();
-        files.forget(|_| false);
+        take_and_forget(&mut files, false);
         assert_eq!(files.len(), 1, "memory holds bytes of it");
         files.retain_mentioned(&HashSet::new());
-        files.bury_unmentioned();
-        assert_eq!(files.forget(|_| true), HashSet::from([FileId(0)]), "a report names it");
+        assert_eq!(take_and_forget(&mut files, true), HashSet::from([FileId(0)]), "a report names it");
         assert_eq!((files.len(), files.ends(&read, ends(1, 0))), (1, a));
     }
 
     #[test]
     fn a_file_that_got_another_number_stays_one_file_and_its_streams_are_unknown() {
-        let read = Call::native("read");
-        let mut files = FileTable::default();
-        files.record(1, on("ext4", 10, "/a"));
-        let a = files.ends(&read, ends(1, 0));
-        give_up(&mut files, 1);
+        let (mut files, a) = given_up();
         files.record(2, on("ext4", 10, "/a"));
-        assert_eq!(files.ends(&read, ends(2, 0)), a);
-        files.bury_unmentioned();
-        assert!(files.forget(|_| true).is_empty(), "it has a number");
+        assert_eq!(files.ends(&Call::native("read"), ends(2, 0)), a);
+        assert!(take_and_forget(&mut files, true).is_empty(), "it has a number");
         assert_eq!((files.placed_as(1), files.placed_as(2)), (None, Some(FileId(0))));
         let some = || Stream { bytes: 1, sum: 2, telling: 3, windows: Vec::new(), gaps: 0 };
         files.set_streams(|_| true, |_| Ok::<_, ()>(Streams { read: Some(some()), written: None })).expect("no error");
@@ -433,9 +422,9 @@ mod tests {
     fn files_that_nothing_was_known_of_are_noted_when_they_are_forgotten() {
         let mut files = FileTable::default();
         files.ends(&Call::native("read"), ends(1, 0));
-        give_up(&mut files, 1);
-        files.bury_unmentioned();
-        files.forget(|_| false);
+        files.give_up(vec![1]);
+        files.retain_mentioned(&HashSet::new());
+        take_and_forget(&mut files, false);
         assert_eq!(files.len(), 0);
         assert!(files.unknown_note().is_some_and(|note| note.contains(" 1 files")));
     }

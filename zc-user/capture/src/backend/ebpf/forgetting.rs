@@ -4,14 +4,14 @@
 //! ([`zc_ebpf::maps::FILE_ROOM`]), which has only the entries that are kept. No number is given out twice: a file that is used again gets
 //! another one, and [`FileTable`] knows by its identity that it is the same.
 //!
-//! A number that is given up may still be elsewhere in the kernel: in a task's descriptors, in memory that a read filled, in the row of a call
-//! that is under way. It can get from one of these places to another only with a call, whose row names it. So nothing will ever name a number
-//! that was in none of them when they were read, and that no row has named which was taken out afterwards.
+//! No other entry may name a number that was given up, unless something in the kernel still has it: a task's state (descriptors, mapping, last
+//! read), memory that a read filled, or the row of a call under way. From there it spreads only by calls, and their rows name it. So a number
+//! is dead if neither tasks nor memory had it when they were read, and no row that was taken out afterwards names it.
 
 use std::{collections::HashSet, io};
 
 use aya::maps::{Array, MapData};
-use zc_ebpf::{FileKey, FileNumber, FileRoom, KnownFile, Memory, NO_ROOM, ODD_GENERATION, Task, UNSAMPLED, hook};
+use zc_ebpf::{FileKey, FileNumber, FileRoom, KnownFile, Memory, NO_ROOM, ODD_GENERATION, Task, UNSAMPLED, hook, is_room_low};
 use zctrace_core::merge::{FileUses, used_connections};
 
 use super::{counts::Counts, drain::Maps, ended::EndedProcesses, epochs::wait_for_programs, file_table::FileTable, table::Table};
@@ -20,13 +20,12 @@ use crate::{
     trace::{File, FileId, FileKind},
 };
 
-/// After how many new files the next generation begins, at least, if there is enough room for others.
+/// The next generation begins after at least so many new files, if there is room for more.
 const FEWEST: u32 = 512;
-/// How often it begins if there is not: after so many new files and ended tasks at least.
+/// If room is low, it begins after at least so many new files and ended tasks.
 const FEWEST_OCCASIONS: usize = 8;
 
-/// If so many files are known, and as many as can have a number at once, those that only ended processes used keep theirs, too. So no more
-/// will be known.
+/// With so many known files (and at least `most`), files that only ended processes used keep their numbers. That limits how many become known.
 const MOST_KNOWN: usize = 65_536;
 
 /// Begins the generations of the map of files.
@@ -36,12 +35,7 @@ pub struct Forgetting {
     memories: Table<u32, Memory>,
     now: FileRoom,
     most: u32,
-    /// How many files were kept when this generation began.
-    kept: usize,
-    /// The last number that was known then.
-    last_then: FileNumber,
-    /// How many tasks have ended since, and how many files were seen.
-    occasions: usize,
+    schedule: Schedule,
 }
 
 impl Forgetting {
@@ -53,28 +47,26 @@ impl Forgetting {
         limits: Limits,
     ) -> Self {
         let now = FileRoom::default();
-        Self { room, files, memories, now, most: limits.max_files, kept: 0, last_then: 0, occasions: 0 }
+        Self { room, files, memories, now, most: limits.max_files, schedule: Schedule::default() }
     }
 
     /// Notes that so many tasks have ended or files were seen.
     pub fn note_occasions(&mut self, count: usize) {
-        self.occasions += count;
+        self.schedule.occasions += count;
     }
 
     /// Whether it is time to begin the next generation.
     pub fn is_due(&self, files: &FileTable) -> bool {
-        let new = files.last_number().saturating_sub(self.last_then);
-        new >= FEWEST.max(u32::try_from(self.kept / 2).unwrap_or(u32::MAX)) || self.is_urgent(files)
+        self.schedule.has_many_new(files.last_number()) || self.is_urgent(files)
     }
 
-    /// Whether there is little room for other files, and reason to hope that there can be more.
+    /// Whether room for files is low, and enough has happened that some may have become free.
     pub fn is_urgent(&self, files: &FileTable) -> bool {
-        let used = files.last_number().saturating_sub(self.now.given_up);
-        used > self.most / 4 * 3 && self.occasions >= FEWEST_OCCASIONS.max(self.kept / 8)
+        is_room_low(files.last_number(), self.now.given_up, self.most) && self.schedule.may_have_room()
     }
 
-    /// Forgets the files that nothing needs any more, and gives up numbers. All rows of the files up to `last_number` were taken out of `maps`,
-    /// except of calls that were under way.
+    /// Forgets files that nothing needs, and gives up their numbers. The rows of files up to `last_number` are out of `maps`, except those of
+    /// calls that were under way.
     pub fn forget(
         &mut self,
         counts: &mut Counts,
@@ -85,10 +77,10 @@ impl Forgetting {
     ) -> Result<(), RunError> {
         counts.files.bury_unmentioned();
         let (living, used) = forget_unused(counts, ended, pipes);
-        // An operation of an `io_uring` may have named its file long before it completes.
         let tasks = maps.live_tasks()?;
+        // An io_uring operation finds its files by their keys when it completes, which may be long after it was submitted.
         if tasks.iter().any(|task| task.has_ring != 0 || task.hooks & hook::RING_CREATE != 0) {
-            self.occasions = 0;
+            self.schedule.begin(counts.files.last_number());
             return Ok(());
         }
         let most = usize::try_from(self.most).unwrap_or(usize::MAX);
@@ -106,7 +98,7 @@ impl Forgetting {
         Ok(())
     }
 
-    /// Begins the next generation, with those files that are kept. Returns the numbers of the others: from now on no program finds them.
+    /// Begins the next generation with the files that are kept. Returns the numbers of all others; no program finds them from now on.
     fn begin(&mut self, last_number: FileNumber, keeps: impl Fn(FileNumber) -> bool) -> Result<Vec<FileNumber>, RunError> {
         let old = self.now.generation;
         let next = |key: FileKey| FileKey { shared: key.shared ^ ODD_GENERATION, ..key };
@@ -119,38 +111,42 @@ impl Forgetting {
                 kept.push((next(key), *known));
             }
         })?;
-        (self.occasions, self.last_then, self.kept) = (0, last_number, kept.len());
+        self.schedule.begin(last_number);
+        self.schedule.kept = kept.len();
         let most = usize::try_from(self.most).unwrap_or(usize::MAX);
         if kept.len() > most - most / 8 {
             return Ok(Vec::new());
         }
-        // One that does not fit is given up like the others.
-        kept.retain(|(key, known)| self.files.insert(key, known).unwrap_or(false));
-        let numbers = u32::try_from(kept.iter().filter(|(_, known)| known.number > 0).count()).unwrap_or(u32::MAX);
-        let given_up = last.saturating_sub(numbers).min((NO_ROOM - 1).saturating_sub(self.most));
+        let mut numbers = HashSet::new();
+        for (key, known) in &kept {
+            // One that does not fit is given up like the others.
+            if self.files.insert(key, known)? && known.number > 0 {
+                numbers.insert(known.number);
+            }
+        }
+        let given_up =
+            last.saturating_sub(u32::try_from(numbers.len()).unwrap_or(u32::MAX)).min((NO_ROOM - 1).saturating_sub(self.most));
         self.now = FileRoom { generation: old ^ ODD_GENERATION, given_up: given_up.max(self.now.given_up) };
         self.room.set(0, self.now, 0)?;
         wait_for_programs()?;
-        let kept: HashSet<FileNumber> = kept.iter().map(|(_, known)| known.number).collect();
         let (mut late, mut given_up) = (Vec::new(), Vec::new());
         self.files.take(is_old, |key, known| {
             if known.number > last {
                 late.push((next(key), *known));
-            } else if !kept.contains(&known.number) {
+            } else if known.number > 0 && !numbers.contains(&known.number) {
                 given_up.push(known.number);
             }
         })?;
         for (key, known) in late {
             // The file may have another number by now.
-            if !self.files.insert(&key, &known).unwrap_or(false) {
+            if !self.files.insert(&key, &known)? {
                 given_up.push(known.number);
             }
         }
         Ok(given_up)
     }
 
-    /// The numbers that the kernel side may still name, of those that were given up before: what is in the state of these tasks, the live ones,
-    /// and what memory came from.
+    /// The numbers that live tasks and their memory name. Rows may name others.
     fn mentioned(&self, tasks: &[Task]) -> io::Result<HashSet<FileNumber>> {
         let mut mentioned = HashSet::new();
         for task in tasks {
@@ -165,7 +161,33 @@ impl Forgetting {
     }
 }
 
-/// Pipes of live processes that nothing goes through any more, as one file.
+/// When to begin the next generation.
+#[derive(Debug, Default)]
+struct Schedule {
+    /// How many files were kept when this generation began.
+    kept: usize,
+    /// The last number that was known then, or when nothing could be given up.
+    last_then: FileNumber,
+    /// How many tasks have ended since, and how many files were seen.
+    occasions: usize,
+}
+
+impl Schedule {
+    /// Waits for new files and occasions from now on.
+    fn begin(&mut self, last: FileNumber) {
+        (self.occasions, self.last_then) = (0, last);
+    }
+
+    fn has_many_new(&self, last: FileNumber) -> bool {
+        last.saturating_sub(self.last_then) >= FEWEST.max(u32::try_from(self.kept / 2).unwrap_or(u32::MAX))
+    }
+
+    fn may_have_room(&self) -> bool {
+        self.occasions >= FEWEST_OCCASIONS.max(self.kept / 8)
+    }
+}
+
+/// Pipes of live processes that are closed and empty, summed as one file.
 #[derive(Debug, Clone, Default)]
 pub struct SummedPipes {
     /// Whether they may be summed.
@@ -177,13 +199,15 @@ pub struct SummedPipes {
 impl SummedPipes {
     /// A note on them, if there are any.
     pub fn note(&self) -> Option<String> {
-        (self.count > 0).then(|| {
-            format!(
-                "{} pipes that were used up while a process that had used them went on are shown as one; whether it wrote on later what it had \
-                 kept of them is not followed; --all does",
-                self.count
-            )
-        })
+        let (pipes, their) = match self.count {
+            0 => return None,
+            1 => ("1 pipe that was closed and empty before a process that had used it ended is".to_owned(), "its"),
+            count => (format!("{count} pipes that were closed and empty before a process that had used them ended are"), "their"),
+        };
+        Some(format!(
+            "{pipes} shown as one pipe; if that process later wrote {their} bytes from other memory, the report may miss it, and other inferred \
+             transfers of that process may be too small; use --all to keep the pipes apart"
+        ))
     }
 
     /// Sums what is known of these pipes.
@@ -192,7 +216,7 @@ impl SummedPipes {
             return;
         }
         let sum = || File { kind: Some(FileKind::Pipe), filesystem: Some("pipefs".to_owned()), ..File::default() };
-        let file = *self.file.get_or_insert_with(|| counts.files.add(sum()));
+        let file = *self.file.get_or_insert_with(|| counts.files.insert(sum()));
         counts.replace(pipes, file);
         ended.replace(pipes, file);
         counts.files.forget_nameless(pipes);
@@ -200,13 +224,15 @@ impl SummedPipes {
     }
 }
 
-/// Forgets the files that nothing names any more. Returns those that live processes may use, and all that are named.
+/// Forgets the files that nothing names. Returns the files in rows of live processes, without pipes that have ended, and all files that
+/// something names.
 fn forget_unused(counts: &mut Counts, ended: &mut EndedProcesses, pipes: &mut SummedPipes) -> (HashSet<FileId>, HashSet<FileId>) {
     let mut rows = FileUses::default();
     counts.add_uses(&mut rows);
-    let ended_pipes = rows.ended_pipes(counts.files.placed());
-    let living = rows.used() - &ended_pipes;
+    let mut living = rows.used().clone();
     ended.add_uses(&mut rows);
+    let ended_pipes = rows.ended_pipes(counts.files.placed(), ended.settled());
+    living.retain(|file| !ended_pipes.contains(file));
     let mut used = ended.files();
     let is_used_up = |pipe: &FileId| pipes.is_wanted && !used.contains(pipe) && rows.is_used_up(*pipe, ended.settled());
     let used_up: HashSet<FileId> = ended_pipes.into_iter().filter(is_used_up).collect();
@@ -222,4 +248,35 @@ fn forget_unused(counts: &mut Counts, ended: &mut EndedProcesses, pipes: &mut Su
 /// The number in the field of an [`Ends`](zc_ebpf::Ends).
 const fn without_marks(file: FileNumber) -> FileNumber {
     file & (UNSAMPLED - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_generation_waits_for_new_files_even_if_nothing_could_be_given_up() {
+        let mut schedule = Schedule::default();
+        assert!(!schedule.has_many_new(FEWEST - 1) && schedule.has_many_new(FEWEST));
+        schedule.begin(FEWEST);
+        assert!(!schedule.has_many_new(2 * FEWEST - 1) && schedule.has_many_new(2 * FEWEST));
+        schedule.kept = 4 * usize::try_from(FEWEST).expect("fits");
+        assert!(!schedule.has_many_new(3 * FEWEST - 1) && schedule.has_many_new(3 * FEWEST));
+    }
+
+    #[test]
+    fn room_can_only_come_from_what_has_happened_since() {
+        let mut schedule = Schedule { occasions: FEWEST_OCCASIONS, ..Schedule::default() };
+        assert!(schedule.may_have_room());
+        schedule.begin(100);
+        assert!(!schedule.may_have_room());
+    }
+
+    #[test]
+    fn a_note_counts_the_pipes_that_are_shown_as_one() {
+        let note = |count| SummedPipes { count, ..SummedPipes::default() }.note();
+        assert_eq!(note(0), None);
+        assert!(note(1).is_some_and(|note| note.starts_with("1 pipe that was closed")));
+        assert!(note(2).is_some_and(|note| note.starts_with("2 pipes that were closed")));
+    }
 }

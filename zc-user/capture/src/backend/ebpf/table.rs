@@ -22,6 +22,8 @@ const DELETE_BATCH: c_int = 27;
 const UPDATE: c_int = 2;
 /// `BPF_NOEXIST` of the same file: an entry that is there stays as it is.
 const ONLY_NEW: u64 = 1;
+/// Why an entry may not be added although nothing is wrong: there is one, there is no room or memory, or its bucket is in use.
+const REFUSED: [c_int; 4] = [libc::EEXIST, libc::E2BIG, libc::ENOMEM, libc::EBUSY];
 
 /// How many entries are read at once.
 const BATCH: usize = 256;
@@ -89,7 +91,7 @@ impl<K: Pod, V: Pod> Table<K, V> {
         })
     }
 
-    /// Adds an entry. Returns whether there was none with its key; otherwise nothing changes.
+    /// Adds an entry. If there is one with its key, or no room or memory, nothing changes, and the result is `false`.
     pub fn insert(&self, key: &K, value: &V) -> io::Result<bool> {
         let mut attributes = Update {
             map_fd: self.attributes().map_fd,
@@ -99,7 +101,7 @@ impl<K: Pod, V: Pod> Table<K, V> {
             flags: ONLY_NEW,
         };
         match bpf(UPDATE, &mut attributes) {
-            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(false),
+            Err(error) if error.raw_os_error().is_some_and(|errno| REFUSED.contains(&errno)) => Ok(false),
             result => result.map(|()| true),
         }
     }

@@ -248,6 +248,31 @@ fn what_may_still_go_through_a_pipe_waits_for_it() {
 }
 
 #[test]
+fn a_pipe_of_a_live_writer_is_used_up_if_a_merged_process_read_it_to_the_end() {
+    for sees_end in [true, false] {
+        let mut shell = Shell::new(false);
+        let null = shell.null;
+        let mut pipe = shell.own_pipe;
+        // The processes with the 64 largest transfers stay apart.
+        for _ in 0..=64 {
+            pipe = shell.scene.pipe();
+            shell.scene.trace.processes[0].threads[0].rows.push(write("write", pipe, 1, 8192));
+            let rows = shell.copy(pipe, null, 8192, sees_end);
+            shell.run("cat", rows);
+        }
+        let mut trace = shell.scene.trace;
+        trace.processes.rotate_left(1);
+        let merged = Round { trace: &mut trace, stays: &[false; 65], most_waiting: 0 }.settle();
+        assert_eq!(merged, [64]);
+        let mut uses = FileUses::default();
+        trace.processes[65].threads[0].rows.iter().for_each(|row| uses.add(row));
+        let has_ended = uses.ended_pipes(&trace.files, &trace.settled).contains(&pipe);
+        assert_eq!((has_ended, uses.is_used_up(pipe, &trace.settled)), (sees_end, true));
+        assert!(!uses.is_used_up(pipe, &Settled::default()), "the others have read nothing");
+    }
+}
+
+#[test]
 fn what_is_kept_does_not_grow_with_what_has_ended() {
     let sizes = |count: usize| {
         let commands: Vec<u8> = (0..COMMANDS).cycle().take(count).collect();

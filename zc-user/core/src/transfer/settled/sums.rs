@@ -289,7 +289,7 @@ impl OfFile for DestinationTotals {
         self.proven_bytes = self.proven_bytes.saturating_add(more.proven_bytes);
         self.unattributed_bytes = sum_known(self.unattributed_bytes, more.unattributed_bytes);
         self.unattributed_calls += more.unattributed_calls;
-        // Of an unknown figure, no part is known. The field is 0 then, as for a single process.
+        // 0 if the whole is unknown, as for a single process.
         self.memory_bytes = self.unattributed_bytes.map_or(0, |_| self.memory_bytes.saturating_add(more.memory_bytes));
     }
 }

@@ -31,7 +31,7 @@ pub enum Until {
 pub struct Limits {
     /// Limit for the rows of the trace: threads times calls. The same limit applies again to rows that are told apart by files.
     pub max_rows: u32,
-    /// Limit for the files that are in use at the same time and told apart.
+    /// Limit for the files that are told apart at the same time.
     pub max_files: u32,
     /// Limit for the tasks that exist at the same time.
     pub max_tasks: u32,
@@ -39,8 +39,8 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        // The kernel rounds the tables of rows and files up to powers of two. That of files has one more entry.
-        Self { max_rows: 65_536, max_files: 65_535, max_tasks: 16_384 }
+        // The kernel rounds both tables up to powers of two.
+        Self { max_rows: 65_536, max_files: 65_536, max_tasks: 16_384 }
     }
 }
 

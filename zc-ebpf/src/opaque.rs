@@ -1,4 +1,4 @@
-//! Numbers that the compiler knows less about than is true, so that the verifier has less to follow.
+//! Hides from the compiler what it could conclude about numbers. It then makes fewer branches, and the verifier has fewer paths to follow.
 
 use core::ops::Range;
 
@@ -21,27 +21,27 @@ pub fn opaque(number: u64) -> u64 {
     value
 }
 
-/// The numbers from 0 to `end - 1`, for a loop that the compiler must not write out round by round. Before the verifier accepts a program,
-/// the kernel follows each chain of calls in it, and a call that is written out 26 times begins 26 chains. The verifier knows `end`.
+/// The numbers from 0 to `end - 1`, for a loop that the compiler must not unroll: the verifier follows each chain of calls from the start of a
+/// program, and each unrolled call begins another one. The verifier still knows `end`.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "a loop has few rounds")]
 pub fn rounds(end: usize) -> Range<u32> {
     0..opaque(end as u64) as u32
 }
 
-/// 1 unless the number is 0. It is not a comparison, because the compiler would make that a branch.
+/// 1 unless the number is 0, without a branch.
 #[inline(always)]
 pub fn is_not_zero(number: u64) -> u64 {
     sign_bit(number | number.wrapping_neg())
 }
 
-/// 1 if the first number is smaller, for numbers below 2^63. It is not a comparison either. 0 if only the second is larger than that.
+/// 1 if `number` is smaller than `than`, without a branch. Both must be below 2^63.
 #[inline(always)]
 pub fn is_less(number: u64, than: u64) -> u64 {
     sign_bit(number.wrapping_sub(than))
 }
 
-/// The first number if `bit` is 1, the second if it is 0. Nor is this a branch.
+/// `number` if `bit` is 1, `otherwise` if it is 0, without a branch.
 #[inline(always)]
 pub fn if_set(bit: u64, number: u64, otherwise: u64) -> u64 {
     otherwise ^ ((number ^ otherwise) & bit.wrapping_neg())

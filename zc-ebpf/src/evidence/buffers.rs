@@ -337,7 +337,7 @@ struct Piece {
 }
 
 /// Whether the element with this index is beyond the last one, or no bytes are left. It is one comparison, because the verifier follows
-/// every way out of a loop.
+/// every way out of a loop. A count of 2^63 or more, with which a call fails, may be taken for 0.
 #[inline(always)]
 fn is_over(index: u32, count: u64, left: u64) -> bool {
     is_less(index.into(), count) & is_not_zero(left) == 0

@@ -158,7 +158,7 @@ const NEVER_ZERO: u64 = 1 << 32;
 #[inline(always)]
 pub fn settle(memory: &mut Memory, who: u64, output: FileNumber, is_moved: bool) -> u64 {
     let [first, second, ..] = memory.sources;
-    // A source without bytes may have some that are not proven. It is no largest source, but gets a part.
+    // A source with 0 bytes may have unproven ones. It is never the largest, but still gets a part.
     let is_only = second.file == 0 && (first.bytes != 0 || first.file == 0);
     if !is_only {
         return settle_several(memory, who, if is_moved { output } else { 0 });

@@ -33,7 +33,7 @@ pub extern "C" fn describe_socket(file: u64) -> u32 {
     describe(file as KernelPtr, seen).unwrap_or(0)
 }
 
-/// Reads without branches: the verifier follows each of them, and a null pointer reads as zeroes.
+/// Has no branches, because the verifier follows each one. Reading through a null pointer gives zeroes.
 #[inline(always)]
 fn describe(file: KernelPtr, seen: &mut FileSeen) -> Option<u32> {
     let sk = sock(file)?;

@@ -142,8 +142,8 @@ pub fn exit(registers: Registers, result: i64, task: u64) {
     }
 }
 
-/// A call returns whose entry was not seen, because seccomp answered it. The registers still show which call it is. It is then under way,
-/// unless it is not counted at all.
+/// A call returns without its entry having been seen, because seccomp answered it. Finds out from the registers which call it is, and marks it
+/// as under way if it is counted.
 #[inline(always)]
 fn find_unseen(task: &mut Task, registers: Registers) {
     let result = task.outcome.result;

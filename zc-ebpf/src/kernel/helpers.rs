@@ -17,7 +17,7 @@ pub fn now_ns() -> u64 {
     unsafe { bpf_ktime_get_ns() }
 }
 
-/// The `task_struct` of the current task. Its address is what a task is found by. To the verifier it is a number, so its fields are
+/// The `task_struct` of the current task. Tasks are found by its address. To the verifier it is a number, so its fields are
 /// read with [`probe`](super::fields::probe).
 #[inline(always)]
 pub fn current_task() -> KernelPtr {

@@ -48,7 +48,7 @@ pub struct LimitArgs {
     #[arg(long, value_name = "N", default_value_t = Limits::default().max_rows, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     max_rows: u32,
 
-    /// Most files in use to tell apart.
+    /// Most files to tell apart at the same time.
     #[arg(long, value_name = "N", default_value_t = Limits::default().max_files, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     max_files: u32,
 

@@ -40,7 +40,7 @@ const TYPE_HEADER: usize = 12;
 /// What the name of the type of each tracepoint begins with.
 const TRACEPOINT: &[u8] = b"btf_trace_";
 
-/// Every type whose place in this order is a multiple of it is noted with its beginning; those between are found from there.
+/// Of every so many types, the first one's place is kept; the others are found from there.
 const NOTED: u32 = 32;
 
 /// The types of a kernel.
@@ -58,7 +58,8 @@ pub struct Btf<'a> {
     tracepoints: HashMap<&'a [u8], u32>,
 }
 
-/// The names of the structs and tracepoints that are looked up. To note all of a kernel takes longer than the rest of its reading.
+/// The names of the structs and tracepoints that are looked up. Keeping all names of a kernel would take longer than
+/// the rest of the reading.
 #[derive(Debug)]
 struct Names {
     /// The [`beginning`] of each: most other names differ there already.
@@ -78,7 +79,7 @@ impl Names {
     fn of_zctrace() -> Self {
         let places = GROUPS.iter().flat_map(|group| group.fields).flat_map(|field| field.places);
         let places =
-            places.flat_map(|place| names_of(*place)).map(|name| name.split_once('.').map_or(name, |(structure, _)| structure));
+            places.flat_map(|place| looked_up(*place)).map(|name| name.split_once('.').map_or(name, |(structure, _)| structure));
         let sites = programs::NOT_PREEMPTED.iter().filter_map(|(_, _, site)| match site {
             Site::Tracepoint(name) => Some(*name),
             Site::Event { .. } => None,
@@ -408,8 +409,8 @@ fn find_place(btf: &Btf<'_>, place: Place) -> Option<u32> {
     }
 }
 
-/// The names of all that may be looked up for it.
-fn names_of(place: Place) -> impl Iterator<Item = &'static str> {
+/// All names that this place looks up.
+fn looked_up(place: Place) -> impl Iterator<Item = &'static str> {
     let (one, other) = match place {
         Place::Offset(name) | Place::Size(name) => (Some(name), None),
         Place::OffsetIf(one, other) | Place::Sum(one, other) | Place::Distance(one, other) => (Some(one), Some(other)),

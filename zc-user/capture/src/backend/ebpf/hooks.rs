@@ -122,7 +122,7 @@ impl Hook {
         programs::RING.iter().any(|(program, _)| *program == self.role)
     }
 
-    /// The tracepoint, if the program has its typed arguments.
+    /// The tracepoint; `None` for a perf event.
     pub(super) fn tracepoint(&self) -> Option<&'static str> {
         match self.site {
             Site::Tracepoint(name) => Some(name),

@@ -157,7 +157,7 @@ fn read(file: File) -> io::Result<Vec<u8>> {
 
 /// What has to be known of the running kernel.
 pub struct Kernel {
-    /// The tracepoints that programs with typed arguments are attached to.
+    /// The tracepoints that programs are attached to directly. aya looks up those of programs with typed arguments.
     pub tracepoints: Tracepoints,
     /// The offsets of its fields.
     pub fields: KernelFields,

@@ -21,8 +21,8 @@ const OPEN: &[libc::c_long] = &[
     libc::SYS_openat2,
 ];
 
-/// A new loader, once aya has probed the kernel's features. To be called in a thread of its own: from now on it cannot open files. If it can
-/// after all, this only takes longer.
+/// Probes the kernel's features for aya, and makes a loader. Call it in a thread of its own, which can then open no more files. If the filter
+/// cannot be installed, loading only takes longer.
 pub(super) fn new() -> EbpfLoader<'static> {
     // aya probes them at the first use, and opens files for it.
     let _ = aya::features();

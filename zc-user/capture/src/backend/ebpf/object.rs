@@ -321,10 +321,9 @@ fn load<'a>(
 static DEBUG_LEVEL: u8 = aya_log::Level::Debug as u8;
 static SILENT_LEVEL: u8 = 0;
 
-/// Room for the events of as many tasks as may be alive at once, and as much again for messages about files, but no more than 2 MiB for each
-/// processor, nor than 8 MiB. User space reads them meanwhile. A process sends about 1.6 KB, and one processor starts and ends fewer than
-/// 2,000 processes a second, so 2 MiB for each hold more than half a second. The kernel clears these pages at the start, and a fork copies their
-/// page tables.
+/// Room for the events of as many tasks as may be alive at once, and as much again for messages about files: at most 4 MiB, or 8 MiB with more
+/// than two processors. A process sends about 1.6 KB and a processor starts fewer than 2,000 processes a second, so user space has more than
+/// half a second to read them. It is no larger because the kernel clears it at the start, and a fork copies its page tables.
 fn events_bytes(max_tasks: u32, processors: usize) -> u32 {
     let most = if processors > 2 { 1 << 23 } else { 1 << 22 };
     max_tasks.saturating_mul(512).clamp(1 << 14, most).next_power_of_two()

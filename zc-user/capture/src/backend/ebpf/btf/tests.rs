@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs};
 
 use zc_ebpf::{GROUPS, KernelFields};
 
-use super::{Btf, BtfError, KIND_POINTER, KIND_STRUCT, KIND_TYPEDEF, KIND_UNION, NOTED, Names, TYPE_HEADER, Type, names_of};
+use super::{Btf, BtfError, KIND_POINTER, KIND_STRUCT, KIND_TYPEDEF, KIND_UNION, NOTED, Names, TYPE_HEADER, Type, looked_up};
 
 const KERNEL: &str = "/sys/kernel/btf/vmlinux";
 const KIND_INT: u32 = 1;
@@ -69,7 +69,7 @@ fn all<'b>(btf: &'b Btf<'_>) -> impl Iterator<Item = Type> + 'b {
 /// The structs that the list of fields names.
 fn structures() -> BTreeSet<&'static str> {
     let places = GROUPS.iter().flat_map(|group| group.fields).flat_map(|field| field.places);
-    let names = places.flat_map(|place| names_of(*place));
+    let names = places.flat_map(|place| looked_up(*place));
     names.map(|name| name.split('.').next().unwrap_or(name)).collect()
 }
 

@@ -199,14 +199,14 @@ pub struct SummedPipes {
 impl SummedPipes {
     /// A note on them, if there are any.
     pub fn note(&self) -> Option<String> {
-        let (pipes, their) = match self.count {
+        let (pipes, them) = match self.count {
             0 => return None,
-            1 => ("1 pipe that was closed and empty before a process that had used it ended is".to_owned(), "its"),
-            count => (format!("{count} pipes that were closed and empty before a process that had used them ended are"), "their"),
+            1 => ("1 pipe that was closed and empty before a process that had used it ended is".to_owned(), "it"),
+            count => (format!("{count} pipes that were closed and empty before a process that had used them ended are"), "them"),
         };
         Some(format!(
-            "{pipes} shown as one pipe; if that process later wrote {their} bytes from other memory, the report may miss it, and other inferred \
-             transfers of that process may be too small; use --all to keep the pipes apart"
+            "{pipes} shown as one pipe; if that process moved bytes between {them} and other files through other memory, the report may miss it, \
+             and other inferred transfers of that process may be too small; use --all to keep the pipes apart"
         ))
     }
 

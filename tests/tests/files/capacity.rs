@@ -41,8 +41,8 @@ fn ten_thousand_files_with_room_for_a_thousand_are_counted_exactly() {
     let write = run.totals().row("write");
     assert_eq!((write.calls, write.bytes), (10_000, Some(10 * 500_500)));
     assert!(run.report.calls_without_files > 9000 - 100, "{}", run.report.calls_without_files);
-    // A few files may leave the room before a row names them.
-    assert!(run.report.files.len() <= 1050, "{}", run.report.files.len());
+    // A number that was given up may still be named by a row, so a few files more than there is room for can be known.
+    assert!(run.report.files.len() <= 1010, "{}", run.report.files.len());
     let is_true = |transfer: &Transfer| {
         let number = transfer.to.path.as_deref().and_then(|path| path.strip_prefix("copies/")?.parse::<u64>().ok());
         number.is_some_and(|number| transfer.bytes == Some(number % 1000 + 1))

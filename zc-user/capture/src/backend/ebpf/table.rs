@@ -100,10 +100,7 @@ impl<K: Pod, V: Pod> Table<K, V> {
             value: std::ptr::from_ref(value).expose_provenance() as u64,
             flags: ONLY_NEW,
         };
-        match bpf(UPDATE, &mut attributes) {
-            Err(error) if error.raw_os_error().is_some_and(|errno| REFUSED.contains(&errno)) => Ok(false),
-            result => result.map(|()| true),
-        }
+        is_added(bpf(UPDATE, &mut attributes))
     }
 
     fn for_each_batch(&self, mut batch: impl FnMut(&[K], &[V]) -> io::Result<()>) -> io::Result<()> {
@@ -191,10 +188,34 @@ impl Attributes {
     }
 }
 
+/// Whether an entry was added, from the result of the call that should do so.
+fn is_added(result: io::Result<()>) -> io::Result<bool> {
+    match result {
+        Err(error) if error.raw_os_error().is_some_and(|errno| REFUSED.contains(&errno)) => Ok(false),
+        result => result.map(|()| true),
+    }
+}
+
 /// `T` is the member of the kernel's `union bpf_attr` that the command takes.
 fn bpf<T>(command: c_int, attributes: &mut T) -> io::Result<()> {
     // SAFETY: the pointers in the attributes are valid for as many keys and values as `count` says, or for one of each, and the kernel writes
     // no further.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), size_of::<T>()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_for_which_there_is_no_room_is_no_error() {
+        assert!(is_added(Ok(())).expect("was added"));
+        for errno in REFUSED {
+            assert!(!is_added(Err(io::Error::from_raw_os_error(errno))).expect("was refused"), "{errno}");
+        }
+        for errno in [libc::EPERM, libc::EINVAL] {
+            assert_eq!(is_added(Err(io::Error::from_raw_os_error(errno))).expect_err("is wrong").raw_os_error(), Some(errno));
+        }
+    }
 }

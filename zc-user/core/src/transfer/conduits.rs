@@ -191,7 +191,7 @@ fn address(address: &str) -> Cow<'_, str> {
     }
 }
 
-/// Both ends of all connections of which one end is used. Wider than [`Conduits::outlet`]: a file too many is kept, none too few.
+/// Both ends of all connections of which one end is used. Wider than `Conduits::outlet`: a file too many is kept, none too few.
 pub fn used_connections(files: &[File], is_used: impl Fn(FileId) -> bool) -> HashSet<FileId> {
     /// What the two ends of a connection have in common.
     #[derive(PartialEq, Eq, Hash)]

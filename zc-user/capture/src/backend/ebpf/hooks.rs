@@ -154,29 +154,33 @@ impl Hook {
         }
     }
 
-    /// Attaches the program.
-    pub(super) fn attach(self, program: &mut Program) -> Result<(), EbpfUnavailable> {
+    /// Attaches the program, until the link is dropped.
+    pub(super) fn attach(self, program: &mut Program) -> Result<Link, EbpfUnavailable> {
         self.try_to_attach(program).map_err(|error| program_refused(self.program, &error))
     }
 
-    fn try_to_attach(self, program: &mut Program) -> Result<(), ProgramError> {
-        match (self.site, program) {
-            (Site::Tracepoint(_), Program::BtfTracePoint(program)) => program.attach().map(drop),
-            (Site::Tracepoint(name), program) => <&mut RawTracePoint>::try_from(program)?.attach(name).map(drop),
-            (Site::Event { category, name }, program) => <&mut TracePoint>::try_from(program)?.attach(category, name).map(drop),
-        }
-    }
-
-    /// Detaches and unloads the program.
-    pub(super) fn unload(self, program: &mut Program) {
-        // This fails only if it is not loaded.
-        let _ = match (self.site, program) {
-            (Site::Tracepoint(_), Program::BtfTracePoint(program)) => program.unload(),
-            (Site::Tracepoint(_), program) => <&mut RawTracePoint>::try_from(program).and_then(RawTracePoint::unload),
-            (Site::Event { .. }, program) => <&mut TracePoint>::try_from(program).and_then(TracePoint::unload),
-        };
+    fn try_to_attach(self, program: &mut Program) -> Result<Link, ProgramError> {
+        Ok(match (self.site, program) {
+            (Site::Tracepoint(_), Program::BtfTracePoint(program)) => {
+                let link = program.attach()?;
+                Box::new(program.take_link(link)?)
+            }
+            (Site::Tracepoint(name), program) => {
+                let program = <&mut RawTracePoint>::try_from(program)?;
+                let link = program.attach(name)?;
+                Box::new(program.take_link(link)?)
+            }
+            (Site::Event { category, name }, program) => {
+                let program = <&mut TracePoint>::try_from(program)?;
+                let link = program.attach(category, name)?;
+                Box::new(program.take_link(link)?)
+            }
+        })
     }
 }
+
+/// Keeps a program attached: one of aya's links.
+pub(super) type Link = Box<dyn Send>;
 
 /// The tracepoints that this kernel lacks and without which the programs cannot follow tasks and count calls.
 pub(crate) fn missing_tracepoints(types: &btf::Btf<'_>) -> impl Iterator<Item = &'static str> {

@@ -4,7 +4,7 @@ use std::{
     fs, io,
     num::NonZero,
     sync::{Mutex, PoisonError},
-    thread,
+    thread::{self, JoinHandle},
 };
 
 use aya::{
@@ -20,7 +20,7 @@ use super::{
     drain::Maps,
     epochs::Epochs,
     forgetting::Forgetting,
-    hooks::{Hook, misses},
+    hooks::{Hook, Link, misses},
     kernel::{self, Kernel, TypesFile},
     loader, needed,
     unavailable::{self, EbpfUnavailable, TooOld, no_thread, object_refused, program_refused, refused},
@@ -96,7 +96,11 @@ pub struct Loaded {
     pub untested: Untested,
     /// The programs that are attached.
     hooks: Vec<Hook>,
-    /// How often the kernel skipped programs that are detached by now.
+    /// What keeps them attached, until counting ends and after that.
+    links: Links,
+    /// The thread that detaches programs.
+    detaching: Option<JoinHandle<()>>,
+    /// How often the kernel skipped programs before counting ended.
     missed: u64,
 }
 
@@ -124,7 +128,7 @@ impl Loaded {
         };
         let mut ebpf = load(&mut loader, &object, &globals, settings, processors)?;
         let types = joined(types.join())?.map_err(|error| refused(&error))?;
-        attach(&mut ebpf, &types, &hooks, processors)?;
+        let links = attach(&mut ebpf, &types, &hooks, processors)?;
         let events = take(&mut ebpf, maps::EVENTS)?;
         let this = Self {
             maps: Maps {
@@ -153,6 +157,8 @@ impl Loaded {
             sees_memory: settings.recorded.has_files() && kernel.fields.vma_file != ABSENT,
             notes: kernel.notes,
             hooks,
+            links,
+            detaching: None,
             untested: Untested::default(),
             missed: 0,
             ebpf,
@@ -208,33 +214,55 @@ impl Loaded {
         Ok(self.control.get(&0, 0).map_err(|error| refused(&error))?.armed != zc_ebpf::armed::OFF)
     }
 
-    /// Ends the trace for all programs at once, then detaches them, which takes some milliseconds each. Programs that watch the end of
-    /// tasks stay attached.
+    /// Ends the trace for all programs at once.
     pub fn stop_counting(&mut self) -> Result<(), RunError> {
         self.is_over.set(0, 1, 0)?;
-        let counting = || self.hooks.iter().filter(|hook| !hook.watches_ends);
-        // The kernel forgets these counters when a program is unloaded. All are read first, since unloading takes milliseconds.
-        for hook in counting() {
-            self.missed += self.ebpf.program(hook.program).map_or(Ok(0), misses)?;
-        }
-        for hook in counting() {
-            if let Some(program) = self.ebpf.program_mut(hook.program) {
-                hook.unload(program);
-            }
-        }
+        self.missed = self.misses(|hook| !hook.watches_ends)?;
         Ok(())
     }
 
-    /// How often the kernel skipped a program because it was already running on that CPU. Sums all programs; detached ones count until they
-    /// were detached.
+    /// Detaches the programs in a thread, because it takes some tenths of a millisecond for each. Those that watch the end of tasks stay
+    /// attached. Without a thread it detaches them at once.
+    pub fn detach(&mut self) {
+        let links = std::mem::take(&mut self.links.of_counting);
+        self.detaching = thread::Builder::new().spawn(move || drop(links)).ok();
+    }
+
+    /// Waits until they are detached.
+    pub fn wait_until_detached(&mut self) {
+        // A thread that only drops does not panic.
+        let _ = self.detaching.take().map(JoinHandle::join);
+    }
+
+    /// How often the kernel skipped a program because it was already running on that CPU. Sums all programs; most of them count until
+    /// counting ended.
     pub fn missed(&self) -> io::Result<u64> {
-        self.ebpf.programs().try_fold(self.missed, |sum, (_, program)| Ok(sum + misses(program)?))
+        Ok(self.missed + self.misses(|hook| hook.watches_ends)?)
+    }
+
+    fn misses(&self, is_wanted: impl Fn(&Hook) -> bool) -> io::Result<u64> {
+        let mut programs = self.hooks.iter().filter(|hook| is_wanted(hook)).filter_map(|hook| self.ebpf.program(hook.program));
+        programs.try_fold(0, |sum, program| Ok(sum + misses(program)?))
     }
 
     /// The object itself, for the log of the programs.
     pub fn ebpf_mut(&mut self) -> &mut Ebpf {
         &mut self.ebpf
     }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        self.wait_until_detached();
+    }
+}
+
+/// What keeps programs attached.
+#[derive(Default)]
+struct Links {
+    of_counting: Vec<Link>,
+    /// Those of the programs that watch the end of tasks.
+    of_ends: Vec<Link>,
 }
 
 /// What a second thread prepares while the first one reads the kernel's types.
@@ -362,7 +390,7 @@ fn files_entries(max_files: u32) -> u32 {
 }
 
 /// Loads the programs and attaches them in their order.
-fn attach(ebpf: &mut Ebpf, types: &Btf, hooks: &[Hook], processors: usize) -> Result<(), EbpfUnavailable> {
+fn attach(ebpf: &mut Ebpf, types: &Btf, hooks: &[Hook], processors: usize) -> Result<Links, EbpfUnavailable> {
     let mut loads: Vec<_> = ebpf
         .programs_mut()
         .filter_map(|(name, program)| {
@@ -376,11 +404,13 @@ fn attach(ebpf: &mut Ebpf, types: &Btf, hooks: &[Hook], processors: usize) -> Re
     if let Some((_, refusal)) = refusals.into_iter().min_by_key(|(place, _)| *place) {
         return Err(refusal);
     }
+    let mut links = Links::default();
     for hook in hooks {
         let absent = || EbpfUnavailable::Refused(format!("the object has no program {}", hook.program));
-        hook.attach(ebpf.program_mut(hook.program).ok_or_else(absent)?)?;
+        let link = hook.attach(ebpf.program_mut(hook.program).ok_or_else(absent)?)?;
+        if hook.watches_ends { &mut links.of_ends } else { &mut links.of_counting }.push(link);
     }
-    Ok(())
+    Ok(links)
 }
 
 /// A program to load.

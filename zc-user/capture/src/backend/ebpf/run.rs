@@ -173,7 +173,13 @@ impl TaskWatcher {
     pub async fn conclude(mut self, until: Until, loaded: &mut Loaded, trace: &mut Trace) -> Result<(), RunError> {
         let stopped_ns = now_ns();
         loaded.stop_counting()?;
-        let live = self.settle(loaded).await?;
+        let mut live = self.settle(loaded).await?;
+        loaded.detach();
+        if !live.tasks.is_empty() {
+            // Their programs may still be running, until they are detached.
+            loaded.wait_until_detached();
+            live = self.settle(loaded).await?;
+        }
         self.read_samples();
         while self.samples.has_more() {
             self.read_samples();

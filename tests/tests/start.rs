@@ -28,6 +28,14 @@ fn the_start_waits_for_no_grace_period() {
 }
 
 #[test]
+fn the_table_of_descriptors_grows_before_there_are_threads() {
+    // Later, the kernel waits for a grace period when it grows.
+    let calls = calls("fcntl,clone,clone3", &program("true"));
+    let place = |what: &str| calls.iter().position(|call| call.contains(what)).unwrap_or_else(|| panic!("no {what}: {calls:#?}"));
+    assert!(place("F_DUPFD_CLOEXEC, 255") < place("CLONE_THREAD"), "{calls:#?}");
+}
+
+#[test]
 fn a_storm_of_processes_does_not_wake_zctrace_at_each() {
     let wakeups = calls("epoll_wait", &workload("exec-storm").arg("300"));
     assert!(wakeups.len() <= 60, "{} wakeups for 300 processes", wakeups.len());

@@ -111,6 +111,7 @@ impl Loaded {
             return Err(EbpfUnavailable::NotBuilt);
         }
         TooOld::check(&unavailable::release())?;
+        make_room_for_descriptors();
         let processors = thread::available_parallelism().map_or(1, NonZero::get);
         let (kernel, Prepared { mut loader, specs, mut object }) = prepare(types, settings.selection)?;
         let tracepoints = kernel.tracepoints;
@@ -263,6 +264,15 @@ struct Links {
     of_counting: Vec<Link>,
     /// Those of the programs that watch the end of tasks.
     of_ends: Vec<Link>,
+}
+
+/// Has the kernel enlarge this process's table of descriptors before there are threads. Maps, programs and links take about 60, and once there
+/// are threads, the kernel waits for a grace period of RCU when the table grows, some 10 ms (`expand_fdtable` of its fs/file.c).
+fn make_room_for_descriptors() {
+    /// The kernel's tables have 64 places, then 256.
+    const LAST: i32 = 255;
+    // Where so many are not allowed, the table cannot grow later, either.
+    let _ = rustix::io::fcntl_dupfd_cloexec(io::stderr(), LAST);
 }
 
 /// What a second thread prepares while the first one reads the kernel's types.

@@ -47,16 +47,11 @@ impl Tracing {
         let mut command = Command::new(&tracer[0]);
         command.args(&tracer[1..]).args(["sh", "-c", "echo; read line"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().with_context(|| format!("cannot start {}", tracer[0]))?;
+        let mut tracing = Self(command.spawn().with_context(|| format!("cannot start {}", tracer[0]))?);
         // Tracers attach before they start their command.
-        let mut line = [0];
-        child
-            .stdout
-            .as_mut()
-            .context("its output is a pipe")?
-            .read_exact(&mut line)
-            .context("the tracer does not start its command")?;
-        Ok(Self(child))
+        let output = tracing.0.stdout.as_mut().context("its output is a pipe")?;
+        output.read_exact(&mut [0]).context("the tracer does not start its command")?;
+        Ok(tracing)
     }
 }
 

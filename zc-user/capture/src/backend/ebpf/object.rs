@@ -271,7 +271,7 @@ struct Links {
 fn make_room_for_descriptors() {
     /// The kernel's tables have 64 places, then 256.
     const LAST: i32 = 255;
-    // Where so many are not allowed, the table cannot grow later, either.
+    // Where so many are not allowed, the start only takes longer.
     let _ = rustix::io::fcntl_dupfd_cloexec(io::stderr(), LAST);
 }
 
@@ -367,8 +367,8 @@ fn events_bytes(max_tasks: u32, processors: usize) -> u32 {
     max_tasks.saturating_mul(512).clamp(1 << 14, most).next_power_of_two()
 }
 
-/// Room for the first rows of an epoch, twice as many as there mostly are. It is not a part of the limit, so it is left out where that is
-/// small.
+/// Room for the first rows of an epoch, twice as many as there mostly are. It comes on top of the limit, so there is none where the limit
+/// is small.
 const fn near_rows(max_rows: u32) -> u32 {
     const MOST: u32 = 8192;
     if max_rows < 4 * MOST { 0 } else { MOST }
@@ -505,7 +505,7 @@ mod tests {
     fn by_default_no_table_is_rounded_up_to_twice_its_entries() {
         let limits = Limits::default();
         for entries in [limits.max_rows, files_entries(limits.max_files), limits.max_tasks, rare_entries(limits.max_rows)] {
-            assert!(entries.next_power_of_two() < entries + entries / 8, "{entries}");
+            assert!(entries.is_power_of_two(), "{entries}");
         }
     }
 }

@@ -176,7 +176,7 @@ impl TaskWatcher {
         let mut live = self.settle(loaded).await?;
         loaded.detach();
         if !live.tasks.is_empty() {
-            // Their programs may still be running, until they are detached.
+            // Programs may still be running for them, until they are detached.
             loaded.wait_until_detached();
             live = self.settle(loaded).await?;
         }

@@ -10,7 +10,7 @@ pub mod opaque;
 pub mod pairing;
 
 pub use abi::*;
-pub use pairing::{marks::Marks, memory::Memory, order::UnwrittenRead, stream::Stream};
+pub use pairing::{copy_loop::CopyLoop, marks::Marks, memory::Memory, order::UnwrittenRead, stream::Stream};
 
 /// Names of the programs in the object file, each with the tracepoint that user space attaches it to.
 pub mod programs {
@@ -272,6 +272,7 @@ const _: () = {
     assert!(size_of::<Interrupted>() == 2 * 4 + 2 * 8);
     assert!(size_of::<Ends>() == 8);
     assert!(size_of::<UnwrittenRead>() == 32);
+    assert!(size_of::<CopyLoop>() == 6 * 8 + 6 * 4);
     assert!(size_of::<Range>() == 7 * 8 + 6 * 4 + 2 * 4 * SAMPLES);
     assert!(size_of::<Memory>() == 2 * 8 + 8 * 4 + SOURCES * 8 + RANGES * size_of::<Range>());
     // An element of a hash map, with its key and the kernel's header, should fit into a page.
@@ -288,6 +289,7 @@ const _: () = {
                 + size_of::<Outcome>()
                 + size_of::<CallSpec>()
                 + size_of::<UnwrittenRead>()
+                + size_of::<CopyLoop>()
                 + size_of::<Mapping>()
                 + 2 * size_of::<Descriptor>()
     );

@@ -1,6 +1,6 @@
 //! The state of a task that is followed.
 
-use crate::{CallId, CallSpec, Ends, FileNumber, OtherCalls, UnwrittenRead};
+use crate::{CallId, CallSpec, CopyLoop, Ends, FileNumber, OtherCalls, UnwrittenRead};
 
 /// A task that is followed. Only the task itself writes this, and its creator before the task can run.
 #[repr(C)]
@@ -38,6 +38,8 @@ pub struct Task {
     pub spec: CallSpec,
     /// What it has read and not yet written, judged by the order of its calls.
     pub unwritten_read: UnwrittenRead,
+    /// The loop in which it copies. As long as it goes on, it is the only task that uses this address space.
+    pub copy_loop: CopyLoop,
     /// The mapping that it wrote from last.
     pub mapping: Mapping,
     /// The descriptor that it read from last.

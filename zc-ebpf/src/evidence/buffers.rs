@@ -2,7 +2,7 @@
 
 use aya_ebpf::bindings::BPF_NOEXIST;
 use zc_ebpf::{
-    ABSENT, FROM_BUFFER, FileNumber, MAPPED, Memory, NO_ROOM, Task, UnwrittenRead, fds, fills,
+    ABSENT, CopyLoop, FROM_BUFFER, FileNumber, MAPPED, Memory, NO_ROOM, Task, UnwrittenRead, fds, fills,
     opaque::{is_less, is_not_zero, rounds},
     pairing::memory,
     pairing::range::common_length,
@@ -10,6 +10,7 @@ use zc_ebpf::{
 };
 
 use crate::{
+    evidence::copy_loop,
     evidence::lock::{lock, lock_for, unlock, unlock_for},
     evidence::ranges::{fill, lengths, settle, take},
     evidence::streams,
@@ -46,7 +47,7 @@ pub fn first(task: &Task) -> u64 {
 
 /// Ends the ranges in memory that the kernel overwrites in the call under way.
 #[inline(always)]
-pub fn overwrite(task: &Task) {
+pub fn overwrite(task: &mut Task) {
     if task.spec.fills != fills::NONE {
         overwrite_argument(task);
     }
@@ -55,10 +56,10 @@ pub fn overwrite(task: &Task) {
 /// Does so for the memory that an argument of the call points to.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn overwrite_argument(task: *const Task) -> u32 {
-    let Some(task) = argument::as_ref(task) else { return 0 };
+extern "C" fn overwrite_argument(task: *mut Task) -> u32 {
+    let Some(task) = argument::as_mut(task) else { return 0 };
     if task.spec.fills == fills::ALL {
-        return forget(task.space);
+        return forget_all(task);
     }
     let (start, length) = if task.spec.fills == fills::ABOVE {
         (task.arguments.get(0), fills::ABOVE_BYTES)
@@ -68,15 +69,23 @@ extern "C" fn overwrite_argument(task: *const Task) -> u32 {
         (untagged(task.arguments.get(task.spec.fills.wrapping_sub(1))), count.saturating_mul(task.spec.fills_bytes.into()))
     };
     let end = start.saturating_add(length);
-    let Some(memory) = memory_of_task(task).filter(|_| start != 0) else { return 0 };
+    let Some(memory) = memory_of_task(task, false).filter(|_| start != 0) else { return 0 };
     if !lock(memory, true) {
         return 0;
     }
+    copy_loop::end_in(task, memory);
     memory::clear(memory, start, end);
     unlock(memory)
 }
 
-/// Forgets everything about an address space.
+/// Forgets everything about the address space of a task.
+#[inline(always)]
+fn forget_all(task: &mut Task) -> u32 {
+    task.copy_loop = CopyLoop::NONE;
+    forget(task.space)
+}
+
+/// Forgets everything about an address space. Its tasks have no loop: see [`Task::copy_loop`].
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn forget(space: u32) -> u32 {
@@ -122,7 +131,7 @@ pub fn moved(task: &mut Task) {
         }
         // `recvmmsg`, and `vmsplice` out of a pipe.
         fds::READS | fds::PIPE => {
-            forget(task.space);
+            forget_all(task);
         }
         _ => {}
     }
@@ -140,7 +149,10 @@ extern "C" fn read(task: *mut Task) -> u32 {
     let is_data = request::message_flags(task) & NO_DATA == 0;
     // The message may have been longer than the buffer.
     let filled = if bytes < task.outcome.requested_bytes { bytes } else { task.outcome.requested_bytes };
-    exchange_memory(task, filled, if file != 0 && is_data { intent::FILL } else { intent::CLEAR });
+    let is_filled = file != 0 && is_data;
+    if !is_filled || !copy_loop::read(task, file, filled) {
+        exchange_memory(task, filled, if is_filled { intent::FILL } else { intent::CLEAR });
+    }
     task.unwritten_read.read(file, bytes);
     if !request::is_peek(task) {
         add_to_stream(task, filled, streams::slot_of(file, false));
@@ -161,7 +173,9 @@ extern "C" fn written(task: *mut Task) -> u32 {
     } else {
         (intent::TAKE, bytes)
     };
-    exchange_memory(task, exchanged, intent);
+    if intent != intent::TAKE || !copy_loop::write(task, bytes) {
+        exchange_memory(task, exchanged, intent);
+    }
     match intent {
         intent::MEASURE => return 0,
         intent::FIND => (task.outcome.paired_bytes, task.outcome.checked_calls) = (0, 0),
@@ -242,12 +256,12 @@ extern "C" fn exchange_memory(task: *mut Task, bytes: u64, intent: u32) -> u32 {
     if bytes == 0 {
         return 0;
     }
-    let memory = if intent == intent::FILL { memory_of(task.space, true) } else { memory_of_task(task) };
-    let Some(memory) = memory else { return 0 };
+    let Some(memory) = memory_of_task(task, intent == intent::FILL) else { return 0 };
     task.has_memory = 1;
     if !lock_for(task, memory, intent <= intent::CLEAR) {
         return 0;
     }
+    copy_loop::end_in(task, memory);
     let (mut element, count) = buffers(task);
     let stride = stride(task, element);
     let mut left = bytes;
@@ -271,6 +285,9 @@ extern "C" fn exchange_memory(task: *mut Task, bytes: u64, intent: u32) -> u32 {
         }
     }
     task.generation = memory.generation;
+    if intent == intent::FILL {
+        copy_loop::begin(task, memory);
+    }
     unlock_for(task, memory);
     0
 }
@@ -301,10 +318,10 @@ extern "C" fn exchange_piece(task: *mut Task, memory: *mut Memory, element: u64,
     length
 }
 
-/// What is known about the address space of a task. `None` if nothing was read there.
+/// What is known about the address space of a task. The first read there makes the entry. `None` if nothing was read there.
 #[inline(always)]
-fn memory_of_task(task: &Task) -> Option<&'static mut Memory> {
-    if task.may_have_memory() { memory_of(task.space, false) } else { None }
+fn memory_of_task(task: &Task, is_read: bool) -> Option<&'static mut Memory> {
+    if is_read || task.may_have_memory() { memory_of(task.space, is_read) } else { None }
 }
 
 /// What is known about an address space. The first read there makes the entry.

@@ -29,8 +29,9 @@ pub fn unlock_for(task: &Task, memory: &mut Memory) {
     }
 }
 
+/// Whether nobody else can use the task's address space.
 #[inline(always)]
-const fn is_alone(task: &Task) -> bool {
+pub const fn is_alone(task: &Task) -> bool {
     task.shares_space | task.has_ring == 0
 }
 

@@ -3,6 +3,7 @@
 //! What is concluded from the evidence is in `zc_ebpf::pairing`, which is pure.
 
 pub mod buffers;
+pub mod copy_loop;
 pub mod lock;
 pub mod marks;
 pub mod ranges;

@@ -15,11 +15,14 @@ use crate::{
     request, rows,
 };
 
+/// The most bytes of a buffer that matter: no call moves 4 GiB.
+pub const MOST_LENGTH: u64 = u32::MAX as u64;
+
 /// Packs how many bytes were read (lower half) and how many were wanted (upper half), because a global function has at most five
-/// arguments. No call moves 4 GiB.
+/// arguments.
 #[inline(always)]
 pub fn lengths(read: u64, wanted: u64) -> u64 {
-    common_length(0, wanted, 0, u32::MAX.into()) << 32 | read
+    common_length(0, wanted, 0, MOST_LENGTH) << 32 | read
 }
 
 /// Remembers bytes that a read put here, as many as [`lengths`] says. Returns the index of their range. `hint` is the index of the range
@@ -28,7 +31,7 @@ pub fn lengths(read: u64, wanted: u64) -> u64 {
 #[inline(never)]
 pub extern "C" fn fill(memory: *mut Memory, hint: u32, file: FileNumber, start: u64, lengths: u64) -> u32 {
     let Some(memory) = argument::as_mut(memory) else { return 0 };
-    let (length, wanted) = (lengths & u64::from(u32::MAX), lengths >> 32);
+    let (length, wanted) = (lengths & MOST_LENGTH, lengths >> 32);
     let (plan, summed_blocks) = memory.plan(file, length);
     let index = memory::fill_range(memory, hint, file, start, start.saturating_add(length));
     let Some(range) = memory.ranges.get_mut(index as usize) else { return 0 };

@@ -6,7 +6,7 @@ use zc_ebpf::{
 };
 
 use crate::{
-    evidence::buffers,
+    evidence::{buffers, copy_loop},
     file::ends,
     hooks::{failed_paths, others, sample},
     kernel::argument,
@@ -42,7 +42,10 @@ pub fn enter(task: &mut Task, registers: Registers, number: i64) {
     let is_counted = identify(task, registers, number, |compat| registers.arguments_at_entry(compat));
     if !is_counted || !fds::only_used(task.spec.fds) {
         task.forget_descriptors();
-        task.has_ring |= u32::from(RING_CALLS.contains(&(number as u16)));
+        if RING_CALLS.contains(&(number as u16)) {
+            copy_loop::end(task);
+            task.has_ring = 1;
+        }
     }
     if task.phase != phase::ACTIVE {
         task.hooks |= hook::SYS_ENTER;

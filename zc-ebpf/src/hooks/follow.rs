@@ -6,11 +6,12 @@
 use aya_ebpf::helpers::generated::bpf_get_ns_current_pid_tgid;
 use aya_log_ebpf::{debug, warn};
 use zc_ebpf::{
-    ABSENT, ARGS_BYTES, Arguments, COMM_BYTES, CallSpec, Control, Descriptor, Ended, Ends, EventHeader, Exec, Interrupted, Loss,
-    Mapping, NO_CALL, OtherCalls, Outcome, Task, UnwrittenRead, armed, entry, event_kind, hook, other, phase,
+    ABSENT, ARGS_BYTES, Arguments, COMM_BYTES, CallSpec, Control, CopyLoop, Descriptor, Ended, Ends, EventHeader, Exec,
+    Interrupted, Loss, Mapping, NO_CALL, OtherCalls, Outcome, Task, UnwrittenRead, armed, entry, event_kind, hook, other, phase,
 };
 
 use crate::{
+    evidence::copy_loop,
     hooks::{count, sample},
     kernel::entries::{Entries as _, fetch_add},
     kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
@@ -52,7 +53,10 @@ impl Creator {
     fn of(task: &mut Task, parent: KernelPtr, child: KernelPtr) -> Self {
         let mm = |task| fields::probe::<u64>(task, offset_of_field!(task_mm));
         let shares_memory = mm(parent).is_some() && mm(parent) == mm(child);
-        task.shares_space |= u32::from(shares_memory);
+        if shares_memory {
+            copy_loop::end(task);
+            task.shares_space = 1;
+        }
         Self { pid: task.pid, process: task.process, phase: task.phase, space: task.space, shares_memory }
     }
 
@@ -98,6 +102,7 @@ pub static NEW_TASK: Task = Task {
     },
     spec: CallSpec::NONE,
     unwritten_read: UnwrittenRead::NOTHING,
+    copy_loop: CopyLoop::NONE,
     mapping: Mapping::NONE,
     last_input: Descriptor::NONE,
     last_output: Descriptor::NONE,
@@ -202,6 +207,7 @@ pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
     state.tid = state.pid;
     // The new program has nothing of what the old one had read.
     state.unwritten_read = UnwrittenRead::NOTHING;
+    state.copy_loop = CopyLoop::NONE;
     state.mapping = Mapping::NONE;
     if let Some(control) = CONTROL.entry(0) {
         end_space(state);

@@ -43,6 +43,12 @@ const FEW_BLOCKS: u64 = 32;
 /// A read of at least this many bytes is always sampled densely: that costs little compared with copying them.
 const LARGE_READ_BYTES: u64 = 16 << 10;
 
+/// Whether the read with this [`number`](Memory::varying) gets a checksum, if it is one of a loop that [is steady](Memory::is_steady).
+#[inline(always)]
+pub const fn is_summed_when_steady(number: u32) -> bool {
+    number.wrapping_mul(SPREAD) < u32::MAX / STEADY_SUMMED_READS
+}
+
 /// A checksum of this many bytes in at most `most` blocks. `number` varies where the blocks are if they do not cover everything.
 #[inline(always)]
 const fn blocks(bytes: u64, most: u64, number: u32) -> Blocks {
@@ -121,16 +127,28 @@ impl Memory {
         if self.reads <= DENSE_READS {
             return (Plan::Dense, blocks(length, MOST_BLOCKS, random));
         }
-        let is_steady = self.reads > STEADY_READS;
-        let plan = if length >= LARGE_READ_BYTES {
+        let is_steady = self.is_steady();
+        let plan = if Self::is_large(length) {
             Plan::Dense
         } else if is_steady {
             Plan::One(self.varying)
         } else {
             Plan::Few(self.varying)
         };
-        let has_sum = random < u32::MAX / if is_steady { STEADY_SUMMED_READS } else { SUMMED_READS };
+        let has_sum = if is_steady { is_summed_when_steady(self.varying) } else { random < u32::MAX / SUMMED_READS };
         (plan, if has_sum { blocks(length, FEW_BLOCKS, self.varying.wrapping_mul(random)) } else { Blocks::NONE })
+    }
+
+    /// Whether so much was read without a reason to sample densely that one word of each read is enough.
+    #[inline(always)]
+    pub const fn is_steady(&self) -> bool {
+        self.reads > STEADY_READS
+    }
+
+    /// Whether a read of this length is always sampled densely.
+    #[inline(always)]
+    pub const fn is_large(length: u64) -> bool {
+        length >= LARGE_READ_BYTES
     }
 
     /// Samples the next reads densely. Used after a write of a piece that held no sampled word: a program that writes pieces of what it reads

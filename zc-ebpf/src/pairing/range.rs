@@ -15,7 +15,7 @@ pub const SAMPLES: usize = 8;
 pub const BLOCK_BYTES: u64 = 512;
 
 /// Size of a sampled word, bytes.
-const WORD_BYTES: u64 = 8;
+pub const WORD_BYTES: u64 = 8;
 
 /// Memory that a read of a file filled, or several reads, each of which continued where the one before had ended.
 #[repr(C)]
@@ -130,12 +130,7 @@ impl Range {
                 self.place(start + varying_place(room, number));
                 self.place(end);
             }
-            // The beginning, the end and two places between them, in turn.
-            Plan::One(number) => self.place(match number & 3 {
-                0 => start,
-                1 => end,
-                _ => start + varying_place(room, number),
-            }),
+            Plan::One(number) => self.place(start + one_place(room, number)),
         }
         kept
     }
@@ -184,6 +179,16 @@ impl Range {
     #[inline(always)]
     pub const fn mask(&self) -> u64 {
         if self.sampled_bytes as u64 >= WORD_BYTES { u64::MAX } else { (1 << (8 * (self.sampled_bytes & 7))) - 1 }
+    }
+}
+
+/// Where the only sampled word of a read is, between 0 and `room`: at the beginning, at the end and at two places between them, in turn.
+#[inline(always)]
+pub const fn one_place(room: u32, number: u32) -> u64 {
+    match number & 3 {
+        0 => 0,
+        1 => room as u64,
+        _ => varying_place(room, number),
     }
 }
 

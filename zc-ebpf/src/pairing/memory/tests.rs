@@ -1,10 +1,11 @@
-//! Tests the ranges of the kernel side against memory in which the owner of each byte is known.
+//! Tests the ranges of the kernel side, and the loops that tasks keep of them, against memory in which the owner of each byte is known.
 
 extern crate std;
 
 use std::{boxed::Box, vec, vec::Vec};
 
 use super::{
+    super::copy_loop::CopyLoop,
     super::range::{Comparison, SAMPLES, Verdict, compared, folded},
     *,
 };
@@ -15,8 +16,12 @@ struct Space {
     memory: Box<Memory>,
     last_range: u32,
     random: u64,
-    /// Whether densely sampled reads get a checksum.
+    /// Whether reads get checksums.
     sums: bool,
+    /// The loop of the task that reads and writes. `None`: it keeps none.
+    copy_loop: Option<CopyLoop>,
+    /// Reads and writes that went on with the loop.
+    rounds: usize,
 }
 
 /// The sources of a write: `(file, bytes)`. The file may have [`CHANGED`](crate::CHANGED) or [`UNSAMPLED`](crate::UNSAMPLED).
@@ -24,7 +29,15 @@ type Found = Vec<(FileNumber, u64)>;
 
 impl Space {
     fn new(size: usize) -> Self {
-        Self { bytes: vec![0; size], memory: Box::new(Memory::NOTHING), last_range: 0, random: 1, sums: true }
+        Self {
+            bytes: vec![0; size],
+            memory: Box::new(Memory::NOTHING),
+            last_range: 0,
+            random: 1,
+            sums: true,
+            copy_loop: Some(CopyLoop::NONE),
+            rounds: 0,
+        }
     }
 
     /// A random number below the limit.
@@ -51,9 +64,33 @@ impl Space {
         self.read_of(file, start, length, length);
     }
 
-    /// As `fill` of the kernel side, for a read that wanted this many bytes.
+    /// As the kernel side does it, for a read that wanted this many bytes.
     fn read_of(&mut self, file: FileNumber, start: u64, length: u64, wanted: u64) {
         self.store(start, length);
+        if let Some(mut copy_loop) = self.copy_loop
+            && let Some(at) = copy_loop.next_sample(file, start, length)
+        {
+            copy_loop.read(start, length, wanted, at, self.word(at));
+            self.copy_loop = Some(copy_loop);
+            self.rounds += 1;
+            return;
+        }
+        self.end_loop();
+        self.fill(file, start, length, wanted);
+        if let Some(copy_loop) = &mut self.copy_loop {
+            copy_loop.begin(&self.memory, self.last_range);
+        }
+    }
+
+    /// Brings the memory up to date.
+    fn end_loop(&mut self) {
+        if let Some(copy_loop) = &mut self.copy_loop {
+            copy_loop.end(&mut self.memory);
+        }
+    }
+
+    /// As `fill` of the kernel side.
+    fn fill(&mut self, file: FileNumber, start: u64, length: u64, wanted: u64) {
         let (plan, summed_blocks) = self.memory.plan(file, length);
         let index = fill_range(&raw mut *self.memory, self.last_range, file, start, start + length);
         self.last_range = u32::try_from(index).expect("fits");
@@ -79,11 +116,28 @@ impl Space {
 
     fn clear(&mut self, start: u64, length: u64) {
         self.store(start, length);
+        self.end_loop();
         clear(&raw mut *self.memory, start, start + length);
     }
 
+    /// As the kernel side does it.
+    fn write(&mut self, start: u64, length: u64) -> Found {
+        if let Some(mut copy_loop) = self.copy_loop
+            && let Some(at) = copy_loop.sample_of(start, length)
+        {
+            let file = copy_loop.write(start, length, self.word(at));
+            self.copy_loop = Some(copy_loop);
+            if file != 0 {
+                self.rounds += 1;
+                return vec![(file, length)];
+            }
+        }
+        self.end_loop();
+        self.take(start, length)
+    }
+
     /// As `take_range` of the kernel side, for each range.
-    fn write(&mut self, written: u64, length: u64) -> Found {
+    fn take(&mut self, written: u64, length: u64) -> Found {
         let mut found = Found::new();
         for index in 0..RANGES {
             let range = self.memory.ranges[index];
@@ -430,4 +484,82 @@ fn a_change_of_every_50th_read_is_noticed_though_few_reads_have_a_checksum() {
         space.write(0, 8192) == [(1 | crate::CHANGED, 8192)]
     });
     assert!(changed.count() >= 1);
+}
+
+/// Does the same with a loop and without one, and compares what is found and what is known.
+struct Twins {
+    with_loop: Space,
+    without: Space,
+}
+
+impl Twins {
+    fn new(size: usize) -> Self {
+        Self { with_loop: Space::new(size), without: Space { copy_loop: None, ..Space::new(size) } }
+    }
+
+    fn both<T: PartialEq + std::fmt::Debug>(&mut self, act: impl Fn(&mut Space) -> T) {
+        assert_eq!(act(&mut self.with_loop), act(&mut self.without));
+        let mut memory = self.with_loop.memory.clone();
+        self.with_loop.copy_loop.expect("keeps one").end(&mut memory);
+        assert!(memory == self.without.memory, "with the loop: {memory:?}\nwithout: {:?}", self.without.memory);
+    }
+}
+
+#[test]
+fn a_loop_of_a_task_finds_the_same_as_the_memory_and_leaves_it_the_same() {
+    let mut twins = Twins::new(60_000);
+    let mut random = Space::new(0);
+    for _ in 0..3_000 {
+        let (start, length) =
+            (random.below(3) * 6000, [1, 7, 15, 16, 100, 512, 4096, 20_000][usize::try_from(random.below(8)).expect("fits")]);
+        let file = 1 + u32::from(random.below(20) == 0);
+        twins.both(|space| {
+            // As if the loop had lasted, so that one word of each read is enough.
+            space.end_loop();
+            space.memory.reads = space.memory.reads.saturating_add(STEADY_READS);
+        });
+        for _ in 0..random.below(12) {
+            match random.below(16) {
+                0 => {
+                    let (at, bytes) = (random.below(10_000), 1 + random.below(600));
+                    twins.both(|space| space.store(start + at, bytes));
+                }
+                1 => twins.both(|space| space.clear(start + 64, 32)),
+                2 => {
+                    let (from, bytes) = (random.below(length), 1 + random.below(length));
+                    twins.both(|space| space.write(start + from, bytes));
+                }
+                3 => twins.both(|space| space.read_of(file, start, length, length + 100)),
+                4 => twins.both(|space| space.read(file, start + length, length)),
+                _ => {}
+            }
+            twins.both(|space| space.read(file, start, length));
+            twins.both(|space| space.write(start, length));
+        }
+    }
+    assert!(twins.with_loop.rounds > 10_000, "{}", twins.with_loop.rounds);
+}
+
+#[test]
+fn nearly_all_reads_and_writes_of_a_long_copy_go_on_with_the_loop() {
+    let mut space = Space::new(8192);
+    for _ in 0..10_000 {
+        space.read(1, 0, 8192);
+        assert_eq!(space.write(0, 8192), [(1, 8192)]);
+    }
+    // All but the first 1024 of each, and one of 64 of the others, which has a checksum.
+    let most = 2 * (10_000 - 1024);
+    assert!((most - most / 32..most - most / 128).contains(&space.rounds), "{} of {most}", space.rounds);
+}
+
+#[test]
+fn bytes_that_a_long_loop_begins_to_change_are_marked_as_changed() {
+    let mut space = Space::new(8192);
+    for read in 0..2000 {
+        space.read(1, 0, 512);
+        if read >= 1500 {
+            space.store(0, 512);
+        }
+        assert_eq!(space.write(0, 512), [(if read < 1500 { 1 } else { 1 | crate::CHANGED }, 512)]);
+    }
 }

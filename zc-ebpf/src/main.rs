@@ -26,15 +26,15 @@ use aya_ebpf::{
 
 use crate::{
     hooks::{count, follow, ring, scope},
-    kernel::{fields::TypedPtr, helpers::current_task, registers::Registers},
+    kernel::{fields::TypedPtr, registers::Registers},
 };
 
 /// `sys_enter(struct pt_regs *regs, long id)`
 #[btf_tracepoint(function = "sys_enter")]
 fn sys_enter(ctx: BtfTracePointContext) -> i32 {
-    let task = current_task() as u64;
-    if scope::concerns(task) {
-        scope::call(Registers::of_tracepoint(&ctx), ctx.arg(1), task);
+    let current = TypedPtr::current_task();
+    if scope::concerns(current) {
+        scope::call(Registers::of_tracepoint(&ctx), ctx.arg(1), current);
     }
     0
 }
@@ -42,9 +42,9 @@ fn sys_enter(ctx: BtfTracePointContext) -> i32 {
 /// `sys_exit(struct pt_regs *regs, long ret)`
 #[btf_tracepoint(function = "sys_exit")]
 fn sys_exit(ctx: BtfTracePointContext) -> i32 {
-    let task = current_task() as u64;
-    if tasks::may_be_followed(task) {
-        count::exit(Registers::of_tracepoint(&ctx), ctx.arg(1), task);
+    let current = TypedPtr::current_task();
+    if tasks::may_follow_current(current) {
+        count::exit(Registers::of_tracepoint(&ctx), ctx.arg(1), current);
     }
     0
 }

@@ -13,6 +13,7 @@ use zc_ebpf::{Task, TaskSlot, pairing::FACTOR};
 
 use crate::kernel::{
     entries::{Entries as _, exchange, fetch_add},
+    fields::TypedPtr,
     helpers::{current_task, repeat},
 };
 
@@ -41,6 +42,19 @@ const NUMBERS: usize = 1 << 13;
 #[inline(always)]
 pub fn current() -> Option<&'static mut Task> {
     find(current_task() as u64)
+}
+
+/// As [`current`], where the address of its `task_struct` is at hand. Quick if the task is at home.
+#[inline(always)]
+pub fn of_current(current: TypedPtr) -> Option<&'static mut Task> {
+    let home = TASKS.entry(home_of(current.lower_half()))?;
+    if home.address == current.address() as u64 { Some(&mut home.task) } else { look_up(current_task() as u64) }
+}
+
+/// Whether the current task may be followed, as [`may_be_followed`].
+#[inline(always)]
+pub fn may_follow_current(current: TypedPtr) -> bool {
+    may_be_followed(current.lower_half())
 }
 
 /// The task whose `task_struct` is at this address, if it is followed.
@@ -122,10 +136,10 @@ fn home_of(address: u64) -> u32 {
     mix(address) as u32 & LAST_SLOT.load()
 }
 
-/// A number that an address chooses.
+/// A number that the lower half of an address chooses: see [`TypedPtr::lower_half`].
 #[inline(always)]
 fn mix(address: u64) -> u64 {
-    address.wrapping_mul(FACTOR) >> 32
+    u64::from(address as u32).wrapping_mul(FACTOR) >> 32
 }
 
 /// The place in [`FOLLOWED`] that an address chooses.

@@ -5,7 +5,7 @@ use zc_ebpf::{ABSENT, Ends, FileNumber, Mapping, Task, fds, recorded};
 use crate::{
     file::identify::{self, FOR_WRITING, NO_FD},
     file::mapping,
-    kernel::fields::offset_of_field,
+    kernel::fields::{TypedPtr, offset_of_field},
     kernel::helpers::read_user,
     maps::records,
     request::{FICLONE, FICLONERANGE},
@@ -13,8 +13,8 @@ use crate::{
 
 /// The files of the call that the current task enters.
 #[inline(always)]
-pub fn of(task: &mut Task) -> Ends {
-    find(task, identify::number, mapping::source)
+pub fn of(task: &mut Task, current: TypedPtr) -> Ends {
+    find(task, |task, fd, side| identify::number(task, current, fd, side), |task| mapping::source(task, current))
 }
 
 /// The files of a call whose entry was not seen. This is slower, and quicker to verify.

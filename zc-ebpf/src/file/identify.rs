@@ -17,9 +17,15 @@ pub const NO_FD: u64 = u64::MAX;
 
 /// The number of the file behind a descriptor of the current task, whose entry is `task`. 0: there is no file.
 #[inline(always)]
-pub fn number(task: &mut Task, fd: u64, side: u32) -> FileNumber {
+pub fn number(task: &mut Task, current: TypedPtr, fd: u64, side: u32) -> FileNumber {
+    if fd == NO_FD {
+        return 0;
+    }
     // To the kernel a descriptor is an unsigned int: it ignores the upper half of the register.
-    if fd == NO_FD { 0 } else { file_behind(task, fd as u32, side) }
+    let fd = fd as u32;
+    let last = if side == OUTPUT { task.last_output } else { task.last_input };
+    let is_last = side != PIPE && last.file != 0 && last.fd == fd;
+    if is_last && has_one_user(current.load(offset_of_field!(task_files))) { last.file } else { file_behind(task, fd, side) }
 }
 
 /// As [`number`], for a call whose entry was not seen.
@@ -48,12 +54,6 @@ extern "C" fn file_behind(task: *mut Task, fd: u32, side: u32) -> FileNumber {
     let files: TypedPtr = TypedPtr::current_task().load(offset_of_field!(task_files));
     let task = argument::as_mut(task).filter(|task| side != PIPE && task.has_ring == 0 && has_one_user(files));
     let last = task.map(|task| if side == OUTPUT { &mut task.last_output } else { &mut task.last_input });
-    if let Some(last) = &last
-        && last.file != 0
-        && last.fd == fd
-    {
-        return last.file;
-    }
     let file = open_file(files, fd);
     if file.is_null() {
         return 0;

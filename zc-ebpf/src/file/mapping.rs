@@ -26,12 +26,21 @@ const S_IFBLK: u16 = 0o6_0000;
 
 /// The file that the buffer of a write is a mapping of, with [`MAPPED`]. 0: it is not in the mapping of a file.
 #[inline(always)]
-pub fn source(task: &mut Task) -> FileNumber {
+pub fn source(task: &mut Task, current: TypedPtr) -> FileNumber {
     if offset_of_field!(vma_file) == ABSENT {
         return 0;
     }
-    let address = buffers::first(task);
-    mapped_file(task, address)
+    let address = untagged(buffers::first(task));
+    if offset_of_field!(mm_changes) == ABSENT {
+        return look_up_mapping(task, address, 0);
+    }
+    let mm: TypedPtr = current.load(offset_of_field!(task_mm));
+    let changes = mm.load(offset_of_field!(mm_changes));
+    let last = &task.mapping;
+    if last.changes == changes && last.start <= address && address < last.end {
+        return last.file;
+    }
+    look_up_mapping(task, address, changes)
 }
 
 /// As [`source`], for a call whose entry was not seen.
@@ -42,24 +51,6 @@ pub fn source_unseen(task: &mut Task) -> FileNumber {
     }
     let address = untagged(buffers::first(task));
     look_up_mapping(task, address, 0)
-}
-
-/// As [`source`]. A global function, so that the verifier checks it once, and not for every way in which a call names its buffer.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn mapped_file(task: *mut Task, address: u64) -> FileNumber {
-    let Some(task) = argument::as_mut(task) else { return 0 };
-    let address = untagged(address);
-    if offset_of_field!(mm_changes) == ABSENT {
-        return look_up_mapping(task, address, 0);
-    }
-    let mm: TypedPtr = TypedPtr::current_task().load(offset_of_field!(task_mm));
-    let changes = mm.load(offset_of_field!(mm_changes));
-    let last = &task.mapping;
-    if last.changes == changes && last.start <= address && address < last.end {
-        return last.file;
-    }
-    look_up_mapping(task, address, changes)
 }
 
 /// Looks up the mapping, and remembers it for the next call.

@@ -28,7 +28,7 @@ const RING_CALLS: core::ops::RangeInclusive<u16> = 425..=427;
 
 /// The current task, which is followed, enters the kernel for a call.
 #[inline(always)]
-pub fn enter(task: &mut Task, registers: Registers, number: i64) {
+pub fn enter(task: &mut Task, current: TypedPtr, registers: Registers, number: i64) {
     if is_over() {
         return;
     }
@@ -54,7 +54,7 @@ pub fn enter(task: &mut Task, registers: Registers, number: i64) {
     }
     if is_counted {
         if task.phase == phase::ACTIVE {
-            task.ends = ends::of(task);
+            task.ends = ends::of(task, current);
         }
     } else {
         task.call = NO_CALL;
@@ -75,11 +75,10 @@ fn duration_ns(task: &Task) -> u64 {
     if records(recorded::TIMES) { now_ns().wrapping_sub(task.entered_ns) } else { Outcome::UNTIMED }
 }
 
-/// A call returns to the task whose `task_struct` is at this address, the current one. If the trace is over by then, the call stays under
-/// way.
+/// A call returns to the current task. If the trace is over by then, the call stays under way.
 #[inline(always)]
-pub fn exit(registers: Registers, result: i64, task: u64) {
-    let Some(task) = tasks::look_up(task).filter(|_| !is_over()) else { return };
+pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
+    let Some(task) = tasks::of_current(current).filter(|_| !is_over()) else { return };
     let entry = task.entry;
     task.entry = entry::SEEN;
     if task.phase != phase::ACTIVE {
@@ -101,7 +100,7 @@ pub fn exit(registers: Registers, result: i64, task: u64) {
             }
         }
     }
-    let signals = signals();
+    let signals = signals(current);
     if signals & KILL != 0 {
         // The caller will never see the result, so the call stays under way until the task exits. Every thread of a process that is
         // killed, or that another thread ends with `exit_group`, has this signal.
@@ -366,12 +365,12 @@ fn identify(task: &mut Task, registers: Registers, number: i64, arguments: impl 
 
 /// The signals that are pending for the current task alone, not for its process.
 #[inline(always)]
-fn signals() -> u64 {
+fn signals(current: TypedPtr) -> u64 {
     let offset = offset_of_field!(task_signals);
     if offset == ABSENT {
         return 0;
     }
-    TypedPtr::current_task().load(offset)
+    current.load(offset)
 }
 
 /// Adds the call in [`Task::outcome`] to the sums of its row. A global function, so that the verifier checks it once, and not for every way to find the

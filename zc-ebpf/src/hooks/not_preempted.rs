@@ -27,9 +27,9 @@ const IS_WORKER: u32 = 0x10 | 0x4000;
 /// `sys_enter`: `long id; unsigned long args[6]`
 #[tracepoint]
 fn sys_enter_event(ctx: TracePointContext) -> u32 {
-    let task = current_task() as u64;
-    if scope::concerns(task) {
-        scope::call(Registers::of_current(), read::<i64, { records::CALL_NUMBER.offset }>(&ctx), task);
+    let current = TypedPtr::current_task();
+    if scope::concerns(current) {
+        scope::call(Registers::of_current(), read::<i64, { records::CALL_NUMBER.offset }>(&ctx), current);
     }
     0
 }
@@ -37,9 +37,9 @@ fn sys_enter_event(ctx: TracePointContext) -> u32 {
 /// `sys_exit`: `long id; long ret`
 #[tracepoint]
 fn sys_exit_event(ctx: TracePointContext) -> u32 {
-    let task = current_task() as u64;
-    if tasks::may_be_followed(task) {
-        count::exit(Registers::of_current(), read::<i64, { records::CALL_RESULT.offset }>(&ctx), task);
+    let current = TypedPtr::current_task();
+    if tasks::may_follow_current(current) {
+        count::exit(Registers::of_current(), read::<i64, { records::CALL_RESULT.offset }>(&ctx), current);
     }
     0
 }

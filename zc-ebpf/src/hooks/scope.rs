@@ -10,7 +10,7 @@ use crate::{
     hooks::count,
     hooks::follow::{self, Identity},
     kernel::entries::Entries as _,
-    kernel::fields::{self, KernelPtr},
+    kernel::fields::{self, KernelPtr, TypedPtr},
     kernel::helpers::{current_task, now_ns},
     kernel::registers::Registers,
     maps::{CONTROL, count_loss, is_over},
@@ -23,18 +23,18 @@ use crate::{
 #[unsafe(link_section = ".data.scope")]
 static mut SCOPED_PROCESS: u32 = 0;
 
-/// Whether a call of the task whose `task_struct` is at this address may have to be counted.
+/// Whether a call of the current task may have to be counted.
 #[inline(always)]
-pub fn concerns(task: u64) -> bool {
-    tasks::may_be_followed(task) || process() != 0
+pub fn concerns(current: TypedPtr) -> bool {
+    tasks::may_follow_current(current) || process() != 0
 }
 
-/// The task whose `task_struct` is at this address, the current one, enters the kernel for a call. A function of its own, so that the programs
+/// The current task enters the kernel for a call. A function of its own, so that the programs
 /// that call it need few registers, and no stack, for tasks that are not followed.
 #[inline(never)]
-pub fn call(registers: Registers, number: i64, task: u64) {
-    match tasks::look_up(task) {
-        Some(task) => count::enter(task, registers, number),
+pub fn call(registers: Registers, number: i64, current: TypedPtr) {
+    match tasks::of_current(current) {
+        Some(task) => count::enter(task, current, registers, number),
         None => call_of_untraced(registers, number),
     }
 }

@@ -79,6 +79,22 @@ impl TypedPtr {
         Self(unsafe { bpf_get_current_task_btf() }.cast::<u8>())
     }
 
+    /// The lower half of the address, as a number to compute with. The verifier refuses to compute with the whole address.
+    #[inline(always)]
+    pub fn lower_half(self) -> u64 {
+        let mut half = self.0 as u64;
+        #[cfg(target_arch = "bpf")]
+        // SAFETY: a copy from register to register. The registers are named because only so can the lower half of one be.
+        unsafe {
+            core::arch::asm!("w0 = w1", in("r1") self.0, out("r0") half, options(pure, nomem, nostack));
+        }
+        #[cfg(not(target_arch = "bpf"))]
+        {
+            half &= u64::from(u32::MAX);
+        }
+        half
+    }
+
     /// The address.
     #[inline(always)]
     pub fn address(self) -> KernelPtr {

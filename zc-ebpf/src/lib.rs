@@ -89,8 +89,12 @@ pub mod maps {
     pub const ROWS: &str = "ROWS";
     /// Hash, [`RowKey`](crate::RowKey) with files -> [`Row`](crate::Row).
     pub const FILE_ROWS: &str = "FILE_ROWS";
-    /// Hash, [`RowKey`](crate::RowKey) -> [`BusyRow`](crate::BusyRow): further calls of rows that have many.
+    /// Hash, [`RowKey`](crate::RowKey) -> [`BusyRow`](crate::BusyRow): further calls of rows that have many, unless these are in
+    /// [`NEAR_BUSY_ROWS`].
     pub const BUSY_ROWS: &str = "BUSY_ROWS";
+    /// Array, [`RowKey::near_place`](crate::RowKey::near_place) -> [`NearBusyRow`](crate::NearBusyRow): the first busy row of each place.
+    /// Programs find it without a helper.
+    pub const NEAR_BUSY_ROWS: &str = "NEAR_BUSY_ROWS";
     /// Hash, [`RowKey`](crate::RowKey) -> [`Part`](crate::Part): bytes that calls wrote from files other than the one in their row.
     pub const PARTS: &str = "PARTS";
     /// Hash, [`ErrnoKey`](crate::ErrnoKey) without files -> number of calls that failed with this errno, for [`ROWS`].
@@ -146,7 +150,7 @@ pub mod globals {
     pub const SPECS: &str = "SPECS";
     /// Of type u32: the last index of [`TASKS`](crate::maps::TASKS), one less than a power of two.
     pub const LAST_SLOT: &str = "LAST_SLOT";
-    /// Of type u32: 1 if [`NEAR_ROWS`](crate::maps::NEAR_ROWS) is used, 0 if not.
+    /// Of type u32: 1 if [`NEAR_ROWS`](crate::maps::NEAR_ROWS) and [`NEAR_BUSY_ROWS`](crate::maps::NEAR_BUSY_ROWS) are used, 0 if not.
     pub const USES_NEAR_ROWS: &str = "USES_NEAR_ROWS";
     /// Of type u32: bits of [`recorded`](crate::recorded).
     pub const RECORDED: &str = "RECORDED";
@@ -242,6 +246,7 @@ mod pod {
     }
     pod!(
         BusyRow,
+        NearBusyRow,
         CallSpec,
         TaskSlot,
         OtherCallsBlock,
@@ -301,6 +306,7 @@ const _: () = {
     // An element of a hash map, with its key and the kernel's header: of larger ones, the kernel keeps fewer ready.
     assert!(size_of::<Row>() + size_of::<RowKey>() + 48 <= 256);
     assert!(size_of::<BusyRow>() == size_of::<Row>() + 4 * BUCKETS);
+    assert!(size_of::<NearBusyRow>() == 8 + size_of::<RowKey>() + size_of::<BusyRow>());
     assert!(size_of::<Part>() == 3 * 8);
     assert!(size_of::<Epoch>() == 2 * 4);
     assert!(size_of::<ErrnoKey>() == 20);

@@ -9,8 +9,8 @@ use aya_ebpf::{
 };
 use zc_ebpf::{
     BusyRow, CallId, CallSpec, Control, Epoch, ErrnoKey, FileKey, FileNumber, FileRoom, FileSeen, KnownFile,
-    LOSSES as LOSS_COUNT, Loss, Memory, OTHER_CALLS_BLOCKS, OtherCallsBlock, Part, Row, RowKey, SPEC_SLOTS, STREAM_FILES, Stream,
-    is_room_low, opaque::opaque, recorded,
+    LOSSES as LOSS_COUNT, Loss, Memory, NEAR_BUSY_ROWS_OF_EPOCH, NearBusyRow, OTHER_CALLS_BLOCKS, OtherCallsBlock, Part, Row,
+    RowKey, SPEC_SLOTS, STREAM_FILES, Stream, is_room_low, opaque::opaque, recorded,
 };
 
 use crate::kernel::entries::{Entries as _, fetch_add};
@@ -21,11 +21,11 @@ use crate::kernel::entries::{Entries as _, fetch_add};
 #[map]
 pub static NEAR_ROWS: HashMap<RowKey, Row> = HashMap::with_max_entries(1, 0);
 
-/// 1: [`NEAR_ROWS`] is used.
+/// 1: [`NEAR_ROWS`] and [`NEAR_BUSY_ROWS`] are used.
 #[unsafe(no_mangle)]
 static USES_NEAR_ROWS: Global<u32> = Global::new(1);
 
-/// Whether [`NEAR_ROWS`] is used.
+/// Whether [`NEAR_ROWS`] and [`NEAR_BUSY_ROWS`] are used.
 #[inline(always)]
 pub fn uses_near_rows() -> bool {
     USES_NEAR_ROWS.load() != 0
@@ -57,6 +57,10 @@ pub static FILE_ROWS: HashMap<RowKey, Row> = HashMap::with_max_entries(1, BPF_F_
 /// row, and user space reads and removes it, for each short-lived process and each of its calls.
 #[map]
 pub static BUSY_ROWS: HashMap<RowKey, BusyRow> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
+
+/// Those of them for which there is room here, by [`RowKey::near_place`]. To find one takes no call of the kernel.
+#[map]
+pub static NEAR_BUSY_ROWS: Array<NearBusyRow> = Array::with_max_entries(2 * NEAR_BUSY_ROWS_OF_EPOCH, 0);
 
 /// What reads have filled in each address space. An entry is allocated when a process first reads.
 #[map]

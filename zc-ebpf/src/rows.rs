@@ -5,10 +5,10 @@ use aya_ebpf::{bindings::BPF_NOEXIST, maps::HashMap};
 use zc_ebpf::{BusyRow, CallId, Ends, ErrnoKey, Part, Row, RowKey};
 
 use crate::{
-    kernel::entries::Entries as _,
+    kernel::entries::{Entries as _, exchange},
     maps::{
-        BUSY_ROWS, EMPTY_BUSY_ROW, EMPTY_ROW, ERRNOS, FILE_ERRNOS, FILE_ROWS, NEAR_ROWS, PARTS, ROWS, epoch, is_near_full,
-        note_near_full, uses_near_rows,
+        BUSY_ROWS, EMPTY_BUSY_ROW, EMPTY_ROW, ERRNOS, FILE_ERRNOS, FILE_ROWS, NEAR_BUSY_ROWS, NEAR_ROWS, PARTS, ROWS, epoch,
+        is_near_full, note_near_full, uses_near_rows,
     },
 };
 
@@ -84,13 +84,35 @@ pub fn files_of(ends: Ends) -> Ends {
 /// The row in which a call of this key is counted, if the key has had many calls already.
 #[inline(always)]
 pub fn busy(serial: u32, call: CallId, ends: Ends) -> Option<&'static mut BusyRow> {
-    BUSY_ROWS.entry(RowKey { task: serial, call: call | epoch(), ends })
+    let key = RowKey { task: serial, call: call | epoch(), ends };
+    match NEAR_BUSY_ROWS.entry(key.near_place()) {
+        Some(near) if near.key == key => Some(&mut near.busy),
+        _ => BUSY_ROWS.entry(key),
+    }
+}
+
+/// Takes the place of this key among the near busy rows. `None` if another key has it.
+#[inline(always)]
+fn take_near_busy(key: &RowKey) -> Option<&'static mut BusyRow> {
+    let near = NEAR_BUSY_ROWS.entry(key.near_place()).filter(|_| uses_near_rows())?;
+    if near.key != *key {
+        if exchange(&mut near.is_taken, 1) != 0 {
+            return None;
+        }
+        near.busy.row.min_ns = Row::EMPTY.min_ns;
+        near.key = *key;
+    }
+    Some(&mut near.busy)
 }
 
 /// As [`busy`], but makes the row if there is none. `None` if the map is full.
 #[inline(always)]
 pub fn make_busy(serial: u32, call: CallId, ends: Ends) -> Option<&'static mut BusyRow> {
-    find_or_make(&BUSY_ROWS, &RowKey { task: serial, call: call | epoch(), ends }, &EMPTY_BUSY_ROW)
+    let key = RowKey { task: serial, call: call | epoch(), ends };
+    match take_near_busy(&key) {
+        Some(busy) => Some(busy),
+        None => find_or_make(&BUSY_ROWS, &key, &EMPTY_BUSY_ROW),
+    }
 }
 
 /// Where the bytes are counted that a call wrote from a second or later file. `None` if the map is full.

@@ -2,7 +2,7 @@
 
 #[cfg(doc)]
 use crate::Task;
-use crate::{BUCKETS, CallId, Ends, TABLE_SLOTS};
+use crate::{BUCKETS, CallId, Ends, ODD_EPOCH, TABLE_SLOTS, pairing::FACTOR};
 
 /// After how many calls a row is busy.
 pub const FEW_CALLS: usize = 8;
@@ -86,6 +86,40 @@ pub struct BusyRow {
 impl BusyRow {
     /// The row before its first call.
     pub const EMPTY: Self = Self { row: Row::EMPTY, histogram: [0; BUCKETS] };
+}
+
+/// How many [`NearBusyRow`]s an epoch has: a power of two.
+pub const NEAR_BUSY_ROWS_OF_EPOCH: u32 = 64;
+
+/// Room for a busy row in the place that its key chooses. A key whose place is taken has its busy row in
+/// [`maps::BUSY_ROWS`](crate::maps::BUSY_ROWS).
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct NearBusyRow {
+    /// 1: there is a row, or will be in a moment.
+    pub is_taken: u64,
+    /// The key of the row.
+    pub key: RowKey,
+    /// The row.
+    pub busy: BusyRow,
+}
+
+impl NearBusyRow {
+    /// A place that is free, apart from [`Row::min_ns`]: the places are all zeroes at first, so whoever takes one sets that.
+    #[cfg(feature = "user")]
+    pub const FREE: Self = Self { is_taken: 0, key: RowKey { task: 0, call: 0, ends: Ends::NONE }, busy: BusyRow::EMPTY };
+}
+
+impl RowKey {
+    /// The place of its row in [`maps::NEAR_BUSY_ROWS`](crate::maps::NEAR_BUSY_ROWS). Each of two epochs in turn has its own half.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "the places are few")]
+    pub const fn near_place(&self) -> u32 {
+        let caller = (self.task as u64) << 32 | self.call as u64;
+        let files = (self.ends.input as u64) << 32 | self.ends.output as u64;
+        let mixed = (caller.wrapping_mul(FACTOR) ^ files).wrapping_mul(FACTOR) >> 32;
+        mixed as u32 & (NEAR_BUSY_ROWS_OF_EPOCH - 1) | if self.call & ODD_EPOCH == 0 { 0 } else { NEAR_BUSY_ROWS_OF_EPOCH }
+    }
 }
 
 const _: () = assert!(BUCKETS < u16::MAX as usize, "the place of a time fits into `few`");

@@ -16,7 +16,7 @@ use zc_ebpf::{
 use super::{
     counts::{Counts, calls_of},
     events::sum_of,
-    table::Table,
+    table::{ArrayTable, Table},
 };
 use crate::{
     histogram::Histogram,
@@ -31,7 +31,9 @@ pub struct Maps {
     pub task_slots: KernelHashMap<MapData, u64, u32>,
     /// The first rows of an epoch, those of further calls without files, and those of further calls with files.
     pub rows: [Table<RowKey, zc_ebpf::Row>; 3],
-    /// Further calls of rows that have many.
+    /// Further calls of rows that have many, for the first such rows of an epoch.
+    pub near_busy_rows: ArrayTable<zc_ebpf::NearBusyRow>,
+    /// Those of other rows that have many.
     pub busy_rows: Table<RowKey, zc_ebpf::BusyRow>,
     /// What calls wrote from more files than a row has room for.
     pub parts: Table<RowKey, zc_ebpf::Part>,
@@ -72,6 +74,7 @@ impl Maps {
         for table in &self.rows {
             table.for_each(|key, row| rows.extend(NewRow::of_new(key, row)))?;
         }
+        self.for_each_near_busy(|key, busy| rows.extend(NewRow::of_busy(key, busy)))?;
         self.busy_rows.for_each(|key, busy| rows.extend(NewRow::of_busy(key, busy)))?;
         add_rows(counts, rows);
         self.parts.for_each(|key, part| counts.add_part(RowKey { call: without_epoch(key.call), ..key }, part))?;
@@ -95,13 +98,12 @@ impl Maps {
                 },
             )?;
         }
-        self.busy_rows.take(
-            |key| is_of_epoch(key.call),
-            |key, busy| {
-                count += 1;
-                rows.extend(NewRow::of_busy(key, busy));
-            },
-        )?;
+        let mut add_busy = |key, busy: &zc_ebpf::BusyRow| {
+            count += 1;
+            rows.extend(NewRow::of_busy(key, busy));
+        };
+        self.take_near_busy(epoch, &mut add_busy)?;
+        self.busy_rows.take(|key| is_of_epoch(key.call), add_busy)?;
         add_rows(counts, rows);
         self.parts.take(
             |key| is_of_epoch(key.call),
@@ -116,6 +118,27 @@ impl Maps {
         Ok(count)
     }
 
+    /// Calls the function with every near busy row.
+    fn for_each_near_busy(&self, mut row: impl FnMut(RowKey, &zc_ebpf::BusyRow)) -> io::Result<()> {
+        self.near_busy_rows.for_each(|_, near| {
+            if near.is_taken != 0 {
+                row(near.key, &near.busy);
+            }
+        })
+    }
+
+    /// Calls the function with every near busy row of this epoch, and leaves its place to others.
+    fn take_near_busy(&self, epoch: CallId, mut row: impl FnMut(RowKey, &zc_ebpf::BusyRow)) -> io::Result<()> {
+        let mut places = Vec::new();
+        self.near_busy_rows.for_each(|place, near| {
+            if near.is_taken != 0 && near.key.call & ODD_EPOCH == epoch {
+                row(near.key, &near.busy);
+                places.push(place);
+            }
+        })?;
+        places.into_iter().try_for_each(|place| self.near_busy_rows.set(place, &zc_ebpf::NearBusyRow::FREE))
+    }
+
     /// How many calls returned so far, and the bytes that they moved. `taken` has what was moved out of the maps.
     pub fn calls_and_bytes(&self, taken: &Counts) -> io::Result<(u64, u64)> {
         let (mut calls, mut bytes) = taken.calls_and_bytes();
@@ -126,6 +149,7 @@ impl Maps {
         for table in &self.rows {
             table.for_each(&mut add)?;
         }
+        self.for_each_near_busy(|key, busy| add(key, &busy.row))?;
         self.busy_rows.for_each(|key, busy| add(key, &busy.row))?;
         let others = self.other_calls(&[])?;
         Ok((calls + others.values().map(|sums| sums.calls).sum::<u64>(), bytes))

@@ -136,6 +136,7 @@ impl Loaded {
                 tasks: take(&mut ebpf, maps::TASKS)?,
                 task_slots: take(&mut ebpf, maps::TASK_SLOTS)?,
                 rows: [take(&mut ebpf, maps::NEAR_ROWS)?, take(&mut ebpf, maps::ROWS)?, take(&mut ebpf, maps::FILE_ROWS)?],
+                near_busy_rows: take(&mut ebpf, maps::NEAR_BUSY_ROWS)?,
                 busy_rows: take(&mut ebpf, maps::BUSY_ROWS)?,
                 parts: take(&mut ebpf, maps::PARTS)?,
                 errnos: [take(&mut ebpf, maps::ERRNOS)?, take(&mut ebpf, maps::FILE_ERRNOS)?],

@@ -1,4 +1,4 @@
-//! Reads and removes many entries of a map with one system call. aya 0.14 has no function for that.
+//! Reads and removes many entries of a map with one system call, those of a hash ([`Table`]) or of an array ([`ArrayTable`]). aya 0.14 has no function for that.
 //!
 //! Source: `bpf_map_do_batch` and `generic_map_lookup_batch` of the kernel's kernel/bpf/syscall.c and `__htab_map_lookup_and_delete_batch` of
 //! its kernel/bpf/hashtab.c.
@@ -12,7 +12,7 @@ use std::{
 
 use aya::{
     Pod,
-    maps::{HashMap, Map, MapData, MapError},
+    maps::{Array, HashMap, Map, MapData, MapError},
 };
 
 /// `BPF_MAP_LOOKUP_BATCH` and `BPF_MAP_DELETE_BATCH` of the kernel's include/uapi/linux/bpf.h.
@@ -43,6 +43,33 @@ impl<K: Pod, V: Pod> TryFrom<Map> for Table<K, V> {
         HashMap::<&MapData, K, V>::try_from(&map)?;
         let Map::HashMap(map) = map else { return Err(MapError::InvalidMapType { map_type: 0 }) };
         Ok(Self { map, entries: PhantomData })
+    }
+}
+
+/// An array of the kernel side whose entries are read together.
+#[derive(Debug)]
+pub struct ArrayTable<V>(Table<u32, V>);
+
+impl<V: Pod> TryFrom<Map> for ArrayTable<V> {
+    type Error = MapError;
+
+    fn try_from(map: Map) -> Result<Self, MapError> {
+        // Compares the size of values with that of the map.
+        Array::<&MapData, V>::try_from(&map)?;
+        let Map::Array(map) = map else { return Err(MapError::InvalidMapType { map_type: 0 }) };
+        Ok(Self(Table { map, entries: PhantomData }))
+    }
+}
+
+impl<V: Pod> ArrayTable<V> {
+    /// Calls the function with every entry and its index.
+    pub fn for_each(&self, entry: impl FnMut(u32, &V)) -> io::Result<()> {
+        self.0.for_each(entry)
+    }
+
+    /// Replaces an entry.
+    pub fn set(&self, index: u32, value: &V) -> io::Result<()> {
+        self.0.update(&index, value, 0)
     }
 }
 
@@ -93,14 +120,18 @@ impl<K: Pod, V: Pod> Table<K, V> {
 
     /// Adds an entry. If there is one with its key, or no room or memory, nothing changes, and the result is `false`.
     pub fn insert(&self, key: &K, value: &V) -> io::Result<bool> {
+        is_added(self.update(key, value, ONLY_NEW))
+    }
+
+    fn update(&self, key: &K, value: &V, flags: u64) -> io::Result<()> {
         let mut attributes = Update {
             map_fd: self.attributes().map_fd,
             padding: 0,
             key: std::ptr::from_ref(key).expose_provenance() as u64,
             value: std::ptr::from_ref(value).expose_provenance() as u64,
-            flags: ONLY_NEW,
+            flags,
         };
-        is_added(bpf(UPDATE, &mut attributes))
+        bpf(UPDATE, &mut attributes)
     }
 
     fn for_each_batch(&self, mut batch: impl FnMut(&[K], &[V]) -> io::Result<()>) -> io::Result<()> {
@@ -123,7 +154,7 @@ impl<K: Pod, V: Pod> Table<K, V> {
 
     /// Reads as many entries as there is room for, from this position on. Returns the position after them; `None` at the end.
     fn read(&self, position: Option<u32>, keys: &mut Vec<K>, values: &mut Vec<V>) -> io::Result<Option<u32>> {
-        // SAFETY: a hash map of these types, see `try_from`.
+        // SAFETY: a map of these types, see `try_from`.
         unsafe { read_batch(&self.map, position, keys, values) }
     }
 

@@ -44,14 +44,14 @@ pub fn current() -> Option<&'static mut Task> {
     find(current_task() as u64)
 }
 
-/// As [`current`], where the address of its `task_struct` is at hand. Quick if the task is at home.
+/// As [`current`], where its `task_struct` is at hand. No helper is called if the task is at home.
 #[inline(always)]
 pub fn of_current(current: TypedPtr) -> Option<&'static mut Task> {
     let home = TASKS.entry(home_of(current.lower_half()))?;
     if home.address == current.address() as u64 { Some(&mut home.task) } else { look_up(current_task() as u64) }
 }
 
-/// Whether the current task may be followed, as [`may_be_followed`].
+/// As [`may_be_followed`], for the current task.
 #[inline(always)]
 pub fn may_follow_current(current: TypedPtr) -> bool {
     may_be_followed(current.lower_half())

@@ -4,7 +4,9 @@
 //! so its middle is at most 1/16 (6.25 %) away from any value in it. The last bucket starts at 15/8 * 2^43 ns (4.6 h) and
 //! has no upper end.
 
-#![expect(clippy::cast_possible_truncation, reason = "what is cast to usize is a bucket's number; `TryFrom` is not const")]
+#![expect(clippy::cast_possible_truncation, reason = "what is cast is a bucket's number, or the logarithm of one")]
+
+use crate::opaque::is_not_zero;
 
 /// Binary logarithm of [`SUBS`].
 const SUB_BITS: u32 = 3;
@@ -18,7 +20,7 @@ pub const BUCKETS: usize = ((TOP_POWER - SUB_BITS + 2) << SUB_BITS) as usize;
 
 /// The index of the bucket that takes this duration in ns; always below [`BUCKETS`].
 #[inline(always)]
-pub const fn bucket_of(ns: u64) -> usize {
+pub fn bucket_of(ns: u64) -> usize {
     if ns < SUBS {
         return ns as usize;
     }
@@ -40,36 +42,17 @@ pub const fn bucket_range(index: usize) -> (u64, u64) {
     ((SUBS + (index & (SUBS - 1))) << shift, 1 << shift)
 }
 
-/// Binary logarithm, rounded down; `ns` must not be 0. BPF has no instruction that counts leading zeros, and this takes fewer branches
-/// than LLVM's expansion of it.
+/// Binary logarithm, rounded down; `ns` must not be 0. BPF has no instruction that counts leading zeros. There are no branches: the verifier
+/// would follow each combination of them.
 #[inline(always)]
-const fn floor_log2(ns: u64) -> u32 {
-    let mut value = ns;
-    let mut power = 0;
-    if value >> 32 != 0 {
-        value >>= 32;
-        power += 32;
+fn floor_log2(ns: u64) -> u32 {
+    let (mut value, mut power) = (ns, 0);
+    for bits in [5, 4, 3, 2, 1, 0] {
+        let shift = is_not_zero(value >> (1 << bits)) << bits;
+        value >>= shift;
+        power += shift;
     }
-    if value >> 16 != 0 {
-        value >>= 16;
-        power += 16;
-    }
-    if value >> 8 != 0 {
-        value >>= 8;
-        power += 8;
-    }
-    if value >> 4 != 0 {
-        value >>= 4;
-        power += 4;
-    }
-    if value >> 2 != 0 {
-        value >>= 2;
-        power += 2;
-    }
-    if value >> 1 != 0 {
-        power += 1;
-    }
-    power
+    power as u32
 }
 
 #[cfg(test)]

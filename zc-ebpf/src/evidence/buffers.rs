@@ -137,12 +137,10 @@ pub fn moved(task: &mut Task) {
     }
 }
 
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn read(task: *mut Task) -> u32 {
-    let Some(task) = argument::as_mut(task) else { return 0 };
+#[inline(always)]
+fn read(task: &mut Task) {
     if task.outcome.result <= 0 {
-        return 0;
+        return;
     }
     let bytes = task.outcome.result as u64;
     let file = if task.ends.input == NO_ROOM { 0 } else { task.ends.input };
@@ -157,13 +155,10 @@ extern "C" fn read(task: *mut Task) -> u32 {
     if !request::is_peek(task) {
         add_to_stream(task, filled, streams::slot_of(file, false));
     }
-    0
 }
 
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn written(task: *mut Task) -> u32 {
-    let Some(task) = argument::as_mut(task) else { return 0 };
+#[inline(always)]
+fn written(task: &mut Task) {
     let bytes = if task.outcome.result > 0 { task.outcome.result as u64 } else { 0 };
     let generation = task.generation;
     let (intent, exchanged) = if task.ends.input & MAPPED != 0 {
@@ -177,7 +172,7 @@ extern "C" fn written(task: *mut Task) -> u32 {
         exchange_memory(task, exchanged, intent);
     }
     match intent {
-        intent::MEASURE => return 0,
+        intent::MEASURE => return,
         intent::FIND => (task.outcome.paired_bytes, task.outcome.checked_calls) = (0, 0),
         _ => {}
     }
@@ -193,7 +188,6 @@ extern "C" fn written(task: *mut Task) -> u32 {
         task.ends.input = by_order;
         task.outcome.paired_bytes = covered_by_order;
     }
-    0
 }
 
 /// Memory was lent to a pipe (`vmsplice`). Finds out where its bytes came from.

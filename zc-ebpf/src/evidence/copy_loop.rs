@@ -1,6 +1,6 @@
 //! The reads and writes of a loop that copies through one buffer: see [`zc_ebpf::pairing::copy_loop`].
 
-use zc_ebpf::{FROM_BUFFER, FileNumber, Memory, Task, requested};
+use zc_ebpf::{FROM_BUFFER, FileNumber, Memory, Task, pairing::range::folded, requested};
 
 use crate::{
     evidence::{buffers::memory_of, lock::is_alone, ranges::MOST_LENGTH},
@@ -16,7 +16,7 @@ pub fn read(task: &mut Task, file: FileNumber, bytes: u64) -> bool {
     }
     let start = buffer(task);
     let Some(at) = task.copy_loop.next_sample(file, start, bytes) else { return false };
-    let Some(word) = request::word(at, false) else { return false };
+    let Some(word) = sampled_word(at) else { return false };
     let requested = task.outcome.requested_bytes;
     let wanted = if requested < MOST_LENGTH { requested } else { MOST_LENGTH };
     task.copy_loop.read(start, bytes, wanted, at, word);
@@ -32,7 +32,7 @@ pub fn write(task: &mut Task, bytes: u64) -> bool {
     }
     let start = buffer(task);
     let Some(at) = task.copy_loop.sample_of(start, bytes) else { return false };
-    let Some(word) = request::word(at, false) else { return false };
+    let Some(word) = sampled_word(at) else { return false };
     let file = task.copy_loop.write(start, bytes, word);
     if file == 0 {
         return false;
@@ -73,6 +73,24 @@ extern "C" fn end_anywhere(task: *mut Task) -> u32 {
     let Some(memory) = memory_of(task.space, false) else { return 0 };
     task.copy_loop.end(memory);
     0
+}
+
+/// A word of the caller's memory, [`folded`]. `None` if it cannot be read.
+#[inline(always)]
+fn sampled_word(address: u64) -> Option<u32> {
+    let word = folded_word(address);
+    if word & IS_READABLE != 0 { Some(word as u32) } else { None }
+}
+
+/// In what [`folded_word`] returns: the word could be read.
+const IS_READABLE: u64 = 1 << 32;
+
+/// As [`sampled_word`]. A function of its own, because it needs little stack. Since Linux 6.13, a function that needs more has a stack outside
+/// of the kernel's, and with `CONFIG_HARDENED_USERCOPY` the kernel takes longer to check that the word may be copied there.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn folded_word(address: u64) -> u64 {
+    request::word(address, false).map_or(0, |word| IS_READABLE | u64::from(folded(word, u64::MAX)))
 }
 
 /// Where the buffer of the call under way begins.

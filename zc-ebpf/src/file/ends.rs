@@ -14,25 +14,35 @@ use crate::{
 /// The files of the call that the current task enters.
 #[inline(always)]
 pub fn of(task: &mut Task, current: TypedPtr) -> Ends {
-    find(task, |task, fd, side| identify::number(task, current, fd, side), |task| mapping::source(task, current))
+    if !names_files(task) {
+        return Ends::NONE;
+    }
+    let is_only_user = identify::is_only_user(current);
+    find(task, |task, fd, side| identify::number(task, is_only_user, fd, side), |task| mapping::source(task, current))
 }
 
 /// The files of a call whose entry was not seen. This is slower, and quicker to verify.
 #[inline(always)]
 pub fn of_unseen(task: &mut Task) -> Ends {
+    if !names_files(task) {
+        return Ends::NONE;
+    }
     let ends = find(task, |_, fd, side| identify::number_unseen(fd, side), mapping::source_unseen);
     // It was looked up without the kernel's count of changes.
     task.mapping = Mapping::NONE;
     ends
 }
 
+/// Whether the call in the task names files, and they are recorded.
+#[inline(always)]
+fn names_files(task: &Task) -> bool {
+    task.spec.fds != fds::NONE && offset_of_field!(task_files) != ABSENT && records(recorded::FILES)
+}
+
 /// The files of the call in the task: `number` finds those of its descriptors, `mapped` the one that it writes from.
 #[inline(always)]
 fn find(task: &mut Task, number: impl Fn(&mut Task, u64, u32) -> FileNumber, mapped: impl Fn(&mut Task) -> FileNumber) -> Ends {
     let spec = task.spec;
-    if spec.fds == fds::NONE || offset_of_field!(task_files) == ABSENT || !records(recorded::FILES) {
-        return Ends::NONE;
-    }
     let first = task.arguments.get(spec.first);
     let (from, to, side) = match spec.fds {
         fds::WRITES => (NO_FD, first, identify::OUTPUT),

@@ -15,17 +15,26 @@ use crate::{
 /// No descriptor.
 pub const NO_FD: u64 = u64::MAX;
 
-/// The number of the file behind a descriptor of the current task, whose entry is `task`. 0: there is no file.
+/// The number of the file behind a descriptor of the current task, whose entry is `task`. 0: there is no file. `is_only_user` is what
+/// the function of that name says.
 #[inline(always)]
-pub fn number(task: &mut Task, current: TypedPtr, fd: u64, side: u32) -> FileNumber {
+pub fn number(task: &mut Task, is_only_user: bool, fd: u64, side: u32) -> FileNumber {
     if fd == NO_FD {
         return 0;
     }
     // To the kernel a descriptor is an unsigned int: it ignores the upper half of the register.
     let fd = fd as u32;
     let last = if side == OUTPUT { task.last_output } else { task.last_input };
-    let is_last = side != PIPE && last.file != 0 && last.fd == fd;
-    if is_last && has_one_user(current.load(offset_of_field!(task_files))) { last.file } else { file_behind(task, fd, side) }
+    let is_last = is_only_user && side != PIPE && last.file != 0 && last.fd == fd;
+    if is_last { last.file } else { file_behind(task, fd, side) }
+}
+
+/// Whether only the current task has its table of descriptors. Then only calls of this task change it. This kernel must have the field.
+///
+/// A program should ask in one place: wherever it loads a pointer from a typed one, the verifier searches all of the kernel's types.
+#[inline(always)]
+pub fn is_only_user(current: TypedPtr) -> bool {
+    has_one_user(current.load(offset_of_field!(task_files)))
 }
 
 /// As [`number`], for a call whose entry was not seen.
@@ -75,7 +84,7 @@ extern "C" fn file_behind_unseen(fd: u32, side: u32) -> FileNumber {
     if side == PIPE && is_for_writing(file) { number | FOR_WRITING } else { number }
 }
 
-/// Whether only the current task has this table of descriptors. Then only calls of this task change it.
+/// Whether this table of descriptors has one user.
 #[inline(always)]
 fn has_one_user(files: TypedPtr) -> bool {
     let offset = offset_of_field!(files_users);

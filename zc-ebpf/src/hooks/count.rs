@@ -2,7 +2,7 @@
 
 use zc_ebpf::{
     ABSENT, Arguments, BusyRow, COMPAT, Ends, FEW_CALLS, Interrupted, Loss, NO_CALL, Outcome, Row, Task, bucket_of, entry, fds,
-    fills, hook, is_restart, other, phase, recorded, requested, selected, spec_slot,
+    fills, hook, is_restart, opaque::opaque, other, phase, recorded, requested, selected, spec_slot,
 };
 
 use crate::{
@@ -211,10 +211,8 @@ extern "C" fn record_interrupted(task: *mut Task) -> u32 {
 }
 
 /// Counts the call in [`Task::outcome`]. Returns how many calls its row has now, see [`sample::counted`]. 0: the call is not counted.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn record(task: *mut Task) -> u32 {
-    let Some(task) = argument::as_mut(task) else { return 0 };
+#[inline(always)]
+fn record(task: &mut Task) -> u32 {
     let outcome = &task.outcome;
     let errno = if is_error(outcome.result) { -outcome.result as u32 } else { 0 };
     // Most processes end before they have a busy row. A look-up would often wait for memory, as the tables are large.
@@ -280,7 +278,7 @@ extern "C" fn add_call(row: *mut Row, task: *mut Task, has_files: u32) -> u64 {
         return 0;
     }
     let calls = if row.calls < FEW_CALLS as u64 {
-        add_to_new_row(row, task, without_files)
+        add_to_new_row(row, task, without_files.into())
     } else {
         let ends = if has_files == 0 { Ends::NONE } else { task.ends };
         let Some(busy) = rows::make_busy(task.serial, task.outcome.call, ends) else { return UNCOUNTED };
@@ -293,11 +291,14 @@ extern "C" fn add_call(row: *mut Row, task: *mut Task, has_files: u32) -> u64 {
 /// What [`count_in_row`] returns if there is no room.
 const UNCOUNTED: u64 = u64::MAX;
 
-/// Adds the call in [`Task::outcome`] to a row that has few calls. Returns how many it has now.
-#[inline(always)]
-fn add_to_new_row(row: &mut Row, task: &Task, without_files: bool) -> u64 {
+/// Adds the call in [`Task::outcome`] to a row that has few calls. Returns how many it has now. A global function, so that the verifier
+/// checks it once, as is [`add_to_busy_row`].
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn add_to_new_row(row: *mut Row, task: *const Task, without_files: u32) -> u64 {
+    let (Some(row), Some(task)) = (argument::as_mut(row), argument::as_ref(task)) else { return 0 };
     let place = row.calls as usize;
-    add_to_row(row, task, without_files.into());
+    add_to_row(row, task, without_files != 0);
     let ns = task.outcome.duration_ns;
     if records(recorded::HISTOGRAMS)
         && ns != Outcome::UNTIMED
@@ -309,9 +310,11 @@ fn add_to_new_row(row: &mut Row, task: &Task, without_files: bool) -> u64 {
 }
 
 /// Adds the call in [`Task::outcome`] to a busy row. Returns how many calls it has now, with those before it was busy.
-#[inline(always)]
-fn add_to_busy_row(busy: &mut BusyRow, task: &Task, without_files: u32) -> u64 {
-    add_to_row(&raw mut busy.row, task, without_files);
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn add_to_busy_row(busy: *mut BusyRow, task: *const Task, without_files: u32) -> u64 {
+    let (Some(busy), Some(task)) = (argument::as_mut(busy), argument::as_ref(task)) else { return 0 };
+    add_to_row(&mut busy.row, task, without_files != 0);
     let ns = task.outcome.duration_ns;
     if records(recorded::HISTOGRAMS)
         && ns != Outcome::UNTIMED
@@ -373,14 +376,11 @@ fn signals(current: TypedPtr) -> u64 {
     current.load(offset)
 }
 
-/// Adds the call in [`Task::outcome`] to the sums of its row. A global function, so that the verifier checks it once, and not for every way to find the
-/// row. The result means nothing.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn add_to_row(row: *mut Row, task: *const Task, without_files: u32) -> u32 {
-    let (Some(row), Some(task)) = (argument::as_mut(row), argument::as_ref(task)) else { return 0 };
+/// Adds the call in [`Task::outcome`] to the sums of its row.
+#[inline(always)]
+fn add_to_row(row: &mut Row, task: &Task, without_files: bool) {
     let outcome = &task.outcome;
-    begin(row, task, without_files != 0);
+    begin(row, task, without_files);
     row.calls += 1;
     if is_error(outcome.result) {
         row.errors += 1;
@@ -405,7 +405,7 @@ extern "C" fn add_to_row(row: *mut Row, task: *const Task, without_files: u32) -
         row.moved_ns = task.entered_ns + if ns == Outcome::UNTIMED { 0 } else { ns };
     }
     if ns == Outcome::UNTIMED {
-        return 0;
+        return;
     }
     row.total_ns += ns;
     if ns < row.min_ns {
@@ -414,14 +414,12 @@ extern "C" fn add_to_row(row: *mut Row, task: *const Task, without_files: u32) -
     if ns > row.max_ns {
         row.max_ns = ns;
     }
-    0
 }
 
-/// The bucket of a time. A global function, so that the verifier does not follow each path through it further.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn bucket(ns: u64) -> u32 {
-    bucket_of(ns) as u32
+/// The bucket of a time. The compiler would see that there is such a bucket, and leave out the comparison that the verifier wants.
+#[inline(always)]
+fn bucket(ns: u64) -> u64 {
+    opaque(bucket_of(ns) as u64)
 }
 
 const _: () = assert!(requested::NONE == 0, "a spec of zeroes asks for nothing");

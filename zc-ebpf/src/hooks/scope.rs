@@ -29,9 +29,8 @@ pub fn concerns(current: TypedPtr) -> bool {
     tasks::may_follow_current(current) || process() != 0
 }
 
-/// The current task enters the kernel for a call. A function of its own, so that the programs
-/// that call it need few registers, and no stack, for tasks that are not followed.
-#[inline(never)]
+/// The current task enters the kernel for a call.
+#[inline(always)]
 pub fn call(registers: Registers, number: i64, current: TypedPtr) {
     match tasks::of_current(current) {
         Some(task) => count::enter(task, current, registers, number),

@@ -7,7 +7,7 @@
 
 use super::{
     memory::{Memory, is_summed_when_steady},
-    range::{WORD_BYTES, folded, one_place},
+    range::{WORD_BYTES, one_place},
 };
 use crate::{FileNumber, opaque::opaque};
 
@@ -40,7 +40,7 @@ pub struct CopyLoop {
     varying: u32,
     /// Where the sampled word is, in bytes from the start.
     place: u32,
-    /// The sampled word, [`folded`].
+    /// The sampled word, [`folded`](super::range::folded).
     word: u32,
 }
 
@@ -105,14 +105,15 @@ impl CopyLoop {
         Some(start + one_place((length - WORD_BYTES) as u32, number))
     }
 
-    /// A read has filled these bytes. `word` is at the address that [`next_sample`](Self::next_sample) chose, `wanted` the size of the buffer.
+    /// A read has filled these bytes. `word` is what is at the address that [`next_sample`](Self::next_sample) chose, folded. `wanted` is the
+    /// size of the buffer.
     #[inline(always)]
-    pub const fn read(&mut self, start: u64, length: u64, wanted: u64, sampled_at: u64, word: u64) {
+    pub const fn read(&mut self, start: u64, length: u64, wanted: u64, sampled_at: u64, word: u32) {
         (self.start, self.end, self.written_to) = (start, start + length, 0);
         self.wanted_to = start.saturating_add(wanted);
         self.reads = self.reads.saturating_add(1);
         self.varying = self.varying.wrapping_add(1);
-        (self.place, self.word) = ((sampled_at - start) as u32, folded(word, u64::MAX));
+        (self.place, self.word) = ((sampled_at - start) as u32, word);
     }
 
     /// The address of the sampled word, if a write of these bytes can be judged by it: they are bytes of the last read, and were not written
@@ -125,11 +126,11 @@ impl CopyLoop {
         if self.file != 0 && is_new && start <= at && at + WORD_BYTES <= end { Some(at) } else { None }
     }
 
-    /// Bytes were written, and `word` is now where [`sample_of`](Self::sample_of) said. Returns the file that they came from, or 0 if they
+    /// Bytes were written, and `word`, folded, is now where [`sample_of`](Self::sample_of) said. Returns the file that they came from, or 0 if they
     /// have changed. Then the loop must end, and the memory says what they are.
     #[inline(always)]
-    pub const fn write(&mut self, start: u64, length: u64, word: u64) -> FileNumber {
-        if folded(word, u64::MAX) != self.word {
+    pub const fn write(&mut self, start: u64, length: u64, word: u32) -> FileNumber {
+        if word != self.word {
             return 0;
         }
         self.written_to = start + length;

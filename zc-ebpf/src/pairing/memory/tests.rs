@@ -70,7 +70,7 @@ impl Space {
         if let Some(mut copy_loop) = self.copy_loop
             && let Some(at) = copy_loop.next_sample(file, start, length)
         {
-            copy_loop.read(start, length, wanted, at, self.word(at));
+            copy_loop.read(start, length, wanted, at, folded(self.word(at), u64::MAX));
             self.copy_loop = Some(copy_loop);
             self.rounds += 1;
             return;
@@ -125,7 +125,7 @@ impl Space {
         if let Some(mut copy_loop) = self.copy_loop
             && let Some(at) = copy_loop.sample_of(start, length)
         {
-            let file = copy_loop.write(start, length, self.word(at));
+            let file = copy_loop.write(start, length, folded(self.word(at), u64::MAX));
             self.copy_loop = Some(copy_loop);
             if file != 0 {
                 self.rounds += 1;

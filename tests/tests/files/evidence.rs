@@ -149,6 +149,28 @@ fn bytes_that_replace_a_part_of_the_buffer_are_not_counted() {
     assert_true("a-part-replaced", &[("in", "out", WHOLE_PIECES * 60_000 - WHOLE_PIECES.div_ceil(5) * 246)]);
 }
 
+/// In how many pieces `long-loop-...` does something else: in every 25th after the first 2,000, up to the last one, which has one byte.
+const DISTURBED_PIECES: u64 = (LONG_BYTES / 500 - 2000) / 25 + 1;
+
+/// How many bytes it copies as they are if it changes these pieces.
+const UNTOUCHED_BYTES: u64 = LONG_BYTES - (DISTURBED_PIECES - 1) * 500 - 1;
+
+#[test]
+fn a_long_loop_is_exact_whatever_happens_in_between() {
+    // With every third disturbance from the second one on, 500 zeroes are written to another file.
+    let zeroes = DISTURBED_PIECES.div_ceil(3) * 500;
+    assert_exactly("long-loop-disturbed", &[("in", "out", LONG_BYTES), ("zero", "out2", zeroes)]);
+}
+
+#[test]
+fn pieces_of_a_long_loop_that_are_refilled_or_replaced_are_not_proven() {
+    for case in ["long-loop-refilled", "long-loop-replaced"] {
+        let (_, _, transfer) = stated(case).into_iter().find(|(from, to, _)| from == "in" && to == "out").expect("it is stated");
+        assert_eq!(transfer.certainty, Certainty::Inferred, "{case}: {transfer:?}");
+        assert!(transfer.proven_bytes <= Some(UNTOUCHED_BYTES), "{case}: {transfer:?}");
+    }
+}
+
 #[test]
 fn a_buffer_used_for_messages_has_no_transfer() {
     assert_true("used-for-messages", &[("nothing", "out", 0)]);

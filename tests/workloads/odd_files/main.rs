@@ -4,6 +4,7 @@
 
 mod evidence;
 mod identity;
+mod long_loops;
 mod rings;
 
 use std::{
@@ -56,6 +57,9 @@ const CASES: &[Case] = &[
     ("used-for-messages", evidence::used_for_messages),
     ("lent-after-a-read", evidence::lent_after_a_read),
     ("buffers-side-by-side", evidence::buffers_side_by_side),
+    ("long-loop-disturbed", long_loops::disturbed),
+    ("long-loop-refilled", long_loops::refilled),
+    ("long-loop-replaced", long_loops::replaced),
     ("ring-replaced", rings::replaced),
     ("ring-splice", rings::splice),
     ("ring-fixed", rings::fixed),

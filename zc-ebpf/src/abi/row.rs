@@ -228,3 +228,30 @@ pub struct FailedPath {
     /// The path, and zeroes after it.
     pub path: [u8; PATH_BYTES],
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_busy_rows_of_two_epochs_have_different_places() {
+        for task in 1..1000 {
+            let key = RowKey { task, call: 1, ends: Ends { input: task % 7, output: 0 } };
+            let odd = RowKey { call: key.call | ODD_EPOCH, ..key };
+            assert!(key.near_place() < NEAR_BUSY_ROWS_OF_EPOCH);
+            assert!((NEAR_BUSY_ROWS_OF_EPOCH..2 * NEAR_BUSY_ROWS_OF_EPOCH).contains(&odd.near_place()));
+        }
+    }
+
+    #[test]
+    fn the_rows_of_a_few_tasks_that_copy_mostly_have_places_of_their_own() {
+        let mut taken = [0; NEAR_BUSY_ROWS_OF_EPOCH as usize];
+        for task in 100..110 {
+            let ends = [Ends { input: 3, output: 0 }, Ends { input: 3, output: 4 }];
+            for (call, ends) in (0..).zip(ends) {
+                taken[RowKey { task, call, ends }.near_place() as usize] += 1;
+            }
+        }
+        assert!(taken.iter().filter(|&&rows| rows > 0).count() >= 15, "{taken:?}");
+    }
+}

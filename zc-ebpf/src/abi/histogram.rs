@@ -29,7 +29,7 @@ pub fn bucket_of(ns: u64) -> usize {
     }
     let power = floor_log2(ns);
     let shift = power - SUB_BITS;
-    (((shift + 1) << SUB_BITS) as u64 + ((ns >> shift) & (SUBS - 1))) as usize
+    (u64::from((shift + 1) << SUB_BITS) + ((ns >> shift) & (SUBS - 1))) as usize
 }
 
 /// The lowest value of a bucket, and how many values it has, in ns.

@@ -113,7 +113,6 @@ impl NearBusyRow {
 impl RowKey {
     /// The place of its row in [`maps::NEAR_BUSY_ROWS`](crate::maps::NEAR_BUSY_ROWS). Each of two epochs in turn has its own half.
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "the places are few")]
     pub const fn near_place(&self) -> u32 {
         let caller = (self.task as u64) << 32 | self.call as u64;
         let files = (self.ends.input as u64) << 32 | self.ends.output as u64;

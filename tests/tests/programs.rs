@@ -13,7 +13,7 @@ use std::{
 use rustix::process::Signal;
 use zctrace::report::{Api, Certainty, Report, Transfer};
 
-use crate::harness::{TestDir, Transfers as _, program, shell, wait_until, zctrace};
+use crate::harness::{TestDir, Transfers as _, child_of, program, shell, state_of, wait_until, zctrace};
 
 /// Several times the size of any program's buffer, and not a multiple of it.
 const BYTES: u64 = 300_001;
@@ -314,7 +314,8 @@ fn socat_reads_and_writes() {
 fn a_download_is_a_transfer_from_the_servers_file_to_the_clients() {
     let directory = directory();
     let (port, config) = nginx_config(&directory, "sendfile on;");
-    let script = "nginx -c \"$0\" & until curl -s -o got \"$1\"; do sleep 0.1; done; kill $!; wait $!";
+    // The pause lets nginx go to sleep: see `nginx`.
+    let script = "nginx -c \"$0\" & until curl -s -o got \"$1\"; do sleep 0.1; done; sleep 0.2; kill $!; wait $!";
     let url = format!("http://127.0.0.1:{port}/in");
     let report = zctrace().dir(directory.path()).run(&program("sh").args(&["-c", script, &config, &url])).report;
     assert_copied(&directory, "got");
@@ -353,6 +354,9 @@ fn nginx(setting: &str) -> Report {
     connection.read_to_end(&mut answer).expect("nginx answers");
     let bytes = fs::read(directory.join("in")).expect("it is there");
     assert!(answer.ends_with(&bytes), "it is not the file: {}", String::from_utf8_lossy(&answer[..answer.len().min(300)]));
+    // Without a master process, nginx would not notice a signal that comes just before it goes to sleep.
+    let process = child_of(nginx.pid());
+    wait_until("nginx sleeps", || state_of(process) == 'S');
     nginx.signal(Signal::TERM);
     assert_eq!(nginx.wait(), Some(0), "the exit status of nginx");
     report.read(&nginx.into_stderr())

@@ -85,16 +85,19 @@ pub(crate) fn refilled_by_messages() -> Result<()> {
 
 /// Reads `in` to a buffer, fills that by `getrandom`, and writes it to `out`.
 pub(crate) fn refilled_with_random() -> Result<()> {
-    refilled(|buffer| {
-        let mut filled = 0;
-        while filled < buffer.len() {
-            let rest = &mut buffer[filled..];
-            // SAFETY: the rest has this many bytes.
-            let got = unsafe { libc::getrandom(rest.as_mut_ptr().cast(), rest.len(), 0) };
-            filled += usize::try_from(got).context("getrandom failed")?;
-        }
-        Ok(())
-    })
+    refilled(fill_with_random)
+}
+
+/// Has the kernel fill a buffer, by `getrandom`.
+pub(crate) fn fill_with_random(buffer: &mut [u8]) -> Result<()> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        let rest = &mut buffer[filled..];
+        // SAFETY: the rest has this many bytes.
+        let got = unsafe { libc::getrandom(rest.as_mut_ptr().cast(), rest.len(), 0) };
+        filled += usize::try_from(got).context("getrandom failed")?;
+    }
+    Ok(())
 }
 
 /// Reads `in` to a buffer, refills that, and writes it to `out`.

@@ -6,25 +6,27 @@ use std::{
     process::Command,
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use io_uring::IoUring;
+
+use crate::evidence::fill_with_random;
 
 /// The size of a read.
 const PIECE: usize = 500;
 
-/// The first pieces are copied without anything in between.
+/// How many pieces are copied before anything else happens.
 const UNDISTURBED: usize = 2000;
 
-/// A piece between two of which something else happens.
+/// From then on, something else happens at every piece whose number is a multiple of this.
 const EVERY: usize = 25;
 
 /// Copies `in` to `out` piece by piece. `disturb` gets the number of the disturbance, the piece and the files, and returns how much of the
 /// piece it has written itself.
 fn copy(mut disturb: impl FnMut(usize, &mut [u8], &mut File, &mut File) -> Result<usize>) -> Result<()> {
     let (mut from, mut to) = (File::open("in")?, File::create("out")?);
-    let mut buffer = vec![0; 2 * PIECE];
+    let mut buffer = vec![0; PIECE];
     for number in 0.. {
-        let read = from.read(&mut buffer[..PIECE])?;
+        let read = from.read(&mut buffer[..])?;
         if read == 0 {
             break;
         }
@@ -37,7 +39,8 @@ fn copy(mut disturb: impl FnMut(usize, &mut [u8], &mut File, &mut File) -> Resul
     Ok(())
 }
 
-/// Copies `in` to `out`, and now and then does so in another way, or does something that has to do with the buffer but leaves its bytes.
+/// Copies `in` to `out`. Now and then it writes a piece by `writev`, copies zeroes in another buffer, or tries to write the piece to a file
+/// that is not open for writing. Once it starts a child, and once it makes an `io_uring`.
 pub(crate) fn disturbed() -> Result<()> {
     let (mut zeroes, mut zeroes_out) = (File::open("/dev/zero")?, File::create("out2")?);
     let mut other = [0; PIECE];
@@ -65,9 +68,7 @@ pub(crate) fn disturbed() -> Result<()> {
 /// Copies `in` to `out`, except that the kernel fills some pieces with other bytes before they are written.
 pub(crate) fn refilled() -> Result<()> {
     copy(|_, piece, _, _| {
-        // SAFETY: the piece has this many bytes.
-        let got = unsafe { libc::getrandom(piece.as_mut_ptr().cast(), piece.len(), 0) };
-        ensure!(usize::try_from(got).context("getrandom failed")? == piece.len(), "too few random bytes");
+        fill_with_random(piece)?;
         Ok(0)
     })
 }

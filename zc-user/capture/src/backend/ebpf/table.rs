@@ -1,4 +1,5 @@
-//! Reads and removes many entries of a map with one system call, those of a hash ([`Table`]) or of an array ([`ArrayTable`]). aya 0.14 has no function for that.
+//! Reads many entries of a map with one system call, those of a hash ([`Table`]) or of an array ([`ArrayTable`]), and removes those of a
+//! hash. aya 0.14 has no function for that.
 //!
 //! Source: `bpf_map_do_batch` and `generic_map_lookup_batch` of the kernel's kernel/bpf/syscall.c and `__htab_map_lookup_and_delete_batch` of
 //! its kernel/bpf/hashtab.c.

@@ -279,7 +279,7 @@ const _: () = {
     assert!(size_of::<UnwrittenRead>() == 32);
     assert!(size_of::<CopyLoop>() == 6 * 8 + 6 * 4);
     assert!(size_of::<Range>() == 7 * 8 + 6 * 4 + 2 * 4 * SAMPLES);
-    assert!(size_of::<Memory>() == 2 * 8 + 8 * 4 + SOURCES * 8 + RANGES * size_of::<Range>());
+    assert!(size_of::<Memory>() == 2 * 8 + 10 * 4 + SOURCES * 8 + RANGES * size_of::<Range>());
     // An element of a hash map, with its key and the kernel's header, should fit into a page.
     assert!(size_of::<Memory>() <= 4096 - 64);
     assert!(size_of::<Mapping>() == 2 * 8 + 2 * 4);
@@ -298,7 +298,7 @@ const _: () = {
                 + size_of::<Mapping>()
                 + 2 * size_of::<Descriptor>()
     );
-    assert!(size_of::<TaskSlot>() == 2 * 8 + size_of::<Task>());
+    assert!(size_of::<TaskSlot>() == 3 * 8 + size_of::<Task>());
     assert!(size_of::<Stream>() == 7 * 8);
     assert!(size_of::<Marks>() == 4 * MARKS * WINDOWS);
     assert!(size_of::<RowKey>() == 16);

@@ -32,9 +32,9 @@ use crate::{
 /// `sys_enter(struct pt_regs *regs, long id)`
 #[btf_tracepoint(function = "sys_enter")]
 fn sys_enter(ctx: BtfTracePointContext) -> i32 {
-    let current = TypedPtr::current_task();
-    if scope::concerns(current) {
-        scope::call(Registers::of_tracepoint(&ctx), ctx.arg(1), current);
+    let registers = Registers::of_tracepoint(&ctx);
+    if scope::concerns(tasks::may_follow_caller(registers)) {
+        scope::call(registers, ctx.arg(1), TypedPtr::current_task());
     }
     0
 }
@@ -42,9 +42,9 @@ fn sys_enter(ctx: BtfTracePointContext) -> i32 {
 /// `sys_exit(struct pt_regs *regs, long ret)`
 #[btf_tracepoint(function = "sys_exit")]
 fn sys_exit(ctx: BtfTracePointContext) -> i32 {
-    let current = TypedPtr::current_task();
-    if tasks::may_follow_current(current) {
-        count::exit(Registers::of_tracepoint(&ctx), ctx.arg(1), current);
+    let registers = Registers::of_tracepoint(&ctx);
+    if tasks::may_follow_caller(registers) {
+        count::exit(registers, ctx.arg(1), TypedPtr::current_task());
     }
     0
 }

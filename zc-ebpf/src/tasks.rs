@@ -1,8 +1,10 @@
 //! The tasks that are followed, found by the addresses of their `task_struct`s.
 //!
 //! Each call of each task on the machine looks for its task twice. Most tasks are not followed, and a table of numbers says so after one
-//! load. The others are in an array, which programs read without calling the kernel. A task is in the slot that its address chooses, its
-//! home, unless that is taken. Then it is in the next free slot, and a hash says in which.
+//! load. To find its place there takes no helper: the registers of a caller, which each program has as its argument, are at the top of the
+//! task's kernel stack, so their page stands for the task. The tasks that are followed are in an array, which programs read without calling
+//! the kernel. A task is in the slot that its address chooses, its home, unless that is taken. Then it is in the next free slot, and a hash
+//! says in which.
 
 use aya_ebpf::{
     Global,
@@ -13,8 +15,9 @@ use zc_ebpf::{Task, TaskSlot, pairing::FACTOR};
 
 use crate::kernel::{
     entries::{Entries as _, exchange, fetch_add},
-    fields::TypedPtr,
+    fields::{self, KernelPtr, TypedPtr, offset_of_field},
     helpers::{current_task, repeat},
+    registers::Registers,
 };
 
 /// The slots. Preallocated, so that following a task does not depend on free memory.
@@ -35,7 +38,12 @@ static LAST_SLOT: Global<u32> = Global::new(0);
 #[unsafe(link_section = ".data.followed")]
 static mut FOLLOWED: [u64; NUMBERS] = [0; NUMBERS];
 
-/// The length of [`FOLLOWED`], a power of two.
+/// How many of them have their stack's number here, by [`mix`] of the page that [`page_of`] says.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = ".data.stacks")]
+static mut FOLLOWED_STACKS: [u64; NUMBERS] = [0; NUMBERS];
+
+/// The length of [`FOLLOWED`] and [`FOLLOWED_STACKS`], a power of two.
 const NUMBERS: usize = 1 << 13;
 
 /// The current task, if it is followed.
@@ -55,6 +63,34 @@ pub fn of_current(current: TypedPtr) -> Option<&'static mut Task> {
 #[inline(always)]
 pub fn may_follow_current(current: TypedPtr) -> bool {
     may_be_followed(current.lower_half())
+}
+
+/// As [`may_be_followed`], for the task that called with these registers. No helper is called.
+#[inline(always)]
+pub fn may_follow_caller(registers: Registers) -> bool {
+    // SAFETY: as in `may_be_followed`.
+    unsafe { stack_number(page_of(registers)).read_volatile() != 0 }
+}
+
+/// Stands for the kernel stack that a caller's registers are at the top of: their page, of the lower half of their address.
+#[inline(always)]
+fn page_of(registers: Registers) -> u64 {
+    registers.pointer().lower_half() >> PAGE_SHIFT
+}
+
+/// Any kernel stack is larger than a page of this size, and `struct pt_regs` is smaller.
+const PAGE_SHIFT: u64 = 12;
+
+/// The page of the registers of the task whose `task_struct` is at this address, as [`page_of`] says. They lie at the same distance from the
+/// beginning of each task's stack.
+#[inline(always)]
+fn page_of_task(address: u64) -> u64 {
+    let current = TypedPtr::current_task();
+    let registers = Registers::of(current).pointer().lower_half();
+    let stack = |task| fields::probe_or_zero::<u64>(task, offset_of_field!(task_stack));
+    let distance = registers.wrapping_sub(stack(current.address()));
+    let page = stack(address as KernelPtr).wrapping_add(distance);
+    u64::from(page as u32) >> PAGE_SHIFT
 }
 
 /// The task whose `task_struct` is at this address, if it is followed.
@@ -106,7 +142,9 @@ extern "C" fn take_slot(address: u64) -> u32 {
         free(claim.index);
         return NO_SLOT;
     }
-    add_to_followed(address, 1);
+    let Some(slot) = TASKS.entry(claim.index) else { return NO_SLOT };
+    slot.page = page_of_task(address);
+    add_to_followed(address, slot.page, 1);
     claim.index
 }
 
@@ -118,8 +156,10 @@ const NO_SLOT: u32 = u32::MAX;
 pub fn remove(address: u64) {
     let Some(index) = TASK_SLOTS.entry(address).map(|index| *index) else { return };
     let _ = TASK_SLOTS.remove(address);
+    let Some(slot) = TASKS.entry(index) else { return };
+    let page = slot.page;
     free(index);
-    add_to_followed(address, u64::MAX);
+    add_to_followed(address, page, u64::MAX);
 }
 
 /// Leaves a slot to other tasks.
@@ -148,6 +188,12 @@ fn number_of(address: u64) -> *mut u64 {
     (&raw mut FOLLOWED).cast::<u64>().wrapping_add(mix(address) as usize & (NUMBERS - 1))
 }
 
+/// The place in [`FOLLOWED_STACKS`] that a page chooses.
+#[inline(always)]
+fn stack_number(page: u64) -> *mut u64 {
+    (&raw mut FOLLOWED_STACKS).cast::<u64>().wrapping_add(mix(page) as usize & (NUMBERS - 1))
+}
+
 /// The state of the search for a free slot.
 #[repr(C)]
 struct Claim {
@@ -167,9 +213,11 @@ extern "C" fn claim_next(round: u64, claim: &mut Claim) -> i64 {
     1
 }
 
-/// Adds to the number of tasks that are followed and have an address like this.
+/// Adds to the numbers of tasks that are followed and have an address, and a page of their registers, like these.
 #[inline(always)]
-fn add_to_followed(address: u64, number: u64) {
-    // SAFETY: within the array. Only this changes it, with an atomic instruction.
+fn add_to_followed(address: u64, page: u64, number: u64) {
+    // SAFETY: within the arrays. Only this changes them, with an atomic instruction.
     fetch_add(unsafe { &mut *number_of(address) }, number);
+    // SAFETY: as above.
+    fetch_add(unsafe { &mut *stack_number(page) }, number);
 }

@@ -105,6 +105,8 @@ macro_rules! kernel_fields {
 kernel_fields! {
     Required {
         task_state: [Offset("task_struct.__state"), Offset("task_struct.state")],
+        /// Where the stack of the task in the kernel begins.
+        task_stack: [Offset("task_struct.stack")],
         task_group_leader: [Offset("task_struct.group_leader")],
         task_thread_pid: [Offset("task_struct.thread_pid")],
         pid_level: [Offset("pid.level")],

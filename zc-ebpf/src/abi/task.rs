@@ -83,6 +83,8 @@ pub struct TaskSlot {
     pub is_taken: u64,
     /// The address of its `task_struct`. 0: there is none yet.
     pub address: u64,
+    /// Stands for its kernel stack: by this, `sys_enter` and `sys_exit` see whether the task is followed.
+    pub page: u64,
     /// The task.
     pub task: Task,
 }

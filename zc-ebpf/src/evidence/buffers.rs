@@ -11,7 +11,7 @@ use zc_ebpf::{
 
 use crate::{
     evidence::copy_loop,
-    evidence::lock::{lock, lock_for, unlock, unlock_for},
+    evidence::lock::{is_stale, lock, lock_for, unlock, unlock_for},
     evidence::ranges::{fill, lengths, settle, take},
     evidence::streams,
     kernel::argument,
@@ -252,6 +252,9 @@ extern "C" fn exchange_memory(task: *mut Task, bytes: u64, intent: u32) -> u32 {
     }
     let Some(memory) = memory_of_task(task, intent == intent::FILL) else { return 0 };
     task.has_memory = 1;
+    if is_of_no_file(task, memory, bytes, intent) != 0 {
+        return 0;
+    }
     if !lock_for(task, memory, intent <= intent::CLEAR) {
         return 0;
     }
@@ -284,6 +287,23 @@ extern "C" fn exchange_memory(task: *mut Task, bytes: u64, intent: u32) -> u32 {
     }
     unlock_for(task, memory);
     0
+}
+
+/// Whether it is clear without the lock that bytes which a call wrote, or wanted to write, are those of no file: 1, if the call has a single
+/// buffer. Most programs write more than they copy, and threads would wait for each other.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn is_of_no_file(task: *mut Task, memory: *mut Memory, bytes: u64, intent: u32) -> u32 {
+    let (Some(task), Some(memory)) = (argument::as_mut(task), argument::as_mut(memory)) else { return 0 };
+    if has_vector(task) || is_stale(memory) || (intent != intent::TAKE && intent != intent::FIND) {
+        return 0;
+    }
+    let start = untagged(task.arguments.get(1));
+    let is_unknown = memory::is_unknown(memory, start, start + (bytes & ADDRESSES));
+    if is_unknown != 0 {
+        task.generation = memory.generation;
+    }
+    is_unknown
 }
 
 /// Carries out an [`intent`] for the buffer of the element at this address. Returns how many of the `left` bytes are in it. A global function
@@ -339,6 +359,12 @@ fn buffers(task: &Task) -> (u64, u64) {
         requested::MSGHDR => request::vector_of(address, task.compat != 0).unwrap_or((0, 0)),
         _ => (0, 1),
     }
+}
+
+/// Whether the call under way names its buffers by a vector.
+#[inline(always)]
+const fn has_vector(task: &Task) -> bool {
+    matches!(task.spec.requested, requested::IOVEC | requested::MSGHDR)
 }
 
 /// A buffer of a call.

@@ -60,12 +60,18 @@ extern "C" fn lock_memory(memory: *mut Memory, writes: u32) -> u32 {
     1
 }
 
+/// Whether everything about the memory has become unknown.
+#[inline(always)]
+pub fn is_stale(memory: &Memory) -> bool {
+    // SAFETY: a reference is valid. Volatile because other CPUs set it.
+    unsafe { (&raw const memory.is_stale).read_volatile() != 0 }
+}
+
 /// Forgets what has become unknown.
 #[inline(always)]
 fn forget_stale(memory: &mut Memory) {
     // First a plain load, because it is hardly ever set.
-    // SAFETY: a reference is valid. Volatile because other CPUs set it.
-    if unsafe { (&raw const memory.is_stale).read_volatile() } != 0 && exchange(&mut memory.is_stale, 0) != 0 {
+    if is_stale(memory) && exchange(&mut memory.is_stale, 0) != 0 {
         memory::forget_all(memory);
     }
 }

@@ -8,7 +8,7 @@ use aya_ebpf::{
 };
 use zc_ebpf::{
     STREAM_FILES,
-    pairing::marks::{Marks, Sequence, WINDOW_BYTES, WINDOWS, Window},
+    pairing::marks::{FIRST_WORDS, Marks, Sequence, WINDOW_BYTES, WINDOWS, Window},
 };
 
 use crate::kernel::{
@@ -55,8 +55,9 @@ pub extern "C" fn mark(slot: u32, number: u32, address: u64, length: u64) -> u32
     }
     let is_read = fill_part_from_user(address, &mut bytes.words, length);
     if is_read {
-        let mut marking = Marking { window, words: &bytes.words, sequence: Sequence::default() };
-        repeat((length / 8) as u32, add_word, &mut marking);
+        let sequence = Sequence::new([bytes.words[0], bytes.words[1]]);
+        let mut marking = Marking { window, words: &bytes.words, sequence };
+        repeat(((length / 8) as u32).saturating_sub(FIRST_WORDS as u32), add_word, &mut marking);
     }
     exchange(&mut bytes.is_taken, 0);
     u32::from(is_read)
@@ -72,7 +73,7 @@ struct Marking<'m> {
 
 /// One round of the loop: adds a word. Returns 0, to go on.
 extern "C" fn add_word(index: u64, marking: &mut Marking<'_>) -> i64 {
-    let word = marking.words[index as usize & (WINDOW_WORDS - 1)];
-    marking.sequence.add(index, word, marking.window);
+    let word = marking.words[(index as usize + FIRST_WORDS) & (WINDOW_WORDS - 1)];
+    marking.sequence.add(word, marking.window);
     0
 }

@@ -11,6 +11,7 @@ use crate::{
     evidence::sums::{sum_differs, sum_up},
     kernel::argument,
     kernel::entries::fetch_add,
+    kernel::helpers::repeat,
     maps::count_loss,
     request, rows,
 };
@@ -57,6 +58,9 @@ pub extern "C" fn take(memory: *mut Memory, hint: u32, start: u64, length: u64, 
         return take_range(memory, hint, start, end, is_moved);
     }
     for index in rounds(RANGES) {
+        if memory.is_unused(index) {
+            break;
+        }
         take_range(memory, index, start, end, is_moved);
     }
     0
@@ -175,17 +179,35 @@ pub fn settle(memory: &mut Memory, who: u64, output: FileNumber, is_moved: bool)
 #[inline(never)]
 extern "C" fn settle_several(memory: *mut Memory, who: u64, output: FileNumber) -> u64 {
     let Some(memory) = argument::as_mut(memory) else { return 0 };
-    let mut largest = 0;
-    for index in rounds(SOURCES) {
-        let source = packed(memory.sources[index as usize & (SOURCES - 1)]);
-        largest = if_set(is_less(largest >> 32, source >> 32), source, largest);
-    }
-    for index in rounds(SOURCES) {
-        let source = &mut memory.sources[index as usize & (SOURCES - 1)];
-        add_part(who, largest << 32 | u64::from(output), packed(*source));
-        *source = Source::default();
-    }
-    largest
+    let mut settling = Settling { memory, who, output, largest: 0 };
+    repeat(SOURCES as u32, find_largest, &mut settling);
+    repeat(SOURCES as u32, settle_one, &mut settling);
+    settling.largest
+}
+
+/// The state of the loops: of the program itself, they would be checked round by round.
+#[repr(C)]
+struct Settling<'m> {
+    memory: &'m mut Memory,
+    who: u64,
+    output: FileNumber,
+    /// The source with the most bytes, [`packed`].
+    largest: u64,
+}
+
+/// One round of the first loop. Returns 0, to go on.
+extern "C" fn find_largest(index: u64, settling: &mut Settling<'_>) -> i64 {
+    let source = packed(settling.memory.sources[index as usize & (SOURCES - 1)]);
+    settling.largest = if_set(is_less(settling.largest >> 32, source >> 32), source, settling.largest);
+    0
+}
+
+/// One round of the second loop. Returns 0, to go on.
+extern "C" fn settle_one(index: u64, settling: &mut Settling<'_>) -> i64 {
+    let source = &mut settling.memory.sources[index as usize & (SOURCES - 1)];
+    add_part(settling.who, settling.largest << 32 | u64::from(settling.output), packed(*source));
+    *source = Source::default();
+    0
 }
 
 /// A source as one number: its file (lower half) and its bytes (upper half).

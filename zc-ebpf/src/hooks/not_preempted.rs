@@ -28,7 +28,7 @@ const IS_WORKER: u32 = 0x10 | 0x4000;
 #[tracepoint]
 fn sys_enter_event(ctx: TracePointContext) -> u32 {
     let current = TypedPtr::current_task();
-    if scope::concerns(current) {
+    if scope::concerns(tasks::may_follow_current(current)) {
         scope::call(Registers::of_current(), read::<i64, { records::CALL_NUMBER.offset }>(&ctx), current);
     }
     0

@@ -23,10 +23,10 @@ use crate::{
 #[unsafe(link_section = ".data.scope")]
 static mut SCOPED_PROCESS: u32 = 0;
 
-/// Whether a call of the current task may have to be counted.
+/// Whether a call may have to be counted, of a task that may be followed or not.
 #[inline(always)]
-pub fn concerns(current: TypedPtr) -> bool {
-    tasks::may_follow_current(current) || process() != 0
+pub fn concerns(may_be_followed: bool) -> bool {
+    may_be_followed || process() != 0
 }
 
 /// The current task enters the kernel for a call.

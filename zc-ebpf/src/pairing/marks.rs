@@ -57,21 +57,26 @@ pub fn windows_reached(bytes: u64) -> usize {
 
 /// The last bytes that were added to a window: first those at the lower places.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Sequence {
     older: u64,
     newer: u64,
 }
 
+/// How many words [`Sequence::new`] takes.
+pub const FIRST_WORDS: usize = 2;
+
 impl Sequence {
-    /// Adds the eight bytes of the word with this number. Each byte ends a sequence, and the hash of that sequence becomes a mark if it is the
-    /// largest of its class. The first two words are the first sequence.
+    /// The first two words of a window.
     #[inline(always)]
-    pub fn add(&mut self, index: u64, word: u64, marks: &mut Window) {
-        if index < 2 {
-            (self.older, self.newer) = (self.newer, word);
-            return;
-        }
+    pub const fn new([older, newer]: [u64; FIRST_WORDS]) -> Self {
+        Self { older, newer }
+    }
+
+    /// Adds the eight bytes of the next word. Each byte ends a sequence, and the hash of that sequence becomes a mark if it is the largest of
+    /// its class.
+    #[inline(always)]
+    pub fn add(&mut self, word: u64, marks: &mut Window) {
         let mut left = word;
         for _ in 0..8 {
             self.older = self.older >> 8 | self.newer << 56;
@@ -133,10 +138,10 @@ mod tests {
 
     /// The marks of a window of these bytes.
     fn window(bytes: &[u8]) -> Window {
-        let (mut sequence, mut marks) = (Sequence::default(), Window::default());
-        for (index, word) in (0..).zip(bytes.as_chunks::<8>().0) {
-            sequence.add(index, u64::from_le_bytes(*word), &mut marks);
-        }
+        let mut words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+        let first = [(); FIRST_WORDS].map(|()| words.next().expect("a window has more words"));
+        let (mut sequence, mut marks) = (Sequence::new(first), Window::default());
+        words.for_each(|word| sequence.add(word, &mut marks));
         marks
     }
 

@@ -76,6 +76,8 @@ pub struct Memory {
     pub is_stale: u64,
     /// Counts how often bytes of a file were overwritten by something else.
     pub generation: u32,
+    /// How many ranges were ever in use: those from this index on are empty.
+    pub used: u32,
     /// The range that is given up next.
     pub next: u32,
     /// Reads since there was a reason to sample densely. [`sample_more`](Self::sample_more) sets it back.
@@ -90,6 +92,7 @@ pub struct Memory {
     empty: u32,
     /// The file that was read last.
     last_file: FileNumber,
+    reserved: u32,
     /// Where the bytes of the call under way came from. The first ones are filled.
     pub sources: [Source; SOURCES],
     /// The ranges. From `low` to `high`, they do not overlap.
@@ -102,6 +105,7 @@ impl Memory {
         lock: 0,
         is_stale: 0,
         generation: 0,
+        used: 0,
         next: 0,
         reads: 0,
         varying: 0,
@@ -109,6 +113,7 @@ impl Memory {
         adjacent: 0,
         empty: 0,
         last_file: 0,
+        reserved: 0,
         sources: [Source { file: 0, bytes: 0 }; SOURCES],
         ranges: [Range::EMPTY; RANGES],
     };
@@ -167,6 +172,13 @@ impl Memory {
         }
     }
 
+    /// Whether the range of this index was never used, nor any after it. Volatile, because threads may ask without the lock.
+    #[inline(always)]
+    pub fn is_unused(&self, index: u32) -> bool {
+        // SAFETY: a field of its own.
+        index >= unsafe { core::ptr::read_volatile(&raw const self.used) }
+    }
+
     /// Adds bytes of the call under way. If there is no room for another source, these bytes have none.
     #[inline(always)]
     pub fn add_source(&mut self, file: FileNumber, bytes: u64) {
@@ -222,6 +234,9 @@ extern "C" fn take_room(memory: *mut Memory, file: FileNumber, start: u64, end: 
     // These are in the map because the verifier would follow every value that variables can have.
     (memory.continued, memory.adjacent, memory.empty) = (RANGES as u32, RANGES as u32, RANGES as u32);
     for index in rounds(RANGES) {
+        if memory.is_unused(index) {
+            break;
+        }
         remove(memory, index, file, start, end);
     }
     if memory.continued < RANGES as u32 {
@@ -229,6 +244,11 @@ extern "C" fn take_room(memory: *mut Memory, file: FileNumber, start: u64, end: 
     }
     if memory.empty < RANGES as u32 {
         return memory.empty.into();
+    }
+    let unused = memory.used;
+    if unused < RANGES as u32 {
+        memory.used = unused + 1;
+        return unused.into();
     }
     // Two reads that share a range are better than another file that loses its range.
     if memory.adjacent < RANGES as u32 {
@@ -325,9 +345,32 @@ pub extern "C" fn forget_all(memory: *mut Memory) -> u32 {
 pub extern "C" fn clear(memory: *mut Memory, start: u64, end: u64) -> u32 {
     let Some(memory) = argument(memory) else { return 0 };
     for index in rounds(RANGES) {
+        if memory.is_unused(index) {
+            break;
+        }
         remove(memory, index, 0, start, end);
     }
     0
+}
+
+/// Whether nothing is known of these bytes: they are in no range, nor in the memory that belongs to one. 1: nothing is known.
+///
+/// This may be asked without the lock. Another thread may be changing the ranges at this moment, by a call of its own that reads into this
+/// memory. Then the program itself does not know which bytes it writes, and none are credited to a file.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+pub extern "C" fn is_unknown(memory: *mut Memory, start: u64, end: u64) -> u32 {
+    let Some(memory) = argument(memory) else { return 0 };
+    let mut overlapping = 0;
+    for index in rounds(RANGES) {
+        if memory.is_unused(index) {
+            break;
+        }
+        if let Some(range) = memory.ranges.get(index as usize) {
+            overlapping |= is_less(range.low, end) & is_less(start, range.high);
+        }
+    }
+    u32::from(overlapping == 0)
 }
 
 #[cfg(test)]

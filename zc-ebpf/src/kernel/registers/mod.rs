@@ -51,8 +51,20 @@ impl Registers {
     /// The same registers, for other programs that run in the call.
     #[inline(always)]
     pub fn of_current() -> Self {
-        // SAFETY: the helper takes the current task.
-        Self(unsafe { bpf_task_pt_regs(TypedPtr::current_task().address().cast_mut().cast()) as *const arch::Saved })
+        Self::of(TypedPtr::current_task())
+    }
+
+    /// The registers of a task, with which it entered the kernel last.
+    #[inline(always)]
+    pub fn of(task: TypedPtr) -> Self {
+        // SAFETY: the helper takes a `task_struct` of which the verifier knows the type.
+        Self(unsafe { bpf_task_pt_regs(task.address().cast_mut().cast()) as *const arch::Saved })
+    }
+
+    /// The struct itself.
+    #[inline(always)]
+    pub fn pointer(self) -> TypedPtr {
+        TypedPtr::argument(self.0.cast())
     }
 }
 

@@ -11,6 +11,7 @@ use super::{
 };
 
 /// Memory of a process, and what the kernel side knows about it.
+#[derive(Clone)]
 struct Space {
     bytes: Vec<u8>,
     memory: Box<Memory>,
@@ -131,6 +132,13 @@ impl Space {
                 self.rounds += 1;
                 return vec![(file, length)];
             }
+        }
+        if is_unknown(&raw mut *self.memory, start, start + length) != 0 {
+            // The loop goes on, and the memory knows no more than that.
+            let mut same = self.clone();
+            same.end_loop();
+            assert_eq!(same.take(start, length), []);
+            return Found::new();
         }
         self.end_loop();
         self.take(start, length)
@@ -368,6 +376,24 @@ fn the_oldest_range_is_given_up_when_there_is_no_room() {
         space.read(1 + u32::try_from(piece).expect("fits"), piece * 100, 50);
     }
     assert_eq!((space.write(0, 50), space.write(last * 100, 50)), (vec![], vec![(1 + u32::try_from(last).expect("fits"), 50)]));
+}
+
+#[test]
+fn of_memory_that_no_read_filled_everything_is_unknown() {
+    let mut space = Space::new(3000);
+    let is_unknown = |space: &mut Space, start, end| is_unknown(&raw mut *space.memory, start, end) != 0;
+    assert!(is_unknown(&mut space, 0, 3000));
+    space.read(1, 1000, 100);
+    space.read(2, 2000, 100);
+    for (start, end) in [(0, 1000), (1100, 2000), (2100, 3000)] {
+        assert!(is_unknown(&mut space, start, end), "{start}");
+        assert!(!is_unknown(&mut space, start, end + 1) || end == 3000, "{start}");
+    }
+    for (start, end) in [(0, 3000), (1050, 1051), (1099, 2001), (2099, 2100)] {
+        assert!(!is_unknown(&mut space, start, end), "{start}");
+    }
+    space.clear(1000, 100);
+    assert!(is_unknown(&mut space, 0, 2000), "what the kernel overwrites is in no range");
 }
 
 /// Random reads, clears and writes: a write never credits a file with more bytes than it owns there.

@@ -285,7 +285,7 @@ const _: () = {
     assert!(size_of::<Mapping>() == 2 * 8 + 2 * 4);
     assert!(
         size_of::<Task>()
-            == 20 * 4
+            == 22 * 4
                 + 2 * 8
                 + size_of::<OtherCalls>()
                 + size_of::<Interrupted>()

@@ -157,8 +157,6 @@ kernel_fields! {
     // From a descriptor to its file.
     All("which files calls are about is") {
         task_files: [Offset("task_struct.files")],
-        /// 4 bytes. Without it every descriptor is looked up each time.
-        files_users: [Offset("files_struct.count"), Absent],
         files_fdt: [Offset("files_struct.fdt")],
         fdt_max_fds: [Offset("fdtable.max_fds")],
         fdt_fd: [Offset("fdtable.fd")],

@@ -65,12 +65,16 @@ pub struct Task {
     pub slot: u32,
     /// What is known of a call without a row: one of [`other`](crate::other)'s constants.
     pub other: u32,
+    /// 1: other tasks may have the same table of descriptors, because this one shares it with its creator, or with a task that it created.
+    pub shares_files: u32,
     /// 1: other tasks may have the same address space, because this one shares it with its creator, or with a task that it created.
     pub shares_space: u32,
     /// 1: it has a row in [`maps::BUSY_ROWS`](crate::maps::BUSY_ROWS), or had one.
     pub has_busy_rows: u32,
     /// 1: it has read something, so its address space may have an entry in [`maps::MEMORIES`](crate::maps::MEMORIES).
     pub has_memory: u32,
+    /// Unused; keeps the layout free of padding.
+    pub reserved: u32,
     /// Its calls without rows.
     pub other_calls: OtherCalls,
 }

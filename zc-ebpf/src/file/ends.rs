@@ -17,8 +17,7 @@ pub fn of(task: &mut Task, current: TypedPtr) -> Ends {
     if !names_files(task) {
         return Ends::NONE;
     }
-    let is_only_user = identify::is_only_user(current);
-    find(task, |task, fd, side| identify::number(task, is_only_user, fd, side), |task| mapping::source(task, current))
+    find(task, identify::number, |task| mapping::source(task, current))
 }
 
 /// The files of a call whose entry was not seen. This is slower, and quicker to verify.

@@ -15,26 +15,17 @@ use crate::{
 /// No descriptor.
 pub const NO_FD: u64 = u64::MAX;
 
-/// The number of the file behind a descriptor of the current task, whose entry is `task`. 0: there is no file. `is_only_user` is what
-/// the function of that name says.
+/// The number of the file behind a descriptor of the current task, whose entry is `task`. 0: there is no file.
 #[inline(always)]
-pub fn number(task: &mut Task, is_only_user: bool, fd: u64, side: u32) -> FileNumber {
+pub fn number(task: &mut Task, fd: u64, side: u32) -> FileNumber {
     if fd == NO_FD {
         return 0;
     }
     // To the kernel a descriptor is an unsigned int: it ignores the upper half of the register.
     let fd = fd as u32;
     let last = if side == OUTPUT { task.last_output } else { task.last_input };
-    let is_last = is_only_user && side != PIPE && last.file != 0 && last.fd == fd;
+    let is_last = task.shares_files == 0 && side != PIPE && last.file != 0 && last.fd == fd;
     if is_last { last.file } else { file_behind(task, fd, side) }
-}
-
-/// Whether only the current task has its table of descriptors. Then only calls of this task change it. This kernel must have the field.
-///
-/// A program should ask in one place: wherever it loads a pointer from a typed one, the verifier searches all of the kernel's types.
-#[inline(always)]
-pub fn is_only_user(current: TypedPtr) -> bool {
-    has_one_user(current.load(offset_of_field!(task_files)))
 }
 
 /// As [`number`], for a call whose entry was not seen.
@@ -60,8 +51,9 @@ extern "C" fn file_behind(task: *mut Task, fd: u32, side: u32) -> FileNumber {
     if offset_of_field!(task_files) == ABSENT || !records(recorded::FILES) {
         return 0;
     }
+    // In one place only: wherever a program loads a pointer from the current task, the verifier searches all of the kernel's types.
     let files: TypedPtr = TypedPtr::current_task().load(offset_of_field!(task_files));
-    let task = argument::as_mut(task).filter(|task| side != PIPE && task.has_ring == 0 && has_one_user(files));
+    let task = argument::as_mut(task).filter(|task| side != PIPE && task.has_ring | task.shares_files == 0);
     let last = task.map(|task| if side == OUTPUT { &mut task.last_output } else { &mut task.last_input });
     let file = open_file(files, fd);
     if file.is_null() {
@@ -82,13 +74,6 @@ extern "C" fn file_behind_unseen(fd: u32, side: u32) -> FileNumber {
     let Some(file) = open_file_of_current(fd) else { return 0 };
     let number = number_of(file);
     if side == PIPE && is_for_writing(file) { number | FOR_WRITING } else { number }
-}
-
-/// Whether this table of descriptors has one user.
-#[inline(always)]
-fn has_one_user(files: TypedPtr) -> bool {
-    let offset = offset_of_field!(files_users);
-    offset != ABSENT && files.load::<u32>(offset) == 1
 }
 
 /// `FMODE_WRITE` of the kernel's include/linux/fs.h: the file is open for writing.

@@ -4,7 +4,7 @@
 //! the kernel are final only when the dead task has been switched out for the last time.
 
 use aya_ebpf::helpers::generated::bpf_get_ns_current_pid_tgid;
-use aya_log_ebpf::{debug, warn};
+use aya_log_ebpf::debug;
 use zc_ebpf::{
     ABSENT, ARGS_BYTES, Arguments, COMM_BYTES, CallSpec, Control, CopyLoop, Descriptor, Ended, Ends, EventHeader, Exec,
     Interrupted, Loss, Mapping, NO_CALL, OtherCalls, Outcome, Task, UnwrittenRead, armed, entry, event_kind, hook, other, phase,
@@ -46,18 +46,21 @@ struct Creator {
     space: u32,
     /// Whether both have the same address space.
     shares_memory: bool,
+    /// Whether both have the same table of descriptors.
+    shares_files: bool,
 }
 
 impl Creator {
     #[inline(always)]
     fn of(task: &mut Task, parent: KernelPtr, child: KernelPtr) -> Self {
-        let mm = |task| fields::probe::<u64>(task, offset_of_field!(task_mm));
-        let shares_memory = mm(parent).is_some() && mm(parent) == mm(child);
+        let shares_memory = have_same(parent, child, offset_of_field!(task_mm));
         if shares_memory {
             copy_loop::end(task);
             task.shares_space = 1;
         }
-        Self { pid: task.pid, process: task.process, phase: task.phase, space: task.space, shares_memory }
+        let shares_files = have_same(parent, child, offset_of_field!(task_files));
+        task.shares_files |= u32::from(shares_files);
+        Self { pid: task.pid, process: task.process, phase: task.phase, space: task.space, shares_memory, shares_files }
     }
 
     /// The tracer, which is armed. Its child is the root of the trace, or a rehearsal. `None` if the current task is not the tracer's thread
@@ -71,8 +74,15 @@ impl Creator {
         // This is the one thread that launches, so nobody else writes now.
         let phase = if control.armed == armed::REHEARSAL { phase::REHEARSING } else { phase::ARMED };
         control.armed = armed::OFF;
-        Some(Self { pid: control.tracer_pid, process: 0, phase, space: 0, shares_memory: false })
+        Some(Self { pid: control.tracer_pid, process: 0, phase, space: 0, shares_memory: false, shares_files: false })
     }
+}
+
+/// Whether two tasks have the same struct at this offset. A kernel thread has none.
+#[inline(always)]
+fn have_same(one: KernelPtr, other: KernelPtr, offset: u32) -> bool {
+    let of = |task| fields::probe_or_zero::<u64>(task, offset);
+    of(one) != 0 && of(one) == of(other)
 }
 
 /// New tasks are copied from this one, because a task is too large for the stack.
@@ -115,9 +125,11 @@ pub static NEW_TASK: Task = Task {
     hooks: 0,
     slot: 0,
     other: other::NONE,
+    shares_files: 0,
     shares_space: 0,
     has_busy_rows: 0,
     has_memory: 0,
+    reserved: 0,
     other_calls: OtherCalls::NONE,
 };
 
@@ -158,10 +170,10 @@ fn follow_child(control: &mut Control, parent: &Creator, child: KernelPtr) {
     let process = if tid == pid { serial } else { parent.process };
     let Some(task) = insert(fields::as_number(child), &Identity { serial, process, tid, pid, phase: parent.phase }) else {
         count_loss(Loss::UnfollowedTask);
-        warn!((), "task {} is not followed: there is no room for it", tid);
         return;
     };
     task.hooks = hook::FORK;
+    task.shares_files = parent.shares_files.into();
     if parent.shares_memory {
         task.space = parent.space;
         task.shares_space = 1;
@@ -216,7 +228,7 @@ pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
         sample::note_program(state.space);
     }
     state.forget_descriptors();
-    state.has_ring = 0;
+    (state.has_ring, state.shares_files) = (0, 0);
     let Some(mut entry) = EVENTS.reserve::<Exec>(0) else {
         count_loss(Loss::LostEvent);
         return;

@@ -95,8 +95,9 @@ fn enter() -> Option<()> {
     control.pidns_level = level;
     let serial = follow::new_serial(control);
     let task = follow::insert(current as u64, &Identity { serial, process: serial, tid, pid, phase: phase::ACTIVE })?;
-    // The process's other threads share this address space, but they are not followed.
+    // The process's other threads share this address space and the table of descriptors, but they are not followed.
     task.space = follow::new_space(control);
+    task.shares_files = 1;
     set_scoped_process(tgid());
     tell(event_kind::ENTERED, task, current);
     Some(())

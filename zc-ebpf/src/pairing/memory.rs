@@ -92,6 +92,7 @@ pub struct Memory {
     empty: u32,
     /// The file that was read last.
     last_file: FileNumber,
+    /// Unused; keeps the layout free of padding.
     reserved: u32,
     /// Where the bytes of the call under way came from. The first ones are filled.
     pub sources: [Source; SOURCES],

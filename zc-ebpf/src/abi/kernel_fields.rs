@@ -218,6 +218,8 @@ kernel_fields! {
         vma_end: [Offset("vm_area_struct.vm_end")],
         vma_flags: [Offset("vm_area_struct.vm_flags")],
         vma_file: [Offset("vm_area_struct.vm_file")],
+        /// A private mapping of a file has one since a page of it was changed.
+        vma_anon: [Offset("vm_area_struct.anon_vma")],
         /// The page of the file that the mapping begins with.
         vma_page: [Offset("vm_area_struct.vm_pgoff")],
         inode_flags: [Offset("inode.i_flags")],

@@ -109,6 +109,8 @@ mod intent {
     pub const FIND: u32 = 3;
     /// The call wrote from a mapping: find out how many bytes are in it.
     pub const MEASURE: u32 = 4;
+    /// The call wrote bytes of no file: do nothing.
+    pub const NOTHING: u32 = 5;
 }
 
 /// The call under way has returned. Remembers what it read, or finds out where the bytes came from that it wrote.
@@ -252,7 +254,8 @@ extern "C" fn exchange_memory(task: *mut Task, bytes: u64, intent: u32) -> u32 {
     }
     let Some(memory) = memory_of_task(task, intent == intent::FILL) else { return 0 };
     task.has_memory = 1;
-    if is_of_no_file(task, memory, bytes, intent) != 0 {
+    let intent = with_ranges(task, memory, bytes, intent);
+    if intent == intent::NOTHING {
         return 0;
     }
     if !lock_for(task, memory, intent <= intent::CLEAR) {
@@ -289,21 +292,30 @@ extern "C" fn exchange_memory(task: *mut Task, bytes: u64, intent: u32) -> u32 {
     0
 }
 
-/// Whether it is clear without the lock that bytes which a call wrote, or wanted to write, are those of no file: 1, if the call has a single
-/// buffer. Most programs write more than they copy, and threads would wait for each other.
+/// The [`intent`] of a call, once it is known whether its buffer has bytes that a read put there. That takes no lock, for which threads would
+/// wait: most programs write more than they copy.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn is_of_no_file(task: *mut Task, memory: *mut Memory, bytes: u64, intent: u32) -> u32 {
-    let (Some(task), Some(memory)) = (argument::as_mut(task), argument::as_mut(memory)) else { return 0 };
-    if has_vector(task) || is_stale(memory) || (intent != intent::TAKE && intent != intent::FIND) {
-        return 0;
+extern "C" fn with_ranges(task: *mut Task, memory: *mut Memory, bytes: u64, intent: u32) -> u32 {
+    let (Some(task), Some(memory)) = (argument::as_mut(task), argument::as_mut(memory)) else { return intent };
+    if has_vector(task) || is_stale(memory) || intent <= intent::CLEAR {
+        return intent;
     }
     let start = untagged(task.arguments.get(1));
-    let is_unknown = memory::is_unknown(memory, start, start + (bytes & ADDRESSES));
-    if is_unknown != 0 {
-        task.generation = memory.generation;
+    let is_unknown = memory::is_unknown(memory, start, start + (bytes & ADDRESSES)) != 0;
+    if intent == intent::MEASURE {
+        if is_unknown {
+            return intent;
+        }
+        // The program reads into a mapping that it shares, and so into the mapped file.
+        task.ends.input = 0;
+        return intent::TAKE;
     }
-    is_unknown
+    if !is_unknown {
+        return intent;
+    }
+    task.generation = memory.generation;
+    intent::NOTHING
 }
 
 /// Carries out an [`intent`] for the buffer of the element at this address. Returns how many of the `left` bytes are in it. A global function
@@ -326,7 +338,7 @@ extern "C" fn exchange_piece(task: *mut Task, memory: *mut Memory, element: u64,
             task.outcome.paired_bytes += common_length(start, end, task.mapping.start, task.mapping.end);
         }
         _ => {
-            take(memory, task.last_range, start, length, u32::from(intent == intent::TAKE));
+            take(memory, task.last_range, start, lengths(length, wanted), u32::from(intent == intent::TAKE));
         }
     }
     length

@@ -31,7 +31,7 @@ pub fn write(task: &mut Task, bytes: u64) -> bool {
         return false;
     }
     let start = buffer(task);
-    let Some(at) = task.copy_loop.sample_of(start, bytes) else { return false };
+    let Some(at) = task.copy_loop.sample_of(start, bytes, task.outcome.requested_bytes) else { return false };
     let Some(word) = sampled_word(at) else { return false };
     let file = task.copy_loop.write(start, bytes, word);
     if file == 0 {

@@ -2,13 +2,13 @@
 
 use zc_ebpf::{
     CHANGED, CallId, Ends, FROM_BUFFER, FileNumber, Loss, Memory, RowKey, UNSAMPLED,
-    opaque::{if_set, is_less, rounds},
+    opaque::{if_set, is_less, opaque, rounds},
     pairing::memory::{self, RANGES, SOURCES, Source},
     pairing::range::{Comparison, Range, SAMPLES, Verdict, common_length, compared, folded},
 };
 
 use crate::{
-    evidence::sums::{sum_differs, sum_up},
+    evidence::sums::{compare_sum, sum_up},
     kernel::argument,
     kernel::entries::fetch_add,
     kernel::helpers::repeat,
@@ -19,11 +19,17 @@ use crate::{
 /// The most bytes of a buffer that matter: no call moves 4 GiB.
 pub const MOST_LENGTH: u64 = u32::MAX as u64;
 
-/// Packs how many bytes were read (lower half) and how many were wanted (upper half), because a global function has at most five
+/// Packs how many bytes were moved (lower half) and how many were wanted (upper half), because a global function has at most five
 /// arguments.
 #[inline(always)]
-pub fn lengths(read: u64, wanted: u64) -> u64 {
-    common_length(0, wanted, 0, MOST_LENGTH) << 32 | read
+pub fn lengths(moved: u64, wanted: u64) -> u64 {
+    common_length(0, wanted, 0, MOST_LENGTH) << 32 | common_length(0, moved, 0, MOST_LENGTH)
+}
+
+/// What [`lengths`] packed: how many bytes were moved, and how many were wanted.
+#[inline(always)]
+const fn unpacked(lengths: u64) -> (u64, u64) {
+    (lengths & MOST_LENGTH, lengths >> 32)
 }
 
 /// Remembers bytes that a read put here, as many as [`lengths`] says. Returns the index of their range. `hint` is the index of the range
@@ -32,7 +38,7 @@ pub fn lengths(read: u64, wanted: u64) -> u64 {
 #[inline(never)]
 pub extern "C" fn fill(memory: *mut Memory, hint: u32, file: FileNumber, start: u64, lengths: u64) -> u32 {
     let Some(memory) = argument::as_mut(memory) else { return 0 };
-    let (length, wanted) = (lengths & MOST_LENGTH, lengths >> 32);
+    let (length, wanted) = unpacked(lengths);
     let (plan, summed_blocks) = memory.plan(file, length);
     let index = memory::fill_range(memory, hint, file, start, start.saturating_add(length));
     let Some(range) = memory.ranges.get_mut(index as usize) else { return 0 };
@@ -46,22 +52,22 @@ pub extern "C" fn fill(memory: *mut Memory, hint: u32, file: FileNumber, start: 
     index as u32
 }
 
-/// Adds the files that these bytes came from to the sources of the call. `is_moved` is 0 if the call failed. The result means nothing.
+/// Adds the files that these bytes came from to the sources of the call, as many as [`lengths`] says. `is_moved` is 0 if the call failed. The
+/// result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn take(memory: *mut Memory, hint: u32, start: u64, length: u64, is_moved: u32) -> u32 {
+pub extern "C" fn take(memory: *mut Memory, hint: u32, start: u64, lengths: u64, is_moved: u32) -> u32 {
     let Some(memory) = argument::as_mut(memory) else { return 0 };
-    let end = start.saturating_add(length);
     if let Some(range) = memory.ranges.get_mut(hint as usize)
-        && range.holds(start, end)
+        && range.holds(start, start.saturating_add(unpacked(lengths).0))
     {
-        return take_range(memory, hint, start, end, is_moved);
+        return take_range(memory, hint, start, lengths, is_moved);
     }
     for index in rounds(RANGES) {
         if memory.is_unused(index) {
             break;
         }
-        take_range(memory, index, start, end, is_moved);
+        take_range(memory, index, start, lengths, is_moved);
     }
     0
 }
@@ -90,16 +96,27 @@ extern "C" fn sample(range: *mut Range, first: u32) -> u32 {
 /// Adds the file of a range to the sources of the call, if bytes that the call wrote are in the range. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn take_range(memory: *mut Memory, index: u32, written: u64, written_end: u64, is_moved: u32) -> u32 {
+extern "C" fn take_range(memory: *mut Memory, index: u32, written: u64, lengths: u64, is_moved: u32) -> u32 {
     let Some(memory) = argument::as_mut(memory) else { return 0 };
-    let Some(range) = memory.ranges.get_mut(index as usize) else { return 0 };
+    let Some(range) = memory.ranges.get_mut(opaque(index.into()) as usize) else { return 0 };
+    let (moved, wanted) = unpacked(lengths);
+    let (written_end, wanted_end) = (written.saturating_add(moved), written.saturating_add(wanted));
     let start = if written > range.start { written } else { range.start };
     let end = if written_end < range.end { written_end } else { range.end };
     if start >= end {
         return 0;
     }
     let is_whole = start == written && end == written_end;
-    let verdict = range.judge(start, is_whole, compare(range, start, end));
+    // A call that moves less than it wanted shows no less about the rest.
+    let judged_end = if wanted_end < end {
+        end
+    } else if wanted_end < range.end {
+        wanted_end
+    } else {
+        range.end
+    };
+    let is_rest = range.is_rest(start, judged_end);
+    let verdict = range.judge(start, judged_end, is_whole, compare(range, start, judged_end));
     let (file, bytes) = match verdict {
         Verdict::Same => (range.file, end - start),
         Verdict::Changed => (range.file | CHANGED, end - start),
@@ -114,7 +131,7 @@ extern "C" fn take_range(memory: *mut Memory, index: u32, written: u64, written_
         if is_moved != 0 && end > range.written_to {
             range.written_to = end;
         }
-        if file & UNSAMPLED != 0 {
+        if file & UNSAMPLED != 0 || !is_rest {
             memory.sample_densely();
         } else if again {
             memory.sample_more();
@@ -126,13 +143,11 @@ extern "C" fn take_range(memory: *mut Memory, index: u32, written: u64, written_
     0
 }
 
-/// Compares the samples in a piece of a range, and its checksum, with what is there now.
+/// Compares the samples in a piece of a range, and the checksum of all of it, with what is there now.
 #[inline(always)]
 fn compare(range: &Range, start: u64, end: u64) -> Comparison {
     let words = compare_words(range, start, end);
-    let mut compared = Comparison::unpack(words.into());
-    compared.different += u32::from(sum_differs(range, start, end));
-    compared
+    Comparison { sum: compare_sum(range), ..Comparison::unpack(words.into()) }
 }
 
 /// The sum of what the samples in a piece of a range add to a [`Comparison`].

@@ -3,7 +3,7 @@
 use aya_ebpf::{macros::map, maps::PerCpuArray};
 use zc_ebpf::pairing::{
     FACTOR,
-    range::{BLOCK_BYTES, Blocks, Range},
+    range::{BLOCK_BYTES, Blocks, Range, Sum},
 };
 
 use crate::kernel::{
@@ -30,14 +30,17 @@ pub fn sum_up(range: &mut Range, start: u64, length: u64) {
     range.summed_bytes = if range.sum == 0 { 0 } else { length as u32 };
 }
 
-/// Whether the range has a checksum of these bytes, and it is a different one now.
+/// Compares the checksum of the range with the bytes that are there now.
 #[inline(always)]
-pub fn sum_differs(range: &Range, start: u64, end: u64) -> bool {
-    if !range.has_sum_of(start, end) {
-        return false;
+pub fn compare_sum(range: &Range) -> Sum {
+    if !range.has_sum() {
+        return Sum::Unknown;
     }
-    let now = sum_of(start, end - start, range.summed_blocks.0);
-    now != range.sum && now != 0
+    match sum_of(range.origin, range.summed_bytes.into(), range.summed_blocks.0) {
+        0 => Sum::Unknown,
+        now if now == range.sum => Sum::Same,
+        _ => Sum::Different,
+    }
 }
 
 /// A checksum of these blocks (a [`Blocks`]), spread evenly over the bytes. It covers every byte if there are enough blocks. 0: not

@@ -37,8 +37,9 @@ pub fn source(task: &mut Task, current: TypedPtr) -> FileNumber {
     let mm: TypedPtr = current.load(offset_of_field!(task_mm));
     let changes = mm.load(offset_of_field!(mm_changes));
     let last = &task.mapping;
-    if last.changes == changes && last.start <= address && address < last.end {
-        return last.file;
+    // Where a mapped file ends may change without a change of the mappings.
+    if last.file == 0 && last.changes == changes && last.start <= address && address < last.end {
+        return 0;
     }
     look_up_mapping(task, address, changes)
 }
@@ -53,12 +54,12 @@ pub fn source_unseen(task: &mut Task) -> FileNumber {
     look_up_mapping(task, address, 0)
 }
 
-/// Looks up the mapping, and remembers it for the next call.
+/// Looks up the mapping, and remembers it for this call and, if it is of no file, for the next ones.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn look_up_mapping(task: *mut Task, address: u64, changes: u32) -> FileNumber {
     let Some(task) = argument::as_mut(task) else { return 0 };
-    let mut found = Found { start: 0, end: 0, flags: 0, file: core::ptr::null() };
+    let mut found = Found { start: 0, end: 0, flags: 0, changed_pages: 0, file: core::ptr::null() };
     let current = TypedPtr::current_task().address().cast_mut().cast();
     // SAFETY: `take` has the signature that the helper calls, and `found` lives longer than the call.
     let result = unsafe { bpf_find_vma(current, address, take as *mut c_void, (&raw mut found).cast(), 0) };
@@ -76,6 +77,8 @@ struct Found {
     start: u64,
     end: u64,
     flags: u64,
+    /// Not 0: a private mapping may have pages of its own, because the process has changed some.
+    changed_pages: u64,
     /// It may be freed as soon as the helper has returned, if another thread unmaps the memory that this one is writing from.
     file: KernelPtr,
 }
@@ -88,6 +91,7 @@ extern "C" fn take(_task: *mut task_struct, vma: TypedPtr, found: &mut Found) ->
         start,
         end: if end_of_file < end { end_of_file } else { end },
         flags: vma.load(offset_of_field!(vma_flags)),
+        changed_pages: fields::probe_or_zero(vma.address(), offset_of_field!(vma_anon)),
         // Read with a helper, so that it is a number: a typed pointer could not be passed to a global function.
         file: fields::probe_pointer(vma.address(), offset_of_field!(vma_file)),
     };
@@ -110,8 +114,9 @@ fn end_of_file(vma: KernelPtr, start: u64) -> u64 {
 /// The number of the mapped file, with [`MAPPED`]. 0 if bytes from the mapping do not count as coming from a file.
 #[inline(always)]
 fn file_of(found: &Found) -> FileNumber {
-    // The process may have changed its private copy of the bytes, so they need not be the file's.
-    if found.flags & (VM_WRITE | VM_SHARED) == VM_WRITE || is_source(found.file) != Some(true) {
+    // The process may change its private copy of the bytes, or may have done so before it made the mapping read-only.
+    let may_have_changed = found.flags & VM_SHARED == 0 && (found.flags & VM_WRITE != 0 || found.changed_pages != 0);
+    if may_have_changed || is_source(found.file) != Some(true) {
         return 0;
     }
     match identify::number_of(found.file) {

@@ -227,7 +227,7 @@ fn take(credit: Credit, call: CallId, output: FileNumber, buffer: Buffer) -> u64
     if !lock(memory, false) {
         return 0;
     }
-    ranges::take(memory, NO_HINT, buffer.start, buffer.bytes, 1);
+    ranges::take(memory, NO_HINT, buffer.start, ranges::lengths(buffer.bytes, buffer.bytes), 1);
     let settled = ranges::settle(memory, who(credit, call), output, true);
     unlock(memory);
     settled

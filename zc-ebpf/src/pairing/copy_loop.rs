@@ -116,14 +116,15 @@ impl CopyLoop {
         (self.place, self.word) = ((sampled_at - start) as u32, word);
     }
 
-    /// The address of the sampled word, if a write of these bytes can be judged by it: they are bytes of the last read, and were not written
-    /// yet.
+    /// The address of the sampled word, if a write of these bytes can be judged by it: they are bytes of the last read, were not written yet,
+    /// and `wanted`, the size of the written buffer, covers all that is left of them.
     #[inline(always)]
-    pub const fn sample_of(&self, start: u64, length: u64) -> Option<u64> {
+    pub const fn sample_of(&self, start: u64, length: u64, wanted: u64) -> Option<u64> {
         let end = start.saturating_add(length);
         let at = self.start + self.place as u64;
         let is_new = self.start <= start && self.written_to <= start && end <= self.end;
-        if self.file != 0 && is_new && start <= at && at + WORD_BYTES <= end { Some(at) } else { None }
+        let is_rest = start.saturating_add(wanted) >= self.end && (start == self.start || start == self.written_to);
+        if self.file != 0 && is_new && is_rest && start <= at && at + WORD_BYTES <= end { Some(at) } else { None }
     }
 
     /// Bytes were written, and `word`, folded, is now where [`sample_of`](Self::sample_of) said. Returns the file that they came from, or 0 if they

@@ -169,10 +169,16 @@ impl Range {
         index < self.samples && start <= at && at + self.sampled_bytes as u64 <= end && self.start <= at
     }
 
-    /// Whether there is a checksum of exactly these bytes.
+    /// Whether there is a checksum, and all bytes that it is of belong to the range still.
     #[inline(always)]
-    pub const fn has_sum_of(&self, start: u64, end: u64) -> bool {
-        self.summed_bytes != 0 && start == self.origin && end - start == self.summed_bytes as u64
+    pub const fn has_sum(&self) -> bool {
+        self.summed_bytes != 0 && self.start == self.origin && self.origin + self.summed_bytes as u64 == self.end
+    }
+
+    /// Whether these bytes, the first ones that a call writes or wants to write, are all that is left to write of the range.
+    #[inline(always)]
+    pub const fn is_rest(&self, start: u64, end: u64) -> bool {
+        end == self.end && (start == self.start || start <= self.written_to)
     }
 
     /// Which bits of a sampled word are the file's.
@@ -280,13 +286,32 @@ pub struct Comparison {
     pub different: u32,
     /// Equal words that are not so by chance: their bits are neither all 0 nor all 1.
     pub telling: u32,
+    /// What the checksum of the whole range says.
+    pub sum: Sum,
+}
+
+/// What the checksum of a range says about the bytes that are there now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sum {
+    /// Nothing: there is none, or part of what it is of has been overwritten.
+    #[default]
+    Unknown,
+    /// They are the same.
+    Same,
+    /// Some are not.
+    Different,
 }
 
 impl Comparison {
     /// From the sum of the numbers that [`compared`] returned.
     #[inline(always)]
     pub const fn unpack(sums: u64) -> Self {
-        Self { equal: sums as u32 & 0xff, different: sums as u32 >> 8 & 0xff, telling: sums as u32 >> 16 & 0xff }
+        Self {
+            equal: sums as u32 & 0xff,
+            different: sums as u32 >> 8 & 0xff,
+            telling: sums as u32 >> 16 & 0xff,
+            sum: Sum::Unknown,
+        }
     }
 }
 
@@ -318,18 +343,28 @@ pub enum Verdict {
     Reused,
     /// The same, but some of the range's bytes may still have been there.
     Overlaid,
-    /// No sample lies in it, so the address is the only evidence.
+    /// Too few samples lie in it, so the address is the only evidence.
     Unsampled,
-    /// It was written before, and its samples may be equal by chance.
+    /// It may be the file's, or something else: it was written before, and its samples may be equal by chance. Or it is a piece of a range in
+    /// which other bytes have changed.
     Undecided,
 }
 
 impl Range {
-    /// Judges a piece of the range, which begins at `start`. `is_whole`: the buffer that is written lies in the range with all its bytes.
+    /// How many samples of a piece must be the same. A program that uses its buffer for something else may begin it alike, for example with the
+    /// same header, so that one word of a piece is not enough.
     #[inline(always)]
-    pub const fn judge(&self, start: u64, is_whole: bool, compared: Comparison) -> Verdict {
+    const fn least_equal(&self, start: u64, end: u64) -> u32 {
+        if self.is_rest(start, end) { 1 } else { 2 }
+    }
+
+    /// Judges the piece of the range from `start` to `end`. `is_whole`: the buffer that is written lies in the range with all its bytes.
+    #[inline(always)]
+    pub const fn judge(&self, start: u64, end: u64, is_whole: bool, compared: Comparison) -> Verdict {
         let again = start < self.written_to;
-        if compared.different > 0 {
+        let is_all = start == self.start && end == self.end;
+        let has_changed = matches!(compared.sum, Sum::Different);
+        if compared.different > 0 || (has_changed && is_all) {
             // A buffer that was written before and holds other bytes now is used for something else, like a buffer for archive records. So
             // is, most likely, one that only overlaps the range: two functions have used the same part of the stack.
             if again {
@@ -339,9 +374,9 @@ impl Range {
             } else {
                 Verdict::Overlaid
             }
-        } else if again && compared.telling == 0 {
+        } else if has_changed || (again && compared.telling == 0) {
             Verdict::Undecided
-        } else if compared.equal == 0 {
+        } else if compared.equal < self.least_equal(start, end) && !matches!(compared.sum, Sum::Same) {
             Verdict::Unsampled
         } else {
             Verdict::Same

@@ -6,7 +6,7 @@ use std::{boxed::Box, vec, vec::Vec};
 
 use super::{
     super::copy_loop::CopyLoop,
-    super::range::{Comparison, SAMPLES, Verdict, compared, folded},
+    super::range::{Comparison, SAMPLES, Sum, Verdict, compared, folded},
     *,
 };
 
@@ -121,10 +121,15 @@ impl Space {
         clear(&raw mut *self.memory, start, start + length);
     }
 
-    /// As the kernel side does it.
+    /// A write of all bytes that it wants to write.
     fn write(&mut self, start: u64, length: u64) -> Found {
+        self.write_of(start, length, length)
+    }
+
+    /// As the kernel side does it, for a write that wanted to write this many bytes.
+    fn write_of(&mut self, start: u64, length: u64, wanted: u64) -> Found {
         if let Some(mut copy_loop) = self.copy_loop
-            && let Some(at) = copy_loop.sample_of(start, length)
+            && let Some(at) = copy_loop.sample_of(start, length, wanted)
         {
             let file = copy_loop.write(start, length, folded(self.word(at), u64::MAX));
             self.copy_loop = Some(copy_loop);
@@ -137,15 +142,15 @@ impl Space {
             // The loop goes on, and the memory knows no more than that.
             let mut same = self.clone();
             same.end_loop();
-            assert_eq!(same.take(start, length), []);
+            assert_eq!(same.take(start, length, wanted), []);
             return Found::new();
         }
         self.end_loop();
-        self.take(start, length)
+        self.take(start, length, wanted)
     }
 
     /// As `take_range` of the kernel side, for each range.
-    fn take(&mut self, written: u64, length: u64) -> Found {
+    fn take(&mut self, written: u64, length: u64, wanted: u64) -> Found {
         let mut found = Found::new();
         for index in 0..RANGES {
             let range = self.memory.ranges[index];
@@ -153,17 +158,20 @@ impl Space {
             if start >= end {
                 continue;
             }
-            let lies_in = |index: &u32| range.sample_lies_in(*index, start, end);
+            let judged_end = (written + wanted).clamp(end, range.end);
+            let is_rest = range.is_rest(start, judged_end);
+            let lies_in = |index: &u32| range.sample_lies_in(*index, start, judged_end);
             let words = (0..range.samples)
                 .filter(lies_in)
                 .map(|index| compared(range.words[index as usize], self.word(range.sampled_at(index)), range.mask()));
             let mut compared = Comparison::unpack(words.sum());
-            if range.has_sum_of(start, end) {
-                compared.different += u32::from(self.sum(start, end - start) != range.sum);
+            if range.has_sum() {
+                let is_same = self.sum(range.origin, range.summed_bytes.into()) == range.sum;
+                compared.sum = if is_same { Sum::Same } else { Sum::Different };
             }
             let range = &mut self.memory.ranges[index];
             let is_whole = start == written && end == written + length;
-            let (file, bytes) = match range.judge(start, is_whole, compared) {
+            let (file, bytes) = match range.judge(start, judged_end, is_whole, compared) {
                 Verdict::Same => (range.file, end - start),
                 Verdict::Changed => (range.file | crate::CHANGED, end - start),
                 Verdict::Unsampled => (range.file | crate::UNSAMPLED, end - start),
@@ -180,7 +188,7 @@ impl Space {
             };
             let again = start < range.written_to;
             range.written_to = range.written_to.max(end);
-            if file & crate::UNSAMPLED != 0 {
+            if file & crate::UNSAMPLED != 0 || !is_rest {
                 self.memory.sample_densely();
             } else if again {
                 self.memory.sample_more();
@@ -329,6 +337,56 @@ fn a_checksum_notices_a_single_changed_byte() {
     space.read(7, 0, 65_536);
     space.store(40_001, 1);
     assert_eq!(space.write(0, 65_536), [(7 | crate::CHANGED, 65_536)]);
+}
+
+#[test]
+fn a_shorter_record_in_the_same_buffer_is_not_the_files_although_it_begins_alike() {
+    for reads in [1, 20, 2000] {
+        let mut space = Space::new(4096);
+        for _ in 0..reads {
+            space.read(1, 0, 2136);
+        }
+        space.store(8, 218);
+        let found = space.write(0, 226);
+        assert!(found.iter().all(|&(file, _)| file == 1 | crate::UNSAMPLED), "{reads} reads: {found:?}");
+    }
+}
+
+#[test]
+fn pieces_of_records_that_were_changed_between_the_samples_are_not_proven() {
+    let mut space = Space::new(65_536);
+    space.read(1, 0, 65_536);
+    for record in 0..128 {
+        space.store(record * 512 + 222, 68);
+    }
+    for piece in 0..4 {
+        assert_eq!(space.write(piece * 16_384, 16_384), [(1 | crate::UNSAMPLED, 0)], "{piece}");
+    }
+}
+
+#[test]
+fn small_pieces_of_an_unchanged_buffer_are_proven_by_its_checksum() {
+    let mut space = Space::new(4096);
+    for _ in 0..100 {
+        space.read(1, 0, 4096);
+        for piece in 0..64 {
+            assert_eq!(space.write(piece * 64, 64), [(1, 64)]);
+        }
+    }
+}
+
+#[test]
+fn a_write_that_moves_a_part_is_judged_by_all_that_it_wanted() {
+    let mut space = Space::new(8192);
+    for _ in 0..500 {
+        space.read(1, 0, 8192);
+        assert_eq!(space.write_of(0, 3000, 8192), [(1, 3000)]);
+        assert_eq!(space.write_of(3000, 5192, 5192), [(1, 5192)]);
+    }
+    assert_eq!(space.memory.reads, 500, "such writes are no reason to sample densely");
+    space.read(1, 0, 8192);
+    space.store(4000, 4192);
+    assert!(space.write_of(0, 3000, 8192).iter().all(|&(file, _)| file != 1), "the end has changed");
 }
 
 #[test]

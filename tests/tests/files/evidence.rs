@@ -96,6 +96,31 @@ fn a_buffer_refilled_with_random_bytes_has_no_source() {
 }
 
 #[test]
+fn a_text_that_begins_like_the_file_whose_buffer_it_uses_has_no_source() {
+    assert_true("summary-begins-alike", &[("nothing", "out", 0)]);
+}
+
+#[test]
+fn a_field_changed_in_each_record_of_a_buffer_makes_the_transfer_inferred() {
+    assert_exactly("records-changed", &[]);
+}
+
+#[test]
+fn a_private_mapping_that_was_changed_is_not_its_file() {
+    assert_true("mapping-changed", &[("nothing", "out", 0)]);
+}
+
+#[test]
+fn bytes_that_were_read_into_a_mapping_come_from_where_they_were_read() {
+    assert_exactly("mapping-read-into", &[("in", "out", LONG_BYTES)]);
+}
+
+#[test]
+fn a_mapping_ends_where_its_file_ends_now() {
+    assert_true("mapping-shortened", &[("mapped", "out", 8192 + 4100)]);
+}
+
+#[test]
 fn a_buffer_filled_by_io_uring_has_its_source() {
     assert_true("refilled-by-a-ring", &[("in", "out", LONG_BYTES)]);
     assert_exactly("refilled-by-a-ring", &[("in", "out", LONG_BYTES)]);

@@ -5,6 +5,7 @@
 mod evidence;
 mod identity;
 mod long_loops;
+mod mappings;
 mod rings;
 
 use std::{
@@ -57,6 +58,11 @@ const CASES: &[Case] = &[
     ("used-for-messages", evidence::used_for_messages),
     ("lent-after-a-read", evidence::lent_after_a_read),
     ("buffers-side-by-side", evidence::buffers_side_by_side),
+    ("summary-begins-alike", evidence::summary_begins_alike),
+    ("records-changed", evidence::records_changed),
+    ("mapping-changed", mappings::changed),
+    ("mapping-read-into", mappings::read_into),
+    ("mapping-shortened", mappings::shortened),
     ("long-loop-disturbed", long_loops::disturbed),
     ("long-loop-refilled", long_loops::refilled),
     ("long-loop-replaced", long_loops::replaced),

@@ -187,7 +187,9 @@ fn strace_and_ebpf_name_the_same_callers_of_a_program_that_gnu_ld_linked() {
         let [ebpf, strace] = under_both(&c("std-copy").args(&[how, &file]));
         assert_eq!(sites(&ebpf), sites(&strace));
         assert!(sites(&strace).iter().any(|site| (site.0, site.2) == (Some(function), via)), "{:?}", sites(&strace));
-        let verdicts = |report: &Report| report.transfers.iter().map(|transfer| transfer.verdict.clone()).collect::<Vec<_>>();
+        // Only strace does not know whether the bytes were changed.
+        let verdict = |transfer: &Transfer| transfer.verdict.replace(", perhaps changed or replaced on the way", "");
+        let verdicts = |report: &Report| report.transfers.iter().map(verdict).collect::<Vec<_>>();
         assert_eq!(verdicts(&ebpf), verdicts(&strace));
         assert_complete(&strace);
     }

@@ -156,7 +156,9 @@ fn claims(process: &Process, report: &Report) -> BTreeMap<Key, Claim> {
     };
     for one in report.transfers_of(process) {
         if one.hops.is_empty() {
-            let is_changed = ["changed or replaced", "perhaps changed"].iter().any(|words| one.verdict.contains(words));
+            let says = |words| one.verdict.contains(words);
+            // What was copied in memory, or seen by no backend, must not be more than the truth either.
+            let is_changed = report.backend == "ebpf" && says("changed or replaced on the way") && !says("copied in memory");
             add((&one.from, &one.to), one.api, one.evidence, one.certainty, one.bytes, one.proven_bytes, is_changed);
         }
         for hop in &one.hops {

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     check::{Difference, DifferenceState, Tolerances, differences, figures},
-    report::{Api, Certainty, Report, Transfer},
+    report::{Api, Certainty, Figure, Report, Transfer},
 };
 
 /// The version of its JSON. Within a version no field changes its meaning.
@@ -89,19 +89,23 @@ pub struct WayDifference {
 pub struct WaySums {
     /// How many there are.
     pub transfers: u64,
-    /// Their bytes; a lower bound if one of them is inferred. `None`: unknown for one of them.
+    /// Their bytes; those of inferred ones are attributed by inference, see [`Transfer::bytes`]. `None`: unknown for one of them.
     pub bytes: Option<u64>,
     /// Whether all are exact.
     pub certainty: Certainty,
+    /// What `bytes` stands for.
+    #[serde(skip)]
+    pub figure: Figure,
 }
 
 impl WaySums {
-    const NONE: Self = Self { transfers: 0, bytes: Some(0), certainty: Certainty::Exact };
+    const NONE: Self = Self { transfers: 0, bytes: Some(0), certainty: Certainty::Exact, figure: Figure::Exact };
 
     fn add(&mut self, transfer: &Transfer) {
         self.transfers += transfer.count();
         self.bytes = self.bytes.zip(transfer.bytes).and_then(|(sum, bytes)| sum.checked_add(bytes));
         self.certainty = self.certainty.max(transfer.certainty);
+        self.figure = self.figure.max(transfer.figure());
     }
 }
 

@@ -20,8 +20,8 @@
 //! ```
 //!
 //! `flow` is what all of them work on, `model` is what the report shows. A flow consists of rows, and each of its figures is a
-//! sum over them; nothing is estimated. A flow is exact or inferred, and the bytes of an inferred one are a lower bound. Bytes
-//! that nothing explains stay with their file, as unattributed.
+//! sum over them; nothing is estimated. A flow is exact or inferred, and of an inferred one only the proven bytes are a lower
+//! bound (`figure`). Bytes that nothing explains stay with their file, as unattributed.
 
 mod activity;
 mod attribution;
@@ -32,6 +32,7 @@ mod by_stream;
 mod by_totals;
 mod conduits;
 mod describe;
+mod figure;
 mod flow;
 mod hint;
 mod inference;
@@ -46,6 +47,7 @@ pub(crate) use activity::Role;
 pub(crate) use by_call::api as api_of_call;
 pub use conduits::used_connections;
 pub(crate) use describe::EndTable;
+pub use figure::Figure;
 pub(crate) use flow::sum_known;
 pub use model::{
     Api, Attempt, Certainty, DestinationTotals, End, Evidence, Hop, Inode, Merged, MergedProcesses, Reason, Share, SourceTotals,
@@ -108,7 +110,7 @@ pub(crate) fn analyse(trace: &Trace) -> Analysis {
     let simple = processes.split_off(trace.processes.len());
     let across = conduits::chains(&context.activities, &flows, &context.conduits);
     let (merged_transfers, merged) = trace.settled.described(trace, simple, context.conduits.is_complete());
-    Analysis { processes, across: describe::chains(&across, &ends), is_exact, merged_transfers, merged }
+    Analysis { processes, across: describe::chains(&across, &ends, trace.sees_memory), is_exact, merged_transfers, merged }
 }
 
 /// What the analysis of one process needs to know of the others.

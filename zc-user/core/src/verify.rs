@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::{
-    report::{Api, Attempt, Certainty, End, Evidence, Report, Syscall, Transfer},
+    report::{Api, Attempt, Certainty, End, Evidence, Figure, Report, Syscall, Transfer},
     syscall::Call,
 };
 
@@ -117,7 +117,7 @@ pub struct TransferRow {
 pub struct TransferFigures {
     /// That of the least certain transfer.
     pub certainty: Certainty,
-    /// Bytes that arrived; a lower bound if they are inferred.
+    /// Bytes that arrived, see [`Transfer::bytes`].
     pub bytes: Option<u64>,
     /// How many of them are proven.
     pub proven_bytes: Option<u64>,
@@ -171,6 +171,11 @@ fn agree(figures: &[Option<TransferFigures>; 2], rooms: [Option<u64>; 2]) -> boo
 }
 
 impl TransferFigures {
+    /// What `bytes` stands for.
+    pub fn figure(&self) -> Figure {
+        Figure::of(self.certainty, self.bytes, self.proven_bytes)
+    }
+
     /// Whether as many bytes as in `other` may have gone this way, given `room` unproven bytes at the destination.
     fn leaves_room_for(&self, other: &Self, room: Option<u64>) -> bool {
         let (Some(room), Some(other)) = (room, other.bytes) else { return true };

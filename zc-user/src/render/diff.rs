@@ -8,7 +8,6 @@ use super::{
 use crate::{
     check::{Difference, DifferenceState},
     diff::{Diff, Outcome, Side, WayDifference, WaySums},
-    report::Certainty,
     units::{self, UNKNOWN},
 };
 
@@ -90,11 +89,7 @@ fn write_way(page: &mut Page, way: &WayDifference) {
 }
 
 fn amount(sums: WaySums) -> String {
-    let bytes = match (sums.bytes, sums.certainty) {
-        (None, _) => "number of bytes unknown".to_owned(),
-        (Some(bytes), Certainty::Exact) => units::bytes(bytes),
-        (Some(bytes), Certainty::Inferred) => format!("at least {}", units::least_bytes(bytes)),
-    };
+    let bytes = sums.bytes.map_or_else(|| "number of bytes unknown".to_owned(), |bytes| sums.figure.amount(bytes));
     format!("{}, {bytes}", plural(sums.transfers, "transfer", "transfers"))
 }
 

@@ -105,7 +105,7 @@ fn write_transfers(text: &mut Text, report: &Report) {
     metric("transfer_calls", "System calls of transfers", |transfers| {
         Some(transfers.iter().map(|transfer| transfer.calls).sum())
     });
-    metric("transfer_bytes", "Bytes that transfers moved; of inferred ones, at least so many", |transfers| {
+    metric("transfer_bytes", "Bytes that transfers moved; those of inferred ones are attributed by inference", |transfers| {
         transfers.iter().try_fold(0_u64, |sum, transfer| sum.checked_add(transfer.bytes?))
     });
 }

@@ -17,7 +17,7 @@ use super::{
     text,
 };
 use crate::{
-    report::{Api, Attempt, Certainty, End, Process, Report, Transfer},
+    report::{Api, Attempt, End, Figure, Process, Report, Transfer},
     units,
 };
 
@@ -91,8 +91,8 @@ pub(super) struct Band<'a> {
     pub(super) api: Api,
     /// The bytes as far as they are known. `None`: no call told any.
     pub(super) bytes: Option<u64>,
-    /// Whether `bytes` is what moved, or a lower bound.
-    pub(super) certainty: Certainty,
+    /// What `bytes` stands for.
+    pub(super) figure: Figure,
     /// The bytes in words.
     pub(super) amount: String,
 }
@@ -256,14 +256,6 @@ fn way(transfer: &Transfer) -> Option<Vec<Piece>> {
     Some(words(&format!("by way of {}", stops.join(", ")), Style::Plain))
 }
 
-/// A sum of bytes: `4.7 MiB`, or `at least 4.7 MiB` if a part of it is inferred.
-fn amount(bytes: u64, certainty: Certainty) -> String {
-    match certainty {
-        Certainty::Exact => units::bytes(bytes),
-        Certainty::Inferred => format!("at least {}", units::least_bytes(bytes)),
-    }
-}
-
 /// `in (regular, ext4)`.
 fn end_pieces(end: &End, suffix: &str) -> Vec<Piece> {
     let (label, nature) = (end_label(end), end_nature(end));
@@ -335,10 +327,9 @@ fn other_transfers(others: &[Line<'_>]) -> Vec<Piece> {
     if more {
         shown.push("others".to_owned());
     }
-    // A sum with an inferred part is inferred.
-    let certainty = others.iter().map(|line| line.transfer.certainty).max().unwrap_or_default();
+    let figure = others.iter().map(|line| line.transfer.figure()).max().unwrap_or_default();
     let count: u64 = others.iter().map(|line| line.transfer.count()).sum();
-    let what = format!("and {count} more with {}: ", amount(sum_bytes(others), certainty));
+    let what = format!("and {count} more with {}: ", figure.amount(sum_bytes(others)));
     words(&format!("{what}{}; --all shows them", shown.join(", ")), Style::Plain)
 }
 

@@ -6,7 +6,6 @@ use super::{
     text,
 };
 use crate::{
-    report::Certainty,
     units::UNKNOWN,
     verify::{CallFigures, CallRow, Comparison, TransferFigures, TransferRow},
 };
@@ -54,8 +53,8 @@ fn transfer(moved: &TransferRow) -> String {
         let Some(figures) = figures else { return "nothing".to_owned() };
         let attempts = figures.attempts.iter().map(|attempt| format!(", after {} ({})", attempt.syscall, attempt.errno));
         let calls = plural(figures.calls, "call", "calls");
-        let least = if figures.certainty == Certainty::Inferred { "at least " } else { "" };
-        format!("{least}{} bytes in {calls}{}", known(figures.bytes), attempts.collect::<String>())
+        let prefix = figures.figure().prefix();
+        format!("{prefix}{} bytes in {calls}{}", known(figures.bytes), attempts.collect::<String>())
     };
     let [first, second] = moved.figures.each_ref().map(show);
     let figures = match moved.equal {
@@ -89,7 +88,7 @@ fn known(number: Option<u64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Api;
+    use crate::report::{Api, Certainty};
 
     fn row(name: &str, first: u64, second: u64) -> CallRow {
         let figures = [first, second].map(|calls| CallFigures { calls, bytes: Some(calls * 10), ..CallFigures::default() });
@@ -127,6 +126,16 @@ mod tests {
         let text = comparison(vec![row("read", 3, 3), row("write", 4, 5)]);
         assert!(text.starts_with("DIFFERENT: 1 of 2 calls, 0 of 0 transfers (ebpf ≠ strace)\n"), "{text}");
         assert!(text.contains("4 ≠ 5") && text.contains("40 ≠ 50"), "{text}");
+    }
+
+    #[test]
+    fn bytes_that_are_not_proven_are_probable() {
+        let figures =
+            |proven| TransferFigures { bytes: Some(1024), proven_bytes: Some(proven), calls: 2, ..TransferFigures::default() };
+        let (from, to, api) = ("in".into(), "out".into(), Api::ReadWrite);
+        let moved = TransferRow { from, to, api, equal: true, figures: [Some(figures(1024)), Some(figures(0))] };
+        let text = comparison_with(Vec::new(), vec![moved]);
+        assert!(text.contains("read+write, at least 1024 bytes in 2 calls; probably 1024 bytes in 2 calls\n"), "{text}");
     }
 
     #[test]

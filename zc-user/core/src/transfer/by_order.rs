@@ -15,9 +15,9 @@
 //! Where the backend sees memory, the two streams must also have bytes in common ([`by_stream::common_bytes`](super::by_stream::common_bytes)):
 //! a program that reads one file may write as many bytes of its own.
 //!
-//! The figure is a lower bound. Bytes of the source that memory accounts for do not count, whichever thread wrote them. Bytes that other threads
-//! read and did not write themselves, or that this thread read meanwhile from other files, may be among those written, so they are
-//! subtracted.
+//! The figure is low: bytes of the source that memory accounts for do not count, whichever thread wrote them. Bytes that other threads read and
+//! did not write themselves, or that this thread read meanwhile from other files, may be among those written, so they are subtracted. It is no
+//! lower bound, because the program may have changed or replaced the bytes.
 
 use std::collections::{BTreeMap, HashSet};
 

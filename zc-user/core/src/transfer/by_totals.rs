@@ -9,9 +9,10 @@
 //! - no call moves a vector, of which a log shows only the beginning;
 //! - with fewer than [`MANY_CALLS`] writes, every kind of write begins as a read does.
 //!
-//! A loop that is known in part gets the rest of both ends, if the rests are equal. The figure is a lower bound: bytes that were read
-//! meanwhile from other files may be among those written, bytes that a thread wrote to another file right after it had read the source may be
-//! the source's, and bytes that it wrote to the destination right after it had read another file may be that file's, so all are subtracted.
+//! A loop that is known in part gets the rest of both ends, if the rests are equal. The figure is low: bytes that were read meanwhile
+//! from other files may be among those written, bytes that a thread wrote to another file right after it had read the source may be the
+//! source's, and bytes that it wrote to the destination right after it had read another file may be that file's, so all are subtracted. It is
+//! no lower bound, because the program may have changed or replaced the bytes.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},

@@ -5,6 +5,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use super::{
     activity::Activity,
     conduits::{Carried, Chain},
+    figure::{CHANGED, Figure, PERHAPS_CHANGED},
     flow::{Flow, Leg, Source},
     hint,
     rules::{self, Case, Handling},
@@ -43,33 +44,28 @@ fn transfer(flow: &Flow<'_>, shared: &SharedRows, activity: &Activity<'_>, ends:
         callers: callers.as_ref().zip(ends.stacks),
     };
     let reason = rules::reason(&case);
-    let verdict = verdict(&case, reason.as_ref());
+    let figure = Figure::of(flow.certainty(), flow.bytes, flow.proven_bytes);
+    let verdict = verdict(&case, figure, reason.as_ref());
     let hint = hint::hint(&case);
     let hops = flow.hops.iter().map(|leg| described_hop(leg, activity.process.pid, ends)).collect();
     Transfer { reason, hint, callers, hops, ..described(flow, from, to, summary, verdict, user_memory_bytes(flow)) }
 }
 
 /// The transfers over several processes, those with the most bytes first.
-pub(super) fn chains(chains: &[Chain<'_, '_>], ends: &EndTable<'_>) -> Vec<Transfer> {
+pub(super) fn chains(chains: &[Chain<'_, '_>], ends: &EndTable<'_>, sees_memory: bool) -> Vec<Transfer> {
     let shared = SharedRows::of(chains.iter().flat_map(|chain| &chain.hops).map(|hop| hop.flow));
-    let mut transfers: Vec<Transfer> = chains.iter().filter_map(|chain| across(chain, &shared, ends)).collect();
+    let mut transfers: Vec<Transfer> = chains.iter().filter_map(|chain| across(chain, &shared, ends, sees_memory)).collect();
     transfers.sort_by_key(|transfer| Reverse(transfer.bytes));
     transfers
 }
 
-fn across(chain: &Chain<'_, '_>, shared: &SharedRows, ends: &EndTable<'_>) -> Option<Transfer> {
+fn across(chain: &Chain<'_, '_>, shared: &SharedRows, ends: &EndTable<'_>, sees_memory: bool) -> Option<Transfer> {
     let (first, last) = (chain.hops.first()?, chain.hops.last()?);
     let each: Vec<Summary> = chain.hops.iter().map(|hop| Summary::of(hop.flow, shared)).collect();
-    let hops = chain.hops.iter().zip(&each).take(MOST_PROCESSES).map(|(hop, summary)| {
-        let name = hop.process.comm.clone().unwrap_or_else(|| hop.process.pid.to_string());
-        format!("{name}: {}", clause(hop.flow.api, hop.flow.bytes, summary))
-    });
-    let mut verdict = format!("through {} processes: {}", chain.hops.len(), hops.collect::<Vec<_>>().join("; "));
-    if let Some(more @ 1..) = chain.hops.len().checked_sub(MOST_PROCESSES) {
-        verdict = format!("{verdict}; and {more} more");
-    }
-    let user_memory = chain.hops.iter().map(|hop| user_memory_bytes(hop.flow)).reduce(|a, b| a?.checked_add(b?)).flatten();
     let Carried { bytes, proven_bytes, certainty, evidence } = chain.carried;
+    let figure = Figure::of(certainty, Some(bytes), Some(proven_bytes));
+    let verdict = verdict_across(chain, &each, figure, sees_memory);
+    let user_memory = chain.hops.iter().map(|hop| user_memory_bytes(hop.flow)).reduce(|a, b| a?.checked_add(b?)).flatten();
     let hops = chain.hops.iter().flat_map(|hop| hop.flow.legs().map(|leg| described_hop(&leg, hop.process.pid, ends))).collect();
     let costliest = chain.hops.iter().map(|hop| hop.flow).max_by_key(|flow| cost(flow.api))?;
     let summary = each.into_iter().reduce(Summary::then)?;
@@ -85,6 +81,22 @@ fn across(chain: &Chain<'_, '_>, shared: &SharedRows, ends: &EndTable<'_>) -> Op
         hops,
         ..described(last.flow, from, to, summary, verdict, user_memory)
     })
+}
+
+/// What each process did: `through 2 processes, perhaps changed or replaced on the way: cat: read + write, 8 calls of 8 KiB; dd: ...`.
+fn verdict_across(chain: &Chain<'_, '_>, each: &[Summary], figure: Figure, sees_memory: bool) -> String {
+    let handlings: Vec<Handling> = chain.hops.iter().map(|hop| Handling::of(hop.flow, sees_memory)).collect();
+    let steps = chain.hops.iter().zip(each).zip(&handlings).take(MOST_PROCESSES).map(|((hop, summary), &handling)| {
+        let name = hop.process.comm.clone().unwrap_or_else(|| hop.process.pid.to_string());
+        format!("{name}: {}{}", clause(hop.flow.api, hop.flow.bytes, summary), in_memory(handling))
+    });
+    let steps = steps.collect::<Vec<_>>().join("; ");
+    let qualifier = qualifier(handlings.contains(&Handling::Changed), figure);
+    let verdict = format!("through {} processes{qualifier}: {steps}", chain.hops.len());
+    match chain.hops.len().checked_sub(MOST_PROCESSES) {
+        Some(more @ 1..) => format!("{verdict}; and {more} more"),
+        _ => verdict,
+    }
 }
 
 /// The rank of an interface by its cost: what copies each byte twice, copies it once, or keeps it in the kernel.
@@ -144,14 +156,13 @@ fn described_hop(leg: &Leg, pid: u32, ends: &EndTable<'_>) -> Hop {
 const NOTABLE_PART: u64 = 20;
 
 /// What was done, then the reason if there is one: `sendfile, 1 call of 1 MiB, after copy_file_range (EXDEV): ...`.
-fn verdict(case: &Case<'_>, reason: Option<&Reason>) -> String {
+fn verdict(case: &Case<'_>, figure: Figure, reason: Option<&Reason>) -> String {
     let mut sentence = clause(case.api, case.bytes, case.summary);
-    sentence.push_str(match case.handling {
-        Handling::AsRead | Handling::Unknown => "",
-        Handling::Copied => ", copied in memory on the way, perhaps with changes",
-        Handling::Changed => ", changed or replaced on the way",
-        Handling::PerhapsChanged | Handling::PartlyUnchecked => ", perhaps changed on the way",
-    });
+    let is_changed = case.handling == Handling::Changed;
+    if !is_changed {
+        sentence.push_str(in_memory(case.handling));
+    }
+    sentence.push_str(&qualifier(is_changed, figure));
     sentence.push_str(&after_attempts(&case.summary.attempts));
     if let Some(reason) = reason {
         sentence.push_str(": ");
@@ -160,14 +171,34 @@ fn verdict(case: &Case<'_>, reason: Option<&Reason>) -> String {
     sentence
 }
 
-/// The same for the sum of several transfers.
+/// What is known that the program did with the bytes in its memory, for one step of several.
+const fn in_memory(handling: Handling) -> &'static str {
+    match handling {
+        Handling::Changed => ", changed or replaced",
+        Handling::Copied => ", copied in memory",
+        Handling::AsRead | Handling::PerhapsChanged | Handling::PartlyUnchecked | Handling::Unknown => "",
+    }
+}
+
+/// Whether the bytes are still those of the source: `, perhaps changed or replaced on the way`. Empty if the figure counts only bytes that
+/// are.
+fn qualifier(is_changed: bool, figure: Figure) -> String {
+    match figure {
+        _ if is_changed => format!(", {CHANGED}"),
+        Figure::Probable => format!(", {PERHAPS_CHANGED}"),
+        Figure::Exact | Figure::AtLeast => String::new(),
+    }
+}
+
+/// What was done in several transfers, from their sum.
 pub(super) fn verdict_of_many(sum: &Transfer) -> String {
     let transfers = match sum.count() {
         1 => "1 transfer".to_owned(),
         count => format!("{count} transfers"),
     };
     let reason = sum.reason.as_ref().map(|reason| format!(": {}", reason.text)).unwrap_or_default();
-    format!("{transfers}: {}, {}{}{reason}", sum.api.in_words(), calls(sum.calls), after_attempts(&sum.attempts))
+    let qualifier = qualifier(false, sum.figure());
+    format!("{transfers}: {}, {}{qualifier}{}{reason}", sum.api.in_words(), calls(sum.calls), after_attempts(&sum.attempts))
 }
 
 /// What one flow did, without its attempts.

@@ -5,8 +5,12 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{describe, rules};
-use crate::{report::Callers, units};
+use super::{
+    describe,
+    figure::{self, Figure},
+    rules,
+};
+use crate::report::Callers;
 
 /// Bytes that went from one end to another by one kernel interface.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -24,9 +28,12 @@ pub struct Transfer {
     /// How sure that is. Reports of older versions do not say, and are read as inferred.
     #[serde(default)]
     pub certainty: Certainty,
-    /// Bytes that arrived: exact, or a lower bound if the transfer is inferred. `None`: the calls do not say.
+    /// Bytes that arrived. Of an exact transfer, this is what moved. Of an inferred one, so many bytes were written and are attributed to the
+    /// source by inference: how many of them really are its bytes is not known, so only `proven_bytes` is a lower bound. `None`: the calls do
+    /// not say.
     pub bytes: Option<u64>,
-    /// The part of `bytes` that calls, memory or a mapping prove: all of them if the transfer is exact. `None`: the calls do not say.
+    /// The part of `bytes` that calls, memory or a mapping prove: all of them if the transfer is exact. It is always a lower bound. `None`:
+    /// the calls do not say.
     #[serde(default)]
     pub proven_bytes: Option<u64>,
     /// Calls that took part, including those that failed or found the end of the source, but not those of `attempts`. Calls that served
@@ -128,12 +135,14 @@ pub struct Hop {
 }
 
 impl Transfer {
-    /// Its bytes as text: `5.0 MiB`, or `at least 4.7 MiB`. `None`: the calls do not say.
+    /// Its bytes as text: `5.0 MiB`, `at least 4.7 MiB` or `probably 4.7 MiB`. `None`: the calls do not say.
     pub fn amount(&self) -> Option<String> {
-        Some(match self.certainty {
-            Certainty::Exact => units::bytes(self.bytes?),
-            Certainty::Inferred => format!("at least {}", units::least_bytes(self.bytes?)),
-        })
+        Some(self.figure().amount(self.bytes?))
+    }
+
+    /// What its bytes stand for.
+    pub fn figure(&self) -> Figure {
+        Figure::of(self.certainty, self.bytes, self.proven_bytes)
     }
 
     /// The parts of the verdict: what did the work, whether the failed attempts are told apart from it, and why.
@@ -177,23 +186,10 @@ impl Transfer {
         }
     }
 
-    /// What an inferred transfer rests on: `3.6 MiB of it proven, the rest inferred from the order of calls`. If all its bytes are proven and
-    /// it is a lower bound, that. `None`: it is exact.
+    /// What an inferred transfer rests on: `3.6 MiB of it proven, the rest inferred from the order of calls`. It also says that the bytes may
+    /// be other ones than those of the source, unless the verdict does. If all bytes are proven, there may only be more. `None`: it is exact.
     pub fn doubt(&self) -> Option<String> {
-        if self.certainty == Certainty::Exact {
-            return None;
-        }
-        let inferred = match self.evidence {
-            Some(Evidence::Order) => "inferred from the order of calls",
-            Some(Evidence::Totals) => "inferred from equal byte counts",
-            Some(Evidence::Memory | Evidence::Mapping) => "inferred from the memory that the calls used",
-            Some(Evidence::Call) | None => "inferred",
-        };
-        Some(match self.proven_bytes {
-            Some(1..) if self.proven_bytes == self.bytes => "all of it proven, but there may be more".to_owned(),
-            Some(proven @ 1..) => format!("{} of it proven, the rest {inferred}", units::least_bytes(proven)),
-            _ => inferred.to_owned(),
-        })
+        figure::doubt(self)
     }
 }
 
@@ -280,7 +276,7 @@ impl Evidence {
 pub enum Certainty {
     /// The bytes went there, as many as the figure says.
     Exact,
-    /// It is likely, and the figure is a lower bound.
+    /// It is likely. Only the proven part of the figure is a lower bound.
     #[default]
     Inferred,
 }

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     trace::{FileId, Process, Row, Trace},
-    transfer::Certainty,
+    transfer::{Certainty, Evidence},
 };
 use sums::{FileSums, TransferSums};
 
@@ -141,7 +141,7 @@ impl Round<'_> {
             let programs = way.pids.iter().map(|pid| names.get(pid).copied().cloned().flatten()).collect();
             (programs, way)
         };
-        findings.across = describe::chains(&of_merged, &ends).into_iter().map(with_programs).collect();
+        findings.across = describe::chains(&of_merged, &ends, trace.sees_memory).into_iter().map(with_programs).collect();
         for ((_, process), &index) in findings.within.iter_mut().zip(&findings.merged) {
             let pid = trace.processes[index].pid;
             process.transfers.iter_mut().for_each(|transfer| transfer.pids = vec![pid]);
@@ -244,6 +244,9 @@ impl Settled {
         if !is_complete {
             for transfer in transfers.iter_mut().filter(|transfer| !transfer.hops.is_empty()) {
                 transfer.certainty = Certainty::Inferred;
+                transfer.evidence = transfer.evidence.max(Some(Evidence::Totals));
+                transfer.proven_bytes = transfer.bytes.map(|_| 0);
+                transfer.verdict = describe::verdict_of_many(transfer);
             }
         }
         if trace.merged.is_empty() {

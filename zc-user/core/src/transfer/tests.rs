@@ -10,6 +10,7 @@ mod conduits;
 mod ground_truth;
 mod pipes;
 mod properties;
+mod wording;
 
 use super::*;
 use crate::{

@@ -10,7 +10,7 @@ use crate::{
         text,
         transfers::{self, Band, Side},
     },
-    report::{Api, Certainty, Report},
+    report::{Api, Figure, Report},
     units,
 };
 
@@ -58,6 +58,7 @@ fn legend(bands: &[Band<'_>]) -> Markup {
         ul.legend {
             @for api in apis { li { (swatch(api)) (api.in_words()) } }
             @if has(Line::AtLeast) { li { "dashed: at least so many bytes" } }
+            @if has(Line::Probable) { li { "dash-dotted: probably so many bytes" } }
             @if has(Line::Unknown) { li { "dotted: bytes unknown" } }
         }
     }
@@ -76,15 +77,17 @@ fn class(api: Api) -> String {
 enum Line {
     Exact,
     AtLeast,
+    Probable,
     Unknown,
 }
 
 impl Line {
     const fn of(band: &Band<'_>) -> Self {
-        match (band.bytes, band.certainty) {
+        match (band.bytes, band.figure) {
             (None, _) => Self::Unknown,
-            (Some(_), Certainty::Exact) => Self::Exact,
-            (Some(_), Certainty::Inferred) => Self::AtLeast,
+            (Some(_), Figure::Exact) => Self::Exact,
+            (Some(_), Figure::AtLeast) => Self::AtLeast,
+            (Some(_), Figure::Probable) => Self::Probable,
         }
     }
 
@@ -92,6 +95,7 @@ impl Line {
         match self {
             Self::Exact => "exact",
             Self::AtLeast => "at-least",
+            Self::Probable => "probable",
             Self::Unknown => "unknown",
         }
     }

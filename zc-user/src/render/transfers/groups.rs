@@ -13,7 +13,7 @@ use crate::{
         section::{plural, process_name},
         text,
     },
-    report::{Api, Callers, Certainty, End, Process, Transfer},
+    report::{Api, Callers, Certainty, End, Figure, Process, Transfer},
     units,
 };
 
@@ -42,12 +42,11 @@ impl<'a> Entry<'a> {
             Side { label: ends(&transfers, end, ""), ends: all }
         };
         let known = transfers.iter().filter_map(|transfer| transfer.bytes);
-        let is_exact = transfers.iter().all(|transfer| transfer.certainty == Certainty::Exact && transfer.bytes.is_some());
         Band {
             sides: [side(|transfer| &transfer.from), side(|transfer| &transfer.to)],
             api: transfers[0].api,
             bytes: known.reduce(u64::saturating_add),
-            certainty: if is_exact { Certainty::Exact } else { Certainty::Inferred },
+            figure: figure(&transfers),
             amount: amount(&transfers),
         }
     }
@@ -200,19 +199,19 @@ fn by_whom(lines: &[Line<'_>]) -> Option<String> {
     Some(if pids.len() == 1 { process_name(first) } else { format!("{} x {}", pids.len(), name()) })
 }
 
-/// The sum of their bytes: `858.3 MiB`. It is a lower bound if a part of it is inferred or unknown.
-fn amount(transfers: &[&Transfer]) -> String {
-    let known: Vec<u64> = transfers.iter().filter_map(|transfer| transfer.bytes).collect();
-    let sum = known.iter().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
-    let is_exact = transfers.iter().all(|transfer| transfer.certainty == Certainty::Exact);
-    match known.len() {
-        0 => units::UNKNOWN.to_owned(),
-        count if count == transfers.len() && is_exact => units::bytes(sum),
-        _ => format!("at least {}", units::least_bytes(sum)),
-    }
+/// What the sum of their bytes stands for. It is a lower bound if a part of it is unknown.
+fn figure(transfers: &[&Transfer]) -> Figure {
+    let of = |transfer: &&Transfer| if transfer.bytes.is_some() { transfer.figure() } else { Figure::AtLeast };
+    transfers.iter().map(of).max().unwrap_or_default()
 }
 
-/// `, 12 of 300 inferred, 3.6 MiB proven`; empty if all are exact.
+/// The sum of their bytes: `858.3 MiB`, `at least 858.2 MiB`.
+fn amount(transfers: &[&Transfer]) -> String {
+    let sum = transfers.iter().filter_map(|transfer| transfer.bytes).reduce(u64::saturating_add);
+    sum.map_or_else(|| units::UNKNOWN.to_owned(), |sum| figure(transfers).amount(sum))
+}
+
+/// `, 12 of 300 inferred, 3.6 MiB proven, the rest perhaps changed or replaced on the way`; empty if all are exact.
 fn doubt(transfers: &[&Transfer]) -> String {
     let inferred = transfers.iter().filter(|transfer| transfer.certainty == Certainty::Inferred);
     let inferred: u64 = inferred.map(|transfer| transfer.count()).sum();
@@ -222,7 +221,7 @@ fn doubt(transfers: &[&Transfer]) -> String {
     let proven = transfers.iter().filter_map(|transfer| transfer.proven_bytes).fold(0_u64, u64::saturating_add);
     let all = count(transfers);
     let inferred = if inferred == all { "all".to_owned() } else { format!("{inferred} of {all}") };
-    format!(", {inferred} inferred, {} proven", units::least_bytes(proven))
+    format!(", {inferred} inferred, {} proven{}", units::least_bytes(proven), figure(transfers).doubt_of_sum(proven))
 }
 
 /// `300 transfers of 2.9 MiB each: read + write, 13800 calls of 64 KiB on average`.

@@ -94,7 +94,9 @@ pub fn trace(tasks: Tasks, files: Vec<File>, mut failed_paths: FailedPaths, name
     }
     trace.files = keep_used_files(files, rows(&mut trace));
     if rows(&mut trace).any(|row| row.is_unseen_submission()) {
-        trace.notes.push("strace does not see what operations of io_uring move: transfers are lower bounds".to_owned());
+        trace
+            .notes
+            .push("strace does not see what operations of io_uring move: there may be more transfers and bytes".to_owned());
     }
     let unnamed = unnamed_files_note(&trace).filter(|_| is_recorded);
     trace.notes.extend(unnamed);

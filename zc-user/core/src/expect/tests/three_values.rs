@@ -266,7 +266,8 @@ fn an_inferred_transfer_is_inconclusive_unless_it_is_accepted() {
         outcome.to_string(),
         "inconclusive: transfer(* -> *).bytes == 64KiB\n  \
          transfer(* -> *).bytes is unknown (inferred, not proven; inferred = \"accept\" accepts it)\n    \
-         in (regular, ext4) -> out (regular, ext4): at least 64.0 KiB, inferred from the order of calls, read + write, 16 calls of 4 KiB"
+         in (regular, ext4) -> out (regular, ext4): probably 64.0 KiB, inferred from the order of calls, read + write, 16 calls of 4 KiB, \
+         perhaps changed or replaced on the way"
     );
 }
 

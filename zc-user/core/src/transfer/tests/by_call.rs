@@ -91,7 +91,8 @@ fn a_call_that_moved_nothing_before_a_loop_did_is_an_attempt() {
     ];
     scene.process("copier", rows);
     let transfer = &analyse(&scene.trace).processes[0].transfers[0];
-    assert!(transfer.verdict.starts_with("read + write, 1 call of 2.4 KiB, after copy_file_range (0 bytes): "), "{transfer:?}");
+    let verdict = "read + write, 1 call of 2.4 KiB, perhaps changed or replaced on the way, after copy_file_range (0 bytes): ";
+    assert!(transfer.verdict.starts_with(verdict), "{transfer:?}");
 }
 
 #[test]

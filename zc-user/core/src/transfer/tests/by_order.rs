@@ -18,7 +18,7 @@ fn a_loop_that_balances_is_a_transfer() {
     assert_eq!(transfers(&scene), one("in", "sock", Api::ReadWrite, MIB));
     let analysis = analyse(&scene.trace);
     let transfer = &analysis.processes[0].transfers[0];
-    assert_eq!(transfer.verdict, "read + write, 128 calls of 8 KiB");
+    assert_eq!(transfer.verdict, "read + write, 128 calls of 8 KiB, perhaps changed or replaced on the way");
     assert_eq!((transfer.calls, transfer.crossings, transfer.user_memory_bytes), (257, Some(257), Some(2 * MIB)));
     assert_eq!((transfer.calls_by_syscall["read"], transfer.calls_by_syscall["write"]), (129, 128));
     assert_eq!(analysis.processes[0].unattributed, Unattributed::default());
@@ -59,7 +59,8 @@ fn writes_from_other_memory_in_between_are_not_part_of_a_loop() {
         }
         scene.process("copier", thread.rows());
         assert_eq!(transfers(&scene), one("in", "out", Api::ReadWrite, 819_200));
-        assert_eq!(analyse(&scene.trace).processes[0].transfers[0].verdict, "read + write, 100 calls of 8 KiB");
+        let verdict = &analyse(&scene.trace).processes[0].transfers[0].verdict;
+        assert!(verdict.starts_with("read + write, 100 calls of 8 KiB"), "{verdict}");
     }
 }
 
@@ -262,7 +263,8 @@ fn the_last_piece_may_be_shorter() {
     let rows =
         vec![read("read", from, 733, 3_000_000).zero(1).each(4096), written_after("write", from, to, 733, 3_000_000, 3_000_000)];
     scene.process("dd", rows);
-    assert_eq!(analyse(&scene.trace).processes[0].transfers[0].verdict, "read + write, 733 calls of 4 KiB");
+    let verdict = &analyse(&scene.trace).processes[0].transfers[0].verdict;
+    assert!(verdict.starts_with("read + write, 733 calls of 4 KiB, "), "{verdict}");
 }
 
 #[test]
@@ -273,7 +275,7 @@ fn bytes_of_the_program_itself_are_not_part_of_a_loop() {
     scene.process("tar", rows);
     let transfer = &analyse(&scene.trace).processes[0].transfers[0];
     assert_eq!(transfer.bytes, Some(1_000_000));
-    assert_eq!(transfer.verdict, "read + write, 100 calls of 9.8 KiB");
+    assert_eq!(transfer.verdict, "read + write, 100 calls of 9.8 KiB, perhaps changed or replaced on the way");
     assert_eq!(transfer.hint, None);
 }
 

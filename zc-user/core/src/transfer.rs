@@ -42,7 +42,7 @@ mod rules;
 mod settled;
 mod summary;
 
-pub(crate) use activity::Role;
+pub(crate) use activity::{Role, was_cut_off};
 pub(crate) use by_call::api as api_of_call;
 pub use conduits::used_connections;
 pub(crate) use describe::EndTable;
@@ -185,7 +185,8 @@ pub(crate) enum Mergeable {
 /// Streams are not known yet, but they connect only what was read with what was written, and such a process is not merged.
 pub(crate) fn mergeable(process: &Process, begun: &Trace, files: &[File]) -> Option<Mergeable> {
     let activity = Activity::of(process, begun, files);
-    let is_simple = activity.copies.is_empty() && activity.lent.is_empty() && activity.from_buffers.is_empty();
+    let is_simple =
+        activity.cut_off.is_empty() && activity.copies.is_empty() && activity.lent.is_empty() && activity.from_buffers.is_empty();
     let has_ring = process.threads.iter().any(|thread| !thread.ring_rows.is_empty() || !thread.parts.is_empty());
     if !is_simple || has_ring || activity.has_unseen_operations {
         return None;

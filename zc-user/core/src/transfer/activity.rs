@@ -1,6 +1,6 @@
 //! [`Activity`]: the rows of a process, sorted by what the calls did with which file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::flow::{moving_calls, sum_bytes};
 use crate::{
@@ -29,6 +29,8 @@ pub(super) struct Activity<'a> {
     pub(super) lent: BTreeMap<FileId, Vec<&'a Row>>,
     /// Calls that map a file.
     pub(super) mappings: BTreeMap<FileId, Vec<&'a Row>>,
+    /// The files that a call brought bytes to when it was cut off, so that nobody knows how many arrived. `None`: an unknown file.
+    pub(super) cut_off: BTreeSet<Option<FileId>>,
     /// What each thread read, and what it wrote afterwards.
     pub(super) threads: Vec<ThreadActivity<'a>>,
     /// Whether `reads` and `mappings` are complete: every call that can bring bytes into memory was counted.
@@ -101,12 +103,14 @@ impl<'a> Activity<'a> {
             lent: BTreeMap::new(),
             mappings: BTreeMap::new(),
             from_buffers: BTreeMap::new(),
+            cut_off: BTreeSet::new(),
             threads: Vec::new(),
             counts_reads: counts_reads(trace),
             sees_memory: trace.sees_memory,
             has_unseen_operations: false,
         };
         for thread in &process.threads {
+            activity.cut_off.extend(thread.rows.iter().filter(|row| was_cut_off(row)).map(|row| row.ends.output));
             let mut in_thread = ThreadActivity::default();
             for row in thread.rows.iter().chain(&thread.ring_rows).filter(|row| row.calls > 0) {
                 activity.has_unseen_operations |=
@@ -190,6 +194,16 @@ impl<'a> Activity<'a> {
         self.file(id)?.path.as_deref().map(file_name)
     }
 
+    /// Whether a call that brought bytes to this file was cut off, so that more may have arrived than rows show.
+    pub(super) fn is_cut_off(&self, to: FileId) -> bool {
+        self.cut_off.contains(&Some(to))
+    }
+
+    /// Whether calls were cut off that may have brought bytes to files that can be the end of a transfer.
+    pub(super) fn lacks_written_bytes(&self) -> bool {
+        self.cut_off.iter().any(|to| to.is_none_or(|to| self.carries_bytes(to)))
+    }
+
     /// Whether what was read from a file may be data that the process writes on. An unknown file may.
     pub(super) fn is_data(&self, id: Option<FileId>) -> bool {
         id.is_none_or(|id| self.carries_bytes(id) && !self.is_program(id))
@@ -209,6 +223,14 @@ fn counts_reads(trace: &Trace) -> bool {
     let reads = TABLE.iter().filter(|spec| matches!(spec.fds, Fds::Reads(_))).map(|spec| spec.name);
     let counted = trace.counted.as_ref();
     counted.is_some_and(|counted| reads.chain(["mmap", "vmsplice"]).all(|name| counted.contains(name)))
+}
+
+/// Whether a call of this row brought bytes to a file when it was cut off: by the end of its process, or by that of the trace.
+///
+/// A call that takes bytes from a file is not cut off in this sense: what it took went to the memory of a process that has ended.
+pub(crate) fn was_cut_off(row: &Row) -> bool {
+    let brings = matches!(row.call.spec().fds, Fds::Writes(_) | Fds::Copies { .. } | Fds::ClonesRange { .. });
+    row.unfinished > 0 && (brings || row.ends.output.is_some())
 }
 
 /// What a row did with its files.

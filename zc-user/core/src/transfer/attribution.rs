@@ -48,7 +48,7 @@ impl Attribution {
         let of = |attributed: &HashMap<FileId, Attributed>, file: Option<FileId>| {
             file.and_then(|file| attributed.get(&file).copied()).unwrap_or_default()
         };
-        let mut attribution = Self { is_exact: true, ..Self::default() };
+        let mut attribution = Self { is_exact: !activity.lacks_written_bytes(), ..Self::default() };
         for (&file, rows) in &written(activity) {
             let side = Side { rows, used: &used, attributed: of(&brought, file) };
             let destination = side.destination(activity, origin, file.map(|file| ends.end(file)));

@@ -36,6 +36,8 @@ pub(super) struct Conduits<'a> {
     is_complete: bool,
     /// Pipes and connections that something may still go through, unless this is the end of the trace.
     open: HashSet<FileId>,
+    /// Pipes and connections that a call wrote to when it was cut off, so that nobody knows how much went in.
+    cut_off: HashSet<FileId>,
 }
 
 impl<'a> Conduits<'a> {
@@ -57,6 +59,11 @@ impl<'a> Conduits<'a> {
             has_all_files,
             is_complete: has_all_files && counts_all(trace),
             open: HashSet::new(),
+            cut_off: activities
+                .iter()
+                .flat_map(|activity| activity.cut_off.iter().flatten().copied())
+                .chain(trace.settled.cut_off())
+                .collect(),
         }
     }
 
@@ -89,7 +96,7 @@ impl<'a> Conduits<'a> {
     /// that are not traced can open it.
     pub(super) fn is_closed(&self, file: FileId) -> bool {
         let is_named_pipe = self.file(file).is_some_and(|file| file.kind == Some(FileKind::Pipe) && file.path.is_some());
-        self.is_complete && !is_named_pipe && !self.open.contains(&file)
+        self.is_complete && !is_named_pipe && !self.open.contains(&file) && !self.cut_off.contains(&file)
     }
 
     /// Whether what is written to this file may come out elsewhere in the trace.
@@ -128,7 +135,7 @@ fn has_all_files(trace: &Trace, activities: &[Activity<'_>]) -> bool {
 /// Whether it moved bytes of files that are not known.
 pub(super) fn lacks_files(activity: &Activity<'_>) -> bool {
     let sides = [&activity.reads, &activity.writes];
-    sides.iter().any(|side| side.get(&None).is_some_and(|rows| sum_bytes(rows) != Some(0)))
+    activity.cut_off.contains(&None) || sides.iter().any(|side| side.get(&None).is_some_and(|rows| sum_bytes(rows) != Some(0)))
 }
 
 /// Whether every call that moves bytes was counted. Unknown for a recorded log, so false there.

@@ -43,7 +43,8 @@ fn transfer(flow: &Flow<'_>, shared: &SharedRows, activity: &Activity<'_>, ends:
         callers: callers.as_ref().zip(ends.stacks),
     };
     let reason = rules::reason(&case);
-    let verdict = verdict(&case, reason.as_ref());
+    let is_cut_off = flow.legs().any(|leg| activity.is_cut_off(leg.to));
+    let verdict = verdict(&case, is_cut_off, reason.as_ref());
     let hint = hint::hint(&case);
     let hops = flow.hops.iter().map(|leg| described_hop(leg, activity.process.pid, ends)).collect();
     Transfer { reason, hint, callers, hops, ..described(flow, from, to, summary, verdict, user_memory_bytes(flow)) }
@@ -143,8 +144,9 @@ fn described_hop(leg: &Leg, pid: u32, ends: &EndTable<'_>) -> Hop {
 /// If calls times size exceeds the bytes by more than 1/20, the sentence says "up to".
 const NOTABLE_PART: u64 = 20;
 
-/// What was done, then the reason if there is one: `sendfile, 1 call of 1 MiB, after copy_file_range (EXDEV): ...`.
-fn verdict(case: &Case<'_>, reason: Option<&Reason>) -> String {
+/// What was done, then the reason if there is one: `sendfile, 1 call of 1 MiB, after copy_file_range (EXDEV): ...`. If a call at the
+/// destination `is_cut_off`, it says so.
+fn verdict(case: &Case<'_>, is_cut_off: bool, reason: Option<&Reason>) -> String {
     let mut sentence = clause(case.api, case.bytes, case.summary);
     sentence.push_str(match case.handling {
         Handling::AsRead | Handling::Unknown => "",
@@ -152,6 +154,9 @@ fn verdict(case: &Case<'_>, reason: Option<&Reason>) -> String {
         Handling::Changed => ", changed or replaced on the way",
         Handling::PerhapsChanged | Handling::PartlyUnchecked => ", perhaps changed on the way",
     });
+    if is_cut_off {
+        sentence.push_str(", and a call that was cut off");
+    }
     sentence.push_str(&after_attempts(&case.summary.attempts));
     if let Some(reason) = reason {
         sentence.push_str(": ");

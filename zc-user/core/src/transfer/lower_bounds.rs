@@ -9,7 +9,8 @@
 //!   That is so if everything of unknown origin was written there before the source was first read. It includes bytes of unknown origin
 //!   next to proven ones in the same call: they may be an archive header, or a second copy of the same bytes.
 //!
-//! All other flows through memory are lower bounds. So are all flows of a process for which the kernel moved bytes unseen.
+//! All other flows through memory are lower bounds. So are all flows of a process for which the kernel moved bytes unseen,
+//! and all flows to a file that a call wrote to when it was cut off: it may have moved a part of its bytes.
 
 use std::collections::HashMap;
 
@@ -35,9 +36,7 @@ pub(super) fn limit_to_length(flows: &mut [Flow<'_>], activity: &Activity<'_>) {
 pub(super) fn mark(flows: &mut [Flow<'_>], activity: &Activity<'_>, first_reads: &FirstReads) {
     let destinations = destinations(flows, activity);
     for flow in flows.iter_mut() {
-        if activity.has_unseen_operations {
-            flow.may_be_more = true;
-        }
+        flow.may_be_more |= activity.has_unseen_operations || activity.is_cut_off(flow.to);
         let Some(destination) = flow.written_to().and_then(|to| destinations.get(&to)) else { continue };
         let is_once = is_source_used_up(flow, activity)
             && !flow.is_partly_unsampled

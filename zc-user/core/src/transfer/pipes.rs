@@ -80,7 +80,8 @@ fn vmsplice_flows<'a>(activity: &Activity<'a>, has_own_memory: bool) -> Vec<Flow
         // If part of the memory held bytes of a file, nothing is known of the rest.
         let bytes = if input.is_some() { Some(covered) } else { flow.bytes };
         let is_partly_known = |to| activity.lent.get(&to).is_some_and(|rows| rows.iter().any(|row| has_unknown_bytes(row)));
-        let may_be_more = activity.has_unseen_operations || (input.is_some() && is_partly_known(flow.to));
+        let is_short = activity.has_unseen_operations || activity.is_cut_off(flow.to);
+        let may_be_more = is_short || (input.is_some() && is_partly_known(flow.to));
         Flow { from, evidence, bytes, proven_bytes, may_be_more, reading, ..flow }
     };
     by_ends.into_iter().map(flow).collect()

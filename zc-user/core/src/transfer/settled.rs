@@ -211,6 +211,11 @@ impl Settled {
         self.for_others.empty.retain(|file| !pipes.contains(file));
     }
 
+    /// The pipes and connections that calls of merged processes wrote to when they were cut off.
+    pub(super) fn cut_off(&self) -> impl Iterator<Item = FileId> + '_ {
+        self.for_others.conduits.iter().filter(|(_, moved)| moved.is_cut_off).map(|(file, _)| *file)
+    }
+
     pub(super) fn is_exact(&self) -> bool {
         !self.for_others.is_inexact
     }
@@ -354,11 +359,13 @@ struct Moved {
     bytes: [Option<u64>; 2],
     /// Whether one of them saw the end of it.
     saw_end: bool,
+    /// Whether a call was cut off that wrote into it.
+    is_cut_off: bool,
 }
 
 impl Default for Moved {
     fn default() -> Self {
-        Self { bytes: [Some(0); 2], saw_end: false }
+        Self { bytes: [Some(0); 2], saw_end: false, is_cut_off: false }
     }
 }
 
@@ -370,6 +377,9 @@ fn note_conduits(sums: &mut HashMap<FileId, Moved>, activity: &Activity<'_>, con
             let bytes = &mut sum.bytes[side];
             *bytes = sum_known(*bytes, sum_bytes(&rows));
         }
+    }
+    for &file in activity.cut_off.iter().flatten().filter(|file| conduits.is_conduit(**file)) {
+        sums.entry(file).or_default().is_cut_off = true;
     }
 }
 

@@ -4,7 +4,10 @@ use super::*;
 use crate::{
     report::{
         Certainty,
-        sample::files::{written_changed, written_held},
+        sample::{
+            files::{written_changed, written_held},
+            row,
+        },
     },
     syscall::Call,
     trace::{Input, Language, Part, Row, Toolchain},
@@ -289,4 +292,45 @@ fn bytes_that_other_threads_read_and_keep_are_subtracted() {
     scene.trace.processes.clear();
     scene.threads("copier", vec![copier(), copier()]);
     assert_eq!(figures(&only(&scene)), inferred(2 * MIB, 0));
+}
+
+/// A process is killed in a call: nobody knows how many bytes the call moved.
+#[test]
+fn a_call_that_was_cut_off_makes_what_its_file_got_a_lower_bound() {
+    let (mut scene, from, to) = seen();
+    let other = scene.regular("other");
+    let copier = |to| vec![read("read", from, 8, MIB), written_held("write", from, to, 8, MIB, MIB)];
+    let sendfile = || vec![copy("sendfile", from, to, 8, MIB)];
+    let cases = [
+        (copier(to), write("write", to, 0, 0)),
+        (copier(to), written_held("pwritev2", from, to, 0, 0, 0)),
+        (copier(to), copy("splice", other, to, 0, 0)),
+        (sendfile(), copy("sendfile", from, to, 0, 0)),
+        (vec![map(from, MIB), written_from("write", from, to, 1, MIB)], write("write", to, 0, 0)),
+    ];
+    for (rows, cut_off) in cases {
+        scene.trace.processes.clear();
+        scene.process("copier", [rows, vec![cut_off.unfinished(1)]].concat());
+        assert_eq!(figures(&only(&scene)), inferred(MIB, MIB));
+        assert!(only(&scene).verdict.ends_with(", and a call that was cut off"), "{}", only(&scene).verdict);
+        assert!(!analyse(&scene.trace).is_exact);
+    }
+}
+
+/// A server is killed while it waits for a request. What such a call takes, nobody writes on.
+#[test]
+fn a_call_that_was_cut_off_changes_nothing_at_other_files() {
+    let (mut scene, from, to) = seen();
+    let (other, wake) = (scene.regular("other"), scene.file(Eventfd, "eventfd"));
+    let waits = || row("accept4").unfinished(1);
+    let reads = [read("read", from, 0, 0), read("recvfrom", other, 0, 0), write("write", wake, 0, 0)];
+    let waiting = reads.map(|row| row.unfinished(1)).into_iter().chain([waits()]).collect();
+    let copier = vec![read("read", from, 8, MIB), written_held("write", from, to, 8, MIB, MIB)];
+    scene.process("server", [copier, waiting].concat());
+    assert_eq!(figures(&only(&scene)), exact(MIB));
+    assert!(analyse(&scene.trace).is_exact);
+    // Another file got more than is known, so not everything is exact.
+    scene.trace.processes[0].threads[0].rows.push(write("write", other, 0, 0).unfinished(1));
+    assert_eq!(figures(&only(&scene)), exact(MIB));
+    assert!(!analyse(&scene.trace).is_exact);
 }

@@ -175,3 +175,18 @@ fn the_verdict_of_a_long_pipeline_is_shortened() {
     assert_eq!(transfer.pids.len(), 100);
     assert!(transfer.verdict.starts_with("through 100 processes: cat: ") && transfer.verdict.ends_with("; and 92 more"));
 }
+
+/// The writer is killed in a call. Nobody knows how much that call put into the pipe, so nobody knows whose bytes came out.
+#[test]
+fn a_write_that_was_cut_off_does_not_prove_a_chain() {
+    let mut scene = Scene::new();
+    let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
+    scene.process("cat", held(from, pipe, MIB, MIB));
+    scene.process("dd", held(pipe, to, MIB, MIB));
+    assert_eq!(ways(&scene), [way("in", "out", MIB, true)]);
+    // The reader is killed in its next read: it wrote nothing of that.
+    scene.trace.processes[1].threads[0].rows.push(read("read", pipe, 0, 0).unfinished(1));
+    assert_eq!(ways(&scene), [way("in", "out", MIB, true)]);
+    scene.trace.processes[0].threads[0].rows.push(write("write", pipe, 0, 0).unfinished(1));
+    assert_eq!(ways(&scene), [Way { proven_bytes: 0, ..way("in", "out", MIB, false) }]);
+}

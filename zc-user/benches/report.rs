@@ -118,6 +118,7 @@ fn trace(files: u32, processes: Vec<Vec<Row>>) -> Trace {
         notes: Vec::new(),
         counted: None,
         files: (0..files).map(file).collect(),
+        inherited: None,
         calls_without_files: 0,
         other_calls: None,
         failed_paths: None,

@@ -1,6 +1,7 @@
 //! The backends: each runs a command and returns a [`Trace`].
 
 pub mod ebpf;
+mod inherited;
 mod progress;
 pub mod strace;
 
@@ -267,6 +268,7 @@ fn new_trace(backend: &'static str, options: &RunOptions, started_at: SystemTime
         counted: Some(options.selection.clone()),
         directory: directory_of(&options.launch).map(|path| path.to_string_lossy().into_owned()),
         files: Vec::new(),
+        inherited: inherited::open_pipes_and_sockets(),
         calls_without_files: 0,
         other_calls: None,
         failed_paths: None,

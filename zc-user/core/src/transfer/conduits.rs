@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     syscall::{Fds, TABLE},
-    trace::{File, FileId, FileKind, Process, Row, Trace},
+    trace::{File, FileId, FileIdentity, FileKind, OpenBefore, Process, Row, Trace},
     transfer::{Api, Certainty, Evidence},
 };
 
@@ -36,6 +36,10 @@ pub(super) struct Conduits<'a> {
     is_complete: bool,
     /// Pipes and connections that something may still go through, unless this is the end of the trace.
     open: HashSet<FileId>,
+    /// Whether nothing is known of the pipes and sockets that the command inherited.
+    may_inherit_any: bool,
+    /// Pipes and sockets that the command may have inherited. They may hold bytes from before, and others may use them.
+    inherited: HashSet<FileId>,
     /// Pipes and connections that a call wrote to when it was cut off, so that nobody knows how much went in.
     cut_off: HashSet<FileId>,
 }
@@ -59,6 +63,8 @@ impl<'a> Conduits<'a> {
             has_all_files,
             is_complete: has_all_files && counts_all(trace),
             open: HashSet::new(),
+            may_inherit_any: trace.inherited.is_none(),
+            inherited: inherited(trace),
             cut_off: activities
                 .iter()
                 .flat_map(|activity| activity.cut_off.iter().flatten().copied())
@@ -93,10 +99,20 @@ impl<'a> Conduits<'a> {
     }
 
     /// Whether the trace has everything that went into a conduit and came out of it. A pipe with a name is never closed, because processes
-    /// that are not traced can open it.
+    /// that are not traced can open it. One that the command inherited is not closed, either: others have it open, too, and it may have held
+    /// bytes before.
     pub(super) fn is_closed(&self, file: FileId) -> bool {
         let is_named_pipe = self.file(file).is_some_and(|file| file.kind == Some(FileKind::Pipe) && file.path.is_some());
-        self.is_complete && !is_named_pipe && !self.open.contains(&file) && !self.cut_off.contains(&file)
+        let is_shared = is_named_pipe || self.may_inherit_any || self.inherited.contains(&file);
+        self.is_complete && !is_shared && !self.open.contains(&file) && !self.cut_off.contains(&file)
+    }
+
+    /// Whether samples show that other bytes came out of the conduit than went in, if as many did. There are samples only of what calls
+    /// read to memory and wrote from there.
+    fn changes_bytes(&self, inlet: FileId, outlet: FileId) -> bool {
+        let written = self.file(inlet).and_then(|file| file.streams.written.as_ref());
+        let read = self.file(outlet).and_then(|file| file.streams.read.as_ref());
+        written.zip(read).is_some_and(|(written, read)| written.bytes == read.bytes && written.sum != read.sum)
     }
 
     /// Whether what is written to this file may come out elsewhere in the trace.
@@ -123,6 +139,15 @@ impl<'a> Conduits<'a> {
     fn file(&self, id: FileId) -> Option<&'a File> {
         self.files.get(usize::try_from(id.0).ok()?)
     }
+}
+
+/// The files of the trace that were open before the launch.
+fn inherited(trace: &Trace) -> HashSet<FileId> {
+    let Some(before) = trace.inherited.as_ref().filter(|before| !before.is_empty()) else { return HashSet::new() };
+    let is_inherited = |file: &File| {
+        file.identity.is_some_and(|FileIdentity { device, inode, .. }| before.contains(&OpenBefore { device, inode }))
+    };
+    (0..).map(FileId).zip(&trace.files).filter(|(_, file)| is_inherited(file)).map(|(id, _)| id).collect()
 }
 
 /// Whether no counted call is missing, and each has its files.
@@ -380,6 +405,9 @@ fn meetings(hops: &[Hop<'_, '_>], conduits: &Conduits<'_>) -> HashMap<usize, Vec
             continue;
         }
         let is_closed = conduits.is_closed(outlet) && conduits.is_closed(hop.flow.to);
+        if !is_closed && conduits.changes_bytes(hop.flow.to, outlet) {
+            continue;
+        }
         let of_others = outs.get(&outlet).into_iter().flatten().filter(|&&out| hops[out].process.pid != hop.process.pid);
         let found: Vec<_> = of_others.map(|&out| Meeting { out, written_bytes, read_bytes, is_closed }).collect();
         if !found.is_empty() {

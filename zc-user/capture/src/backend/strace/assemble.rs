@@ -74,6 +74,7 @@ pub fn trace(tasks: Tasks, files: Vec<File>, mut failed_paths: FailedPaths, name
         counted: None,
         directory: None,
         files: Vec::new(),
+        inherited: None,
         calls_without_files: 0,
         other_calls: None,
         failed_paths: Some(failed_paths),

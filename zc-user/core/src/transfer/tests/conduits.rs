@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     report::{Certainty, sample::files::written_held},
-    trace::{FileKind, Row},
+    trace::{FileKind, Row, Stream},
 };
 
 fn across(scene: &Scene) -> Vec<(String, String, Api, Option<u64>)> {
@@ -189,4 +189,32 @@ fn a_write_that_was_cut_off_does_not_prove_a_chain() {
     assert_eq!(ways(&scene), [way("in", "out", MIB, true)]);
     scene.trace.processes[0].threads[0].rows.push(write("write", pipe, 0, 0).unfinished(1));
     assert_eq!(ways(&scene), [Way { proven_bytes: 0, ..way("in", "out", MIB, false) }]);
+}
+
+/// A shell starts the command with both ends of a pipe that already holds as many bytes as the command writes and reads.
+#[test]
+fn a_conduit_from_outside_proves_no_chain() {
+    let mut scene = Scene::new();
+    let (from, to) = (scene.regular("in"), scene.regular("out"));
+    let pipe = scene.pipe();
+    for [near, far] in [[pipe, pipe], scene.socketpair()] {
+        for inherited in [near, far] {
+            scene.trace.processes.clear();
+            scene.trace.inherited = Some([].into());
+            scene.process("cat", held(from, near, MIB, MIB));
+            scene.process("dd", held(far, to, MIB, MIB));
+            assert_eq!(ways(&scene), [way("in", "out", MIB, true)]);
+            scene.trace.inherited = Some([scene.open_before(inherited)].into());
+            assert_eq!(ways(&scene), [Way { proven_bytes: 0, ..way("in", "out", MIB, false) }]);
+            // If samples differ, it is not a chain at all.
+            for (sum, expected) in [(1, 1), (2, 0)] {
+                scene.streams(near).written = Some(Stream { bytes: MIB, sum: 1, ..Stream::default() });
+                scene.streams(far).read = Some(Stream { bytes: MIB, sum, ..Stream::default() });
+                assert_eq!(ways(&scene).len(), expected);
+            }
+            (scene.streams(near).written, scene.streams(far).read) = (None, None);
+            scene.trace.inherited = None;
+            assert_eq!(ways(&scene), [Way { proven_bytes: 0, ..way("in", "out", MIB, false) }], "nothing is known");
+        }
+    }
 }

@@ -170,3 +170,17 @@ fn a_failed_splice_into_a_pipe_is_an_attempt() {
     let verdict = &analyse(&scene.trace).processes[0].transfers[0].verdict;
     assert!(verdict.starts_with("read + write, 16 calls of 64 KiB, after splice (EINVAL): "), "{verdict}");
 }
+
+#[test]
+fn a_pipe_from_outside_may_have_held_other_bytes() {
+    let mut scene = Scene::new();
+    let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
+    scene.process("copier", vec![copy("splice", from, pipe, 16, MIB), copy("splice", pipe, to, 16, MIB)]);
+    let found = |scene: &Scene| {
+        let transfer = analyse(&scene.trace).processes.swap_remove(0).transfers.swap_remove(0);
+        (transfer.certainty, transfer.proven_bytes)
+    };
+    assert_eq!(found(&scene), (Certainty::Exact, Some(MIB)));
+    scene.trace.inherited = Some([scene.open_before(pipe)].into());
+    assert_eq!(found(&scene), (Certainty::Inferred, Some(0)));
+}

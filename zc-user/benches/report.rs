@@ -121,6 +121,7 @@ fn trace(files: u32, processes: Vec<Vec<Row>>) -> Trace {
         inherited: None,
         calls_without_files: 0,
         other_calls: None,
+        uncounted: std::collections::BTreeSet::new(),
         failed_paths: None,
         stacks: None,
         sees_memory: true,

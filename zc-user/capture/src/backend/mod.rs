@@ -6,7 +6,7 @@ mod progress;
 pub mod strace;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::OsString,
     fmt, io,
     path::PathBuf,
@@ -271,6 +271,7 @@ fn new_trace(backend: &'static str, options: &RunOptions, started_at: SystemTime
         inherited: inherited::open_pipes_and_sockets(),
         calls_without_files: 0,
         other_calls: None,
+        uncounted: BTreeSet::new(),
         failed_paths: None,
         stacks: None,
         sees_memory: false,

@@ -149,10 +149,15 @@ fn notes(trace: &Trace) -> Vec<String> {
     let has_aio = rows().any(|row| row.call.name == "io_submit" && row.calls > row.errors);
     let unknown = has_aio
         .then(|| "the bytes that Linux AIO moved are unknown: only io_submit is counted, and it does not tell them".to_owned());
-    let cut_off = cut_off_note(trace);
+    let poked = transfer::may_be_poked(trace).then(|| POKED.to_owned());
+    let cut_off = cut_off_note(trace).into_iter().chain(poked);
     let merged = merged_notes(trace);
     trace.notes.iter().cloned().chain(without_files).chain(without_paths).chain(unknown).chain(cut_off).chain(merged).collect()
 }
+
+/// Why nothing is proven by memory.
+const POKED: &str = "processes may have changed each other's memory (process_vm_writev, ptrace, or a write to /proc/PID/mem): \
+                     that bytes were written from where they had been read to proves nothing";
 
 /// Why some destinations may have more bytes than their transfers say, if a call was cut off that wrote to them.
 fn cut_off_note(trace: &Trace) -> Option<String> {

@@ -122,6 +122,7 @@ pub fn of_threads(threads: Vec<Vec<Row>>) -> Trace {
         inherited: Some(BTreeSet::new()),
         calls_without_files: 0,
         other_calls: None,
+        uncounted: BTreeSet::new(),
         failed_paths: None,
         stacks: None,
         sees_memory: false,

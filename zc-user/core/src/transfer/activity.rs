@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::flow::{moving_calls, sum_bytes};
+use super::{
+    flow::{moving_calls, sum_bytes},
+    hidden::{self, HiddenWays},
+};
 use crate::{
     syscall::{Fds, TABLE},
     text::file_name,
@@ -37,6 +40,8 @@ pub(super) struct Activity<'a> {
     counts_reads: bool,
     /// Whether the backend sees memory, so that `from_buffers` and `from_mappings` are complete.
     pub(super) sees_memory: bool,
+    /// By which other ways bytes may have got into its memory: what its own rows show, and with [`with`](Self::with) the whole trace.
+    pub(super) hidden_ways: HiddenWays,
     /// Whether the kernel moved bytes for the process that are in no row: by Linux AIO, or by an `io_uring` that the backend does not
     /// see.
     pub(super) has_unseen_operations: bool,
@@ -107,6 +112,7 @@ impl<'a> Activity<'a> {
             threads: Vec::new(),
             counts_reads: counts_reads(trace),
             sees_memory: trace.sees_memory,
+            hidden_ways: HiddenWays { brought_bytes: hidden::received(process), poked: false },
             has_unseen_operations: false,
         };
         for thread in &process.threads {
@@ -125,6 +131,12 @@ impl<'a> Activity<'a> {
             activity.threads.push(in_thread);
         }
         activity
+    }
+
+    /// The same in a trace that has these hidden ways.
+    pub(super) fn with(self, hidden_ways: HiddenWays) -> Self {
+        let brought_bytes = hidden_ways.brought_bytes || self.hidden_ways.brought_bytes;
+        Self { hidden_ways: HiddenWays { brought_bytes, ..hidden_ways }, ..self }
     }
 
     fn sort(&mut self, row: &'a Row, thread: &mut ThreadActivity<'a>) {
@@ -175,7 +187,8 @@ impl<'a> Activity<'a> {
     }
 
     /// Whether the process read and mapped nothing but programs, what their loader reads, and the list of its own mappings, which glibc
-    /// reads to find the stack.
+    /// reads to find the stack, and received nothing by a hidden way. Any other mapping of a file is a way in, shared or not, and so is
+    /// one of a file in /dev/shm or of a memfd. What stays unknown is whether somebody changes a program or library while it is mapped.
     pub(super) fn reads_nothing(&self) -> bool {
         let path = |id: FileId| self.file(id).and_then(|file| file.path.as_deref()).unwrap_or_default();
         let is_maps = |id: FileId| path(id).starts_with("/proc/") && path(id).ends_with("/maps");
@@ -185,7 +198,9 @@ impl<'a> Activity<'a> {
         // The loader reads only the head of a library. A process that reads more may be copying it.
         let is_head =
             |rows: &[&Row]| sum_bytes(rows).is_some_and(|bytes| bytes <= moving_calls(rows).saturating_mul(MOST_HEAD_BYTES));
+        let is_untouched = self.hidden_ways == HiddenWays::default();
         self.counts_reads
+            && is_untouched
             && reads.all(|(file, rows)| file.is_some_and(|file| is_maps(file) || (is_loaded(&file) && is_head(rows))))
             && self.mappings.keys().all(is_loaded)
     }

@@ -179,9 +179,10 @@ impl Side<'_, '_> {
     }
 }
 
-/// Whether the bytes of a write are constants: they lie in the mapping of the program that the process runs.
+/// Whether the bytes of a write are constants: they lie in the mapping of the program that the process runs, and nobody may have
+/// changed them.
 fn is_constant(row: &Row, activity: &Activity<'_>) -> bool {
-    matches!(row.ends.input, Some(Input::ByMapping(file)) if activity.is_executed(file))
+    !activity.hidden_ways.poked && matches!(row.ends.input, Some(Input::ByMapping(file)) if activity.is_executed(file))
 }
 
 type RowsByFile<'a> = BTreeMap<Option<FileId>, Vec<&'a Row>>;

@@ -18,7 +18,19 @@ use super::{
     activity::Activity,
     flow::{Flow, first_moved, sum_bytes},
 };
-use crate::trace::{FileId, FileKind, Input, Process, Row};
+use crate::{
+    trace::{FileId, FileKind, Input, Process, Row},
+    transfer::Evidence,
+};
+
+/// Takes the proof from flows through memory, if a process may have changed the memory of another one. Which memory that was is not known.
+pub(super) fn disprove_memory(flows: &mut [Flow<'_>], activity: &Activity<'_>) {
+    let through_memory = |flow: &&mut Flow<'_>| flow.evidence != Evidence::Call;
+    for flow in flows.iter_mut().filter(|_| activity.hidden_ways.poked).filter(through_memory) {
+        flow.proven_bytes = Some(0);
+        flow.is_partly_unsampled |= matches!(flow.evidence, Evidence::Memory | Evidence::Mapping);
+    }
+}
 
 /// Limits the bytes of inferred flows to the length of the file that they came from. A program may read a part of a file twice, once to look
 /// at it and once to copy it, as `ar` does. Then more bytes were read than the program has to write.

@@ -68,7 +68,7 @@ fn vmsplice_flows<'a>(activity: &Activity<'a>, has_own_memory: bool) -> Vec<Flow
         // Otherwise the process may lend what it read before.
         let from_memory = if has_own_memory { flow.bytes } else { Some(0) };
         let (from, evidence, proven_bytes) = match input {
-            Some(Input::ByMapping(_)) => (from, Evidence::Mapping, Some(covered)),
+            Some(Input::ByMapping(_)) => (from, Evidence::Mapping, Some(if activity.hidden_ways.poked { 0 } else { covered })),
             // The pipe refers to the memory, so the program may change it until somebody reads the pipe: no sample shows what was read.
             Some(_) => (from, Evidence::Memory, Some(0)),
             None => {

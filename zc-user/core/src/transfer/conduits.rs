@@ -107,12 +107,21 @@ impl<'a> Conduits<'a> {
         self.is_complete && !is_shared && !self.open.contains(&file) && !self.cut_off.contains(&file)
     }
 
-    /// Whether samples show that other bytes came out of the conduit than went in, if as many did. There are samples only of what calls
-    /// read to memory and wrote from there.
-    fn changes_bytes(&self, inlet: FileId, outlet: FileId) -> bool {
+    /// Whether the command inherited the conduit. Then bytes that came out may have been there before, even if the numbers agree.
+    pub(super) fn is_inherited(&self, file: FileId) -> bool {
+        self.inherited.contains(&file)
+    }
+
+    /// Whether the bytes that came out of a conduit that is not closed are likely to be those that went in, if as many did. Samples must not
+    /// differ, and there must be some if the command inherited it. There are only samples of what calls read to memory and wrote from there.
+    fn may_carry(&self, inlet: FileId, outlet: FileId) -> bool {
         let written = self.file(inlet).and_then(|file| file.streams.written.as_ref());
         let read = self.file(outlet).and_then(|file| file.streams.read.as_ref());
-        written.zip(read).is_some_and(|(written, read)| written.bytes == read.bytes && written.sum != read.sum)
+        let is_inherited = self.is_inherited(inlet) || self.is_inherited(outlet);
+        match written.zip(read).filter(|(written, read)| written.bytes == read.bytes) {
+            Some((written, read)) => written.sum == read.sum,
+            None => !is_inherited,
+        }
     }
 
     /// Whether what is written to this file may come out elsewhere in the trace.
@@ -405,7 +414,7 @@ fn meetings(hops: &[Hop<'_, '_>], conduits: &Conduits<'_>) -> HashMap<usize, Vec
             continue;
         }
         let is_closed = conduits.is_closed(outlet) && conduits.is_closed(hop.flow.to);
-        if !is_closed && conduits.changes_bytes(hop.flow.to, outlet) {
+        if !is_closed && !conduits.may_carry(hop.flow.to, outlet) {
             continue;
         }
         let of_others = outs.get(&outlet).into_iter().flatten().filter(|&&out| hops[out].process.pid != hop.process.pid);

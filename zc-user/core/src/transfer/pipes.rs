@@ -112,7 +112,11 @@ impl<'a> Pipe<'a> {
     /// `vmsplice` that cannot be joined are dropped.
     fn join(mut self, file: FileId, conduits: &Conduits<'_>, activity: &Activity<'a>) -> Vec<Flow<'a>> {
         let (came, went) = (sum(&self.ins), sum(&self.outs));
-        let is_only_way = conduits.written(file) == Some(came) && conduits.read(file) == Some(went) && went <= came;
+        // Nothing is sampled of what is spliced, so nothing speaks against bytes that were there before the launch.
+        let is_only_way = !conduits.is_inherited(file)
+            && conduits.written(file) == Some(came)
+            && conduits.read(file) == Some(went)
+            && went <= came;
         self.ins.sort_by_key(Flow::order);
         self.outs.sort_by_key(Flow::order);
         let joint = self.joint(came == went, activity.process.threads.len() == 1).filter(|_| is_only_way && went > 0);

@@ -7,7 +7,10 @@ mod callers;
 mod failed_paths;
 mod loss;
 
-use std::{collections::BTreeMap, time::SystemTime};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::SystemTime,
+};
 
 use zc_ebpf::pairing::marks::Window;
 
@@ -54,10 +57,16 @@ pub struct Trace {
     pub counted: Option<Selection>,
     /// The files that counted calls used, each at most once. Rows name them by their index.
     pub files: Vec<File>,
+    /// The pipes and sockets that were open before the launch, so that the command may have inherited them. Others may use them, too, and they
+    /// may have held bytes before. `None`: unknown.
+    pub inherited: Option<BTreeSet<OpenBefore>>,
     /// Counted calls on files whose rows lack these files, because there was no room. Their counts are exact.
     pub calls_without_files: u64,
     /// The calls that were not selected, so that they have no rows. `None`: they were not counted.
     pub other_calls: Option<BTreeMap<Call, OtherCalls>>,
+    /// Names of calls that were made with success and have neither rows nor sums, of those in [`BRINGING`](crate::syscall::BRINGING) and
+    /// [`POKING`](crate::syscall::POKING).
+    pub uncounted: BTreeSet<String>,
     /// The calls that take a path and failed, and if it was asked for, those that succeeded. `None`: they were not looked at.
     pub failed_paths: Option<FailedPaths>,
     /// The stacks of the calls whose callers were sampled, each once. `None`: no callers were sampled.
@@ -498,6 +507,15 @@ pub struct FileIdentity {
     pub inode: u64,
     /// Changes when the inode number is used again; `None` if only the kernel knows it.
     pub generation: Option<u32>,
+}
+
+/// A pipe or socket that was open before the launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OpenBefore {
+    /// Device number of its filesystem (`st_dev`).
+    pub device: u64,
+    /// Inode number.
+    pub inode: u64,
 }
 
 names! {

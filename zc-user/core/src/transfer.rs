@@ -34,6 +34,7 @@ mod conduits;
 mod describe;
 mod figure;
 mod flow;
+mod hidden;
 mod hint;
 mod inference;
 mod lower_bounds;
@@ -43,7 +44,7 @@ mod rules;
 mod settled;
 mod summary;
 
-pub(crate) use activity::Role;
+pub(crate) use activity::{Role, was_cut_off};
 pub(crate) use by_call::api as api_of_call;
 pub use conduits::used_connections;
 pub(crate) use describe::EndTable;
@@ -54,6 +55,7 @@ pub use model::{
     Transfer, Unattributed, VerdictParts,
 };
 pub(crate) use rules::{is_telling, may_hide_functions, remedy};
+use settled::Known;
 pub(crate) use settled::{READ, WRITTEN};
 pub use settled::{Round, Settled};
 
@@ -64,6 +66,7 @@ use activity::Activity;
 use attribution::{Attribution, Origin};
 use conduits::Conduits;
 use flow::Flow;
+use hidden::HiddenWays;
 use lower_bounds::FirstReads;
 
 /// What the analysis found in a trace.
@@ -109,7 +112,9 @@ pub(crate) fn analyse(trace: &Trace) -> Analysis {
     let mut processes: Vec<InProcess> = processes.collect();
     let simple = processes.split_off(trace.processes.len());
     let across = conduits::chains(&context.activities, &flows, &context.conduits);
-    let (merged_transfers, merged) = trace.settled.described(trace, simple, context.conduits.is_complete());
+    let known = Known { all_calls: context.conduits.is_complete(), memory: !context.hidden_ways.poked };
+    is_exact &= known.memory || !trace.settled.rests_on_memory();
+    let (merged_transfers, merged) = trace.settled.described(trace, simple, known);
     Analysis { processes, across: describe::chains(&across, &ends, trace.sees_memory), is_exact, merged_transfers, merged }
 }
 
@@ -122,19 +127,23 @@ struct Context<'a> {
     conduits: Conduits<'a>,
     own_memory: BTreeSet<u32>,
     first_reads: FirstReads,
+    hidden_ways: HiddenWays,
 }
 
 impl<'a> Context<'a> {
     fn of(trace: &'a Trace) -> Self {
         let simple = trace.merged.iter().filter(|merged| !merged.is_settled).map(|merged| &merged.sums);
         let all = trace.processes.iter().chain(simple);
-        let activities: Vec<Activity> = all.map(|process| Activity::of(process, trace, &trace.files)).collect();
+        let hidden_ways = HiddenWays::of(trace);
+        let activity = |process| Activity::of(process, trace, &trace.files).with(hidden_ways);
+        let activities: Vec<Activity> = all.map(activity).collect();
         Self {
             listed: trace.processes.len(),
             conduits: Conduits::of(trace, &activities),
             own_memory: attribution::own_memory(&activities, trace.settled.are_copies_clean()),
             first_reads: FirstReads::of(&activities, trace.settled.first_reads()),
             activities,
+            hidden_ways,
         }
     }
 
@@ -170,6 +179,11 @@ impl<'a> Context<'a> {
     }
 }
 
+/// Whether a process may have changed the memory of another one, so that nothing is proven by memory.
+pub(crate) fn may_be_poked(trace: &Trace) -> bool {
+    HiddenWays::of(trace).poked
+}
+
 /// With which processes a process can be merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Mergeable {
@@ -187,7 +201,9 @@ pub(crate) enum Mergeable {
 /// Streams are not known yet, but they connect only what was read with what was written, and such a process is not merged.
 pub(crate) fn mergeable(process: &Process, begun: &Trace, files: &[File]) -> Option<Mergeable> {
     let activity = Activity::of(process, begun, files);
-    let is_simple = activity.copies.is_empty() && activity.lent.is_empty() && activity.from_buffers.is_empty();
+    let is_simple =
+        activity.cut_off.is_empty() && activity.copies.is_empty() && activity.lent.is_empty() && activity.from_buffers.is_empty();
+    let is_simple = is_simple && !hidden::pokes(process, files);
     let has_ring = process.threads.iter().any(|thread| !thread.ring_rows.is_empty() || !thread.parts.is_empty());
     if !is_simple || has_ring || activity.has_unseen_operations {
         return None;
@@ -218,6 +234,7 @@ fn in_process<'a>(
     if !activity.sees_memory {
         by_totals::add(&mut flows, activity);
     }
+    lower_bounds::disprove_memory(&mut flows, activity);
     lower_bounds::limit_to_length(&mut flows, activity);
     lower_bounds::mark(&mut flows, activity, first_reads);
     let mut flows = pipes::join(flows, activity, conduits, has_own_memory);

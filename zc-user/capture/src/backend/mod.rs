@@ -1,11 +1,12 @@
 //! The backends: each runs a command and returns a [`Trace`].
 
 pub mod ebpf;
+mod inherited;
 mod progress;
 pub mod strace;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::OsString,
     fmt, io,
     path::PathBuf,
@@ -267,8 +268,10 @@ fn new_trace(backend: &'static str, options: &RunOptions, started_at: SystemTime
         counted: Some(options.selection.clone()),
         directory: directory_of(&options.launch).map(|path| path.to_string_lossy().into_owned()),
         files: Vec::new(),
+        inherited: inherited::open_pipes_and_sockets(),
         calls_without_files: 0,
         other_calls: None,
+        uncounted: BTreeSet::new(),
         failed_paths: None,
         stacks: None,
         sees_memory: false,

@@ -24,7 +24,7 @@ use super::{
 use crate::{
     syscall::Call,
     text::file_name,
-    trace::{self, Counters, FileId, Loss, Row, Trace},
+    trace::{self, Counters, FileId, FileKind, Loss, Row, Trace},
     transfer::{self, Api, Certainty, DestinationTotals, End, EndTable, InProcess, Transfer},
     words::words,
 };
@@ -149,8 +149,31 @@ fn notes(trace: &Trace) -> Vec<String> {
     let has_aio = rows().any(|row| row.call.name == "io_submit" && row.calls > row.errors);
     let unknown = has_aio
         .then(|| "the bytes that Linux AIO moved are unknown: only io_submit is counted, and it does not tell them".to_owned());
+    let poked = transfer::may_be_poked(trace).then(|| POKED.to_owned());
+    let cut_off = cut_off_note(trace).into_iter().chain(poked);
     let merged = merged_notes(trace);
-    trace.notes.iter().cloned().chain(without_files).chain(without_paths).chain(unknown).chain(merged).collect()
+    trace.notes.iter().cloned().chain(without_files).chain(without_paths).chain(unknown).chain(cut_off).chain(merged).collect()
+}
+
+/// Why nothing is proven by memory.
+const POKED: &str = "processes may have changed each other's memory (process_vm_writev, ptrace, or a write to /proc/PID/mem): \
+                     that bytes were written from where they had been read to proves nothing";
+
+/// Why some destinations may have more bytes than their transfers say, if a call was cut off that wrote to them.
+fn cut_off_note(trace: &Trace) -> Option<String> {
+    let carries_bytes = |to: FileId| {
+        let file = usize::try_from(to.0).ok().and_then(|index| trace.files.get(index));
+        file.and_then(|file| file.kind).is_none_or(FileKind::carries_bytes)
+    };
+    let is_cut_off = |row: &&Row| transfer::was_cut_off(row) && row.ends.output.is_none_or(carries_bytes);
+    let calls: u64 = trace.all_processes().flat_map(rows).filter(is_cut_off).map(|row| row.unfinished).sum();
+    (calls > 0).then(|| {
+        let were = if calls == 1 { "1 call was".to_owned() } else { format!("{calls} calls were") };
+        format!(
+            "{were} cut off while writing, by the end of the process or of the trace: how many bytes moved is unknown, so what went to \
+             the same files is a lower bound"
+        )
+    })
 }
 
 /// What the report lacks because processes were merged.

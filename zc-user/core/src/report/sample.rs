@@ -8,7 +8,7 @@
 
 pub mod files;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     histogram::Histogram,
@@ -119,8 +119,10 @@ pub fn of_threads(threads: Vec<Vec<Row>>) -> Trace {
         counted: Some(Selection::All),
         directory: Some("/work".into()),
         files: Vec::new(),
+        inherited: Some(BTreeSet::new()),
         calls_without_files: 0,
         other_calls: None,
+        uncounted: BTreeSet::new(),
         failed_paths: None,
         stacks: None,
         sees_memory: false,

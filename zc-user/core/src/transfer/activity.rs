@@ -1,8 +1,11 @@
 //! [`Activity`]: the rows of a process, sorted by what the calls did with which file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::flow::{moving_calls, sum_bytes};
+use super::{
+    flow::{moving_calls, sum_bytes},
+    hidden::{self, HiddenWays},
+};
 use crate::{
     syscall::{Fds, TABLE},
     text::file_name,
@@ -29,12 +32,16 @@ pub(super) struct Activity<'a> {
     pub(super) lent: BTreeMap<FileId, Vec<&'a Row>>,
     /// Calls that map a file.
     pub(super) mappings: BTreeMap<FileId, Vec<&'a Row>>,
+    /// The files that a call brought bytes to when it was cut off, so that nobody knows how many arrived. `None`: an unknown file.
+    pub(super) cut_off: BTreeSet<Option<FileId>>,
     /// What each thread read, and what it wrote afterwards.
     pub(super) threads: Vec<ThreadActivity<'a>>,
     /// Whether `reads` and `mappings` are complete: every call that can bring bytes into memory was counted.
     counts_reads: bool,
     /// Whether the backend sees memory, so that `from_buffers` and `from_mappings` are complete.
     pub(super) sees_memory: bool,
+    /// By which other ways bytes may have got into its memory: what its own rows show, and with [`with`](Self::with) the whole trace.
+    pub(super) hidden_ways: HiddenWays,
     /// Whether the kernel moved bytes for the process that are in no row: by Linux AIO, or by an `io_uring` that the backend does not
     /// see.
     pub(super) has_unseen_operations: bool,
@@ -101,12 +108,15 @@ impl<'a> Activity<'a> {
             lent: BTreeMap::new(),
             mappings: BTreeMap::new(),
             from_buffers: BTreeMap::new(),
+            cut_off: BTreeSet::new(),
             threads: Vec::new(),
             counts_reads: counts_reads(trace),
             sees_memory: trace.sees_memory,
+            hidden_ways: HiddenWays { brought_bytes: hidden::received(process), poked: false },
             has_unseen_operations: false,
         };
         for thread in &process.threads {
+            activity.cut_off.extend(thread.rows.iter().filter(|row| was_cut_off(row)).map(|row| row.ends.output));
             let mut in_thread = ThreadActivity::default();
             for row in thread.rows.iter().chain(&thread.ring_rows).filter(|row| row.calls > 0) {
                 activity.has_unseen_operations |=
@@ -121,6 +131,12 @@ impl<'a> Activity<'a> {
             activity.threads.push(in_thread);
         }
         activity
+    }
+
+    /// The same in a trace that has these hidden ways.
+    pub(super) fn with(self, hidden_ways: HiddenWays) -> Self {
+        let brought_bytes = hidden_ways.brought_bytes || self.hidden_ways.brought_bytes;
+        Self { hidden_ways: HiddenWays { brought_bytes, ..hidden_ways }, ..self }
     }
 
     fn sort(&mut self, row: &'a Row, thread: &mut ThreadActivity<'a>) {
@@ -171,7 +187,8 @@ impl<'a> Activity<'a> {
     }
 
     /// Whether the process read and mapped nothing but programs, what their loader reads, and the list of its own mappings, which glibc
-    /// reads to find the stack.
+    /// reads to find the stack, and received nothing by a hidden way. Any other mapping of a file is a way in, shared or not, and so is
+    /// one of a file in /dev/shm or of a memfd. What stays unknown is whether somebody changes a program or library while it is mapped.
     pub(super) fn reads_nothing(&self) -> bool {
         let path = |id: FileId| self.file(id).and_then(|file| file.path.as_deref()).unwrap_or_default();
         let is_maps = |id: FileId| path(id).starts_with("/proc/") && path(id).ends_with("/maps");
@@ -181,13 +198,25 @@ impl<'a> Activity<'a> {
         // The loader reads only the head of a library. A process that reads more may be copying it.
         let is_head =
             |rows: &[&Row]| sum_bytes(rows).is_some_and(|bytes| bytes <= moving_calls(rows).saturating_mul(MOST_HEAD_BYTES));
+        let is_untouched = self.hidden_ways == HiddenWays::default();
         self.counts_reads
+            && is_untouched
             && reads.all(|(file, rows)| file.is_some_and(|file| is_maps(file) || (is_loaded(&file) && is_head(rows))))
             && self.mappings.keys().all(is_loaded)
     }
 
     fn name(&self, id: FileId) -> Option<&'a str> {
         self.file(id)?.path.as_deref().map(file_name)
+    }
+
+    /// Whether a call that brought bytes to this file was cut off, so that more may have arrived than rows show.
+    pub(super) fn is_cut_off(&self, to: FileId) -> bool {
+        self.cut_off.contains(&Some(to))
+    }
+
+    /// Whether calls were cut off that may have brought bytes to files that can be the end of a transfer.
+    pub(super) fn lacks_written_bytes(&self) -> bool {
+        self.cut_off.iter().any(|to| to.is_none_or(|to| self.carries_bytes(to)))
     }
 
     /// Whether what was read from a file may be data that the process writes on. An unknown file may.
@@ -209,6 +238,14 @@ fn counts_reads(trace: &Trace) -> bool {
     let reads = TABLE.iter().filter(|spec| matches!(spec.fds, Fds::Reads(_))).map(|spec| spec.name);
     let counted = trace.counted.as_ref();
     counted.is_some_and(|counted| reads.chain(["mmap", "vmsplice"]).all(|name| counted.contains(name)))
+}
+
+/// Whether a call of this row brought bytes to a file when it was cut off: by the end of its process, or by that of the trace.
+///
+/// A call that takes bytes from a file is not cut off in this sense: what it took went to the memory of a process that has ended.
+pub(crate) fn was_cut_off(row: &Row) -> bool {
+    let brings = matches!(row.call.spec().fds, Fds::Writes(_) | Fds::Copies { .. } | Fds::ClonesRange { .. });
+    row.unfinished > 0 && (brings || row.ends.output.is_some())
 }
 
 /// What a row did with its files.

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     syscall::Returned,
     trace::{FileId, Input, Row},
-    transfer::{DestinationTotals, End, Share, SourceTotals, Unattributed},
+    transfer::{Certainty, DestinationTotals, End, Share, SourceTotals, Unattributed},
 };
 
 /// What is attributed in one process.
@@ -48,7 +48,9 @@ impl Attribution {
         let of = |attributed: &HashMap<FileId, Attributed>, file: Option<FileId>| {
             file.and_then(|file| attributed.get(&file).copied()).unwrap_or_default()
         };
-        let mut attribution = Self { is_exact: true, ..Self::default() };
+        // The steps of a joined flow may be exact where the way from end to end is not.
+        let are_joints_exact = flows.iter().all(|flow| flow.hops.is_empty() || flow.certainty() == Certainty::Exact);
+        let mut attribution = Self { is_exact: are_joints_exact && !activity.lacks_written_bytes(), ..Self::default() };
         for (&file, rows) in &written(activity) {
             let side = Side { rows, used: &used, attributed: of(&brought, file) };
             let destination = side.destination(activity, origin, file.map(|file| ends.end(file)));
@@ -179,9 +181,10 @@ impl Side<'_, '_> {
     }
 }
 
-/// Whether the bytes of a write are constants: they lie in the mapping of the program that the process runs.
+/// Whether the bytes of a write are constants: they lie in the mapping of the program that the process runs, and nobody may have
+/// changed them.
 fn is_constant(row: &Row, activity: &Activity<'_>) -> bool {
-    matches!(row.ends.input, Some(Input::ByMapping(file)) if activity.is_executed(file))
+    !activity.hidden_ways.poked && matches!(row.ends.input, Some(Input::ByMapping(file)) if activity.is_executed(file))
 }
 
 type RowsByFile<'a> = BTreeMap<Option<FileId>, Vec<&'a Row>>;

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     syscall::{Fds, TABLE},
-    trace::{File, FileId, FileKind, Process, Row, Trace},
+    trace::{File, FileId, FileIdentity, FileKind, OpenBefore, Process, Row, Trace},
     transfer::{Api, Certainty, Evidence},
 };
 
@@ -36,6 +36,12 @@ pub(super) struct Conduits<'a> {
     is_complete: bool,
     /// Pipes and connections that something may still go through, unless this is the end of the trace.
     open: HashSet<FileId>,
+    /// Whether nothing is known of the pipes and sockets that the command inherited.
+    may_inherit_any: bool,
+    /// Pipes and sockets that the command may have inherited. They may hold bytes from before, and others may use them.
+    inherited: HashSet<FileId>,
+    /// Pipes and connections that a call wrote to when it was cut off, so that nobody knows how much went in.
+    cut_off: HashSet<FileId>,
 }
 
 impl<'a> Conduits<'a> {
@@ -57,6 +63,13 @@ impl<'a> Conduits<'a> {
             has_all_files,
             is_complete: has_all_files && counts_all(trace),
             open: HashSet::new(),
+            may_inherit_any: trace.inherited.is_none(),
+            inherited: inherited(trace),
+            cut_off: activities
+                .iter()
+                .flat_map(|activity| activity.cut_off.iter().flatten().copied())
+                .chain(trace.settled.cut_off())
+                .collect(),
         }
     }
 
@@ -86,10 +99,29 @@ impl<'a> Conduits<'a> {
     }
 
     /// Whether the trace has everything that went into a conduit and came out of it. A pipe with a name is never closed, because processes
-    /// that are not traced can open it.
+    /// that are not traced can open it. One that the command inherited is not closed, either: others have it open, too, and it may have held
+    /// bytes before.
     pub(super) fn is_closed(&self, file: FileId) -> bool {
         let is_named_pipe = self.file(file).is_some_and(|file| file.kind == Some(FileKind::Pipe) && file.path.is_some());
-        self.is_complete && !is_named_pipe && !self.open.contains(&file)
+        let is_shared = is_named_pipe || self.may_inherit_any || self.inherited.contains(&file);
+        self.is_complete && !is_shared && !self.open.contains(&file) && !self.cut_off.contains(&file)
+    }
+
+    /// Whether the command inherited the conduit. Then bytes that came out may have been there before, even if the numbers agree.
+    pub(super) fn is_inherited(&self, file: FileId) -> bool {
+        self.inherited.contains(&file)
+    }
+
+    /// Whether the bytes that came out of a conduit that is not closed are likely to be those that went in, if as many did. Samples must not
+    /// differ, and there must be some if the command inherited it. There are only samples of what calls read to memory and wrote from there.
+    fn may_carry(&self, inlet: FileId, outlet: FileId) -> bool {
+        let written = self.file(inlet).and_then(|file| file.streams.written.as_ref());
+        let read = self.file(outlet).and_then(|file| file.streams.read.as_ref());
+        let is_inherited = self.is_inherited(inlet) || self.is_inherited(outlet);
+        match written.zip(read).filter(|(written, read)| written.bytes == read.bytes) {
+            Some((written, read)) => written.sum == read.sum,
+            None => !is_inherited,
+        }
     }
 
     /// Whether what is written to this file may come out elsewhere in the trace.
@@ -118,6 +150,15 @@ impl<'a> Conduits<'a> {
     }
 }
 
+/// The files of the trace that were open before the launch.
+fn inherited(trace: &Trace) -> HashSet<FileId> {
+    let Some(before) = trace.inherited.as_ref().filter(|before| !before.is_empty()) else { return HashSet::new() };
+    let is_inherited = |file: &File| {
+        file.identity.is_some_and(|FileIdentity { device, inode, .. }| before.contains(&OpenBefore { device, inode }))
+    };
+    (0..).map(FileId).zip(&trace.files).filter(|(_, file)| is_inherited(file)).map(|(id, _)| id).collect()
+}
+
 /// Whether no counted call is missing, and each has its files.
 fn has_all_files(trace: &Trace, activities: &[Activity<'_>]) -> bool {
     let lost = trace.losses.iter().any(|(loss, &count)| count > 0 && loss.touches_transfers());
@@ -128,7 +169,7 @@ fn has_all_files(trace: &Trace, activities: &[Activity<'_>]) -> bool {
 /// Whether it moved bytes of files that are not known.
 pub(super) fn lacks_files(activity: &Activity<'_>) -> bool {
     let sides = [&activity.reads, &activity.writes];
-    sides.iter().any(|side| side.get(&None).is_some_and(|rows| sum_bytes(rows) != Some(0)))
+    activity.cut_off.contains(&None) || sides.iter().any(|side| side.get(&None).is_some_and(|rows| sum_bytes(rows) != Some(0)))
 }
 
 /// Whether every call that moves bytes was counted. Unknown for a recorded log, so false there.
@@ -239,7 +280,7 @@ pub(super) struct Hop<'f, 'a> {
 /// What went from the source of a chain to the end of a hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Carried {
-    /// Exact, or a lower bound if it is inferred.
+    /// Exact, or what is inferred if `certainty` says so.
     pub(super) bytes: u64,
     /// The proven part of `bytes`.
     pub(super) proven_bytes: u64,
@@ -373,6 +414,9 @@ fn meetings(hops: &[Hop<'_, '_>], conduits: &Conduits<'_>) -> HashMap<usize, Vec
             continue;
         }
         let is_closed = conduits.is_closed(outlet) && conduits.is_closed(hop.flow.to);
+        if !is_closed && !conduits.may_carry(hop.flow.to, outlet) {
+            continue;
+        }
         let of_others = outs.get(&outlet).into_iter().flatten().filter(|&&out| hops[out].process.pid != hop.process.pid);
         let found: Vec<_> = of_others.map(|&out| Meeting { out, written_bytes, read_bytes, is_closed }).collect();
         if !found.is_empty() {

@@ -45,7 +45,8 @@ fn transfer(flow: &Flow<'_>, shared: &SharedRows, activity: &Activity<'_>, ends:
     };
     let reason = rules::reason(&case);
     let figure = Figure::of(flow.certainty(), flow.bytes, flow.proven_bytes);
-    let verdict = verdict(&case, figure, reason.as_ref());
+    let is_cut_off = flow.legs().any(|leg| activity.is_cut_off(leg.to));
+    let verdict = verdict(&case, figure, is_cut_off, reason.as_ref());
     let hint = hint::hint(&case);
     let hops = flow.hops.iter().map(|leg| described_hop(leg, activity.process.pid, ends)).collect();
     Transfer { reason, hint, callers, hops, ..described(flow, from, to, summary, verdict, user_memory_bytes(flow)) }
@@ -155,12 +156,16 @@ fn described_hop(leg: &Leg, pid: u32, ends: &EndTable<'_>) -> Hop {
 /// If calls times size exceeds the bytes by more than 1/20, the sentence says "up to".
 const NOTABLE_PART: u64 = 20;
 
-/// What was done, then the reason if there is one: `sendfile, 1 call of 1 MiB, after copy_file_range (EXDEV): ...`.
-fn verdict(case: &Case<'_>, figure: Figure, reason: Option<&Reason>) -> String {
+/// What was done, then the reason if there is one: `sendfile, 1 call of 1 MiB, after copy_file_range (EXDEV): ...`. If a call at the
+/// destination `is_cut_off`, it says so.
+fn verdict(case: &Case<'_>, figure: Figure, is_cut_off: bool, reason: Option<&Reason>) -> String {
     let mut sentence = clause(case.api, case.bytes, case.summary);
     let is_changed = case.handling == Handling::Changed;
     if !is_changed {
         sentence.push_str(in_memory(case.handling));
+    }
+    if is_cut_off {
+        sentence.push_str(", and a call that was cut off");
     }
     sentence.push_str(&qualifier(is_changed, figure));
     sentence.push_str(&after_attempts(&case.summary.attempts));

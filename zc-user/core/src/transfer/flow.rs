@@ -39,7 +39,7 @@ pub(super) struct Flow<'a> {
     pub(super) bytes: Option<u64>,
     /// The part of `bytes` that is proven. A flow can be exact only if this is all of them.
     pub(super) proven_bytes: Option<u64>,
-    /// Whether some of its bytes were not sampled, so that nobody knows whether they were changed.
+    /// Whether some of its bytes were not sampled, or may have been changed by another process, so that nobody knows whether they were changed.
     pub(super) is_partly_unsampled: bool,
     /// Whether more bytes may have gone from this source to this destination. Then `bytes` is a lower bound.
     pub(super) may_be_more: bool,

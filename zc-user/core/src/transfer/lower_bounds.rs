@@ -9,7 +9,8 @@
 //!   That is so if everything of unknown origin was written there before the source was first read. It includes bytes of unknown origin
 //!   next to proven ones in the same call: they may be an archive header, or a second copy of the same bytes.
 //!
-//! All other flows through memory are lower bounds. So are all flows of a process for which the kernel moved bytes unseen.
+//! All other flows through memory are lower bounds. So are all flows of a process for which the kernel moved bytes unseen,
+//! and all flows to a file that a call wrote to when it was cut off: it may have moved a part of its bytes.
 
 use std::collections::HashMap;
 
@@ -17,7 +18,19 @@ use super::{
     activity::Activity,
     flow::{Flow, first_moved, sum_bytes},
 };
-use crate::trace::{FileId, FileKind, Input, Process, Row};
+use crate::{
+    trace::{FileId, FileKind, Input, Process, Row},
+    transfer::Evidence,
+};
+
+/// Takes the proof from flows through memory, if a process may have changed the memory of another one. Which memory that was is not known.
+pub(super) fn disprove_memory(flows: &mut [Flow<'_>], activity: &Activity<'_>) {
+    let through_memory = |flow: &&mut Flow<'_>| flow.evidence != Evidence::Call;
+    for flow in flows.iter_mut().filter(|_| activity.hidden_ways.poked).filter(through_memory) {
+        flow.proven_bytes = Some(0);
+        flow.is_partly_unsampled |= matches!(flow.evidence, Evidence::Memory | Evidence::Mapping);
+    }
+}
 
 /// Limits the bytes of inferred flows to the length of the file that they came from. A program may read a part of a file twice, once to look
 /// at it and once to copy it, as `ar` does. Then more bytes were read than the program has to write.
@@ -35,9 +48,7 @@ pub(super) fn limit_to_length(flows: &mut [Flow<'_>], activity: &Activity<'_>) {
 pub(super) fn mark(flows: &mut [Flow<'_>], activity: &Activity<'_>, first_reads: &FirstReads) {
     let destinations = destinations(flows, activity);
     for flow in flows.iter_mut() {
-        if activity.has_unseen_operations {
-            flow.may_be_more = true;
-        }
+        flow.may_be_more |= activity.has_unseen_operations || activity.is_cut_off(flow.to);
         let Some(destination) = flow.written_to().and_then(|to| destinations.get(&to)) else { continue };
         let is_once = is_source_used_up(flow, activity)
             && !flow.is_partly_unsampled

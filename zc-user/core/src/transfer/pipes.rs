@@ -68,7 +68,7 @@ fn vmsplice_flows<'a>(activity: &Activity<'a>, has_own_memory: bool) -> Vec<Flow
         // Otherwise the process may lend what it read before.
         let from_memory = if has_own_memory { flow.bytes } else { Some(0) };
         let (from, evidence, proven_bytes) = match input {
-            Some(Input::ByMapping(_)) => (from, Evidence::Mapping, Some(covered)),
+            Some(Input::ByMapping(_)) => (from, Evidence::Mapping, Some(if activity.hidden_ways.poked { 0 } else { covered })),
             // The pipe refers to the memory, so the program may change it until somebody reads the pipe: no sample shows what was read.
             Some(_) => (from, Evidence::Memory, Some(0)),
             None => {
@@ -80,7 +80,8 @@ fn vmsplice_flows<'a>(activity: &Activity<'a>, has_own_memory: bool) -> Vec<Flow
         // If part of the memory held bytes of a file, nothing is known of the rest.
         let bytes = if input.is_some() { Some(covered) } else { flow.bytes };
         let is_partly_known = |to| activity.lent.get(&to).is_some_and(|rows| rows.iter().any(|row| has_unknown_bytes(row)));
-        let may_be_more = activity.has_unseen_operations || (input.is_some() && is_partly_known(flow.to));
+        let is_short = activity.has_unseen_operations || activity.is_cut_off(flow.to);
+        let may_be_more = is_short || (input.is_some() && is_partly_known(flow.to));
         Flow { from, evidence, bytes, proven_bytes, may_be_more, reading, ..flow }
     };
     by_ends.into_iter().map(flow).collect()
@@ -111,7 +112,11 @@ impl<'a> Pipe<'a> {
     /// `vmsplice` that cannot be joined are dropped.
     fn join(mut self, file: FileId, conduits: &Conduits<'_>, activity: &Activity<'a>) -> Vec<Flow<'a>> {
         let (came, went) = (sum(&self.ins), sum(&self.outs));
-        let is_only_way = conduits.written(file) == Some(came) && conduits.read(file) == Some(went) && went <= came;
+        // Nothing is sampled of what is spliced, so nothing speaks against bytes that were there before the launch.
+        let is_only_way = !conduits.is_inherited(file)
+            && conduits.written(file) == Some(came)
+            && conduits.read(file) == Some(went)
+            && went <= came;
         self.ins.sort_by_key(Flow::order);
         self.outs.sort_by_key(Flow::order);
         let joint = self.joint(came == went, activity.process.threads.len() == 1).filter(|_| is_only_way && went > 0);

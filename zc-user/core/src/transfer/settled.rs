@@ -19,6 +19,7 @@ use super::{
     conduits::{self, Chain, Conduits, lacks_files, read_rows, written_rows},
     describe::{self, EndTable},
     flow::{Flow, first_moved, sum_bytes, sum_known},
+    hidden::{self, HiddenWays},
 };
 use crate::{
     trace::{FileId, Process, Row, Trace},
@@ -47,6 +48,8 @@ struct ForOthers {
     /// Whether something was written that is neither in an exact transfer nor known to come from memory.
     is_inexact: bool,
     lacks_files: bool,
+    /// The hidden ways that their rows show.
+    hidden_ways: HiddenWays,
     /// Whether one without a program of its own read anything.
     has_unclean_copies: bool,
     /// What they moved through pipes and connections.
@@ -55,6 +58,20 @@ struct ForOthers {
     empty: HashSet<FileId>,
     /// When processes without a program of their own first read each file, by the process that executed their program.
     first_reads: HashMap<u32, HashMap<FileId, u64>>,
+}
+
+/// What is known at the end of the trace of what came before.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Known {
+    /// Whether no call that moves bytes is missing.
+    pub(super) all_calls: bool,
+    /// Whether no process may have changed the memory of another one.
+    pub(super) memory: bool,
+}
+
+/// Whether bytes went through memory that others may have changed.
+fn rests_on_memory(transfer: &Transfer) -> bool {
+    transfer.evidence != Some(Evidence::Call)
 }
 
 /// A look at the processes that have ended.
@@ -115,6 +132,7 @@ impl Round<'_> {
             // What may turn out not to be its own later is not taken for its own.
             let (process, is_exact) = context.in_process(activity, &flows[index], &ends, !waiting[index]);
             for_others.is_inexact |= !is_exact;
+            for_others.hidden_ways.poked |= hidden::pokes(activity.process, &trace.files);
             for_others.lacks_files |= lacks_files(activity) || activity.has_unseen_operations;
             findings.within.push((activity.process.comm.clone(), process));
             if activity.process.exe.is_none() {
@@ -211,8 +229,23 @@ impl Settled {
         self.for_others.empty.retain(|file| !pipes.contains(file));
     }
 
+    /// The pipes and connections that calls of merged processes wrote to when they were cut off.
+    pub(super) fn cut_off(&self) -> impl Iterator<Item = FileId> + '_ {
+        self.for_others.conduits.iter().filter(|(_, moved)| moved.is_cut_off).map(|(file, _)| *file)
+    }
+
     pub(super) fn is_exact(&self) -> bool {
         !self.for_others.is_inexact
+    }
+
+    /// Whether merged processes may have changed the memory of another one.
+    pub(super) fn poked(&self) -> bool {
+        self.for_others.hidden_ways.poked
+    }
+
+    /// Whether a transfer of merged processes rests on memory.
+    pub(super) fn rests_on_memory(&self) -> bool {
+        self.transfers.described().iter().any(rests_on_memory)
     }
 
     pub(super) fn lacks_files(&self) -> bool {
@@ -232,21 +265,25 @@ impl Settled {
         [0, 1].map(|side| self.for_others.conduits.iter().map(|(file, moved)| (*file, moved.bytes[side])).collect())
     }
 
-    /// The transfers, and the sums by file together with those of `simple` processes, which had no transfers. If calls are missing, as
-    /// `is_complete` says at the end, others may have used the pipes on the way.
+    /// The transfers, and the sums by file together with those of `simple` processes, which had no transfers. What is `known` at the end may
+    /// be less than when they were found: if calls are missing, others may have used the pipes on the way, and memory may have been changed.
     pub(super) fn described(
         &self,
         trace: &Trace,
         simple: Vec<InProcess>,
-        is_complete: bool,
+        known: Known,
     ) -> (Vec<Transfer>, Option<MergedProcesses>) {
         let mut transfers = self.transfers.described();
-        if !is_complete {
-            for transfer in transfers.iter_mut().filter(|transfer| !transfer.hops.is_empty()) {
+        for transfer in &mut transfers {
+            let is_disproved = !known.memory && rests_on_memory(transfer);
+            if is_disproved || (!known.all_calls && !transfer.hops.is_empty()) {
                 transfer.certainty = Certainty::Inferred;
                 transfer.evidence = transfer.evidence.max(Some(Evidence::Totals));
                 transfer.proven_bytes = transfer.bytes.map(|_| 0);
                 transfer.verdict = describe::verdict_of_many(transfer);
+            }
+            if is_disproved {
+                transfer.proven_bytes = Some(0);
             }
         }
         if trace.merged.is_empty() {
@@ -357,11 +394,13 @@ struct Moved {
     bytes: [Option<u64>; 2],
     /// Whether one of them saw the end of it.
     saw_end: bool,
+    /// Whether a call was cut off that wrote into it.
+    is_cut_off: bool,
 }
 
 impl Default for Moved {
     fn default() -> Self {
-        Self { bytes: [Some(0); 2], saw_end: false }
+        Self { bytes: [Some(0); 2], saw_end: false, is_cut_off: false }
     }
 }
 
@@ -373,6 +412,9 @@ fn note_conduits(sums: &mut HashMap<FileId, Moved>, activity: &Activity<'_>, con
             let bytes = &mut sum.bytes[side];
             *bytes = sum_known(*bytes, sum_bytes(&rows));
         }
+    }
+    for &file in activity.cut_off.iter().flatten().filter(|file| conduits.is_conduit(**file)) {
+        sums.entry(file).or_default().is_cut_off = true;
     }
 }
 

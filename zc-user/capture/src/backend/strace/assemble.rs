@@ -5,7 +5,7 @@
 //! exited without `exit_group`, which strace does not take for a successful call. A filter that lets both through leaves no sign, so every
 //! recorded log gets a note.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{
     count::count_path,
@@ -37,6 +37,8 @@ pub struct LogFacts {
     pub is_ordered: bool,
     /// Whether it is a recorded log: the options of strace are unknown.
     pub is_recorded: bool,
+    /// Names of calls without rows that brought bytes to memory, see [`Trace::uncounted`].
+    pub uncounted: BTreeSet<String>,
     /// Whether the log ends within a line.
     pub is_cut_off: bool,
     /// Whether strace detached from a task that was still running.
@@ -74,8 +76,10 @@ pub fn trace(tasks: Tasks, files: Vec<File>, mut failed_paths: FailedPaths, name
         counted: None,
         directory: None,
         files: Vec::new(),
+        inherited: None,
         calls_without_files: 0,
         other_calls: None,
+        uncounted: std::mem::take(&mut log.uncounted),
         failed_paths: Some(failed_paths),
         stacks: None,
         sees_memory: false,

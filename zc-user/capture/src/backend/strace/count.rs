@@ -221,6 +221,9 @@ impl Counter<'_> {
             count_path(&mut self.failed_paths, known, task.abi, how, path.clone());
         }
         if !known.is_selected {
+            if known.brings_bytes && !matches!(how, Ending::Error(_)) {
+                self.log.uncounted.insert(known.name.clone().into_owned());
+            }
             task.rows.settle(AfterSignal::KeptRunning);
             if is_uncertain && known.path.is_some() {
                 task.uncertain_call = Some(Box::new(UncertainCall { name, abi: task.abi, ended, path }));

@@ -34,7 +34,7 @@ use crate::{
     async_fd::watch_readable,
     backend::{Progress, RunError, RunOptions, Until, new_trace, progress::Ticker, within},
     launch::{Child, Environment, Identity, LaunchError, LaunchOptions, OnTracerExit, Received, Signals, find_program, send},
-    syscall::{CHANGING_DIRECTORY, Selection, path_calls},
+    syscall::{BRINGING, CHANGING_DIRECTORY, POKING, Selection, path_calls},
     trace::{Exit, FirstBytes, Loss, State, Trace},
 };
 
@@ -89,6 +89,7 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
         trace.losses = collected.losses;
         trace.notes = collected.notes;
         trace.files = collected.files;
+        trace.uncounted = collected.uncounted;
         trace.failed_paths = collected.failed_paths;
         trace.stacks = collected.stacks;
         trace.processes = collected.processes;
@@ -390,6 +391,7 @@ fn trace_set(selection: &Selection) -> String {
                 .chain(TASK_CALLS)
                 .chain(of_files)
                 .chain(FILLING)
+                .chain(BRINGING.iter().chain(POKING).copied())
                 .chain(path_calls())
                 .chain(CHANGING_DIRECTORY)
                 .map(|name| format!("?{name}"))

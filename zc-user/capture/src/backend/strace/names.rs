@@ -9,7 +9,10 @@ use zc_ebpf::{COMPAT, FIRST_BEYOND, TABLE_SLOTS};
 use super::{file_table::FileEffect, syntax::unsigned};
 use crate::{
     errno,
-    syscall::{Abi, BEYOND, CHANGING_DIRECTORY, Call, FICLONE, FICLONERANGE, Selection, Spec, directory_argument, path_argument},
+    syscall::{
+        Abi, BEYOND, BRINGING, CHANGING_DIRECTORY, Call, FICLONE, FICLONERANGE, POKING, Selection, Spec, directory_argument,
+        path_argument,
+    },
 };
 
 /// How many names that are in no table are counted. A log may come from a newer kernel, but garbage must not fill the memory.
@@ -28,6 +31,8 @@ pub struct KnownCall {
     pub directory: Option<u8>,
     /// Whether it may change the directory in which relative paths start.
     pub changes_directory: bool,
+    /// Whether it brings bytes to memory and reads no file.
+    pub brings_bytes: bool,
     /// Whether it is counted.
     pub is_selected: bool,
     /// What it does to tasks and files.
@@ -129,6 +134,7 @@ impl CallNames {
             path,
             directory,
             changes_directory,
+            brings_bytes: BRINGING.iter().chain(POKING).any(|call| *call == name),
             is_selected: self.selection.contains(&name),
             role,
             only_in,

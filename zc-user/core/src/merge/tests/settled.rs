@@ -22,7 +22,7 @@ struct Shell {
 }
 
 /// What the shell runs, by a number.
-const COMMANDS: u8 = 10;
+const COMMANDS: u8 = 11;
 
 impl Shell {
     /// If it reads nothing, what its children write may be known to be their own.
@@ -93,9 +93,17 @@ impl Shell {
                 let rows = vec![map(self.program, 4096), copy("sendfile", data, null, 1, 500), write("write", null, 1, 20)];
                 self.run("tool", rows);
             }
-            _ => {
+            9 => {
                 let rows = self.copy(data, null, 4096, true);
                 self.run("sh", rows).exe = None;
+            }
+            _ => {
+                let pipe = self.scene.pipe();
+                let into = self.copy(data, pipe, 8192, false);
+                let cut_off = write("write", pipe, 0, 0).at(self.time * 1000 + 900).unfinished(1);
+                self.run("cat", [into, vec![cut_off]].concat());
+                let out = self.copy(pipe, null, 8192, true);
+                self.run("tee", out);
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::{
         Syscall,
         sample::{
             self,
-            files::{Scene, read},
+            files::{Scene, read, write},
             row,
         },
     },
@@ -207,4 +207,15 @@ fn calls_on_shared_libraries_load_programs() {
     assert_eq!(report(&scene.trace).totals.loading.map(|loading| loading.calls), Some(3));
     scene.trace.counted = Some("read".parse().expect("a selection"));
     assert_eq!(report(&scene.trace).totals.loading, None, "mmap was not counted");
+}
+
+#[test]
+fn a_note_says_that_a_write_was_cut_off() {
+    let mut scene = Scene::new();
+    let file = scene.regular("log");
+    scene.process("killed", vec![read("read", file, 1, 10), row("poll").unfinished(1), read("read", file, 0, 0).unfinished(1)]);
+    assert_eq!(report(&scene.trace).notes, [""; 0]);
+    scene.process("killed", vec![write("write", file, 3, 30).unfinished(1)]);
+    let notes = report(&scene.trace).notes;
+    assert!(matches!(notes.as_slice(), [note] if note.starts_with("1 call was cut off while writing")), "{notes:?}");
 }

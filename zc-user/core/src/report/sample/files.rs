@@ -7,7 +7,7 @@ use zc_ebpf::{UnwrittenRead, pairing::marks::MARKS};
 use super::of_threads;
 use crate::{
     syscall::{Call, Fds},
-    trace::{Ends, File, FileId, FileIdentity, FileKind, Input, Part, Process, Row, Streams, Thread, Trace},
+    trace::{Ends, File, FileId, FileIdentity, FileKind, Input, OpenBefore, Part, Process, Row, Streams, Thread, Trace},
 };
 
 impl Row {
@@ -145,6 +145,12 @@ impl Scene {
     /// The streams of a file.
     pub fn streams(&mut self, file: FileId) -> &mut Streams {
         &mut self.trace.files[usize::try_from(file.0).expect("fits")].streams
+    }
+
+    /// The pipe or socket as one that was open before the launch.
+    pub fn open_before(&self, file: FileId) -> OpenBefore {
+        let FileIdentity { device, inode, .. } = self.trace.files[file.0 as usize].identity.expect("has one");
+        OpenBefore { device, inode }
     }
 
     /// Adds a pipe.

@@ -2,8 +2,12 @@
 
 use super::*;
 use crate::{
-    report::{DestinationTotals, SourceTotals, sample::files::written_held},
-    trace::{Loss, Row},
+    report::{
+        DestinationTotals, SourceTotals,
+        sample::{files::written_held, row},
+    },
+    syscall::Call,
+    trace::{Loss, OtherCalls, Row},
 };
 
 fn copier() -> (Scene, FileId, FileId) {
@@ -130,4 +134,30 @@ fn eventfds_do_not_count() {
     let wake = scene.file(Eventfd, "eventfd");
     scene.process("tokio", vec![copy("sendfile", from, to, 1, MIB), read("read", wake, 1, 8), write("write", wake, 1, 8)]);
     assert!(analyse(&scene.trace).is_exact);
+}
+
+/// A process may get bytes of a file from one that read it, and need not read anything itself.
+#[test]
+fn a_process_that_received_bytes_may_write_these() {
+    for name in crate::syscall::BRINGING.iter().chain(crate::syscall::POKING).copied() {
+        let (mut scene, _, to) = copier();
+        scene.process("writer", vec![write("write", to, 1, 100)]);
+        assert!(analyse(&scene.trace).is_exact);
+        let sums = |errors| OtherCalls { calls: 2, errors, ..OtherCalls::NONE };
+        // Who made a call without a row is not known.
+        for (errors, is_exact) in [(1, false), (2, true)] {
+            scene.trace.other_calls = Some([(Call::native(name), sums(errors))].into());
+            assert_eq!((analyse(&scene.trace).is_exact, destination(&scene).memory_bytes == 100), (is_exact, is_exact), "{name}");
+        }
+        scene.trace.other_calls = None;
+        scene.trace.uncounted = [name.to_owned()].into();
+        assert!(!analyse(&scene.trace).is_exact, "{name}");
+        scene.trace.uncounted.clear();
+        scene.process("receiver", vec![row(name).called(1)]);
+        // What was read from another process's memory makes all of the trace incomplete.
+        let is_only_its_own = crate::syscall::BRINGING.contains(&name) && name != "process_vm_readv";
+        assert_eq!(destination(&scene).memory_bytes, if is_only_its_own { 100 } else { 0 }, "{name}");
+        scene.trace.processes[0].threads[0].rows.push(row(name).called(1));
+        assert_eq!(destination(&scene).memory_bytes, 0, "{name}");
+    }
 }

@@ -4,10 +4,13 @@ use super::*;
 use crate::{
     report::{
         Certainty,
-        sample::files::{written_changed, written_held},
+        sample::{
+            files::{written_changed, written_held},
+            row,
+        },
     },
     syscall::Call,
-    trace::{Input, Language, Part, Row, Toolchain},
+    trace::{Input, Language, OtherCalls, Part, Row, Toolchain},
 };
 
 /// The only transfer of the only process.
@@ -289,4 +292,91 @@ fn bytes_that_other_threads_read_and_keep_are_subtracted() {
     scene.trace.processes.clear();
     scene.threads("copier", vec![copier(), copier()]);
     assert_eq!(figures(&only(&scene)), inferred(2 * MIB, 0));
+}
+
+/// A process is killed in a call: nobody knows how many bytes the call moved.
+#[test]
+fn a_call_that_was_cut_off_makes_what_its_file_got_a_lower_bound() {
+    let (mut scene, from, to) = seen();
+    let other = scene.regular("other");
+    let copier = |to| vec![read("read", from, 8, MIB), written_held("write", from, to, 8, MIB, MIB)];
+    let sendfile = || vec![copy("sendfile", from, to, 8, MIB)];
+    let cases = [
+        (copier(to), write("write", to, 0, 0)),
+        (copier(to), written_held("pwritev2", from, to, 0, 0, 0)),
+        (copier(to), copy("splice", other, to, 0, 0)),
+        (sendfile(), copy("sendfile", from, to, 0, 0)),
+        (vec![map(from, MIB), written_from("write", from, to, 1, MIB)], write("write", to, 0, 0)),
+    ];
+    for (rows, cut_off) in cases {
+        scene.trace.processes.clear();
+        scene.process("copier", [rows, vec![cut_off.unfinished(1)]].concat());
+        assert_eq!(figures(&only(&scene)), inferred(MIB, MIB));
+        assert!(only(&scene).verdict.ends_with(", and a call that was cut off"), "{}", only(&scene).verdict);
+        assert!(!analyse(&scene.trace).is_exact);
+    }
+}
+
+/// A server is killed while it waits for a request. What such a call takes, nobody writes on.
+#[test]
+fn a_call_that_was_cut_off_changes_nothing_at_other_files() {
+    let (mut scene, from, to) = seen();
+    let (other, wake) = (scene.regular("other"), scene.file(Eventfd, "eventfd"));
+    let waits = || row("accept4").unfinished(1);
+    let reads = [read("read", from, 0, 0), read("recvfrom", other, 0, 0), write("write", wake, 0, 0)];
+    let waiting = reads.map(|row| row.unfinished(1)).into_iter().chain([waits()]).collect();
+    let copier = vec![read("read", from, 8, MIB), written_held("write", from, to, 8, MIB, MIB)];
+    scene.process("server", [copier, waiting].concat());
+    assert_eq!(figures(&only(&scene)), exact(MIB));
+    assert!(analyse(&scene.trace).is_exact);
+    // Another file got more than is known, so not everything is exact.
+    scene.trace.processes[0].threads[0].rows.push(write("write", other, 0, 0).unfinished(1));
+    assert_eq!(figures(&only(&scene)), exact(MIB));
+    assert!(!analyse(&scene.trace).is_exact);
+}
+
+/// Under a debugger, or if another process writes into the buffer between read and write, the memory may hold other bytes than were read.
+#[test]
+fn memory_that_another_process_may_have_changed_proves_nothing() {
+    let (mut scene, from, to) = seen();
+    let memory = scene.file(Regular, "mem");
+    let memory_file = &mut scene.trace.files[memory.0 as usize];
+    (memory_file.filesystem, memory_file.path) = (Some("proc".into()), Some("/proc/17/task/18/mem".into()));
+    let copier = || vec![read("read", from, 2, MIB), written_held("write", from, to, 2, MIB, MIB)];
+    let mapped = || vec![map(from, MIB), written_from("write", from, to, 1, MIB)];
+    let poking = [
+        (row("process_vm_writev").called(1).bytes(6000), true),
+        (row("process_vm_writev").unfinished(1), true),
+        (row("process_vm_writev").failed(libc::EPERM, 1).bytes(0), false),
+        (row("ptrace").called(3), true),
+        (row("process_vm_readv").called(1).bytes(6000), false),
+        (write("pwrite64", memory, 1, 6000), true),
+        (read("pread64", memory, 1, 6000), false),
+    ];
+    for (poke, is_disproved) in poking {
+        scene.trace.processes.clear();
+        scene.process("copier", copier());
+        scene.process("mapper", mapped());
+        scene.process("kernel", vec![copy("sendfile", from, to, 1, MIB)]);
+        let call = poke.call.name.clone();
+        scene.process("other", vec![poke]);
+        let analysis = analyse(&scene.trace);
+        let found: Vec<_> = analysis.processes.iter().flat_map(|process| &process.transfers).map(figures).collect();
+        let by_memory = if is_disproved { inferred(MIB, 0) } else { exact(MIB) };
+        assert_eq!(found, [by_memory, by_memory, exact(MIB)], "{call}");
+        if is_disproved {
+            assert!(
+                !analysis.is_exact
+                    && analysis.processes[0].transfers[0].verdict.ends_with(", perhaps changed or replaced on the way")
+            );
+        }
+    }
+    // The call has no row.
+    for (calls, errors, expected) in [(1, 0, inferred(MIB, 0)), (1, 1, exact(MIB)), (0, 0, exact(MIB))] {
+        scene.trace.processes.clear();
+        scene.process("copier", copier());
+        let sums = OtherCalls { calls, errors, ..OtherCalls::NONE };
+        scene.trace.other_calls = Some([(Call::native("ptrace"), sums)].into());
+        assert_eq!(figures(&only(&scene)), expected);
+    }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     report::{Certainty, sample::files::written_held},
-    trace::{FileKind, Row},
+    trace::{FileKind, Row, Stream},
 };
 
 fn across(scene: &Scene) -> Vec<(String, String, Api, Option<u64>)> {
@@ -175,4 +175,46 @@ fn the_verdict_of_a_long_pipeline_is_shortened() {
     assert_eq!(transfer.pids.len(), 100);
     let begins = "through 100 processes, perhaps changed or replaced on the way: cat: ";
     assert!(transfer.verdict.starts_with(begins) && transfer.verdict.ends_with("; and 92 more"));
+}
+
+/// The writer is killed in a call. Nobody knows how much that call put into the pipe, so nobody knows whose bytes came out.
+#[test]
+fn a_write_that_was_cut_off_does_not_prove_a_chain() {
+    let mut scene = Scene::new();
+    let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
+    scene.process("cat", held(from, pipe, MIB, MIB));
+    scene.process("dd", held(pipe, to, MIB, MIB));
+    assert_eq!(ways(&scene), [way("in", "out", MIB, true)]);
+    // The reader is killed in its next read: it wrote nothing of that.
+    scene.trace.processes[1].threads[0].rows.push(read("read", pipe, 0, 0).unfinished(1));
+    assert_eq!(ways(&scene), [way("in", "out", MIB, true)]);
+    scene.trace.processes[0].threads[0].rows.push(write("write", pipe, 0, 0).unfinished(1));
+    assert_eq!(ways(&scene), [Way { proven_bytes: 0, ..way("in", "out", MIB, false) }]);
+}
+
+/// A shell starts the command with both ends of a pipe that already holds as many bytes as the command writes and reads.
+#[test]
+fn a_conduit_from_outside_proves_no_chain() {
+    let mut scene = Scene::new();
+    let (from, to) = (scene.regular("in"), scene.regular("out"));
+    let pipe = scene.pipe();
+    for [near, far] in [[pipe, pipe], scene.socketpair()] {
+        for inherited in [near, far] {
+            scene.trace.processes.clear();
+            scene.trace.inherited = Some([].into());
+            scene.process("cat", held(from, near, MIB, MIB));
+            scene.process("dd", held(far, to, MIB, MIB));
+            assert_eq!(ways(&scene), [way("in", "out", MIB, true)]);
+            scene.trace.inherited = Some([scene.open_before(inherited)].into());
+            assert_eq!(ways(&scene), [], "nothing but a number speaks for it");
+            for (sum, expected) in [(1, vec![Way { proven_bytes: 0, ..way("in", "out", MIB, false) }]), (2, vec![])] {
+                scene.streams(near).written = Some(Stream { bytes: MIB, sum: 1, ..Stream::default() });
+                scene.streams(far).read = Some(Stream { bytes: MIB, sum, ..Stream::default() });
+                assert_eq!(ways(&scene), expected);
+            }
+            (scene.streams(near).written, scene.streams(far).read) = (None, None);
+            scene.trace.inherited = None;
+            assert_eq!(ways(&scene), [Way { proven_bytes: 0, ..way("in", "out", MIB, false) }], "nothing is known");
+        }
+    }
 }

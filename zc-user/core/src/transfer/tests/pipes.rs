@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     report::{Certainty, Unattributed},
-    trace::{Loss, Thread},
+    trace::{FileKind::Pipe, Loss, Thread},
 };
 
 #[test]
@@ -170,4 +170,28 @@ fn a_failed_splice_into_a_pipe_is_an_attempt() {
     let verdict = &analyse(&scene.trace).processes[0].transfers[0].verdict;
     let expected = "read + write, 16 calls of 64 KiB, perhaps changed or replaced on the way, after splice (EINVAL): ";
     assert!(verdict.starts_with(expected), "{verdict}");
+}
+
+#[test]
+fn a_pipe_from_outside_may_have_held_other_bytes() {
+    let mut scene = Scene::new();
+    let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
+    scene.process("copier", vec![copy("splice", from, pipe, 16, MIB), copy("splice", pipe, to, 16, MIB)]);
+    assert_eq!(transfers(&scene), one("in", "out", Api::Splice, MIB));
+    scene.trace.inherited = Some([scene.open_before(pipe)].into());
+    let expected = [one("in", "pipe", Api::Splice, MIB), one("pipe", "out", Api::Splice, MIB)].concat();
+    assert_eq!(transfers(&scene), expected);
+}
+
+#[test]
+fn not_every_transfer_is_exact_if_a_joined_one_is_not() {
+    let mut scene = Scene::new();
+    let (from, pipe, fifo, to) = (scene.regular("in"), scene.pipe(), scene.file(Pipe, "fifo"), scene.regular("out"));
+    for (through, is_exact) in [(pipe, true), (fifo, false)] {
+        scene.trace.processes.clear();
+        scene.process("copier", vec![copy("splice", from, through, 16, MIB), copy("splice", through, to, 16, MIB)]);
+        let analysis = analyse(&scene.trace);
+        let certainty = if is_exact { Certainty::Exact } else { Certainty::Inferred };
+        assert_eq!((analysis.processes[0].transfers[0].certainty, analysis.is_exact), (certainty, is_exact));
+    }
 }

@@ -105,7 +105,9 @@ pub(crate) fn fill_with_random(buffer: &mut [u8]) -> Result<()> {
 pub(crate) fn summary_begins_alike() -> Result<()> {
     let mut buffer = [0; 2136];
     File::open("in")?.read_exact(&mut buffer)?;
-    buffer[8..226].iter_mut().for_each(|byte| *byte = !*byte);
+    for byte in &mut buffer[8..226] {
+        *byte = !*byte;
+    }
     Ok(File::create("out")?.write_all(&buffer[..226])?)
 }
 
@@ -120,7 +122,9 @@ pub(crate) fn records_changed() -> Result<()> {
             return Ok(());
         }
         for record in buffer.as_chunks_mut::<512>().0 {
-            record[222..290].iter_mut().for_each(|byte| *byte = !*byte);
+            for byte in &mut record[222..290] {
+                *byte = !*byte;
+            }
         }
         for piece in buffer[..read].chunks(16_384) {
             to.write_all(piece)?;

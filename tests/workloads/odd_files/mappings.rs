@@ -24,7 +24,9 @@ fn map(file: &File, flags: MapFlags) -> Result<&'static mut [u8]> {
 /// Maps `in` privately, changes every byte, makes the mapping read-only, and writes it to `out`.
 pub(crate) fn changed() -> Result<()> {
     let mapped = map(&File::open("in")?, MapFlags::PRIVATE)?;
-    mapped.iter_mut().for_each(|byte| *byte = !*byte);
+    for byte in mapped.iter_mut() {
+        *byte = !*byte;
+    }
     // SAFETY: nothing writes to the mapping from here on.
     unsafe { mprotect(mapped.as_mut_ptr().cast(), MAPPED_BYTES, MprotectFlags::READ) }?;
     Ok(File::create("out")?.write_all(mapped)?)

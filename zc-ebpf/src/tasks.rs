@@ -38,7 +38,7 @@ static LAST_SLOT: Global<u32> = Global::new(0);
 #[unsafe(link_section = ".data.followed")]
 static mut FOLLOWED: [u64; NUMBERS] = [0; NUMBERS];
 
-/// How many of them have their stack's number here, by [`mix`] of the page that [`page_of`] says.
+/// How many of the tasks that are followed have their kernel stack's number here, by [`mix`] of the page that [`page_of`] says.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".data.stacks")]
 static mut FOLLOWED_STACKS: [u64; NUMBERS] = [0; NUMBERS];

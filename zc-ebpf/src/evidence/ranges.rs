@@ -44,10 +44,12 @@ pub extern "C" fn fill(memory: *mut Memory, hint: u32, file: FileNumber, start: 
     let Some(range) = memory.ranges.get_mut(index as usize) else { return 0 };
     range.wanted_to = start.saturating_add(wanted);
     let first = range.plan_samples(start, length, plan);
-    sample(range, first);
     if summed_blocks.count() > 0 && start == range.start {
-        range.summed_blocks = summed_blocks;
-        sum_up(range, start, length);
+        (range.summed_blocks, range.summed_bytes) = (summed_blocks, length as u32);
+    }
+    sample(range, first);
+    if range.summed_bytes != 0 {
+        sum_up(range);
     }
     index as u32
 }
@@ -116,7 +118,8 @@ extern "C" fn take_range(memory: *mut Memory, index: u32, written: u64, lengths:
         range.end
     };
     let is_rest = range.is_rest(start, judged_end);
-    let verdict = range.judge(start, judged_end, is_whole, compare(range, start, judged_end));
+    let compared = compare(range, start, judged_end);
+    let verdict = range.judge(start, judged_end, is_whole, compared);
     let (file, bytes) = match verdict {
         Verdict::Same => (range.file, end - start),
         Verdict::Changed => (range.file | CHANGED, end - start),
@@ -143,11 +146,11 @@ extern "C" fn take_range(memory: *mut Memory, index: u32, written: u64, lengths:
     0
 }
 
-/// Compares the samples in a piece of a range, and the checksum of all of it, with what is there now.
+/// Compares the samples in a piece of a range, and its checksum, with what is there now.
 #[inline(always)]
-fn compare(range: &Range, start: u64, end: u64) -> Comparison {
+fn compare(range: &mut Range, start: u64, end: u64) -> Comparison {
     let words = compare_words(range, start, end);
-    Comparison { sum: compare_sum(range), ..Comparison::unpack(words.into()) }
+    Comparison { sum: compare_sum(range, start, end), ..Comparison::unpack(words.into()) }
 }
 
 /// The sum of what the samples in a piece of a range add to a [`Comparison`].

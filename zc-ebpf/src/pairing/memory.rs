@@ -8,7 +8,8 @@
 
 use super::{
     SPREAD, argument,
-    range::{BLOCK_BYTES, Blocks, Plan, Range},
+    blocks::{BLOCK_BYTES, Blocks},
+    range::{Plan, Range},
 };
 use crate::{
     FileNumber,
@@ -16,7 +17,7 @@ use crate::{
 };
 
 /// How many ranges of an address space are remembered.
-pub const RANGES: usize = 26;
+pub const RANGES: usize = 24;
 
 /// How many source files of one call are distinguished.
 pub const SOURCES: usize = 16;

@@ -1,10 +1,11 @@
 //! Decides which bytes of a write came from which read. It is pure, and tested on the host.
 //!
-//! [`memory`] tracks where in an address space the bytes of files are; each such place is a [`range`]. [`order`] tracks what a thread read
-//! last, for programs that copy the bytes between the read and the write. [`copy_loop`] tracks the same as `memory` for a task that goes on
-//! and on with one buffer, and costs less. [`stream`] compares all bytes read from one file with all bytes
-//! written to another, and [`marks`] finds what they have in common if one of them lacks the beginning.
+//! [`memory`] tracks where in an address space the bytes of files are; each such place is a [`range`], and [`blocks`] of it have a checksum.
+//! [`order`] tracks what a thread read last, for programs that copy the bytes between the read and the write. [`copy_loop`] tracks the same
+//! as `memory` for a task that goes on and on with one buffer, and costs less. [`stream`] compares all bytes read from one file with all
+//! bytes written to another, and [`marks`] finds what they have in common if one of them lacks the beginning.
 
+pub mod blocks;
 pub mod copy_loop;
 pub mod marks;
 pub mod memory;

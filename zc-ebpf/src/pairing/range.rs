@@ -4,15 +4,15 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "there are few samples, and no call moves 4 GiB")]
 
-use super::{FACTOR, SPREAD, argument};
+use super::{
+    FACTOR, SPREAD, argument,
+    blocks::{Blocks, SEGMENTS},
+};
 use crate::FileNumber;
 use crate::opaque::{is_not_zero, rounds};
 
 /// The most words that are sampled in a range.
 pub const SAMPLES: usize = 8;
-
-/// Size of a block in a checksum, bytes.
-pub const BLOCK_BYTES: u64 = 512;
 
 /// Size of a sampled word, bytes.
 pub const WORD_BYTES: u64 = 8;
@@ -35,10 +35,8 @@ pub struct Range {
     pub wanted_to: u64,
     /// The address that [`places`](Self::places) are relative to.
     pub origin: u64,
-    /// How many bytes, from the origin, [`sum`](Self::sum) covers. 0: there is no checksum.
+    /// How many bytes, from the origin, [`sums`](Self::sums) are of. 0: there is no checksum.
     pub summed_bytes: u32,
-    /// A checksum of all these bytes or, if there are many, of blocks spread over them.
-    pub sum: u32,
     /// How many words are sampled.
     pub samples: u32,
     /// The file.
@@ -47,6 +45,10 @@ pub struct Range {
     pub summed_blocks: Blocks,
     /// How many bytes of a sampled word are the file's: fewer than a word has if the read was shorter.
     pub sampled_bytes: u32,
+    /// 1: a piece was written whose checksum was no longer the same.
+    pub has_changed: u32,
+    /// A checksum of all these bytes or, if there are many, of blocks spread over them: after each segment, of what came up to there.
+    pub sums: [u16; SEGMENTS],
     /// Where the sampled words are, in bytes from the origin.
     pub places: [u32; SAMPLES],
     /// The sampled words, each [`folded`].
@@ -64,11 +66,12 @@ impl Range {
         wanted_to: 0,
         origin: 0,
         summed_bytes: 0,
-        sum: 0,
         samples: 0,
         file: 0,
         summed_blocks: Blocks::NONE,
         sampled_bytes: 0,
+        has_changed: 0,
+        sums: [0; SEGMENTS],
         places: [0; SAMPLES],
         words: [0; SAMPLES],
     };
@@ -107,7 +110,7 @@ impl Range {
             thin_samples(self, start);
         }
         let kept = self.samples();
-        self.summed_bytes = 0;
+        (self.summed_bytes, self.has_changed) = (0, 0);
         self.sampled_bytes = if all_bytes < WORD_BYTES { all_bytes as u32 } else { WORD_BYTES as u32 };
         if length < 2 * WORD_BYTES {
             // The last word, which may begin in the read before.
@@ -238,34 +241,6 @@ extern "C" fn thin_samples(range: *mut Range, end: u64) -> u32 {
     0
 }
 
-/// Which blocks of a read go into its checksum: how many (lower half), and a number that varies where they are (upper half).
-#[repr(transparent)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Blocks(pub u32);
-
-impl Blocks {
-    /// No checksum.
-    pub const NONE: Self = Self(0);
-
-    /// `count` blocks; the upper half of `number` varies where they are.
-    #[inline(always)]
-    pub const fn new(count: u32, number: u32) -> Self {
-        Self(count & 0xffff | number & 0xffff_0000)
-    }
-
-    /// How many.
-    #[inline(always)]
-    pub const fn count(self) -> u32 {
-        self.0 & 0xffff
-    }
-
-    /// A place between 0 and `room` for the first block.
-    #[inline(always)]
-    pub const fn first_place(self, room: u64) -> u64 {
-        (room * (self.0 >> 16) as u64) >> 16
-    }
-}
-
 /// How densely a read is sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
@@ -286,11 +261,11 @@ pub struct Comparison {
     pub different: u32,
     /// Equal words that are not so by chance: their bits are neither all 0 nor all 1.
     pub telling: u32,
-    /// What the checksum of the whole range says.
+    /// What the checksum of the piece says.
     pub sum: Sum,
 }
 
-/// What the checksum of a range says about the bytes that are there now.
+/// What the checksum of a range says about a piece of it: about the segments in which it lies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sum {
     /// Nothing: there is none, or part of what it is of has been overwritten.
@@ -298,7 +273,7 @@ pub enum Sum {
     Unknown,
     /// They are the same.
     Same,
-    /// Some are not.
+    /// Some are not, or were not when an earlier piece was written.
     Different,
 }
 

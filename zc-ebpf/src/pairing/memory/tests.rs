@@ -5,6 +5,7 @@ extern crate std;
 use std::{boxed::Box, vec, vec::Vec};
 
 use super::{
+    super::blocks::SEGMENTS,
     super::copy_loop::CopyLoop,
     super::range::{Comparison, SAMPLES, Sum, Verdict, compared, folded},
     *,
@@ -103,16 +104,38 @@ impl Space {
         }
         if self.sums && summed_blocks.count() > 0 && start == range.start {
             range.summed_blocks = summed_blocks;
-            range.sum = self.sum(start, length);
             range.summed_bytes = u32::try_from(length).expect("fits");
+            range.sums = self.sums(&range);
         }
         self.memory.ranges[self.last_range as usize] = range;
     }
 
-    /// A checksum of all these bytes.
-    fn sum(&self, start: u64, length: u64) -> u32 {
-        let range = usize::try_from(start).expect("fits")..usize::try_from(start + length).expect("fits");
-        self.bytes[range].iter().fold(7, |sum: u32, &byte| (sum ^ u32::from(byte)).wrapping_mul(0x9e37_79b1)) | 1
+    /// For each segment, a checksum of its bytes: of all of them, also where the kernel side takes only blocks.
+    fn sums(&self, range: &Range) -> [u16; SEGMENTS] {
+        let mut sums = [7; SEGMENTS];
+        for place in 0..u64::from(range.summed_bytes) {
+            let sum = &mut sums[range.summed_blocks.segment(range.summed_bytes.into(), place) as usize];
+            *sum = (*sum ^ u16::from(self.bytes[usize::try_from(range.origin + place).expect("fits")])).wrapping_mul(0x79b1);
+        }
+        sums
+    }
+
+    /// What the checksum says about these bytes of a range. As `compare_sum` of the kernel side.
+    fn compare_sum(&mut self, index: usize, start: u64, end: u64) -> Sum {
+        let range = self.memory.ranges[index];
+        if range.has_changed != 0 {
+            return Sum::Different;
+        }
+        if !range.has_sum() {
+            return Sum::Unknown;
+        }
+        let segment = |at| range.summed_blocks.segment(range.summed_bytes.into(), at - range.origin) as usize;
+        let segments = segment(start)..=segment(end - 1);
+        if self.sums(&range)[segments.clone()] == range.sums[segments] {
+            return Sum::Same;
+        }
+        self.memory.ranges[index].has_changed = 1;
+        Sum::Different
     }
 
     fn clear(&mut self, start: u64, length: u64) {
@@ -165,10 +188,7 @@ impl Space {
                 .filter(lies_in)
                 .map(|index| compared(range.words[index as usize], self.word(range.sampled_at(index)), range.mask()));
             let mut compared = Comparison::unpack(words.sum());
-            if range.has_sum() {
-                let is_same = self.sum(range.origin, range.summed_bytes.into()) == range.sum;
-                compared.sum = if is_same { Sum::Same } else { Sum::Different };
-            }
+            compared.sum = self.compare_sum(index, start, judged_end);
             let range = &mut self.memory.ranges[index];
             let is_whole = start == written && end == written + length;
             let (file, bytes) = match range.judge(start, judged_end, is_whole, compared) {
@@ -372,6 +392,18 @@ fn small_pieces_of_an_unchanged_buffer_are_proven_by_its_checksum() {
         for piece in 0..64 {
             assert_eq!(space.write(piece * 64, 64), [(1, 64)]);
         }
+    }
+}
+
+#[test]
+fn pieces_are_proven_up_to_the_first_segment_that_was_changed() {
+    let mut space = Space::new(65_536);
+    space.read(1, 0, 65_536);
+    // In the fifth segment, between the sampled words.
+    space.store(40_000, 1);
+    for piece in 0..64 {
+        let expected = if piece < 32 { (1, 1024) } else { (1 | crate::UNSAMPLED, 0) };
+        assert_eq!(space.write(piece * 1024, 1024), [expected], "piece {piece}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use zctrace::report::{Api, Report, Transfer};
+use zctrace::report::{Api, Figure, Report, Transfer};
 
 use super::{BYTES, directory, odd, traced};
 use crate::harness::{Program, Run, shell, zctrace};
@@ -91,12 +91,16 @@ fn limited_to(files: u32) -> Run {
 }
 
 /// The transfers as source, destination, API and bytes.
-fn transfers(report: &Report) -> BTreeSet<(String, String, String, Option<u64>)> {
+fn transfers(report: &Report) -> BTreeSet<Named> {
+    report.transfers.iter().map(named).collect()
+}
+
+/// Source, destination, API and bytes.
+type Named = (String, String, String, Option<u64>);
+
+fn named(transfer: &Transfer) -> Named {
     let name = |path: &Option<String>| path.clone().unwrap_or_default();
-    let of = |transfer: &Transfer| {
-        (name(&transfer.from.path), name(&transfer.to.path), transfer.api.name().to_owned(), transfer.bytes)
-    };
-    report.transfers.iter().map(of).collect()
+    (name(&transfer.from.path), name(&transfer.to.path), transfer.api.name().to_owned(), transfer.bytes)
 }
 
 #[test]
@@ -112,7 +116,10 @@ fn with_room_for_few_files_counts_are_exact_and_transfers_true() {
         run.assert_exact();
         assert_eq!(run.totals().figures(), all.totals().figures(), "room for {room} files");
         let found = transfers(&run.report);
-        assert!(found.is_subset(&known), "room for {room} files: {found:?}");
+        // Room may be made while a copy runs. Then the first of its calls are counted without their files.
+        let is_short = |transfer: &Transfer| transfer.figure() == Figure::AtLeast && transfer.bytes < Some(BYTES);
+        let short: BTreeSet<_> = run.report.transfers.iter().filter(|transfer| is_short(transfer)).map(named).collect();
+        assert!(found.difference(&short).all(|transfer| known.contains(transfer)), "room for {room} files: {found:?}");
         assert!(run.report.files.len() <= usize::try_from(room).expect("few"), "room for {room} files");
         let is_noted = run.report.notes.iter().any(|note| note.contains("There was no room for the files"));
         assert_eq!(is_noted, run.report.calls_without_files > 0, "room for {room} files: {:?}", run.report.notes);

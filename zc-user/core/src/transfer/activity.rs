@@ -42,8 +42,8 @@ pub(super) struct Activity<'a> {
     pub(super) sees_memory: bool,
     /// By which other ways bytes may have got into its memory: what its own rows show, and with [`with`](Self::with) the whole trace.
     pub(super) hidden_ways: HiddenWays,
-    /// Whether the kernel moved bytes for the process that are in no row: by Linux AIO, or by an `io_uring` that the backend does not
-    /// see.
+    /// Whether the kernel moved bytes for the process that are in no row, or in none with their files: by Linux AIO, by an `io_uring` that
+    /// the backend does not see, or by calls for whose files there was no room.
     pub(super) has_unseen_operations: bool,
 }
 
@@ -121,6 +121,7 @@ impl<'a> Activity<'a> {
             for row in thread.rows.iter().chain(&thread.ring_rows).filter(|row| row.calls > 0) {
                 activity.has_unseen_operations |=
                     row.is_unseen_submission() && (row.call.name == "io_submit" || trace.backend == STRACE);
+                activity.has_unseen_operations |= trace.calls_without_files > 0 && lacks_files(row);
                 activity.sort(row, &mut in_thread);
             }
             for part in &thread.parts {
@@ -263,6 +264,18 @@ pub(crate) enum Role {
     Maps(FileId),
     /// None of these.
     Other,
+}
+
+/// Whether the calls of this row moved bytes of files that are not known.
+fn lacks_files(row: &Row) -> bool {
+    let is_file_missing = match row.call.spec().fds {
+        Fds::Reads(_) => row.ends.input.is_none(),
+        Fds::Writes(_) => row.ends.output.is_none(),
+        Fds::Pipe(_) => row.ends.input.is_none() && row.ends.output.is_none(),
+        Fds::Copies { .. } | Fds::ClonesRange { .. } => row.ends.input.is_none() || row.ends.output.is_none(),
+        Fds::None | Fds::On(_) => false,
+    };
+    is_file_missing && row.bytes != Some(0)
 }
 
 impl Role {

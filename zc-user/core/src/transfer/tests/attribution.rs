@@ -7,7 +7,7 @@ use crate::{
         sample::{files::written_held, row},
     },
     syscall::Call,
-    trace::{Loss, OtherCalls, Row},
+    trace::{Ends, Loss, OtherCalls, Row},
 };
 
 fn copier() -> (Scene, FileId, FileId) {
@@ -126,6 +126,20 @@ fn a_loss_that_touches_transfers_makes_them_inexact() {
     scene.trace.losses.clear();
     scene.trace.calls_without_files = 1;
     assert!(!analyse(&scene.trace).is_exact);
+}
+
+/// Room for its files may be made while a process copies.
+#[test]
+fn a_process_some_of_whose_calls_have_no_files_has_lower_bounds() {
+    for missing in ["sendfile", "read", "write"] {
+        let (mut scene, from, to) = copier();
+        let without_files = Row { ends: Ends::default(), ..write(missing, to, 1, 5) };
+        scene.process("copier", vec![copy("sendfile", from, to, 1, MIB), without_files]);
+        scene.trace.calls_without_files = 1;
+        scene.process("other", vec![copy("sendfile", from, to, 1, MIB)]);
+        let figures = analyse(&scene.trace).processes.iter().map(|process| process.transfers[0].figure()).collect::<Vec<_>>();
+        assert_eq!(figures, [Figure::AtLeast, Figure::Exact], "{missing}");
+    }
 }
 
 #[test]

@@ -278,8 +278,8 @@ const _: () = {
     assert!(size_of::<Interrupted>() == 2 * 4 + 2 * 8);
     assert!(size_of::<Ends>() == 8);
     assert!(size_of::<UnwrittenRead>() == 32);
-    assert!(size_of::<CopyLoop>() == 6 * 8 + 6 * 4);
-    assert!(size_of::<Range>() == 7 * 8 + 6 * 4 + 2 * SEGMENTS + 2 * 4 * SAMPLES);
+    assert!(size_of::<CopyLoop>() == 6 * 8 + 8 * 4);
+    assert!(size_of::<Range>() == 7 * 8 + 5 * 4 + 2 * 2 + 2 * SEGMENTS + 2 * 4 * SAMPLES);
     assert!(size_of::<Memory>() == 2 * 8 + 10 * 4 + SOURCES * 8 + RANGES * size_of::<Range>());
     // An element of a hash map, with its key and the kernel's header, should fit into a page.
     assert!(size_of::<Memory>() <= 4096 - 64);

@@ -1,7 +1,8 @@
 //! The size that a call asks for. It is found at the call's exit: by then the kernel has read the caller's memory, so it is present.
 
 use zc_ebpf::{
-    FICLONE_VARIANT, FICLONERANGE_VARIANT, SOCKET_CALLS, SOCKET_VARIANTS, Task, VARIANT_SHIFT, requested, selected, socket_slot,
+    FICLONE_VARIANT, FICLONERANGE_VARIANT, SOCKET_CALLS, SOCKET_VARIANTS, Task, VARIANT_SHIFT, fds, requested, selected,
+    socket_slot,
 };
 
 use crate::{
@@ -71,7 +72,15 @@ pub fn message_flags(task: &Task) -> u64 {
 pub fn is_peek(task: &Task) -> bool {
     /// `MSG_PEEK` of the kernel's include/linux/socket.h.
     const MSG_PEEK: u64 = 2;
-    message_flags(task) & MSG_PEEK != 0
+    task.spec.fds == fds::READS && message_flags(task) & MSG_PEEK != 0
+}
+
+/// Whether the call under way lends its memory: the kernel sends what will be there when it gets to it.
+#[inline(always)]
+pub fn is_lent(task: &Task) -> bool {
+    /// `MSG_ZEROCOPY` of the kernel's include/linux/socket.h.
+    const MSG_ZEROCOPY: u64 = 0x400_0000;
+    task.spec.fds == fds::WRITES && message_flags(task) & MSG_ZEROCOPY != 0
 }
 
 /// The sum of the lengths in a `struct iovec[count]`, and whether it could be read. An element has two words, the second is the length.

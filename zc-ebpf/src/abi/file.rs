@@ -15,6 +15,9 @@ pub const CHANGED: FileNumber = 1 << 29;
 /// Together with [`FROM_BUFFER`]: no sample lies in what was written, so the address is the only evidence.
 pub const UNSAMPLED: FileNumber = 1 << 28;
 
+/// Together with [`FROM_BUFFER`]: the bytes are unchanged, but they may have been written to the same file before. No other file has both bits.
+pub const AGAIN: FileNumber = CHANGED | UNSAMPLED;
+
 /// In [`Ends`] of a call under way: there is a file, but all numbers are taken.
 pub const NO_ROOM: FileNumber = UNSAMPLED - 1;
 

@@ -13,7 +13,7 @@ mod task;
 pub use call::*;
 pub use events::{ARGS_BYTES, COMM_BYTES, Counters, EXE_BYTES, Ended, EventHeader, Exec, event_kind};
 pub use file::{
-    CHANGED, Ends, FILESYSTEM_BYTES, FROM_BUFFER, FileKey, FileNumber, FileRoom, FileSeen, KnownFile, MAPPED, NAME_BYTES,
+    AGAIN, CHANGED, Ends, FILESYSTEM_BYTES, FROM_BUFFER, FileKey, FileNumber, FileRoom, FileSeen, KnownFile, MAPPED, NAME_BYTES,
     NAMES_BYTES, NO_ROOM, ODD_GENERATION, STREAM_FILES, UNSAMPLED, is_room_low, path_end, reported, stream_slot,
 };
 pub use histogram::{BUCKETS, bucket_of};

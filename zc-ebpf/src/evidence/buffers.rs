@@ -12,7 +12,7 @@ use zc_ebpf::{
 use crate::{
     evidence::copy_loop,
     evidence::lock::{is_stale, lock, lock_for, unlock, unlock_for},
-    evidence::ranges::{fill, lengths, settle, take},
+    evidence::ranges::{PEEK, fill, lengths, settle, take},
     evidence::streams,
     kernel::argument,
     kernel::entries::Entries as _,
@@ -98,7 +98,7 @@ pub extern "C" fn forget(space: u32) -> u32 {
 }
 
 /// What [`exchange_memory`] does with the buffers of a call.
-mod intent {
+pub mod intent {
     /// The call put bytes of its file there: remember them.
     pub const FILL: u32 = 0;
     /// The call put other bytes there: forget what was there.
@@ -111,6 +111,8 @@ mod intent {
     pub const MEASURE: u32 = 4;
     /// The call wrote bytes of no file: do nothing.
     pub const NOTHING: u32 = 5;
+    /// As [`TAKE`], but the call lent the memory.
+    pub const LEND: u32 = 6;
 }
 
 /// The call under way has returned. Remembers what it read, or finds out where the bytes came from that it wrote.
@@ -154,7 +156,7 @@ fn read(task: &mut Task) {
         exchange_memory(task, filled, if is_filled { intent::FILL } else { intent::CLEAR });
     }
     task.unwritten_read.read(file, bytes);
-    if !request::is_peek(task) {
+    if is_data && !request::is_peek(task) {
         add_to_stream(task, filled, streams::slot_of(file, false));
     }
 }
@@ -193,15 +195,12 @@ fn written(task: &mut Task) {
 }
 
 /// Memory was lent to a pipe (`vmsplice`). Finds out where its bytes came from.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn lent(task: *mut Task) -> u32 {
-    let Some(task) = argument::as_mut(task) else { return 0 };
+#[inline(always)]
+fn lent(task: &mut Task) {
     if task.outcome.result > 0 {
         let is_mapped = task.ends.input & MAPPED != 0;
         exchange_memory(task, task.outcome.result as u64, if is_mapped { intent::MEASURE } else { intent::TAKE });
     }
-    0
 }
 
 /// Adds the bytes of the call under way to the stream in this slot.
@@ -262,6 +261,7 @@ extern "C" fn exchange_memory(task: *mut Task, bytes: u64, intent: u32) -> u32 {
         return 0;
     }
     copy_loop::end_in(task, memory);
+    memory.output = if request::is_peek(task) { PEEK } else { task.ends.output };
     let (mut element, count) = buffers(task);
     let stride = stride(task, element);
     let mut left = bytes;
@@ -275,9 +275,9 @@ extern "C" fn exchange_memory(task: *mut Task, bytes: u64, intent: u32) -> u32 {
     if left > 0 && intent <= intent::CLEAR {
         memory::forget_all(memory);
     }
-    if intent == intent::TAKE || intent == intent::FIND {
+    if matches!(intent, intent::TAKE | intent::FIND | intent::LEND) {
         let who = u64::from(task.serial) << 32 | u64::from(task.outcome.call);
-        let settled = settle(memory, who, task.ends.output, intent == intent::TAKE);
+        let settled = settle(memory, who, task.ends.output, intent != intent::FIND);
         if settled != 0 {
             task.ends.input = settled as FileNumber | FROM_BUFFER;
             task.outcome.paired_bytes = settled >> 32;
@@ -298,6 +298,12 @@ extern "C" fn exchange_memory(task: *mut Task, bytes: u64, intent: u32) -> u32 {
 #[inline(never)]
 extern "C" fn with_ranges(task: *mut Task, memory: *mut Memory, bytes: u64, intent: u32) -> u32 {
     let (Some(task), Some(memory)) = (argument::as_mut(task), argument::as_mut(memory)) else { return intent };
+    let is_lent = intent >= intent::TAKE && intent != intent::FIND && request::is_lent(task);
+    if is_lent {
+        // A mapped file may change before its bytes are sent.
+        task.ends.input = 0;
+    }
+    let intent = if is_lent { intent::LEND } else { intent };
     if has_vector(task) || is_stale(memory) || intent <= intent::CLEAR {
         return intent;
     }
@@ -338,7 +344,7 @@ extern "C" fn exchange_piece(task: *mut Task, memory: *mut Memory, element: u64,
             task.outcome.paired_bytes += common_length(start, end, task.mapping.start, task.mapping.end);
         }
         _ => {
-            take(memory, task.last_range, start, lengths(length, wanted), u32::from(intent == intent::TAKE));
+            take(memory, task.last_range, start, lengths(length, wanted), intent);
         }
     }
     length

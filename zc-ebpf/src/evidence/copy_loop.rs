@@ -11,7 +11,7 @@ use crate::{
 /// The call under way has read `bytes` bytes of `file`. Returns whether it goes on with the task's loop, and is remembered there.
 #[inline(always)]
 pub fn read(task: &mut Task, file: FileNumber, bytes: u64) -> bool {
-    if !task.copy_loop.is_under_way() || task.spec.requested != requested::SIZE {
+    if !task.copy_loop.is_under_way() || task.spec.requested != requested::SIZE || request::is_peek(task) {
         return false;
     }
     let start = buffer(task);
@@ -27,13 +27,13 @@ pub fn read(task: &mut Task, file: FileNumber, bytes: u64) -> bool {
 /// credited to its file.
 #[inline(always)]
 pub fn write(task: &mut Task, bytes: u64) -> bool {
-    if !task.copy_loop.is_under_way() || task.spec.requested != requested::SIZE {
+    if !task.copy_loop.is_under_way() || task.spec.requested != requested::SIZE || request::is_lent(task) {
         return false;
     }
     let start = buffer(task);
     let Some(at) = task.copy_loop.sample_of(start, bytes, task.outcome.requested_bytes) else { return false };
     let Some(word) = sampled_word(at) else { return false };
-    let file = task.copy_loop.write(start, bytes, word);
+    let file = task.copy_loop.write(start, bytes, word, task.ends.output);
     if file == 0 {
         return false;
     }

@@ -1,13 +1,14 @@
 //! The ranges of an address space. A read fills and samples them, a write compares the samples and credits the files.
 
 use zc_ebpf::{
-    CHANGED, CallId, Ends, FROM_BUFFER, FileNumber, Loss, Memory, RowKey, UNSAMPLED,
+    AGAIN, CHANGED, CallId, Ends, FROM_BUFFER, FileNumber, Loss, Memory, RowKey, UNSAMPLED,
     opaque::{if_set, is_less, opaque, rounds},
     pairing::memory::{self, RANGES, SOURCES, Source},
-    pairing::range::{Comparison, Range, SAMPLES, Verdict, common_length, compared, folded},
+    pairing::range::{Comparison, Range, SAMPLES, Sum, Verdict, common_length, compared, folded},
 };
 
 use crate::{
+    evidence::buffers::intent,
     evidence::sums::{compare_sum, sum_up},
     kernel::argument,
     kernel::entries::fetch_add,
@@ -32,6 +33,9 @@ const fn unpacked(lengths: u64) -> (u64, u64) {
     (lengths & MOST_LENGTH, lengths >> 32)
 }
 
+/// In [`Memory::output`]: the call under way only peeks.
+pub const PEEK: FileNumber = u32::MAX;
+
 /// Remembers bytes that a read put here, as many as [`lengths`] says. Returns the index of their range. `hint` is the index of the range
 /// that the thread filled last.
 #[unsafe(no_mangle)]
@@ -39,37 +43,48 @@ const fn unpacked(lengths: u64) -> (u64, u64) {
 pub extern "C" fn fill(memory: *mut Memory, hint: u32, file: FileNumber, start: u64, lengths: u64) -> u32 {
     let Some(memory) = argument::as_mut(memory) else { return 0 };
     let (length, wanted) = unpacked(lengths);
-    let (plan, summed_blocks) = memory.plan(file, length);
+    let is_peek = memory.output == PEEK;
+    let (plan, is_summed) = memory.plan(file, length);
     let index = memory::fill_range(memory, hint, file, start, start.saturating_add(length));
+    let Some(range) = memory.ranges.get(index as usize) else { return 0 };
+    let summed_blocks = memory.summed_blocks(range.end - range.start);
     let Some(range) = memory.ranges.get_mut(index as usize) else { return 0 };
     range.wanted_to = start.saturating_add(wanted);
+    let is_summed = if start == range.start {
+        range.begin();
+        is_summed
+    } else {
+        // The checksum of several reads is of all their bytes.
+        range.goes_on_with_sum(start, length) && matches!(compare_sum(range, range.start, start), Sum::Same)
+    };
     let first = range.plan_samples(start, length, plan);
-    if summed_blocks.count() > 0 && start == range.start {
-        (range.summed_blocks, range.summed_bytes) = (summed_blocks, length as u32);
-    }
     sample(range, first);
-    if range.summed_bytes != 0 {
+    if is_summed {
+        range.summed_blocks = summed_blocks;
         sum_up(range);
+    }
+    if is_peek {
+        range.peeked();
     }
     index as u32
 }
 
-/// Adds the files that these bytes came from to the sources of the call, as many as [`lengths`] says. `is_moved` is 0 if the call failed. The
-/// result means nothing.
+/// Adds the files that these bytes came from to the sources of the call, as many as [`lengths`] says. `intent` is [`intent::TAKE`],
+/// [`intent::FIND`] or [`intent::LEND`]. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn take(memory: *mut Memory, hint: u32, start: u64, lengths: u64, is_moved: u32) -> u32 {
+pub extern "C" fn take(memory: *mut Memory, hint: u32, start: u64, lengths: u64, intent: u32) -> u32 {
     let Some(memory) = argument::as_mut(memory) else { return 0 };
     if let Some(range) = memory.ranges.get_mut(hint as usize)
         && range.holds(start, start.saturating_add(unpacked(lengths).0))
     {
-        return take_range(memory, hint, start, lengths, is_moved);
+        return take_range(memory, hint, start, lengths, intent);
     }
     for index in rounds(RANGES) {
         if memory.is_unused(index) {
             break;
         }
-        take_range(memory, index, start, lengths, is_moved);
+        take_range(memory, index, start, lengths, intent);
     }
     0
 }
@@ -98,8 +113,9 @@ extern "C" fn sample(range: *mut Range, first: u32) -> u32 {
 /// Adds the file of a range to the sources of the call, if bytes that the call wrote are in the range. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn take_range(memory: *mut Memory, index: u32, written: u64, lengths: u64, is_moved: u32) -> u32 {
+extern "C" fn take_range(memory: *mut Memory, index: u32, written: u64, lengths: u64, intent: u32) -> u32 {
     let Some(memory) = argument::as_mut(memory) else { return 0 };
+    let output = memory.output;
     let Some(range) = memory.ranges.get_mut(opaque(index.into()) as usize) else { return 0 };
     let (moved, wanted) = unpacked(lengths);
     let (written_end, wanted_end) = (written.saturating_add(moved), written.saturating_add(wanted));
@@ -121,6 +137,8 @@ extern "C" fn take_range(memory: *mut Memory, index: u32, written: u64, lengths:
     let compared = compare(range, start, judged_end);
     let verdict = range.judge(start, judged_end, is_whole, compared);
     let (file, bytes) = match verdict {
+        Verdict::Same if intent == intent::LEND => (range.file | UNSAMPLED, end - start),
+        Verdict::Same if range.writes_again(start, output) => (range.file | AGAIN, end - start),
         Verdict::Same => (range.file, end - start),
         Verdict::Changed => (range.file | CHANGED, end - start),
         Verdict::Unsampled => (range.file | UNSAMPLED, end - start),
@@ -131,10 +149,10 @@ extern "C" fn take_range(memory: *mut Memory, index: u32, written: u64, lengths:
         range.end = 0;
     } else {
         let again = start < range.written_to;
-        if is_moved != 0 && end > range.written_to {
+        if intent != intent::FIND && end > range.written_to {
             range.written_to = end;
         }
-        if file & UNSAMPLED != 0 || !is_rest {
+        if matches!(verdict, Verdict::Unsampled | Verdict::Undecided) || !is_rest {
             memory.sample_densely();
         } else if again {
             memory.sample_more();

@@ -47,9 +47,10 @@ static SUMMING: PerCpuArray<Summing> = PerCpuArray::with_max_entries(1, 0);
 /// What a checksum is at the beginning.
 const SEED: u64 = FACTOR >> 48;
 
-/// Computes the checksum of all bytes of a range, whose `summed_bytes` and `summed_blocks` are set.
+/// Computes the checksum of all bytes of a range, whose `summed_blocks` are set.
 #[inline(always)]
 pub fn sum_up(range: &mut Range) {
+    range.summed_bytes = (range.end - range.start) as u32;
     sum_segments(range, range.start, range.end, 1);
 }
 
@@ -59,6 +60,7 @@ pub fn compare_sum(range: &mut Range, start: u64, end: u64) -> Sum {
     match sum_segments(range, start, end, 0) {
         SAME => Sum::Same,
         DIFFERENT => Sum::Different,
+        LOST => Sum::Lost,
         _ => Sum::Unknown,
     }
 }
@@ -72,29 +74,28 @@ const SAME: u32 = 1;
 /// The same for [`Sum::Different`].
 const DIFFERENT: u32 = 2;
 
+/// The same for [`Sum::Lost`].
+const LOST: u32 = 3;
+
 /// Computes the checksum of the segments in which these bytes of the range lie. If `is_kept` is 1, they are all of its bytes, and the range
 /// remembers the sums. Else compares them with those that it remembers. Global, so that the verifier checks it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn sum_segments(range: *mut Range, start: u64, end: u64, is_kept: u32) -> u32 {
     let (Some(range), Some(summing)) = (argument::as_mut(range), SUMMING.entry(0)) else { return UNKNOWN };
-    if is_kept == 0 {
-        if range.has_changed != 0 {
-            return DIFFERENT;
-        }
-        if !range.has_sum() {
-            return UNKNOWN;
-        }
+    if range.has_changed != 0 {
+        return DIFFERENT;
     }
-    let length = u64::from(range.summed_bytes);
-    let first = range.summed_blocks.segment(length, start - range.origin);
-    let last = range.summed_blocks.segment(length, end - 1 - range.origin);
+    if range.summed_bytes == 0 {
+        return UNKNOWN;
+    }
+    let Some((first, last)) = range.segments(start, end) else { return LOST };
     if exchange(&mut summing.is_taken, 1) != 0 {
         range.summed_bytes = 0;
         return UNKNOWN;
     }
     summing.sum = if first == 0 { SEED } else { range.sums[(first as usize - 1) & (SEGMENTS - 1)].into() };
-    if length < BLOCK_BYTES {
+    if u64::from(range.summed_bytes) < BLOCK_BYTES {
         add_part(summing, range);
     } else {
         add_blocks(summing, range, first, last + 1);

@@ -77,7 +77,7 @@ struct Found {
     start: u64,
     end: u64,
     flags: u64,
-    /// Not 0: a private mapping may have pages of its own, because the process has changed some.
+    /// Not 0: a private mapping may have pages of its own, because the process has changed some. The kernel sets this before it makes the first.
     changed_pages: u64,
     /// It may be freed as soon as the helper has returned, if another thread unmaps the memory that this one is writing from.
     file: KernelPtr,
@@ -115,7 +115,8 @@ fn end_of_file(vma: KernelPtr, start: u64) -> u64 {
 #[inline(always)]
 fn file_of(found: &Found) -> FileNumber {
     // The process may change its private copy of the bytes, or may have done so before it made the mapping read-only.
-    let may_have_changed = found.flags & VM_SHARED == 0 && (found.flags & VM_WRITE != 0 || found.changed_pages != 0);
+    let has_changed = if offset_of_field!(vma_anon) == ABSENT { found.flags & VM_WRITE } else { found.changed_pages };
+    let may_have_changed = found.flags & VM_SHARED == 0 && has_changed != 0;
     if may_have_changed || is_source(found.file) != Some(true) {
         return 0;
     }

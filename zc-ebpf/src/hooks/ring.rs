@@ -215,6 +215,7 @@ fn fill(space: u32, file: FileNumber, buffer: Buffer) {
     }
     let Some(memory) = buffers::memory_of(space, true) else { return };
     if lock(memory, true) {
+        memory.output = 0;
         ranges::fill(memory, NO_HINT, file, buffer.start, ranges::lengths(buffer.bytes, buffer.bytes));
         unlock(memory);
     }
@@ -227,7 +228,8 @@ fn take(credit: Credit, call: CallId, output: FileNumber, buffer: Buffer) -> u64
     if !lock(memory, false) {
         return 0;
     }
-    ranges::take(memory, NO_HINT, buffer.start, ranges::lengths(buffer.bytes, buffer.bytes), 1);
+    memory.output = output;
+    ranges::take(memory, NO_HINT, buffer.start, ranges::lengths(buffer.bytes, buffer.bytes), buffers::intent::TAKE);
     let settled = ranges::settle(memory, who(credit, call), output, true);
     unlock(memory);
     settled

@@ -2,6 +2,10 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "there are few blocks")]
 
+use core::num::NonZero;
+
+use crate::opaque::{if_set, is_less, is_not_zero, larger, smaller};
+
 /// Size of a block, bytes.
 pub const BLOCK_BYTES: u64 = 512;
 
@@ -36,12 +40,11 @@ impl Blocks {
         (room * (self.0 >> 16) as u64) >> 16
     }
 
-    /// Bytes from each block to the next, in a read of this length: at least a block, unless the read is shorter.
+    /// Bytes from each block to the next, in a read of this length: at least a block.
     #[inline(always)]
-    pub const fn stride(self, length: u64) -> u64 {
-        let last = self.count().saturating_sub(1) as u64;
-        let room = length.saturating_sub(BLOCK_BYTES);
-        if last == 0 || room <= last * BLOCK_BYTES { BLOCK_BYTES } else { room / last }
+    pub fn stride(self, length: u64) -> u64 {
+        let last = self.count().saturating_sub(1);
+        larger(length.saturating_sub(BLOCK_BYTES) / at_least_one(last.into()), BLOCK_BYTES)
     }
 
     /// How many blocks a segment has. The last one may have fewer.
@@ -52,16 +55,25 @@ impl Blocks {
 
     /// The segment in which a byte lies: the one at this place in a read of this length.
     #[inline(always)]
-    pub const fn segment(self, length: u64, place: u64) -> u32 {
-        let bytes = self.stride(length) * self.per_segment() as u64;
-        // The compiler would add a panic for a division by 0. A checksum has at least one block.
-        let (Some(segment), Some(last)) =
-            (place.checked_div(bytes), self.count().saturating_sub(1).checked_div(self.per_segment()))
-        else {
-            return 0;
-        };
-        if segment < last as u64 { segment as u32 } else { last }
+    pub fn segment(self, length: u64, place: u64) -> u32 {
+        let per_segment = at_least_one(self.per_segment().into());
+        let last = u64::from(self.count().saturating_sub(1)) / per_segment;
+        smaller(place / at_least_one(self.stride(length)) / per_segment, last) as u32
     }
+
+    /// Where this segment ends, in bytes from the beginning of a read of this length. 0 for the segment before the first one.
+    #[inline(always)]
+    pub fn end_of_segment(self, length: u64, segment: u32) -> u64 {
+        let blocks = u64::from(segment.wrapping_add(1) * self.per_segment());
+        if_set(is_less(blocks, self.count().into()), blocks * self.stride(length), length)
+    }
+}
+
+/// The number, or 1 instead of 0: something to divide by. Without a branch, and without the panic that the compiler adds to a division.
+#[inline(always)]
+fn at_least_one(number: u64) -> NonZero<u64> {
+    // SAFETY: it is not 0.
+    unsafe { NonZero::new_unchecked(number + (1 ^ is_not_zero(number))) }
 }
 
 #[cfg(test)]
@@ -89,6 +101,19 @@ mod tests {
                     (0, last),
                     "{count} blocks of {length}"
                 );
+            }
+        }
+    }
+
+    #[test]
+    fn a_segment_ends_where_the_next_one_begins() {
+        for (count, length) in [(128, 64 << 10), (128, 1_000_000), (32, 16_385), (3, 1_300), (1, 7)] {
+            let blocks = Blocks::new(count, 0);
+            let last = blocks.segment(length, length - 1);
+            assert_eq!((blocks.end_of_segment(length, u32::MAX), blocks.end_of_segment(length, last)), (0, length));
+            for segment in 0..last {
+                let end = blocks.end_of_segment(length, segment);
+                assert_eq!([end - 1, end].map(|place| blocks.segment(length, place)), [segment, segment + 1]);
             }
         }
     }

@@ -42,6 +42,10 @@ pub struct CopyLoop {
     place: u32,
     /// The sampled word, [`folded`](super::range::folded).
     word: u32,
+    /// The files to which bytes of the last read were written.
+    outputs: u32,
+    /// Unused; keeps the layout free of padding.
+    reserved: u32,
 }
 
 impl CopyLoop {
@@ -59,6 +63,8 @@ impl CopyLoop {
         varying: 0,
         place: 0,
         word: 0,
+        outputs: 0,
+        reserved: 0,
     };
 
     /// Whether there is a loop.
@@ -73,7 +79,7 @@ impl CopyLoop {
     pub fn begin(&mut self, memory: &Memory, index: u32) {
         let Some(range) = memory.ranges.get(opaque(index.into()) as usize) else { return };
         let has_one_word = range.samples == 1 && u64::from(range.sampled_bytes) == WORD_BYTES && range.summed_bytes == 0;
-        if !memory.is_steady() || !has_one_word || range.origin != range.start {
+        if !memory.is_steady() || !has_one_word || range.origin != range.start || range.outputs != 0 || range.has_changed != 0 {
             return;
         }
         *self = Self {
@@ -89,6 +95,8 @@ impl CopyLoop {
             varying: memory.varying,
             place: range.places[0],
             word: range.words[0],
+            outputs: 0,
+            reserved: 0,
         };
     }
 
@@ -113,7 +121,7 @@ impl CopyLoop {
         self.wanted_to = start.saturating_add(wanted);
         self.reads = self.reads.saturating_add(1);
         self.varying = self.varying.wrapping_add(1);
-        (self.place, self.word) = ((sampled_at - start) as u32, word);
+        (self.place, self.word, self.outputs) = ((sampled_at - start) as u32, word, 0);
     }
 
     /// The address of the sampled word, if a write of these bytes can be judged by it: they are bytes of the last read, were not written yet,
@@ -127,14 +135,15 @@ impl CopyLoop {
         if self.file != 0 && is_new && is_rest && start <= at && at + WORD_BYTES <= end { Some(at) } else { None }
     }
 
-    /// Bytes were written, and `word`, folded, is now where [`sample_of`](Self::sample_of) said. Returns the file that they came from, or 0 if they
+    /// Bytes were written to `output`, and `word`, folded, is now where [`sample_of`](Self::sample_of) said. Returns the file that they came from, or 0 if they
     /// have changed. Then the loop must end, and the memory says what they are.
     #[inline(always)]
-    pub const fn write(&mut self, start: u64, length: u64, word: u32) -> FileNumber {
+    pub const fn write(&mut self, start: u64, length: u64, word: u32, output: FileNumber) -> FileNumber {
         if word != self.word {
             return 0;
         }
         self.written_to = start + length;
+        self.outputs |= 1 << (output & 31);
         self.file
     }
 
@@ -145,7 +154,7 @@ impl CopyLoop {
         self.file = 0;
         let Some(range) = memory.ranges.get_mut(opaque(self.index.into()) as usize).filter(|_| file != 0) else { return };
         (range.start, range.end, range.written_to) = (self.start, self.end, self.written_to);
-        (range.wanted_to, range.origin) = (self.wanted_to, self.start);
+        (range.wanted_to, range.origin, range.outputs) = (self.wanted_to, self.start, self.outputs);
         (range.places[0], range.words[0]) = (self.place, self.word);
         (memory.reads, memory.varying) = (self.reads, self.varying);
     }

@@ -50,13 +50,6 @@ pub const fn is_summed_when_steady(number: u32) -> bool {
     number.wrapping_mul(SPREAD) < u32::MAX / STEADY_SUMMED_READS
 }
 
-/// A checksum of this many bytes in at most `most` blocks. `number` varies where the blocks are if they do not cover everything.
-#[inline(always)]
-const fn blocks(bytes: u64, most: u64, number: u32) -> Blocks {
-    let blocks = bytes.div_ceil(BLOCK_BYTES);
-    Blocks::new(if blocks < most { blocks } else { most } as u32, number)
-}
-
 /// Where the bytes of one call came from.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,8 +86,8 @@ pub struct Memory {
     empty: u32,
     /// The file that was read last.
     last_file: FileNumber,
-    /// Unused; keeps the layout free of padding.
-    reserved: u32,
+    /// The file that the call under way writes to. Of a read: 0, or a number that no file has if it only peeks.
+    pub output: FileNumber,
     /// Where the bytes of the call under way came from. The first ones are filled.
     pub sources: [Source; SOURCES],
     /// The ranges. From `low` to `high`, they do not overlap.
@@ -115,14 +108,14 @@ impl Memory {
         adjacent: 0,
         empty: 0,
         last_file: 0,
-        reserved: 0,
+        output: 0,
         sources: [Source { file: 0, bytes: 0 }; SOURCES],
         ranges: [Range::EMPTY; RANGES],
     };
 
-    /// How to sample the next read, which is of this file and length, and what goes into a checksum of it.
+    /// How to sample the next read, which is of this file and length, and whether it gets a checksum.
     #[inline(always)]
-    pub const fn plan(&mut self, file: FileNumber, length: u64) -> (Plan, Blocks) {
+    pub const fn plan(&mut self, file: FileNumber, length: u64) -> (Plan, bool) {
         if file != self.last_file {
             self.last_file = file;
             self.reads = 0;
@@ -132,7 +125,7 @@ impl Memory {
         // Neither the reads with a checksum nor its blocks may keep step with what a program does every so many calls.
         let random = self.varying.wrapping_mul(SPREAD);
         if self.reads <= DENSE_READS {
-            return (Plan::Dense, blocks(length, MOST_BLOCKS, random));
+            return (Plan::Dense, true);
         }
         let is_steady = self.is_steady();
         let plan = if Self::is_large(length) {
@@ -142,8 +135,17 @@ impl Memory {
         } else {
             Plan::Few(self.varying)
         };
-        let has_sum = if is_steady { is_summed_when_steady(self.varying) } else { random < u32::MAX / SUMMED_READS };
-        (plan, if has_sum { blocks(length, FEW_BLOCKS, self.varying.wrapping_mul(random)) } else { Blocks::NONE })
+        (plan, if is_steady { is_summed_when_steady(self.varying) } else { random < u32::MAX / SUMMED_READS })
+    }
+
+    /// What goes into the checksum of so many bytes, the last of which were just read.
+    #[inline(always)]
+    pub const fn summed_blocks(&self, bytes: u64) -> Blocks {
+        let most = if self.reads <= DENSE_READS { MOST_BLOCKS } else { FEW_BLOCKS };
+        let blocks = bytes.div_ceil(BLOCK_BYTES);
+        // A number that varies where the blocks are if they do not cover everything.
+        let number = self.varying.wrapping_mul(self.varying.wrapping_mul(SPREAD));
+        Blocks::new(if blocks < most { blocks } else { most } as u32, number)
     }
 
     /// Whether so much was read without a reason to sample densely that one word of each read is enough.

@@ -9,13 +9,16 @@ use super::{
     blocks::{Blocks, SEGMENTS},
 };
 use crate::FileNumber;
-use crate::opaque::{is_not_zero, rounds};
+use crate::opaque::{is_less, is_not_zero, rounds};
 
 /// The most words that are sampled in a range.
 pub const SAMPLES: usize = 8;
 
 /// Size of a sampled word, bytes.
 pub const WORD_BYTES: u64 = 8;
+
+/// So many bytes have a checksum however small the reads were that filled them.
+const SMALL_BYTES: u64 = 4096;
 
 /// Memory that a read of a file filled, or several reads, each of which continued where the one before had ended.
 #[repr(C)]
@@ -43,10 +46,12 @@ pub struct Range {
     pub file: FileNumber,
     /// What the checksum is made of.
     pub summed_blocks: Blocks,
+    /// The files to which bytes of it were written, see [`writes_again`](Self::writes_again).
+    pub outputs: u32,
     /// How many bytes of a sampled word are the file's: fewer than a word has if the read was shorter.
-    pub sampled_bytes: u32,
-    /// 1: a piece was written whose checksum was no longer the same.
-    pub has_changed: u32,
+    pub sampled_bytes: u16,
+    /// 1: a piece was written, or a read continued, when the checksum was no longer the same.
+    pub has_changed: u16,
     /// A checksum of all these bytes or, if there are many, of blocks spread over them: after each segment, of what came up to there.
     pub sums: [u16; SEGMENTS],
     /// Where the sampled words are, in bytes from the origin.
@@ -69,6 +74,7 @@ impl Range {
         samples: 0,
         file: 0,
         summed_blocks: Blocks::NONE,
+        outputs: 0,
         sampled_bytes: 0,
         has_changed: 0,
         sums: [0; SEGMENTS],
@@ -86,6 +92,12 @@ impl Range {
     #[inline(always)]
     pub const fn continues_with(&self, file: FileNumber, start: u64) -> bool {
         self.file == file && self.end == start && self.start < start && self.written_to <= self.start
+    }
+
+    /// Forgets what was known of the bytes that the range had before, since a read has filled it anew.
+    #[inline(always)]
+    pub const fn begin(&mut self) {
+        (self.summed_bytes, self.outputs, self.has_changed) = (0, 0, 0);
     }
 
     /// Ends the range. The writes are volatile so that the compiler does not call `memset` instead, which would take more stack.
@@ -110,8 +122,7 @@ impl Range {
             thin_samples(self, start);
         }
         let kept = self.samples();
-        (self.summed_bytes, self.has_changed) = (0, 0);
-        self.sampled_bytes = if all_bytes < WORD_BYTES { all_bytes as u32 } else { WORD_BYTES as u32 };
+        self.sampled_bytes = if all_bytes < WORD_BYTES { all_bytes as u16 } else { WORD_BYTES as u16 };
         if length < 2 * WORD_BYTES {
             // The last word, which may begin in the read before.
             let end = start + length;
@@ -172,10 +183,42 @@ impl Range {
         index < self.samples && start <= at && at + self.sampled_bytes as u64 <= end && self.start <= at
     }
 
-    /// Whether there is a checksum, and all bytes that it is of belong to the range still.
+    /// Whether the range has a checksum of all its bytes before `start`, which are unchanged as far as is known: a read that begins there goes on
+    /// with it. Of many small reads the checksum would cost more than it tells.
     #[inline(always)]
-    pub const fn has_sum(&self) -> bool {
-        self.summed_bytes != 0 && self.start == self.origin && self.origin + self.summed_bytes as u64 == self.end
+    pub const fn goes_on_with_sum(&self, start: u64, length: u64) -> bool {
+        let all_bytes = start - self.start + length;
+        self.summed_bytes != 0 && (all_bytes <= SMALL_BYTES || all_bytes <= length << 6)
+    }
+
+    /// The segments of the checksum in which these bytes of the range lie, the first and the last one. `None`: some bytes of these segments no
+    /// longer belong to the range, or the checksum is not of them.
+    #[inline(always)]
+    pub fn segments(&self, start: u64, end: u64) -> Option<(u32, u32)> {
+        let length = u64::from(self.summed_bytes);
+        let (from, to) = (start.wrapping_sub(self.origin), end.wrapping_sub(self.origin));
+        let (first, last) = (self.summed_blocks.segment(length, from), self.summed_blocks.segment(length, to.wrapping_sub(1)));
+        let begin = self.origin + self.summed_blocks.end_of_segment(length, first.wrapping_sub(1));
+        let finish = self.origin + self.summed_blocks.end_of_segment(length, last);
+        let is_outside =
+            is_less(start, self.origin) | is_less(length, to) | is_less(begin, self.start) | is_less(self.end, finish);
+        if is_outside == 0 { Some((first, last)) } else { None }
+    }
+
+    /// Notes that bytes from `start` on are written to `output`. Returns whether they may have been written there before: not if they went to other
+    /// files, as `tee` writes them.
+    #[inline(always)]
+    pub const fn writes_again(&mut self, start: u64, output: FileNumber) -> bool {
+        let bit = 1 << (output & 31);
+        let is_known = self.outputs & bit != 0;
+        self.outputs |= bit;
+        is_known && start < self.written_to
+    }
+
+    /// Notes that the bytes were only peeked at, so that they may be read and written again.
+    #[inline(always)]
+    pub const fn peeked(&mut self) {
+        (self.outputs, self.written_to) = (u32::MAX, self.end);
     }
 
     /// Whether these bytes, the first ones that a call writes or wants to write, are all that is left to write of the range.
@@ -268,9 +311,11 @@ pub struct Comparison {
 /// What the checksum of a range says about a piece of it: about the segments in which it lies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sum {
-    /// Nothing: there is none, or part of what it is of has been overwritten.
+    /// Nothing: there is none.
     #[default]
     Unknown,
+    /// Nothing any more: some bytes of the segments have been overwritten, or came later.
+    Lost,
     /// They are the same.
     Same,
     /// Some are not, or were not when an earlier piece was written.
@@ -351,10 +396,13 @@ impl Range {
             }
         } else if has_changed || (again && compared.telling == 0) {
             Verdict::Undecided
-        } else if compared.equal < self.least_equal(start, end) && !matches!(compared.sum, Sum::Same) {
-            Verdict::Unsampled
         } else {
-            Verdict::Same
+            let is_sampled = match compared.sum {
+                Sum::Same => true,
+                Sum::Unknown => compared.equal >= self.least_equal(start, end),
+                Sum::Lost | Sum::Different => false,
+            };
+            if is_sampled { Verdict::Same } else { Verdict::Unsampled }
         }
     }
 }

@@ -346,8 +346,8 @@ impl Spec {
 /// Index of the argument with the `MSG_...` flags. Source: the manual page of each call.
 fn message_flags(name: &str) -> Option<u8> {
     match name {
-        "recv" | "recvfrom" => Some(3),
-        "recvmsg" => Some(2),
+        "recv" | "recvfrom" | "send" | "sendto" => Some(3),
+        "recvmsg" | "sendmsg" => Some(2),
         _ => None,
     }
 }

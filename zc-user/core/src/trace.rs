@@ -583,6 +583,8 @@ pub enum Input {
     /// changed since. [`Row::paired_bytes`] says how many of the row's bytes these are, and
     /// [`Row::checked_calls`] how many of its calls were sampled.
     ByBuffer(FileId),
+    /// As [`ByBuffer`](Self::ByBuffer), but the same bytes may have been written to the same file before.
+    ByBufferAgain(FileId),
     /// As [`ByBuffer`](Self::ByBuffer), but the sampled bytes differ: the program changed them.
     ByChangedBuffer(FileId),
     /// As [`ByBuffer`](Self::ByBuffer), but without a sample: only the place in memory indicates the file.
@@ -599,9 +601,15 @@ impl Input {
             Self::Named(file)
             | Self::ByOrder(file)
             | Self::ByBuffer(file)
+            | Self::ByBufferAgain(file)
             | Self::ByChangedBuffer(file)
             | Self::ByUnsampledBuffer(file)
             | Self::ByMapping(file) => file,
         }
+    }
+
+    /// Whether memory shows that bytes are those of the file, unchanged.
+    pub(crate) const fn is_seen_in_memory(self) -> bool {
+        matches!(self, Self::ByBuffer(_) | Self::ByBufferAgain(_) | Self::ByMapping(_))
     }
 }

@@ -20,6 +20,8 @@ struct Space {
     random: u64,
     /// Whether reads get checksums.
     sums: bool,
+    /// The file that is written.
+    output: FileNumber,
     /// The loop of the task that reads and writes. `None`: it keeps none.
     copy_loop: Option<CopyLoop>,
     /// Reads and writes that went on with the loop.
@@ -37,6 +39,7 @@ impl Space {
             last_range: 0,
             random: 1,
             sums: true,
+            output: 100,
             copy_loop: Some(CopyLoop::NONE),
             rounds: 0,
         }
@@ -93,18 +96,27 @@ impl Space {
 
     /// As `fill` of the kernel side.
     fn fill(&mut self, file: FileNumber, start: u64, length: u64, wanted: u64) {
-        let (plan, summed_blocks) = self.memory.plan(file, length);
+        let (plan, is_summed) = self.memory.plan(file, length);
         let index = fill_range(&raw mut *self.memory, self.last_range, file, start, start + length);
         self.last_range = u32::try_from(index).expect("fits");
         let mut range = self.memory.ranges[self.last_range as usize];
         range.wanted_to = start + wanted;
+        let is_summed = if start == range.start {
+            range.begin();
+            is_summed
+        } else {
+            let goes_on = range.goes_on_with_sum(start, length)
+                && self.compare_sum(self.last_range as usize, range.start, start) == Sum::Same;
+            range.has_changed = self.memory.ranges[self.last_range as usize].has_changed;
+            goes_on
+        };
         let first = range.plan_samples(start, length, plan);
         for index in first..range.samples {
             range.words[index as usize] = folded(self.word(range.sampled_at(index)), range.mask());
         }
-        if self.sums && summed_blocks.count() > 0 && start == range.start {
-            range.summed_blocks = summed_blocks;
-            range.summed_bytes = u32::try_from(length).expect("fits");
+        if self.sums && is_summed {
+            range.summed_blocks = self.memory.summed_blocks(range.end - range.start);
+            range.summed_bytes = u32::try_from(range.end - range.start).expect("fits");
             range.sums = self.sums(&range);
         }
         self.memory.ranges[self.last_range as usize] = range;
@@ -126,11 +138,11 @@ impl Space {
         if range.has_changed != 0 {
             return Sum::Different;
         }
-        if !range.has_sum() {
+        if range.summed_bytes == 0 {
             return Sum::Unknown;
         }
-        let segment = |at| range.summed_blocks.segment(range.summed_bytes.into(), at - range.origin) as usize;
-        let segments = segment(start)..=segment(end - 1);
+        let Some((first, last)) = range.segments(start, end) else { return Sum::Lost };
+        let segments = first as usize..=last as usize;
         if self.sums(&range)[segments.clone()] == range.sums[segments] {
             return Sum::Same;
         }
@@ -154,7 +166,7 @@ impl Space {
         if let Some(mut copy_loop) = self.copy_loop
             && let Some(at) = copy_loop.sample_of(start, length, wanted)
         {
-            let file = copy_loop.write(start, length, folded(self.word(at), u64::MAX));
+            let file = copy_loop.write(start, length, folded(self.word(at), u64::MAX), self.output);
             self.copy_loop = Some(copy_loop);
             if file != 0 {
                 self.rounds += 1;
@@ -191,7 +203,9 @@ impl Space {
             compared.sum = self.compare_sum(index, start, judged_end);
             let range = &mut self.memory.ranges[index];
             let is_whole = start == written && end == written + length;
-            let (file, bytes) = match range.judge(start, judged_end, is_whole, compared) {
+            let verdict = range.judge(start, judged_end, is_whole, compared);
+            let (file, bytes) = match verdict {
+                Verdict::Same if range.writes_again(start, self.output) => (range.file | crate::AGAIN, end - start),
                 Verdict::Same => (range.file, end - start),
                 Verdict::Changed => (range.file | crate::CHANGED, end - start),
                 Verdict::Unsampled => (range.file | crate::UNSAMPLED, end - start),
@@ -208,7 +222,7 @@ impl Space {
             };
             let again = start < range.written_to;
             range.written_to = range.written_to.max(end);
-            if file & crate::UNSAMPLED != 0 || !is_rest {
+            if matches!(verdict, Verdict::Unsampled | Verdict::Undecided) || !is_rest {
                 self.memory.sample_densely();
             } else if again {
                 self.memory.sample_more();
@@ -230,10 +244,55 @@ fn a_loop_over_one_buffer_finds_the_source_of_every_byte() {
 }
 
 #[test]
-fn a_second_write_of_the_same_memory_has_the_same_source() {
+fn a_second_write_of_the_same_memory_to_the_same_file_is_told_apart() {
     let mut space = Space::new(10_000);
     space.read(7, 0, 8192);
-    assert_eq!([space.write(0, 8192), space.write(0, 8192)], [[(7, 8192)], [(7, 8192)]]);
+    assert_eq!([space.write(0, 4096), space.write(4096, 4096)], [[(7, 4096)], [(7, 4096)]]);
+    space.output = 101;
+    assert_eq!([space.write(0, 8192), space.write(4096, 4096)], [[(7, 8192)], [(7 | crate::AGAIN, 4096)]]);
+    space.read(7, 0, 8192);
+    assert_eq!(space.write(0, 8192), [(7, 8192)]);
+}
+
+#[test]
+fn bytes_that_were_peeked_at_may_be_read_and_written_again() {
+    let mut space = Space::new(10_000);
+    space.read(7, 0, 8192);
+    space.memory.ranges[space.last_range as usize].peeked();
+    assert_eq!(space.write(0, 8192), [(7 | crate::AGAIN, 8192)]);
+}
+
+#[test]
+fn a_change_anywhere_in_what_several_reads_filled_is_noticed() {
+    for (reads, length) in [(45, 1448), (5, 1200), (300, 1), (7, 4096)] {
+        let mut space = Space::new(70_000);
+        let all = reads * length;
+        for start in (0..all).step_by(usize::try_from(length).expect("fits")) {
+            space.read_of(1, start, length, all - start);
+        }
+        assert_eq!(space.write(0, all), [(1, all)]);
+        let mut changed = space.clone();
+        changed.store(all / 3, 1);
+        assert_eq!(changed.write(0, all), [], "{reads} reads of {length} bytes");
+        // Before the last read.
+        space.read_of(2, 0, all - length, all);
+        space.store(all / 3, 1);
+        space.read_of(2, all - length, length, length);
+        assert_eq!(space.write(0, all), [(2 | crate::CHANGED, all)], "{reads} reads of {length} bytes");
+    }
+}
+
+#[test]
+fn what_is_left_of_a_read_is_proven_only_where_its_checksum_is() {
+    let mut space = Space::new(70_000);
+    space.read(1, 0, 65_536);
+    // In the first of eight segments.
+    space.read(2, 0, 64);
+    let found = space.write(0, 65_536);
+    assert_eq!(found, [(2, 64), (1 | crate::UNSAMPLED, 65_536 - 64)]);
+    assert_eq!(space.write(8192, 8192), [(1, 8192)]);
+    space.store(20_000, 1);
+    assert_eq!(space.write(16_384, 8192), [(1 | crate::UNSAMPLED, 0)]);
 }
 
 #[test]
@@ -507,7 +566,7 @@ fn random_operations_never_credit_a_wrong_file() {
             }
             _ => {
                 for (file, bytes) in space.write(start, length) {
-                    let file = file & !crate::UNSAMPLED;
+                    let file = file & !crate::AGAIN;
                     let there = owners[range.clone()].iter().filter(|&&owner| owner == file).count();
                     assert!(bytes <= u64::try_from(there).expect("fits"), "{bytes} of {file} in {:?}", &owners[range.clone()]);
                     found_bytes += bytes;
@@ -531,7 +590,7 @@ fn stores_over_whole_buffers_are_noticed() {
         assert!(space.write(start, length).iter().all(|&(file, _)| file == 7));
         space.store(start, length);
         let found = space.write(start, length);
-        assert!(found.iter().all(|&(file, _)| file & crate::CHANGED != 0), "{found:?}");
+        assert!(found.iter().all(|&(file, _)| file & crate::AGAIN == crate::CHANGED), "{found:?}");
     }
 }
 
@@ -539,7 +598,8 @@ fn stores_over_whole_buffers_are_noticed() {
 fn samples(space: &mut Space, reads: usize, writes: usize) -> Vec<u32> {
     let of_a_read = |_| {
         space.read(1, 0, 4096);
-        for _ in 0..writes {
+        for output in 0..writes {
+            space.output = u32::try_from(output).expect("few");
             assert_eq!(space.write(0, 4096), [(1, 4096)]);
         }
         space.memory.ranges[space.last_range as usize].samples

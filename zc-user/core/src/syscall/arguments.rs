@@ -140,7 +140,8 @@ const FILELESS: &[&str] = &[
 /// Calls that bring bytes of other processes into the memory of their caller and read no file: from queues of messages, or from memory.
 /// `ipc` is the 32-bit call that stands for several of them. What a process receives with its command line, its environment or extended
 /// attributes of files is not among it.
-pub const BRINGING: &[&str] = &["ipc", "mq_timedreceive", "mq_timedreceive_time64", "msgrcv", "process_vm_readv", "shmat"];
+pub const BRINGING: &[&str] =
+    &["ipc", "keyctl", "mq_timedreceive", "mq_timedreceive_time64", "msgrcv", "process_vm_readv", "shmat"];
 
 /// Calls by which a process can change the memory of another one. So can a write to `/proc/PID/mem`.
 pub const POKING: &[&str] = &["process_vm_writev", "ptrace"];

@@ -52,6 +52,8 @@ pub(super) struct Activity<'a> {
 pub(super) struct FromBuffer<'a> {
     /// Calls whose sampled bytes were the same as when they were read.
     pub(super) same: Vec<&'a Row>,
+    /// The same, but these bytes may have been written there before.
+    pub(super) again: Vec<&'a Row>,
     /// Calls whose sampled bytes differed.
     pub(super) changed: Vec<&'a Row>,
     /// Calls without a sample.
@@ -82,7 +84,12 @@ impl<'a> ThreadActivity<'a> {
         self.writes.entry(to).or_default().push(row);
         match source {
             Some(Input::ByOrder(from)) => self.writes_after.entry(from).or_default().entry(to).or_default().push(row),
-            Some(Input::ByBuffer(from) | Input::ByChangedBuffer(from) | Input::ByUnsampledBuffer(from)) => {
+            Some(
+                Input::ByBuffer(from)
+                | Input::ByBufferAgain(from)
+                | Input::ByChangedBuffer(from)
+                | Input::ByUnsampledBuffer(from),
+            ) => {
                 self.explain(from, row.paired_bytes);
             }
             Some(Input::Named(_) | Input::ByMapping(_)) | None => {}
@@ -155,6 +162,7 @@ impl<'a> Activity<'a> {
                 match source {
                     Some(Input::ByMapping(from)) => self.from_mappings.entry((from, to)).or_default().push(row),
                     Some(Input::ByBuffer(from)) => self.from_buffers.entry((from, to)).or_default().same.push(row),
+                    Some(Input::ByBufferAgain(from)) => self.from_buffers.entry((from, to)).or_default().again.push(row),
                     Some(Input::ByChangedBuffer(from)) => self.from_buffers.entry((from, to)).or_default().changed.push(row),
                     Some(Input::ByUnsampledBuffer(from)) => self.from_buffers.entry((from, to)).or_default().unsampled.push(row),
                     Some(Input::Named(_) | Input::ByOrder(_)) | None => {}

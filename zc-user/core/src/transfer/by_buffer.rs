@@ -26,7 +26,7 @@ fn buffer_flow<'a>((from, to): (FileId, FileId), held: &FromBuffer<'a>, activity
     let bytes = sums.shown_bytes()?;
     let is_proven = sums.changed == 0 && sums.checked_calls > 0;
     let reading = activity.reads.get(&Some(from)).cloned().unwrap_or_default();
-    let writing: Vec<&Row> = held.same.iter().chain(&held.changed).chain(&held.unsampled).copied().collect();
+    let writing = [&held.same, &held.again, &held.changed, &held.unsampled].into_iter().flatten().copied().collect::<Vec<&Row>>();
     // A stored file written back to itself is an update, whose changes the samples may have missed. A socket may echo what came in.
     let is_stored = matches!(activity.kind(from), Some(FileKind::Regular | FileKind::Memfd | FileKind::Block));
     if from == to && (is_stored || !is_proven) {
@@ -41,6 +41,7 @@ fn buffer_flow<'a>((from, to): (FileId, FileId), held: &FromBuffer<'a>, activity
         evidence: Evidence::Memory,
         bytes: Some(bytes),
         proven_bytes: Some(if is_proven { sums.same } else { 0 }),
+        again_bytes: sums.again,
         is_partly_unsampled: sums.is_partly_unsampled,
         may_be_more: false,
         condition: sums.condition(),
@@ -57,6 +58,8 @@ fn buffer_flow<'a>((from, to): (FileId, FileId), held: &FromBuffer<'a>, activity
 struct Sums {
     /// Bytes in calls whose samples all agree.
     same: u64,
+    /// The part of `same` that may have been written there before.
+    again: u64,
     /// Bytes in calls with a sample that differs.
     changed: u64,
     /// Bytes without a sample.
@@ -85,20 +88,25 @@ impl Sums {
     fn of(held: &FromBuffer<'_>) -> Self {
         let mut sums = Self::default();
         let rows = |rows: &[&Row]| rows.iter().map(|row| row.paired_bytes).fold(0, u64::saturating_add);
-        sums.same = rows(&held.same);
+        sums.again = rows(&held.again);
+        sums.same = rows(&held.same).saturating_add(sums.again);
         sums.changed = rows(&held.changed);
         sums.unsampled = rows(&held.unsampled);
         sums.is_partly_unsampled = !held.unsampled.is_empty();
-        sums.checked_calls = held.same.iter().map(|row| row.checked_calls).sum();
+        sums.checked_calls = held.same.iter().chain(&held.again).map(|row| row.checked_calls).sum();
         for part in &held.parts {
             let sum = match part.from {
-                Input::ByBuffer(_) => &mut sums.same,
+                Input::ByBuffer(_) | Input::ByBufferAgain(_) => &mut sums.same,
                 Input::ByUnsampledBuffer(_) => &mut sums.unsampled,
                 _ => &mut sums.changed,
             };
             *sum = sum.saturating_add(part.bytes);
             match part.from {
                 Input::ByBuffer(_) => sums.checked_calls += part.checked_calls,
+                Input::ByBufferAgain(_) => {
+                    sums.checked_calls += part.checked_calls;
+                    sums.again = sums.again.saturating_add(part.bytes);
+                }
                 Input::ByUnsampledBuffer(_) => sums.is_partly_unsampled = true,
                 _ => {}
             }

@@ -370,7 +370,12 @@ impl Carried {
     /// The part of it that a flow out of the conduit carries on. `None`: perhaps nothing.
     fn through(self, meeting: &Meeting, out: &Flow<'_>) -> Option<Self> {
         let Meeting { written_bytes, read_bytes, is_closed, .. } = *meeting;
-        let out = Self::of_flow(out)?.limited_to(taken_bytes(out));
+        let again_bytes = out.again_bytes;
+        let mut out = Self::of_flow(out)?.limited_to(taken_bytes(out));
+        if again_bytes > 0 && self.bytes < written_bytes {
+            // Some bytes left twice and others perhaps never, and not all of them came from this source.
+            out = out.limited_to(out.bytes.saturating_sub(again_bytes));
+        }
         let overlap = |came: u64, went: u64| came.checked_add(went)?.checked_sub(written_bytes).filter(|&bytes| bytes > 0);
         let weakest = self.evidence.max(out.evidence);
         if !is_closed {

@@ -39,6 +39,8 @@ pub(super) struct Flow<'a> {
     pub(super) bytes: Option<u64>,
     /// The part of `bytes` that is proven. A flow can be exact only if this is all of them.
     pub(super) proven_bytes: Option<u64>,
+    /// The part of `proven_bytes` that may have been written to the destination before, so that it may be the same bytes of the source twice.
+    pub(super) again_bytes: u64,
     /// Whether some of its bytes were not sampled, or may have been changed by another process, so that nobody knows whether they were changed.
     pub(super) is_partly_unsampled: bool,
     /// Whether more bytes may have gone from this source to this destination. Then `bytes` is a lower bound.
@@ -113,6 +115,7 @@ impl<'a> Flow<'a> {
             evidence: Evidence::Call,
             bytes,
             proven_bytes: bytes,
+            again_bytes: 0,
             is_partly_unsampled: false,
             may_be_more: false,
             condition: Condition::AsRead,

@@ -74,7 +74,7 @@ fn destinations(flows: &[Flow<'_>], activity: &Activity<'_>) -> HashMap<FileId, 
         let writes = activity.writes.get(&Some(to)).map(Vec::as_slice).unwrap_or_default();
         let is_partly_unknown = unknown_bytes.get(&to).is_some_and(|&bytes| bytes > 0);
         let is_unknown = |row: &&&Row| match row.ends.input {
-            Some(Input::ByBuffer(_) | Input::ByMapping(_)) => is_partly_unknown && row.bytes != Some(row.paired_bytes),
+            Some(input) if input.is_seen_in_memory() => is_partly_unknown && row.bytes != Some(row.paired_bytes),
             _ => row.bytes != Some(0),
         };
         let lent = activity.lent.get(&to).map(Vec::as_slice).unwrap_or_default();
@@ -93,13 +93,13 @@ fn unknown_bytes(activity: &Activity<'_>) -> HashMap<FileId, u64> {
     let mut unknown_bytes: HashMap<FileId, u64> = HashMap::new();
     for (&to, rows) in &activity.writes {
         let Some(to) = to else { continue };
-        let known = rows.iter().filter(|row| matches!(row.ends.input, Some(Input::ByBuffer(_) | Input::ByMapping(_))));
+        let known = rows.iter().filter(|row| row.ends.input.is_some_and(Input::is_seen_in_memory));
         let bytes = known.map(|row| row.bytes.map_or(u64::MAX, |bytes| bytes.saturating_sub(row.paired_bytes)));
         unknown_bytes.insert(to, bytes.fold(0, u64::saturating_add));
     }
     for ((_, to), from_buffer) in &activity.from_buffers {
         if let Some(bytes) = unknown_bytes.get_mut(to) {
-            let parts = from_buffer.parts.iter().filter(|part| matches!(part.from, Input::ByBuffer(_))).map(|part| part.bytes);
+            let parts = from_buffer.parts.iter().filter(|part| part.from.is_seen_in_memory()).map(|part| part.bytes);
             *bytes = bytes.saturating_sub(parts.fold(0, u64::saturating_add));
         }
     }
@@ -122,20 +122,16 @@ fn is_source_used_up(flow: &Flow<'_>, activity: &Activity<'_>) -> bool {
 
 /// Whether some of the memory that was lent to a pipe is not known to hold bytes of a file.
 pub(super) fn has_unknown_bytes(lent: &Row) -> bool {
-    let is_known = matches!(lent.ends.input, Some(Input::ByBuffer(_) | Input::ByMapping(_)));
-    !is_known || lent.bytes.is_none_or(|bytes| lent.paired_bytes < bytes)
+    !lent.ends.input.is_some_and(Input::is_seen_in_memory) || lent.bytes.is_none_or(|bytes| lent.paired_bytes < bytes)
 }
 
 /// Whether bytes of unknown origin were written to the destination after the source was first read.
 fn may_be_repeated(flow: &Flow<'_>, destination: &Destination, activity: &Activity<'_>, first_reads: &FirstReads) -> bool {
-    let began = match flow.read_from() {
-        Some(from) => first_reads.of_file(from, activity.process.pid),
-        None => flow.reading.iter().filter_map(|row| row.order).min(),
-    };
+    let began = flow.from.file().and_then(|from| first_reads.of_file(from, activity.process.pid));
     destination.last_unknown.is_some_and(|last| began.is_none_or(|began| last >= began))
 }
 
-/// When each file was first read, by a process or by one whose memory it may have.
+/// When each file was first read or mapped, by a process or by one whose memory it may have.
 #[derive(Debug)]
 pub(super) struct FirstReads {
     /// For each process, the process that executed the program: from there on, memory was copied or shared.
@@ -158,12 +154,7 @@ impl FirstReads {
         let creators = programs.values().filter_map(|&pid| Some((pid, creator(&pid)?))).collect();
         let mut first = merged.clone();
         for activity in activities {
-            let files = first.entry(programs[&activity.process.pid]).or_default();
-            for (file, rows) in &activity.reads {
-                let Some((file, order)) = file.zip(first_moved(rows)) else { continue };
-                let earliest = files.entry(file).or_insert(order);
-                *earliest = order.min(*earliest);
-            }
+            note_first_reads(first.entry(programs[&activity.process.pid]).or_default(), activity);
         }
         Self { programs, creators, first }
     }
@@ -173,12 +164,23 @@ impl FirstReads {
         self.programs.get(&pid).copied().unwrap_or(pid)
     }
 
-    /// When the first bytes of the file had been read. Creators count as well: a process may have written what its creator had read before it
+    /// When the first bytes of the file had been read, or it was mapped. Creators count as well: a process may have written what its creator had read before it
     /// executed its own program.
     fn of_file(&self, file: FileId, pid: u32) -> Option<u64> {
         let next = |program: &u32| self.programs.get(self.creators.get(program)?).copied();
         let programs = std::iter::successors(self.programs.get(&pid).copied(), next).take(self.programs.len());
         programs.filter_map(|program| self.first.get(&program)?.get(&file).copied()).min()
+    }
+}
+
+/// Notes when the process first read or mapped each file.
+pub(super) fn note_first_reads(first: &mut HashMap<FileId, u64>, activity: &Activity<'_>) {
+    let read = activity.reads.iter().filter_map(|(file, rows)| file.zip(first_moved(rows)));
+    let mapped =
+        activity.mappings.iter().filter_map(|(&file, rows)| Some((file, rows.iter().filter_map(|row| row.order).min()?)));
+    for (file, order) in read.chain(mapped) {
+        let earliest = first.entry(file).or_insert(order);
+        *earliest = order.min(*earliest);
     }
 }
 

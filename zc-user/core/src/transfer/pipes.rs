@@ -53,11 +53,17 @@ fn vmsplice_flows<'a>(activity: &Activity<'a>, has_own_memory: bool) -> Vec<Flow
         for &row in rows {
             let is_known = |input: &Input| match *input {
                 Input::ByMapping(file) => !activity.is_program(file),
-                Input::ByBuffer(file) | Input::ByUnsampledBuffer(file) => activity.carries_bytes(file),
+                Input::ByBuffer(file) | Input::ByBufferAgain(file) | Input::ByUnsampledBuffer(file) => {
+                    activity.carries_bytes(file)
+                }
                 // Changed bytes may be something else by now; one call is not enough to tell.
                 Input::Named(_) | Input::ByOrder(_) | Input::ByChangedBuffer(_) => false,
             };
-            by_ends.entry((row.ends.input.filter(is_known), to)).or_default().push(row);
+            let input = row.ends.input.filter(is_known).map(|input| match input {
+                Input::ByBufferAgain(file) => Input::ByBuffer(file),
+                input => input,
+            });
+            by_ends.entry((input, to)).or_default().push(row);
         }
     }
     let flow = |((input, to), rows): ((Option<Input>, FileId), Vec<&'a Row>)| {
@@ -195,6 +201,7 @@ fn through<'a>(into: &Flow<'a>, out: &Flow<'a>, bytes: u64, is_proven: bool) -> 
         evidence: if is_proven { evidence } else { Evidence::Totals },
         bytes: Some(bytes),
         proven_bytes: Some(if are_exact { bytes } else { 0 }),
+        again_bytes: into.again_bytes.saturating_add(out.again_bytes),
         is_partly_unsampled: false,
         may_be_more: into.may_be_more || out.may_be_more,
         condition: out.condition,

@@ -18,8 +18,9 @@ use super::{
     activity::Activity,
     conduits::{self, Chain, Conduits, lacks_files, read_rows, written_rows},
     describe::{self, EndTable},
-    flow::{Flow, first_moved, sum_bytes, sum_known},
+    flow::{Flow, sum_bytes, sum_known},
     hidden::{self, HiddenWays},
+    lower_bounds::note_first_reads,
 };
 use crate::{
     trace::{FileId, Process, Row, Trace},
@@ -377,14 +378,6 @@ fn choose(components: &[Vec<usize>], stays: impl Fn(&usize) -> bool, waiting: &[
     }
     merged.sort_unstable();
     (merged, unfollowed)
-}
-
-fn note_first_reads(first: &mut HashMap<FileId, u64>, activity: &Activity<'_>) {
-    for (file, rows) in &activity.reads {
-        let Some((file, order)) = file.zip(first_moved(rows)) else { continue };
-        let earliest = first.entry(file).or_insert(order);
-        *earliest = order.min(*earliest);
-    }
 }
 
 /// What merged processes moved through a pipe or a connection.

@@ -6,7 +6,7 @@ use std::{
     mem,
 };
 
-use zc_ebpf::{CHANGED, Ends as NumberedEnds, FROM_BUFFER, FileNumber, MAPPED, UNSAMPLED};
+use zc_ebpf::{AGAIN, CHANGED, Ends as NumberedEnds, FROM_BUFFER, FileNumber, MAPPED, UNSAMPLED};
 
 use crate::{
     syscall::{Call, Fds},
@@ -63,9 +63,11 @@ impl FileTable {
 
     /// The files at the ends of a call. They become part of the trace.
     pub fn ends(&mut self, call: &Call, ends: NumberedEnds) -> Ends {
-        let input = self.id(ends.input & !(MAPPED | FROM_BUFFER | CHANGED | UNSAMPLED)).map(|file| {
+        let input = self.id(ends.input & !(MAPPED | FROM_BUFFER | AGAIN)).map(|file| {
             if ends.input & MAPPED != 0 {
                 Input::ByMapping(file)
+            } else if ends.input & AGAIN == AGAIN {
+                Input::ByBufferAgain(file)
             } else if ends.input & CHANGED != 0 {
                 Input::ByChangedBuffer(file)
             } else if ends.input & UNSAMPLED != 0 {

@@ -298,6 +298,7 @@ fn keep_used_files<'a>(all: Vec<File>, rows: impl Iterator<Item = &'a mut Row>) 
             Input::Named(file) => Input::Named(place(file)),
             Input::ByOrder(file) => Input::ByOrder(place(file)),
             Input::ByBuffer(file) => Input::ByBuffer(place(file)),
+            Input::ByBufferAgain(file) => Input::ByBufferAgain(place(file)),
             Input::ByChangedBuffer(file) => Input::ByChangedBuffer(place(file)),
             Input::ByUnsampledBuffer(file) => Input::ByUnsampledBuffer(place(file)),
             Input::ByMapping(file) => Input::ByMapping(place(file)),

@@ -21,9 +21,7 @@ fn ends(trace: &Trace, row: &Row) -> String {
         None => "nothing".to_owned(),
         Some(Input::Named(file)) => format!("named {}", path(file)),
         Some(Input::ByOrder(file)) => format!("read {}", path(file)),
-        Some(Input::ByBuffer(_) | Input::ByChangedBuffer(_) | Input::ByUnsampledBuffer(_) | Input::ByMapping(_)) => {
-            panic!("a log does not show this")
-        }
+        Some(_) => panic!("a log does not show this"),
     };
     format!("{input} -> {}", row.ends.output.map_or_else(|| "nothing".to_owned(), path))
 }

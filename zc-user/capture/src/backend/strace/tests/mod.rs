@@ -160,9 +160,7 @@ fn describe_ends(ends: Ends, files: &[File]) -> String {
         None => String::new(),
         Some(Input::Named(file)) => format!(" from {}", name(file, files)),
         Some(Input::ByOrder(file)) => format!(" after {}", name(file, files)),
-        Some(Input::ByBuffer(_) | Input::ByChangedBuffer(_) | Input::ByUnsampledBuffer(_) | Input::ByMapping(_)) => {
-            panic!("a log does not show this")
-        }
+        Some(_) => panic!("a log does not show this"),
     };
     input + &ends.output.map_or_else(String::new, |file| format!(" to {}", name(file, files)))
 }

@@ -251,7 +251,8 @@ extern "C" fn exchange_memory(task: *mut Task, bytes: u64, intent: u32) -> u32 {
     if bytes == 0 {
         return 0;
     }
-    let Some(memory) = memory_of_task(task, intent == intent::FILL) else { return 0 };
+    // A program may write from a mapping before it has read anything.
+    let Some(memory) = memory_of_task(task, intent == intent::FILL || intent == intent::MEASURE) else { return 0 };
     task.has_memory = 1;
     let intent = with_ranges(task, memory, bytes, intent);
     if intent == intent::NOTHING {
@@ -350,17 +351,17 @@ extern "C" fn exchange_piece(task: *mut Task, memory: *mut Memory, element: u64,
     length
 }
 
-/// What is known about the address space of a task. The first read there makes the entry. `None` if nothing was read there.
+/// What is known about the address space of a task. `None` if there is no entry; with `is_needed` it is made.
 #[inline(always)]
-fn memory_of_task(task: &Task, is_read: bool) -> Option<&'static mut Memory> {
-    if is_read || task.may_have_memory() { memory_of(task.space, is_read) } else { None }
+fn memory_of_task(task: &Task, is_needed: bool) -> Option<&'static mut Memory> {
+    if is_needed || task.may_have_memory() { memory_of(task.space, is_needed) } else { None }
 }
 
-/// What is known about an address space. The first read there makes the entry.
+/// What is known about an address space. `None` if there is no entry; with `is_needed` it is made.
 #[inline(always)]
-pub fn memory_of(space: u32, is_read: bool) -> Option<&'static mut Memory> {
+pub fn memory_of(space: u32, is_needed: bool) -> Option<&'static mut Memory> {
     let known = MEMORIES.entry(space);
-    if known.is_some() || !is_read {
+    if known.is_some() || !is_needed {
         return known;
     }
     #[expect(clippy::needless_borrows_for_generic_args, reason = "a copy would be too large for the stack")]

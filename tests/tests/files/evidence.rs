@@ -4,7 +4,7 @@
 use zctrace::report::{Api, Certainty, Evidence, FileCalls, Transfer};
 
 use super::{BYTES, directory, odd, traced, traced_odd};
-use crate::harness::{Rows, Run, TestDir, Transfers as _, workload, zctrace};
+use crate::harness::{Rows, Run, TestDir, Transfers as _, shell, workload, zctrace};
 
 /// The length of `in`, which is not a multiple of any program's buffer.
 const LONG_BYTES: u64 = 3_000_001;
@@ -14,7 +14,11 @@ const WHOLE_PIECES: u64 = LONG_BYTES / 60_000;
 
 /// A directory with a file `in` of [`LONG_BYTES`] random bytes.
 fn long_input() -> TestDir {
-    let directory = TestDir::new();
+    TestDir::with("in", random(LONG_BYTES))
+}
+
+/// So many random bytes, always the same.
+fn random(bytes: u64) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {
         state ^= state << 13;
@@ -22,9 +26,7 @@ fn long_input() -> TestDir {
         state ^= state << 17;
         state.to_le_bytes()[3]
     };
-    let bytes: Vec<u8> = (0..LONG_BYTES).map(|_| next()).collect();
-    directory.write("in", bytes);
-    directory
+    (0..bytes).map(|_| next()).collect()
 }
 
 /// Traces a case of `odd-files` in a directory of its own: its transfers, each with the names or kinds of its ends.
@@ -53,6 +55,11 @@ fn assert_true(case: &str, truth: &[(&str, &str, u64)]) {
             Certainty::Inferred => assert!(bytes <= moved && transfer.proven_bytes <= transfer.bytes, "{moved} moved; {line}"),
         }
     }
+}
+
+/// How many bytes of `in` a case of `odd-files` is said to have moved for sure.
+fn proven_of_input(case: &str) -> u64 {
+    stated(case).iter().filter(|(from, ..)| from == "in").filter_map(|(.., transfer)| transfer.proven_bytes).sum()
 }
 
 /// Makes sure that these are all exact transfers to files `out...`.
@@ -103,6 +110,43 @@ fn a_text_that_begins_like_the_file_whose_buffer_it_uses_has_no_source() {
 #[test]
 fn a_field_changed_in_each_record_of_a_buffer_makes_the_transfer_inferred() {
     assert_exactly("records-changed", &[]);
+}
+
+#[test]
+fn a_byte_changed_in_a_buffer_that_several_reads_filled_makes_the_transfer_inferred() {
+    assert_exactly("filled-in-parts-and-changed", &[]);
+}
+
+#[test]
+fn what_another_read_left_of_a_buffer_is_not_proven_where_it_may_have_changed() {
+    assert_exactly("header-read-over", &[]);
+    let proven = proven_of_input("header-read-over");
+    assert!(proven <= 10 * (8000 - 64 - 40), "{proven}");
+}
+
+#[test]
+fn bytes_that_were_dropped_are_in_no_chain_although_others_were_written_twice() {
+    let bytes = random(24 * 4096);
+    let directory = TestDir::with("first", &bytes[..12 * 4096]);
+    directory.write("second", &bytes[12 * 4096..]);
+    let script = format!("cat first second | {} half-dropped-half-doubled", env!("CARGO_BIN_EXE_odd-files"));
+    let run = traced(&directory, &shell(&script));
+    let arrived = |one: &&Transfer| one.from.path.as_deref() == Some("second") && one.to.path.as_deref() == Some("out");
+    let arrived: Vec<_> = run.report.transfers.iter().filter(arrived).collect();
+    assert!(arrived.is_empty(), "{arrived:?}");
+}
+
+#[test]
+fn memory_lent_to_a_socket_proves_nothing() {
+    assert_true("lent-to-a-socket-and-changed", &[("in", "tcp", 60_000)]);
+    assert_eq!(proven_of_input("lent-to-a-socket-and-changed"), 0);
+}
+
+#[test]
+fn a_child_that_reads_nothing_may_write_a_private_mapping_that_it_did_not_change() {
+    let run = traced(&long_input(), &odd("mapped-by-a-child"));
+    let [transfer] = run.report.transfers.as_slice() else { panic!("{:?}", run.report.transfers) };
+    assert_eq!((transfer.api, transfer.certainty, transfer.bytes), (Api::MmapWrite, Certainty::Exact, Some(65_536)));
 }
 
 #[test]

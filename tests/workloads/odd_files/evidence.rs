@@ -100,38 +100,6 @@ pub(crate) fn fill_with_random(buffer: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// Reads the beginning of `in`, and writes a shorter text of its own to `out` from the same buffer. Both begin alike, as tables with the same
-/// headings do.
-pub(crate) fn summary_begins_alike() -> Result<()> {
-    let mut buffer = [0; 2136];
-    File::open("in")?.read_exact(&mut buffer)?;
-    for byte in &mut buffer[8..226] {
-        *byte = !*byte;
-    }
-    Ok(File::create("out")?.write_all(&buffer[..226])?)
-}
-
-/// Copies `in` to `out` in pieces, after it has changed a field in each record of the buffer. The field lies between the words that are
-/// sampled.
-pub(crate) fn records_changed() -> Result<()> {
-    let (mut from, mut to) = (File::open("in")?, File::create("out")?);
-    let mut buffer = vec![0; 65_536];
-    loop {
-        let read = from.read(&mut buffer)?;
-        if read == 0 {
-            return Ok(());
-        }
-        for record in buffer.as_chunks_mut::<512>().0 {
-            for byte in &mut record[222..290] {
-                *byte = !*byte;
-            }
-        }
-        for piece in buffer[..read].chunks(16_384) {
-            to.write_all(piece)?;
-        }
-    }
-}
-
 /// Reads `in` to a buffer, refills that, and writes it to `out`.
 fn refilled(mut refill: impl FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
     let (mut from, mut to) = (File::open("in")?, File::create("out")?);

@@ -2,6 +2,7 @@
 //!
 //! Each case writes a different number of bytes to each of its files, so that the tests can tell them apart.
 
+mod edited;
 mod evidence;
 mod identity;
 mod long_loops;
@@ -58,8 +59,13 @@ const CASES: &[Case] = &[
     ("used-for-messages", evidence::used_for_messages),
     ("lent-after-a-read", evidence::lent_after_a_read),
     ("buffers-side-by-side", evidence::buffers_side_by_side),
-    ("summary-begins-alike", evidence::summary_begins_alike),
-    ("records-changed", evidence::records_changed),
+    ("summary-begins-alike", edited::summary_begins_alike),
+    ("records-changed", edited::records_changed),
+    ("filled-in-parts-and-changed", edited::filled_in_parts_and_changed),
+    ("header-read-over", edited::header_read_over),
+    ("half-dropped-half-doubled", edited::half_dropped_half_doubled),
+    ("lent-to-a-socket-and-changed", edited::lent_to_a_socket_and_changed),
+    ("mapped-by-a-child", mappings::by_a_child),
     ("mapping-changed", mappings::changed),
     ("mapping-read-into", mappings::read_into),
     ("mapping-shortened", mappings::shortened),

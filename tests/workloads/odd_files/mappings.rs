@@ -6,7 +6,7 @@ use std::{
     ptr, slice,
 };
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mprotect};
 
 /// The size of the mappings.
@@ -44,6 +44,26 @@ pub(crate) fn read_into() -> Result<()> {
             return Ok(());
         }
         to.write_all(&mapped[..read])?;
+    }
+}
+
+/// Has a child map `in` privately, to be read and written, and write it to `out` without having read anything.
+pub(crate) fn by_a_child() -> Result<()> {
+    let (from, to) = (File::open("in")?, File::create("out")?);
+    // SAFETY: there is one thread.
+    match unsafe { libc::fork() } {
+        0 => {
+            let is_written = map(&from, MapFlags::PRIVATE).is_ok_and(|mapped| (&to).write_all(mapped).is_ok());
+            // SAFETY: the child ends without the destructors of its parent.
+            unsafe { libc::_exit(i32::from(!is_written)) }
+        }
+        child => {
+            let mut status = 0;
+            // SAFETY: `status` is an int.
+            let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+            ensure!(waited == child && status == 0, "the child failed");
+            Ok(())
+        }
     }
 }
 

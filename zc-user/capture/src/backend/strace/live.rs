@@ -34,7 +34,7 @@ use crate::{
     async_fd::watch_readable,
     backend::{Progress, RunError, RunOptions, Until, new_trace, progress::Ticker, within},
     launch::{Child, Environment, Identity, LaunchError, LaunchOptions, OnTracerExit, Received, Signals, find_program, send},
-    syscall::{BRINGING, CHANGING_DIRECTORY, POKING, Selection, path_calls},
+    syscall::{CHANGING_DIRECTORY, Selection, passing_memory, path_calls},
     trace::{Exit, FirstBytes, Loss, State, Trace},
 };
 
@@ -391,7 +391,7 @@ fn trace_set(selection: &Selection) -> String {
                 .chain(TASK_CALLS)
                 .chain(of_files)
                 .chain(FILLING)
-                .chain(BRINGING.iter().chain(POKING).copied())
+                .chain(passing_memory())
                 .chain(path_calls())
                 .chain(CHANGING_DIRECTORY)
                 .map(|name| format!("?{name}"))

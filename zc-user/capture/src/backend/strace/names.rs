@@ -10,7 +10,7 @@ use super::{file_table::FileEffect, syntax::unsigned};
 use crate::{
     errno,
     syscall::{
-        Abi, BEYOND, BRINGING, CHANGING_DIRECTORY, Call, FICLONE, FICLONERANGE, POKING, Selection, Spec, directory_argument,
+        Abi, BEYOND, CHANGING_DIRECTORY, Call, FICLONE, FICLONERANGE, Selection, Spec, directory_argument, passing_memory,
         path_argument,
     },
 };
@@ -134,7 +134,7 @@ impl CallNames {
             path,
             directory,
             changes_directory,
-            brings_bytes: BRINGING.iter().chain(POKING).any(|call| *call == name),
+            brings_bytes: passing_memory().any(|call| call == name),
             is_selected: self.selection.contains(&name),
             role,
             only_in,

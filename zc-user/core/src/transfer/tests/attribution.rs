@@ -153,7 +153,7 @@ fn eventfds_do_not_count() {
 /// A process may get bytes of a file from one that read it, and need not read anything itself.
 #[test]
 fn a_process_that_received_bytes_may_write_these() {
-    for name in crate::syscall::BRINGING.iter().chain(crate::syscall::POKING).copied() {
+    for name in crate::syscall::passing_memory() {
         let (mut scene, _, to) = copier();
         scene.process("writer", vec![write("write", to, 1, 100)]);
         assert!(analyse(&scene.trace).is_exact);

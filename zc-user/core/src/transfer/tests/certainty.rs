@@ -250,6 +250,32 @@ fn without_a_sample_nothing_is_proven() {
     assert_eq!(transfer.evidence, Some(Evidence::Memory));
 }
 
+/// A program maps a file and writes a copy of it, and then reads the file and writes it once more; or the other way round.
+#[test]
+fn bytes_of_a_mapped_file_may_be_written_a_second_time_from_what_was_read() {
+    let (mut scene, from, to) = seen();
+    let own = || write("write", to, 1, MIB).spanning(20, 21);
+    let rows = [
+        vec![
+            map(from, MIB).spanning(10, 11),
+            own(),
+            read("read", from, 1, MIB).spanning(30, 31),
+            written_held("write", from, to, 1, MIB, MIB).spanning(40, 41),
+        ],
+        vec![
+            read("read", from, 1, MIB).spanning(10, 11),
+            own(),
+            map(from, MIB).spanning(30, 31),
+            written_from("write", from, to, 1, MIB).spanning(40, 41),
+        ],
+    ];
+    for rows in rows {
+        scene.trace.processes.clear();
+        scene.process("twice", rows);
+        assert_eq!(figures(&only(&scene)), inferred(MIB, MIB));
+    }
+}
+
 /// Like the records of tar: one call writes the end of one file, a header, and the beginning of the next file.
 #[test]
 fn calls_that_write_from_several_files_count_for_each() {

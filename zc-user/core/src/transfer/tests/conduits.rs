@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     report::{Certainty, sample::files::written_held},
-    trace::{FileKind, Row, Stream},
+    trace::{Ends, FileKind, Input, Row, Stream},
 };
 
 fn across(scene: &Scene) -> Vec<(String, String, Api, Option<u64>)> {
@@ -60,6 +60,25 @@ fn bytes_that_were_written_twice_do_not_prove_a_chain() {
         let found: Vec<_> = analyse(&scene.trace).across.iter().map(|chain| chain.bytes).collect();
         assert_eq!(found, expected.map_or_else(Vec::new, |bytes| vec![Some(bytes)]));
     }
+}
+
+/// `cat first second | program`, which writes the first half of what comes twice, and drops the second.
+#[test]
+fn bytes_that_were_dropped_are_in_no_chain_although_others_were_written_again() {
+    let mut scene = Scene::new();
+    let [first, second, to] = ["first", "second", "out"].map(|name| scene.regular(name));
+    let pipe = scene.pipe();
+    scene.process("cat", held(first, pipe, MIB, MIB));
+    scene.process("cat", held(second, pipe, MIB, MIB));
+    let written = written_held("write", pipe, to, 8, MIB, MIB);
+    let again = Row { ends: Ends { input: Some(Input::ByBufferAgain(pipe)), ..written.ends }, ..written.clone() };
+    scene.process("program", vec![read("read", pipe, 16, 2 * MIB).zero(1), written, again]);
+    assert_eq!(analyse(&scene.trace).across, []);
+    // If all that came is of one source, so is all that was written.
+    scene.trace.processes.remove(1);
+    scene.trace.processes[1].threads[0].rows[0].bytes = Some(MIB);
+    let found: Vec<_> = analyse(&scene.trace).across.iter().map(|chain| (chain.bytes, chain.certainty)).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
 }
 
 #[test]

@@ -98,19 +98,18 @@ pub(crate) fn lent_to_a_socket_and_changed() -> Result<()> {
     let (mut receiver, _) = listener.accept()?;
     let is_on: libc::c_int = 1;
     // SAFETY: the option is an int.
-    let set = unsafe {
+    let status = unsafe {
         let size = u32::try_from(size_of_val(&is_on))?;
         libc::setsockopt(sender.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ZEROCOPY, (&raw const is_on).cast(), size)
     };
-    ensure!(set == 0, "SO_ZEROCOPY is unknown");
+    ensure!(status == 0, "SO_ZEROCOPY is unknown");
     let mut buffer = vec![0; 60_000];
     File::open("in")?.read_exact(&mut buffer)?;
     // SAFETY: the buffer lives until the bytes have been received.
-    let sent = unsafe { libc::send(sender.as_raw_fd(), buffer.as_ptr().cast(), buffer.len(), libc::MSG_ZEROCOPY) };
-    let sent = usize::try_from(sent).context("send failed")?;
+    let result = unsafe { libc::send(sender.as_raw_fd(), buffer.as_ptr().cast(), buffer.len(), libc::MSG_ZEROCOPY) };
+    let length = usize::try_from(result).context("send failed")?;
     buffer.fill(b'x');
-    let mut received = vec![0; sent];
-    receiver.read_exact(&mut received)?;
+    receiver.read_exact(&mut vec![0; length])?;
     drop(buffer);
     Ok(())
 }

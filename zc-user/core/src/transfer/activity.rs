@@ -128,7 +128,7 @@ impl<'a> Activity<'a> {
             for row in thread.rows.iter().chain(&thread.ring_rows).filter(|row| row.calls > 0) {
                 activity.has_unseen_operations |=
                     row.is_unseen_submission() && (row.call.name == "io_submit" || trace.backend == STRACE);
-                activity.has_unseen_operations |= trace.calls_without_files > 0 && lacks_files(row);
+                activity.has_unseen_operations |= trace.calls_without_files > 0 && has_unknown_end(row);
                 activity.sort(row, &mut in_thread);
             }
             for part in &thread.parts {
@@ -274,16 +274,16 @@ pub(crate) enum Role {
     Other,
 }
 
-/// Whether the calls of this row moved bytes of files that are not known.
-fn lacks_files(row: &Row) -> bool {
-    let is_file_missing = match row.call.spec().fds {
+/// Whether the calls of this row moved bytes, and a file that they name is not known.
+fn has_unknown_end(row: &Row) -> bool {
+    let is_unknown = match row.call.spec().fds {
         Fds::Reads(_) => row.ends.input.is_none(),
         Fds::Writes(_) => row.ends.output.is_none(),
         Fds::Pipe(_) => row.ends.input.is_none() && row.ends.output.is_none(),
         Fds::Copies { .. } | Fds::ClonesRange { .. } => row.ends.input.is_none() || row.ends.output.is_none(),
         Fds::None | Fds::On(_) => false,
     };
-    is_file_missing && row.bytes != Some(0)
+    is_unknown && row.bytes != Some(0)
 }
 
 impl Role {

@@ -164,8 +164,8 @@ impl FirstReads {
         self.programs.get(&pid).copied().unwrap_or(pid)
     }
 
-    /// When the first bytes of the file had been read, or it was mapped. Creators count as well: a process may have written what its creator had read before it
-    /// executed its own program.
+    /// When the first bytes of the file had been read, or it was mapped. Creators count as well: a process may have written what its creator
+    /// had read before it executed its own program.
     fn of_file(&self, file: FileId, pid: u32) -> Option<u64> {
         let next = |program: &u32| self.programs.get(self.creators.get(program)?).copied();
         let programs = std::iter::successors(self.programs.get(&pid).copied(), next).take(self.programs.len());
